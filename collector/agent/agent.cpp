@@ -36,21 +36,21 @@ namespace {
 Recorder* recorder_of_call();
 Recorder* early_recorder();
 
-/// All that the library has in a process. Made at the first start and never destroyed: threads may be inside at any
-/// time, also while the program ends.
+/// The agent's state in a process. Created at the first start and never destroyed: threads may be inside at any time,
+/// even while the program exits.
 struct Agent {
-  Gate gate;  // to what follows, but for what is atomic
+  Gate gate;  // protects the members below, except atomics
   Options options;
   bool configured = false, given_up = false;
-  bool is_early = false;  // the recorder waits for a recording, with what the program said of itself
+  bool is_early = false;  // the recorder waits for a recording, with the program's annotations
   cuda::Watch watch{recorder_of_call};
   cuda::CuptiBackend cupti{watch};
   bool subscribed = false;
   std::string source;
   bool began_late = false;
-  Recorder* recorder = nullptr;  // made for the first recording, used by as many as it can; never destroyed
+  Recorder* recorder = nullptr;  // made for the first recording, reused as long as possible; never destroyed
   std::unique_ptr<Recording> recording;
-  std::atomic<bool> child = false;  // forked from a recorded process, and has recorded nothing itself
+  std::atomic<bool> child = false;  // forked from a recorded process, without a recording of its own
 };
 
 std::atomic<Agent*> agent = nullptr;  // NOLINT
@@ -63,11 +63,11 @@ Agent& instance() {
   return *made;
 }
 
-/// For whoever begins to record, the program's end, and who was told to. Ending takes the longest: until the writing
-/// thread has done its part, or is given up.
+/// For starting a recording, and for ending it at program exit or on request. Ending takes longest: until the writing
+/// thread has finished or is abandoned.
 constexpr std::chrono::seconds patience_to_begin{1}, patience_to_end{12};
 
-/// The program's threads may be cancelled where the program expects it. That is not in a call to the driver.
+/// Blocks thread cancellation, which the program does not expect in a driver call.
 class NotCancelled {
  public:
   NotCancelled() { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
@@ -79,7 +79,7 @@ class NotCancelled {
   int before_ = PTHREAD_CANCEL_ENABLE;
 };
 
-/// What a thread of the program has to have while it is in here.
+/// The state that one of the program's threads needs while inside the agent.
 class Entry {
  public:
   Entry(Agent& self, std::chrono::seconds patience) : lock_(self.gate, patience) {}
@@ -93,7 +93,7 @@ class Entry {
 void note(const Agent& self, JournalEntry entry) {
   entry.process = static_cast<std::uint64_t>(::getpid());
   const HarmlessWrites harmless;
-  // Nobody could be told that the journal can't be written.
+  // There is nobody to report a failing journal to.
   [[maybe_unused]] const Result<void> result = append_to_journal(self.options.journal, entry);
 }
 
@@ -103,7 +103,7 @@ void forget_early_recorder(Agent& self) {
   self.is_early = false;
 }
 
-/// Nothing is recorded in this process from now on.
+/// Disables recording in this process from now on.
 void give_up(Agent& self, const Error& error) {
   self.given_up = true;
   forget_early_recorder(self);
@@ -126,7 +126,7 @@ void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_
               .text = outcome.result ? std::string(why) : outcome.result.error().message()});
 }
 
-/// This library, as it is loaded.
+/// The agent's own module.
 stacks::LoadedModule own_module() {
   stacks::ModuleTable modules;
   modules.refresh();
@@ -134,7 +134,7 @@ stacks::LoadedModule own_module() {
   return own != stacks::ModuleTable::none ? modules[own] : stacks::LoadedModule{};
 }
 
-/// A recorder that is of no use any more is left alone: threads may still be in it.
+/// A recorder that is no longer usable is left as it is: threads may still be in it.
 Recorder* ready_recorder(Agent& self) {
   if (self.is_early) return self.recorder;
   if (self.recorder == nullptr || !self.recorder->reopen(self.options))
@@ -174,7 +174,7 @@ Result<void> begin_recording(Agent& self) {
   return {};
 }
 
-/// CUPTI if it can be had, else the interposed symbols if the library was preloaded; or as the options say.
+/// Uses CUPTI if available, else the interposed symbols if the agent was preloaded; or as the options say.
 Result<void> subscribe(Agent& self) {
   if (self.options.backend != BackendChoice::interpose) {
     auto begun = self.cupti.begin(self.options.libcupti);
@@ -206,7 +206,7 @@ void unsubscribe(Agent& self) {
   self.subscribed = false;
 }
 
-/// With the gate held, as all that follows.
+/// Requires the gate, like all functions below.
 Result<void> begin(Agent& self) {
   const stacks::LoaderUse use;
   if (!self.subscribed) {
@@ -231,9 +231,9 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   set_recorder(nullptr);
   self.watch.sampler().end();
   std::optional<Recording::Outcome> outcome = self.recording->end();
-  // After its thread, which looks for them.
+  // After its thread, which looks for frameworks.
   left_frameworks();
-  // What failed only now nobody has said yet, and the journal may be as full as the trace's disk.
+  // A late failure has not been reported yet, and the journal may be on the same full disk as the trace.
   if (outcome && !outcome->result && !self.recording->has_failed()) say_failure(*outcome);
   if (outcome) note_end(self, *outcome, why);
   if (outcome) {
@@ -247,7 +247,7 @@ std::optional<Recording::Outcome> end(Agent& self, std::string_view why) {
   return outcome;
 }
 
-/// A forked child records into a file of its own, from its first event on: many children never have one.
+/// A forked child records into its own file, from its first event on: many children never have one.
 Recorder* recorder_or_childs() {
   if (Recorder* const there = recorder()) return there;
   Agent* const self = agent.load(std::memory_order_acquire);
@@ -255,18 +255,18 @@ Recorder* recorder_or_childs() {
   const Entry entry(*self, std::chrono::seconds(0));
   if (!entry || !self->child.exchange(false)) return nullptr;
   if (const auto begun = begin_recording(*self); !begun) give_up(*self, begun.error());
-  control::listen();  // whoever ends the parent's recording can't reach this one
+  control::listen();  // a request to end the parent's recording does not reach this process
   return recorder();
 }
 
-/// A call to the driver is where PyTorch's allocator is first met at work.
+/// A driver call may be the first sign of PyTorch's allocator at work.
 Recorder* recorder_of_call() {
   Recorder* const found = recorder_or_childs();
   if (found != nullptr) torch::follow_from_driver_call(*found);
   return found;
 }
 
-/// Before a fork: what threads of ours hold now, nobody would let go of in the child.
+/// Before a fork: a lock held by one of our threads now would never be released in the child.
 void forking() {
   if (Agent* const self = agent.load(std::memory_order_acquire)) self->watch.sampler().suspend();
   stacks::hold_loader_uses();
@@ -277,7 +277,7 @@ void forked_in_parent() {
   if (Agent* const self = agent.load(std::memory_order_acquire)) self->watch.sampler().resume();
 }
 
-/// In the child of a fork: its parent's threads are not here, and its parent's file is not its own.
+/// In a forked child: the parent's threads do not exist, and the parent's file must not be used.
 void forked() {
   stacks::forget_loader_uses();
   Agent* const self = agent.load(std::memory_order_acquire);
@@ -304,11 +304,11 @@ void program_ends() {
 /// Runs after the destructors of the program's own objects, which may still free memory.
 [[gnu::destructor]] void library_ends() { stop(""); }
 
-/// Reads the options and gets ready for forks and the program's end; once.
+/// Reads the options and registers the handlers for forks and program exit; once.
 bool configure(Agent& self) {
   if (self.configured) return !self.given_up;
   self.configured = true;
-  if (attach::has_raised_privileges()) {  // the environment is its user's, who may not write what it may
+  if (attach::has_raised_privileges()) {  // the environment is its user's, who lacks the process's rights
     self.given_up = true;
     return false;
   }
@@ -323,8 +323,8 @@ bool configure(Agent& self) {
   return true;
 }
 
-/// The program says something of itself before its first call to the driver. Its threads keep that in a recorder, which
-/// the recording will use when it begins.
+/// The program annotates before its first driver call. Its threads store that in a recorder, which the recording will
+/// use when it begins.
 Recorder* early_recorder() {
   Agent& self = instance();
   const Entry entry(self, patience_to_begin);
@@ -385,7 +385,7 @@ Result<Status> join(const Options& options) {
       return Error{.what = "does not let memreel attach choose libcupti",
                    .remedy = "set MEMREEL_LIBCUPTI when you start the program"};
     configure(self);
-    // What is loaded into the program, and where else it writes, is up to whoever started it.
+    // The library to load and the journal's path are up to whoever started the program.
     const std::string journal = self.options.journal, libcupti = self.options.libcupti;
     self.options = options;
     self.options.journal = journal;
@@ -434,7 +434,7 @@ Result<std::string> dump(std::chrono::milliseconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (std::chrono::steady_clock::now() < until) {
     {
-      // Not for longer: the program may end meanwhile.
+      // No longer: the program may exit meanwhile.
       const Entry entry(*self, patience_to_begin);
       if (!entry) continue;
       if (self->recording == nullptr) return none;

@@ -39,7 +39,7 @@ constexpr PythonFrames python_frames{
         },
 };
 
-/// Says once, and marks in the trace, that tensors are nobody's but the driver's.
+/// Reports once, and marks in the trace, that tensors are only seen as driver allocations.
 std::string note_other_allocator(Recorder& recorder) {
   static std::atomic<bool> told = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
   if (told.load(std::memory_order_relaxed)) return {};

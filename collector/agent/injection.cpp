@@ -1,4 +1,4 @@
-// The doors through which the library is entered from outside.
+// The agent's external entry points.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -13,27 +13,27 @@
 #include "collector/nvtx/memory.h"
 #include "collector/nvtx/ranges.h"
 
-/// The driver did not call us, because it was told to call another tool, or nobody.
+/// The driver did not call InitializeInjection(): another tool is configured, or none.
 void memreel::cuda::interposer::driver_initialized() { memreel::agent::start(); }
 void memreel::cuda::interposer::cupti_wanted(bool shares) { memreel::agent::cupti_wanted(shares); }
 
 // NOLINTBEGIN(readability-identifier-naming): the names are those that CUDA and NVTX look for
 extern "C" {
 
-/// Called by the CUDA driver within cuInit when CUDA_INJECTION64_PATH names this library. 1: all is well; it always is,
-/// since a program that can't be recorded has to run all the same.
+/// Called by the CUDA driver within cuInit if CUDA_INJECTION64_PATH names this library. Always returns 1 (success),
+/// since a program that can't be recorded must still run.
 [[gnu::visibility("default")]] int InitializeInjection() {
   memreel::agent::start();
   return 1;
 }
 
-/// Called by each copy of NVTX in the program, at its first call, when NVTX_INJECTION64_PATH names this library. 1: it
-/// has a tool.
+/// Called by each copy of NVTX in the program, at its first call, if NVTX_INJECTION64_PATH names this library. Returns
+/// 1 if it installed the tool.
 [[gnu::visibility("default")]] int InitializeInjectionNvtx2(memreel::nvtx::GetExportTable get_table) {
   return memreel::nvtx::take_over(get_table) ? 1 : 0;
 }
 
-/// The same for each copy of NVTX's extensions. 1: it has a tool.
+/// The same for each copy of NVTX's extensions. Returns 1 if it installed the tool.
 [[gnu::visibility("default")]] int InitializeInjectionNvtxExtension(const memreel::nvtx::ExtensionInfo* info) {
   const auto current_device = [] {
     memreel::cuda::Device device = 0;
@@ -42,12 +42,12 @@ extern "C" {
   return info != nullptr && memreel::nvtx::take_over_memory(*info, current_device) ? 1 : 0;
 }
 
-/// For whoever entered the process later: begins to record, into a new file. 1: recording, 0: not, as a message on
-/// standard error says.
+/// For tools that enter the process later: starts recording into a new file. Returns 1 if recording, 0 if not; a
+/// message on standard error says why.
 [[gnu::visibility("default")]] int memreel_agent_start() { return memreel::agent::restart() ? 1 : 0; }
 
-/// For the thread that was started to load this library (collector/attach/bootstrap.h): it waits for whoever sent it.
-/// `page` is `size` bytes of code and data that brought it here.
+/// For the thread that the bootstrap started to load this library (collector/attach/bootstrap.h): waits for requests.
+/// `page` is the bootstrap's code and data, `size` bytes.
 [[gnu::visibility("default")]] void memreel_agent_visit(void* page, std::size_t size) {
   ::pthread_detach(::pthread_self());
   ::pthread_setname_np(::pthread_self(), "memreel-control");
@@ -58,7 +58,7 @@ extern "C" {
   });
 }
 
-/// For Python programs that are asked to load this library (sys.remote_exec): the same in a thread of its own.
+/// For Python programs that load this library through sys.remote_exec: the same in a separate thread.
 [[gnu::visibility("default")]] void memreel_agent_invite() { memreel::agent::control::invite(); }
 
 /// Completes the trace. Recording may begin again.

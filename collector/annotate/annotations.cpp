@@ -23,7 +23,7 @@ using agent::Record;
 using agent::RecordKind;
 using agent::Space;
 
-/// A program's errno is the program's, also across calls of ours that take memory from the system.
+/// Preserves the program's errno, also across our calls that take memory from the system.
 class KeepErrno {
  public:
   KeepErrno() : value_(errno) {}
@@ -35,7 +35,7 @@ class KeepErrno {
   int value_;
 };
 
-/// The number of a name; 0 when there is no room for it. Names are cut at 1 KiB.
+/// The number of a name; 0 if there is no room for it. Names are cut at 1 KiB.
 std::uint32_t number_of(agent::Recorder& recorder, const char* name) {
   constexpr std::size_t longest = 1024;
   const std::string_view text = std::string_view(name == nullptr ? "" : name).substr(0, longest);
@@ -126,7 +126,7 @@ struct Callback {
 };
 std::array<Callback, 64> callbacks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): registered from C
 
-/// A null function takes away what was registered for `user`. More than 64 are not kept.
+/// A null function removes the callback registered for `user`. At most 64 are kept.
 void on_attach(memreel_state_callback function, void* user) {
   for (Callback& callback : callbacks) {
     if (function == nullptr) {

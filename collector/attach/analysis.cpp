@@ -21,7 +21,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint64_t largest_document = 64ULL << 20U;
-constexpr rlim_t most_memory = 6ULL << 30U;  // addresses of a report's process
+constexpr rlim_t most_memory = 6ULL << 30U;  // address space of a report's process
 constexpr int nine_times = 9;
 
 std::uint64_t size_of(const std::string& file) {
@@ -47,7 +47,7 @@ const Json& list_of(const Json& object, const char* key) {
   return found != object.end() && found->is_array() ? *found : none;
 }
 
-/// The innermost frame of a program's own language: one with a line.
+/// The innermost frame in the program's own language: one with a line.
 std::string place_of(const Json& stack) {
   const auto has_line = [](const Json& frame) { return frame.is_object() && value_of(frame, "line", 0) > 0; };
   const auto frame = std::ranges::find_if(stack, has_line);
@@ -57,7 +57,7 @@ std::string place_of(const Json& stack) {
          std::to_string(value_of(*frame, "line", 0)) + ")";
 }
 
-/// A program may have several heaps of one name.
+/// A program may have several heaps with the same name.
 void add(std::vector<CategoryUse>& uses, CategoryUse use) {
   const auto same = std::ranges::find_if(uses, [&](const CategoryUse& known) {
     return known.device == use.device && known.heap == use.heap && known.category == use.category;

@@ -8,7 +8,7 @@
 namespace memreel::attach {
 namespace {
 
-/// The page, from its beginning. Both codes find it through the register rbx.
+/// The page's layout, from its start. Both pieces of code address it through rbx.
 struct Layout {
   std::uint64_t pthread_create, dlopen, dlsym, dlerror, errno_location;  // 0x00 .. 0x20
   std::uint64_t page, size;                                              // 0x28, 0x30
@@ -34,8 +34,8 @@ constexpr std::array<unsigned char, 256> code(std::initializer_list<unsigned cha
 }
 
 // clang-format off
-/// The borrowed thread. rdi: the page. It waits with ppoll, because other ways of waiting for a time leave a note with
-/// the kernel (restart_block), which still has that of the call in which the thread was stopped.
+/// The borrowed thread. rdi: the page. It waits with ppoll, because other timed waits use the kernel's restart_block,
+/// which still belongs to the call in which the thread was stopped.
 constexpr auto bootstrap_code = code({
     0x48, 0x89, 0xFB,                    //         mov    rbx, rdi
     0xFC,                                //         cld
@@ -61,7 +61,7 @@ constexpr auto bootstrap_code = code({
     0x0F, 0x05,                          //         syscall
 });
 
-/// The thread that it starts. rdi: the page.
+/// The thread that the borrowed thread starts. rdi: the page.
 constexpr auto loading_code = code({
     0x53,                                //         push   rbx
     0x48, 0x89, 0xFB,                    //         mov    rbx, rdi
@@ -89,8 +89,7 @@ constexpr auto loading_code = code({
 });
 // clang-format on
 
-/// What rt_sigreturn reads at the stack pointer: struct ucontext of the kernel
-/// (arch/x86/include/uapi/asm/sigcontext.h).
+/// What rt_sigreturn reads at the stack pointer: the kernel's struct ucontext (arch/x86/include/uapi/asm/sigcontext.h).
 struct SignalFrame {
   std::uint64_t flags = 0, link = 0;
   std::uint64_t stack_pointer = 0, stack_flags = 0, stack_size = 0;
@@ -103,7 +102,7 @@ struct SignalFrame {
 };
 static_assert(sizeof(SignalFrame) == 40 + 32 * 8 + 8);
 
-/// In the unused bytes of the legacy area: that and how much more there is (struct _fpx_sw_bytes).
+/// In the unused bytes of the legacy area: marks that extended state follows, and its size (struct _fpx_sw_bytes).
 struct ExtendedNote {
   std::uint32_t magic, extended_size;
   std::uint64_t features;
@@ -115,11 +114,11 @@ constexpr std::uint32_t first_magic = 0x46505853, second_magic = 0x46505845;
 constexpr std::uint64_t has_extended = 1;  // UC_FP_XSTATE
 constexpr std::uint64_t has_ss = 2 | 4;    // UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
 
-/// With it the kernel leaves the thread's alternate signal stack as it is.
+/// Makes the kernel leave the thread's alternate signal stack unchanged.
 constexpr std::uint64_t no_such_flag = 7;
 
-/// The state of matrix registers (AMX) is behind all other, takes kilobytes and is there for few threads; the kernel
-/// refuses frames that are larger than a thread's own.
+/// The state of matrix registers (AMX) comes after all other state, takes kilobytes and is present in few threads; the
+/// kernel refuses frames that are larger than a thread's own.
 constexpr std::size_t without_matrices = 2752;
 constexpr std::uint64_t matrices = 3ULL << 17U;
 
@@ -144,7 +143,7 @@ SignalFrame frame_of(const ThreadState& thread, std::uint64_t extended) {
   return frame;
 }
 
-/// The state as the kernel's frames have it: cut to what any thread may have.
+/// The state as in the kernel's frames, cut to what any thread may have.
 std::vector<std::byte> extended_of(const ThreadState& thread) {
   std::vector<std::byte> extended = thread.extended;
   std::uint64_t used = 0;  // XSTATE_BV
@@ -157,7 +156,7 @@ std::vector<std::byte> extended_of(const ThreadState& thread) {
   ExtendedNote note{};
   note.magic = first_magic;
   note.extended_size = static_cast<std::uint32_t>(extended.size() + sizeof second_magic);
-  note.features = ~matrices;  // those that are not in use are brought to their first state
+  note.features = ~matrices;  // those not in use are reset to their initial state
   note.size = static_cast<std::uint32_t>(extended.size());
   std::memcpy(extended.data() + note_offset, &note, sizeof note);
   extended.resize(extended.size() + sizeof second_magic);
@@ -179,7 +178,7 @@ void put_frame(std::vector<std::byte>& bytes, std::size_t offset, std::uint64_t 
 }  // namespace
 
 user_regs_struct with_call_begun_again(const user_regs_struct& registers) {
-  // Numbers that the kernel keeps to itself (include/linux/errno.h), and EINTR of calls that it never begins again.
+  // Kernel-internal error numbers (include/linux/errno.h), and EINTR of calls that the kernel never restarts.
   constexpr std::array<std::int64_t, 5> interrupted{-512, -513, -514, -516, -EINTR};
   const auto result = static_cast<std::int64_t>(registers.rax);
   user_regs_struct again = registers;

@@ -47,7 +47,7 @@ void limit_waits(int connection, std::chrono::milliseconds limit) {
   ::setsockopt(connection, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);
 }
 
-/// At least a millisecond: no limit at all would be a wait without end.
+/// At least a millisecond: 0 would mean waiting forever.
 std::chrono::milliseconds left_until(Clock::time_point deadline) {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   return std::max(left, std::chrono::milliseconds(1));
@@ -65,7 +65,7 @@ bool send(int connection, const Message& message) {
   return ::send(connection, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
 }
 
-/// `was_closed`: told whether the other end went without reading what it was sent.
+/// `was_closed`: set if the other end closed without reading what it was sent.
 Result<Message> receive(int connection, bool* was_closed = nullptr) {
   std::vector<char> bytes(largest_message + 1);
   const ssize_t size = ::recv(connection, bytes.data(), bytes.size(), 0);
@@ -75,7 +75,7 @@ Result<Message> receive(int connection, bool* was_closed = nullptr) {
   return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
 }
 
-/// The other side closes the connection behind its answer: after that nothing of it is left there.
+/// The other side closes the connection after its answer: from then on it keeps nothing of the request.
 void await_end(int connection) {
   char byte = 0;
   [[maybe_unused]] const ssize_t none = ::recv(connection, &byte, sizeof byte, 0);
@@ -122,7 +122,7 @@ void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std
   }
 }
 
-/// True when it was the last one. Nobody listens any more by the time it is answered.
+/// True if it was the last one. The socket is already closed when that one is answered.
 bool ControlSocket::serve(int connection, const std::function<Answer(const Message&)>& answer) {
   limit_waits(connection, std::chrono::seconds(1));
   const auto peer = peer_of(connection);
@@ -149,7 +149,7 @@ Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limi
   bool nobody_listens = false;
   if (::connect(connection, generic(address), address.size) == 0) {
     const auto peer = peer_of(connection);
-    // Anybody may take the name: only the process itself is listened to.
+    // Any process may take the name: accept only the process itself.
     reply.reached = peer && peer->pid == process;
     limit_waits(connection, left_until(deadline));
     if (!reply.reached)
@@ -163,7 +163,7 @@ Reply ask(pid_t process, const Message& question, std::chrono::milliseconds limi
     if (reply.answer && reply.answer->word == "error") reply.answer = error_of(*reply.answer);
   }
   ::close(connection);
-  // A listener with nothing left to do closed its socket while this question waited in it.
+  // A finished listener closed its socket while this request was queued in it.
   return nobody_listens ? Reply{} : std::move(reply);
 }
 

@@ -25,7 +25,7 @@ Ids current_ids() {
 
 const Ids ids_at_load = current_ids();  // NOLINT(cert-err58-cpp): it throws nothing
 
-/// The kernel clears this when a process changes its ids or gains rights, also before this library was there.
+/// The kernel clears this when a process changes its IDs or gains rights, even before the agent was loaded.
 bool may_be_traced() {
   constexpr int by_its_user = 1;  // SUID_DUMP_USER
   return ::prctl(PR_GET_DUMPABLE) == by_its_user;

@@ -38,7 +38,7 @@ struct Target {
   std::string rank;
 };
 
-/// Processes of this machine that listen and are a rank which `pattern` names.
+/// Listening processes on this machine whose rank matches `pattern`.
 std::vector<Target> ranks_like(const std::string& pattern) {
   std::vector<Target> found;
   for (const pid_t process : listening_processes()) {
@@ -73,7 +73,7 @@ Result<std::vector<Target>> targets_of(const Request& request) {
   return targets;
 }
 
-/// The dump's file.
+/// Returns the dump's file.
 Result<std::string> dump(const Target& target, std::chrono::milliseconds limit) {
   const std::string name = "process " + std::to_string(target.process);
   if (!start_time(target.process)) return Error{.what = "no such process", .where = name, .remedy = {}};

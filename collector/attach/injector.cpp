@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* visit_function = "memreel_agent_visit";
 
-/// While a thread's registers are not its own, nothing but SIGKILL ends us.
+/// While a thread runs with borrowed registers, only SIGKILL can end us.
 class Undisturbed {
  public:
   Undisturbed() {
@@ -58,7 +58,7 @@ void pause_for(std::chrono::microseconds time) {
   ::nanosleep(&pause, nullptr);
 }
 
-/// What is looked up before anybody is stopped.
+/// What is looked up before any thread is stopped.
 struct Ground {
   BootstrapFunctions functions;
   std::uint64_t system_call = 0;      // address of the instructions "syscall; ret"
@@ -68,7 +68,7 @@ struct Ground {
 Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
   const std::vector<Mapping> mappings = process.mappings();
   std::vector<std::uint64_t> libraries;
-  // Since 2.34 all is in the first of them.
+  // Since glibc 2.34 everything is in the first one.
   for (const char* const file : {"libc.so.6", "libpthread.so.0", "libdl.so.2"})
     if (const auto base = base_of(mappings, file)) libraries.push_back(*base);
   for (const Mapping& mapping : mappings)  // as the files were called until 2.33
@@ -109,8 +109,8 @@ Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
   return ground;
 }
 
-/// One thread that was stopped at a safe place, and what it was then. From send to send it is in front of a way back
-/// (bootstrap.h) that needs nobody; what it still wants of us is to be put back exactly.
+/// A thread stopped at a safe place, and its state there. Whenever it runs for us, it has a way back (bootstrap.h) that
+/// does not depend on us; only restoring its exact state does.
 class Borrowed {
  public:
   Borrowed(const RemoteProcess& process, pid_t thread) : process_(&process), thread_(thread) {}
@@ -120,13 +120,13 @@ class Borrowed {
     if (away_) put_back(Clock::now() + std::chrono::seconds(1));
   }
 
-  /// False when it is not, or no more, where it may be disturbed.
+  /// False if it is not, or no longer, at a place where it may be interrupted.
   bool take(const SafePlaces& places, Clock::time_point deadline) {
     if (!thread_.stop(deadline)) return false;
     const auto state = thread_.state();
     if (!state) return false;
     original_ = *state;
-    // Calls that the program would see interrupted are begun again; the kernel does so itself with the rest.
+    // Calls that the program would see as interrupted are restarted; the kernel restarts the others itself.
     if (static_cast<std::int64_t>(state->registers.rax) == -EINTR)
       original_.registers = with_call_begun_again(state->registers);
     if (places.is_safe(state->registers)) return true;
@@ -137,7 +137,7 @@ class Borrowed {
   const ThreadState& original() const { return original_; }
   const RemoteProcess& process() const { return *process_; }
 
-  /// Has the thread make one system call; its result, a negative errno when that failed, or none.
+  /// Makes the thread execute one system call; returns its result, a negative errno on failure, or none.
   std::optional<std::int64_t> call(const Ground& ground, long number, std::span<const std::uint64_t, 6> arguments,
                                    Clock::time_point deadline) {
     const WayBack way = make_way_back(original_, ground.handlers_return);
@@ -157,7 +157,7 @@ class Borrowed {
     return static_cast<std::int64_t>(state->registers.rax);
   }
 
-  /// Sends it on its bootstrap.
+  /// Starts the bootstrap.
   bool send(const Bootstrap& bootstrap) {
     user_regs_struct registers = original_.registers;
     registers.rip = bootstrap.entry;
@@ -168,7 +168,7 @@ class Borrowed {
     return go_to(registers) && thread_.set_signal_mask(~0ULL) && thread_.resume();
   }
 
-  /// Unless it is back already: it does not wait for us for ever.
+  /// Unless it has already returned: it does not wait for us forever.
   bool put_back(Clock::time_point deadline) {
     away_ = false;
     if (!thread_.stop(deadline)) return false;
@@ -179,7 +179,7 @@ class Borrowed {
 
  private:
   bool go_to(user_regs_struct registers) {
-    registers.orig_rax = ~0ULL;  // of what it was in, the kernel begins nothing again
+    registers.orig_rax = ~0ULL;  // the kernel must not restart a call
     away_ = thread_.set_registers(registers);
     return away_;
   }
@@ -187,11 +187,11 @@ class Borrowed {
   const RemoteProcess* process_;
   TracedThread thread_;
   ThreadState original_;
-  std::uint64_t low_ = 0, size_ = 0;  // of the stack that it has while it is away
+  std::uint64_t low_ = 0, size_ = 0;  // the stack it uses while borrowed
   bool away_ = false;
 };
 
-/// Has the thread start another one that loads the library. The news' address.
+/// Makes the thread start another one that loads the agent. Returns the address of the news.
 Result<std::uint64_t> run_bootstrap(Borrowed& thread, const Ground& ground, const std::string& library,
                                     Clock::time_point deadline) {
   const auto failed = [&](std::string what) {
@@ -224,7 +224,7 @@ Result<std::uint64_t> run_bootstrap(Borrowed& thread, const Ground& ground, cons
   return bootstrap.news;
 }
 
-/// Until the library listens, or could not be loaded.
+/// Waits until the agent listens, or could not be loaded.
 Result<void> await_arrival(const RemoteProcess& process, std::uint64_t news, Clock::time_point deadline) {
   const Error late{.what = "did not load memreel's library in time; it may be busy loading another one",
                    .where = "process " + std::to_string(process.number()),
@@ -263,7 +263,7 @@ Result<Injected> inject(pid_t process, const std::filesystem::path& library, std
       Result<std::uint64_t> news = std::uint64_t{0};
       {
         Borrowed borrowed(*remote, thread);
-        // One that sleeps in the kernel beyond our reach is left alone soon.
+        // A thread sleeping uninterruptibly in the kernel is skipped soon.
         if (!borrowed.take(places, std::min(deadline, start + std::chrono::milliseconds(20)))) continue;
         news = run_bootstrap(borrowed, *ground, library.string(), std::min(deadline, start + std::chrono::seconds(2)));
       }

@@ -41,7 +41,7 @@ char Keys::next(std::chrono::milliseconds pause) {
     if (ready < 0 && errno == EINTR) continue;
     if (ready < 0) return end;
     if (waiting[0].revents != 0) {
-      signalfd_siginfo taken{};  // or it would come once it is not blocked any more
+      signalfd_siginfo taken{};  // otherwise it would be delivered once it is unblocked
       [[maybe_unused]] const ssize_t size = ::read(signals_, &taken, sizeof taken);
       return end;
     }

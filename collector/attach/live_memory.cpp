@@ -66,7 +66,7 @@ std::vector<LiveHeap> LiveMemory::heaps() const {
                  .live = state.live,
                  .reserved = state.reserved,
                  .fragmentation = {}};
-    // A framework whose segments are not told of itself has those that its parent gave out.
+    // A framework that does not report its segments has all that its parent gave out.
     if (heap.level == Level::framework && row.reserved.count == 0 && heap.parent != HeapId::none)
       for (const HeapState& parent : set_.heaps())
         if (parent.heap == heap.parent) row.reserved = parent.live;

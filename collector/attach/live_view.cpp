@@ -37,7 +37,7 @@ std::string text_of_growth(double growth) {
 
 std::string short_file(std::string_view file) { return std::string(file.substr(file.rfind('/') + 1)); }
 
-/// The innermost frames that say something: those with a line, else the innermost at all. "f (a.py:3) < g (b.py:9)"
+/// The innermost informative frames: those with a line, else the innermost one. "f (a.py:3) < g (b.py:9)"
 std::string text_of_stack(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   std::string text;
@@ -59,7 +59,7 @@ std::string head_line(const LiveMemory& memory, const Losses& losses, double sec
   return text;
 }
 
-/// "parameter 1.2 GiB, activation 800 MiB": of the device that holds most, largest first.
+/// "parameter 1.2 GiB, activation 800 MiB": for the device that holds most, largest first.
 std::string text_of_categories(const Findings& findings, std::size_t most) {
   std::map<std::string, Bytes> sums;
   for (const CategoryUse& use : findings.categories)
@@ -78,7 +78,7 @@ std::string text_of_leak(const LeakSoFar& leak) {
          " per step: " + (leak.place.empty() ? "no stack" : leak.place);
 }
 
-/// What the analyzer says, line by line; `rows`: at most so many.
+/// The analyzer's findings as lines, at most `rows`.
 std::vector<std::string> lines_of_analysis(const Analysis& analysis, std::size_t rows) {
   std::vector<std::string> lines;
   const std::optional<Findings>& findings = analysis.findings();
@@ -118,10 +118,10 @@ std::string one_line(const Picture& now) {
   return text + "\n";
 }
 
-/// `line` as far as it fits.
+/// `line`, cut to fit.
 std::string cut(std::string line, std::size_t columns) {
   line.resize(std::min(line.size(), columns - 1));
-  while (!is_printable(line)) line.pop_back();  // half a character
+  while (!is_printable(line)) line.pop_back();  // a partial character
   return line + "\n";
 }
 
@@ -156,7 +156,7 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Waits for that long, or until somebody asks for the end: true.
+/// Waits that long, or until the user quits: then true.
 bool end_asked(Keys& keys, std::chrono::milliseconds time) {
   const Clock::time_point limit = Clock::now() + time;
   for (auto left = time; left.count() > 0;
@@ -189,7 +189,7 @@ bool show_live(const KnownProcess& process, const std::string& trace, double int
                       .losses = &reader->losses(),
                       .analysis = &analysis,
                       .seconds = seconds_now()};
-    // Over what was there, then what is left of it goes.
+    // Overwrites the old table, then clears the rest.
     print(terminal ? "\x1b[H\x1b[2J" + table(now) : one_line(now));
   };
   while (true) {

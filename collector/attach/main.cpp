@@ -1,4 +1,4 @@
-// memreel-attach: records a program that runs already. `memreel attach`, `detach` and `dump` run this program.
+// memreel-attach: records a program that is already running. `memreel attach`, `detach` and `dump` run this program.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ struct Request {
   double duration = 0;    // seconds; 0: until memreel detach
   double time_limit = 5;  // seconds
   double interval = 1;    // seconds
-  std::string metrics;    // where they go; empty: nowhere
+  std::string metrics;    // the metrics' target; empty: none
   bool live = false;
   bool quiet = false;
   bool json = false;
@@ -66,7 +66,7 @@ void describe_attach(CLI::App& app, Request& request) {
                  "Export metrics for Prometheus while recording: :PORT, on the loopback, HOST:PORT, or a FILE; stays "
                  "until Ctrl-C, which detaches, or the program's end");
   record::add_recording_options(app, request.options);
-  app.get_option("--flight")->excludes(live);  // whose table follows one file as it grows
+  app.get_option("--flight")->excludes(live);  // the live table follows a single growing file
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document at the end (memreel.attach/1)")->excludes(live);
   app.footer(
@@ -95,7 +95,7 @@ void describe_detach(CLI::App& app, Request& request) {
       "Exit code: 0 done; 2 if the process is not being recorded.");
 }
 
-/// The process that the user means. Errors: no such number; those of that name are suggested.
+/// The process that the user means. Errors: not a number; suggests processes with that name.
 Result<pid_t> parse_process(const std::string& text, const std::string& command) {
   pid_t process = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), process);
@@ -139,7 +139,7 @@ std::string_view name_of(attach::Joined::Door door) {
   return "thread";
 }
 
-/// Until it is over (0: never), a signal asks for the end, or the process is gone. True when it is gone.
+/// Waits until `seconds` have passed (0: no limit), a signal arrives, or the process is gone. True if it is gone.
 bool wait_for_end(const attach::KnownProcess& process, double seconds) {
   sigset_t set;
   sigemptyset(&set);
@@ -166,7 +166,7 @@ int print(const record::Json& document) {
                .remedy = "is the disk full, or the pipe closed?"});
 }
 
-/// Ends the recording and says what it came to.
+/// Ends the recording and reports its result.
 Result<record::RecordedTrace> stop(const Request& request, const std::string& name) {
   const auto ended = attach::leave(request.process);
   if (!ended) return ended.error();

@@ -18,7 +18,7 @@ std::optional<Number> number_in(std::string_view text) {
   return end.ec == std::errc() && end.ptr == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
-/// Names in a directory that are numbers, in order.
+/// The directory's entries that are numbers, in order.
 std::vector<pid_t> numbers_in(const std::string& directory) {
   std::vector<pid_t> numbers;
   std::error_code problem;
@@ -39,7 +39,7 @@ std::optional<std::string> read_proc(pid_t process, std::string_view file) {
 
 std::optional<std::uint64_t> start_time(pid_t process) {
   const auto stat = read_proc(process, "stat");
-  // The name, in parentheses, may have anything in it; the start is the 20th word behind it (proc(5)).
+  // The name, in parentheses, may contain anything; the start time is the 20th word after it (proc(5)).
   const std::size_t name_end = stat ? stat->rfind(')') : std::string::npos;
   if (name_end == std::string::npos) return std::nullopt;
   std::string_view rest = std::string_view(*stat).substr(name_end + 1);
@@ -69,7 +69,7 @@ std::vector<pid_t> processes_named(std::string_view name) {
 
 bool KnownProcess::has_ended() const {
   if (!start_ || start_time(number_) != start_) return true;
-  // The first thread may end before the others: it stays like that until they have.
+  // The main thread may end before the others: it stays a zombie until they have ended.
   return status_field(number_, "State").starts_with('Z') && threads_of(number_).size() <= 1;
 }
 

@@ -9,9 +9,9 @@
 namespace memreel::attach {
 namespace {
 
-constexpr std::size_t most_heaps = 256, longest_name = 128;  // what fits into a message
+constexpr std::size_t most_heaps = 256, longest_name = 128;  // so that it fits in a message
 
-/// Takes the number off the front of a text, and the blank behind it.
+/// Removes the number at the start of a text, and the blank after it.
 template <class Number>
 bool take(std::string_view& text, Number& number) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -21,7 +21,7 @@ bool take(std::string_view& text, Number& number) {
   return true;
 }
 
-/// "DEVICE LEVEL LIVE PEAK RESERVED NAME"; the name may have blanks.
+/// "DEVICE LEVEL LIVE PEAK RESERVED NAME"; the name may contain blanks.
 std::string text_of(const HeapStatus& heap) {
   return std::to_string(heap.device) + ' ' + (heap.level == Level::driver ? '0' : '1') + ' ' +
          std::to_string(heap.live.count) + ' ' + std::to_string(heap.peak.count) + ' ' +

@@ -57,7 +57,7 @@ std::string quoted(const std::string& text) {
   return literal + "'";
 }
 
-/// A file for the other process to read, gone with this object.
+/// A file for the other process to read, removed by the destructor.
 class Script {
  public:
   explicit Script(const std::string& text) {
@@ -80,7 +80,7 @@ class Script {
   std::string path_;
 };
 
-/// Whether a program ended with 0. What it says goes nowhere.
+/// Whether a program exited with 0. Its output is discarded.
 bool succeeds(const std::vector<std::string>& command) {
   posix_spawn_file_actions_t files{};
   ::posix_spawn_file_actions_init(&files);
@@ -97,8 +97,8 @@ bool succeeds(const std::vector<std::string>& command) {
   return started && ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// What the interpreter is asked to run. In a thread of its own, as the main thread is where signal handlers run: what
-/// one raises belongs to the program, and loading takes a while.
+/// The script that the interpreter runs. It uses its own thread, as signal handlers run in the main thread: exceptions
+/// raised by them belong to the program, and loading takes a while.
 std::string invitation(const fs::path& library) {
   return "def load():\n"
          "    try:\n"
@@ -115,13 +115,13 @@ std::string invitation(const fs::path& library) {
          "    pass\n";
 }
 
-/// Whether `interpreter`, a program, could leave a request to run `script` with the one in `process`.
+/// Whether `interpreter`, a program, could submit a request to run `script` to the one in `process`.
 bool asks(const std::string& interpreter, pid_t process, const std::string& script) {
   return succeeds({interpreter, "-I", "-S", "-c",
                    "import sys; sys.remote_exec(" + std::to_string(process) + ", " + quoted(script) + ")"});
 }
 
-/// The interpreter that asked: of the same version, as remote_exec needs it.
+/// The interpreter that submitted the request: of the same version, as remote_exec requires.
 std::optional<std::string> first_that_asks(pid_t process, int minor, const std::string& script) {
   const std::string own = "/proc/" + std::to_string(process) + "/exe";
   const std::string in_path = "python3." + std::to_string(minor);
@@ -147,8 +147,8 @@ bool enter_through_python(pid_t process, const fs::path& library, std::chrono::m
     const timespec pause{.tv_sec = 0, .tv_nsec = 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
-  // Python would complain, in the program's name, of a script that is not there any more. A request can't be taken
-  // back, but replaced.
+  // Python would report, in the program's name, that the script is missing. A request can't be withdrawn, but it can be
+  // replaced.
   asks(*interpreter, process, "/dev/null");
   return false;
 }

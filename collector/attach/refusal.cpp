@@ -34,7 +34,7 @@ std::string link_of(pid_t process, const char* link) {
   return fs::read_symlink("/proc/" + std::to_string(process) + "/" + link, problem).string();
 }
 
-/// The first number of a line of /proc/PID/status.
+/// The first number in a line of /proc/PID/status.
 std::string first_word(const std::string& text) { return text.substr(0, text.find_first_of(" \t")); }
 
 bool has_capability_to_trace() {
@@ -63,12 +63,12 @@ bool has_libc(const std::string& maps) {
   return maps.find("libc.so.6") != std::string::npos || maps.find("/libc-2.") != std::string::npos;
 }
 
-/// Between exec and main: the kernel has mapped the dynamic linker, which has not mapped the C library yet.
+/// Between exec and main: the dynamic linker is mapped, but has not mapped the C library yet.
 bool is_starting(const std::string& maps) {
   return !has_libc(maps) && (maps.find("/ld-linux-") != std::string::npos || maps.find("/ld-2.") != std::string::npos);
 }
 
-/// /proc/PID/maps, of a process that is starting as soon as it has started, or as it is two seconds later.
+/// /proc/PID/maps; for a process that is starting, as soon as it has started, or after two seconds.
 std::optional<std::string> maps_once_started(pid_t process) {
   using namespace std::chrono_literals;
   const auto deadline = std::chrono::steady_clock::now() + 2s;
@@ -91,7 +91,7 @@ Result<void> check_libraries(pid_t process) {
   return {};
 }
 
-/// As AT_SECURE tells the process itself: such a one would not let the library record.
+/// The process's own AT_SECURE: the agent would refuse to record in it.
 bool has_raised_privileges(pid_t process) {
   const std::string vector = read_proc(process, "auxv").value_or("");
   std::array<std::uint64_t, 2> entry{};

@@ -18,7 +18,7 @@
 namespace memreel::attach {
 namespace {
 
-/// What a library's dynamic section says that is needed to look a name up.
+/// The parts of a library's dynamic section needed to look up a name.
 struct SymbolTables {
   std::uint64_t symbols = 0, texts = 0, hash = 0;
 };
@@ -33,7 +33,7 @@ SymbolTables tables_of(const RemoteProcess& process, std::uint64_t base) {
     for (std::uint64_t place = base + segment->p_vaddr;; place += sizeof(Elf64_Dyn)) {
       const auto entry = process.read<Elf64_Dyn>(place);
       if (!entry || entry->d_tag == DT_NULL) break;
-      // Loaders replace offsets by addresses, most of them.
+      // Most loaders replace offsets with addresses.
       const std::uint64_t address = entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
       if (entry->d_tag == DT_SYMTAB) tables.symbols = address;
       if (entry->d_tag == DT_STRTAB) tables.texts = address;
@@ -110,7 +110,7 @@ std::optional<std::uint64_t> base_of(std::span<const Mapping> mappings, std::str
   return found != mappings.end() ? std::optional(found->begin - found->offset) : std::nullopt;
 }
 
-/// As in the specification of DT_GNU_HASH: buckets of chains that end with an odd hash.
+/// As in the specification of DT_GNU_HASH: buckets of chains, each ended by an odd hash.
 std::uint64_t exported_function(const RemoteProcess& process, std::uint64_t base, std::string_view name) {
   struct HashHeader {
     std::uint32_t buckets, first_symbol, bloom_words, bloom_shift;

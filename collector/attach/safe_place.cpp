@@ -14,7 +14,7 @@
 namespace memreel::attach {
 namespace {
 
-/// How good a call is to be interrupted in; none: it could not be begun again, or a lock may be held meanwhile.
+/// How suitable a call is to be interrupted; none: it could not be restarted, or a lock may be held during it.
 std::optional<int> rank_of_call(long call) {
   switch (call) {
     case SYS_poll:
@@ -53,7 +53,7 @@ bool may_hold_locks(const Mapping& mapping) {
   return file.find("malloc") != std::string_view::npos || file.find("san.so") != std::string_view::npos;
 }
 
-/// The C library's code "mov rax, SYS_rt_sigreturn; syscall"; 0 when it is nowhere.
+/// The address of the C library's code "mov rax, SYS_rt_sigreturn; syscall"; 0 if not found.
 std::uint64_t find_handlers_return(const RemoteProcess& process, std::span<const Mapping> mappings) {
   constexpr std::array<unsigned char, 9> wanted{0x48, 0xC7, 0xC0, 0x0F, 0, 0, 0, 0x0F, 0x05};
   for (const Mapping& mapping : mappings) {
@@ -76,7 +76,7 @@ SafePlaces::SafePlaces(const RemoteProcess& process)
 std::vector<pid_t> SafePlaces::candidates() const {
   std::vector<std::pair<int, pid_t>> ranked;
   for (const pid_t thread : threads_of(process_->number())) {
-    // One that the kernel lets nobody disturb (D) would hold us up.
+    // A thread in uninterruptible sleep (D) would hold us up.
     const std::string stat = read_proc(process_->number(), "task/" + std::to_string(thread) + "/stat").value_or("");
     if (const std::size_t name_end = stat.rfind(')');
         name_end == std::string::npos || stat.compare(name_end, 3, ") D") == 0)
@@ -100,7 +100,7 @@ bool SafePlaces::is_safe(const user_regs_struct& registers) const {
       mappings_, [&](const Mapping& m) { return m.begin <= registers.rip && registers.rip < m.end; });
   const bool in_call = static_cast<std::int64_t>(registers.orig_rax) >= 0;
   if (in_call) {
-    // The loader's own calls are made with its lock held.
+    // The loader makes its own calls with its lock held.
     const bool in_loader = place != mappings_.end() && place->file().starts_with("ld-");
     if (in_loader || !rank_of_call(static_cast<long>(registers.orig_rax))) return false;
   } else if (place == mappings_.end() || may_hold_locks(*place)) {
@@ -109,13 +109,13 @@ bool SafePlaces::is_safe(const user_regs_struct& registers) const {
   return !is_in_handler(registers.rsp);
 }
 
-/// What lies on the stack may be left over from a handler that has returned: then another thread is looked for.
+/// The frame may be left over from a handler that has returned: then another thread is tried.
 bool SafePlaces::is_in_handler(std::uint64_t stack_pointer) const {
   constexpr std::size_t looked_at = 32U << 10U, step = 4096;
   if (handlers_return_ == 0) return false;
   std::array<std::byte, step> part{};
   for (std::uint64_t at = stack_pointer & ~7ULL; at < stack_pointer + looked_at; at += step) {
-    // Whole pages: the last one may be followed by nothing.
+    // Whole pages: the one after the last may be unmapped.
     const std::size_t size = std::min<std::uint64_t>(step, (at | (step - 1)) + 1 - at);
     if (!process_->read(at, std::span(part).first(size))) return false;
     for (std::size_t i = 0; i + 8 <= size; i += 8) {

@@ -23,7 +23,7 @@ std::chrono::milliseconds left_until(Clock::time_point deadline) {
                   std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()));
 }
 
-/// What a process says about itself, as an error of ours.
+/// Another process's error, as an error of ours.
 Error told_by(pid_t process, Error error) {
   error.what.insert(0, error.where.empty() ? "" : error.where + " ");
   error.where = process_name(process);
@@ -41,15 +41,15 @@ Result<Message> told(pid_t process, const char* word) {
   return std::move(reply.answer);
 }
 
-/// By one of the doors that need the program's leave less and less.
+/// Tries the attach methods in order of how much they need the program's cooperation.
 Result<Joined> enter(pid_t process, std::chrono::milliseconds limit) {
   const Clock::time_point deadline = Clock::now() + limit;
   Joined joined;
   Reply there = ask(process, {.word = "status", .fields = {}}, limit);
   if (there.reached && !there.answer) return told_by(process, std::move(there.answer).error());
   if (there.reached) return joined;
-  // What holds for entering from outside holds for asking Python, too, but for what is said of system calls. It comes
-  // first: to wait until such a program uses the GPU would not help.
+  // The checks for entering from outside also apply to Python's way, except for those on system calls. They come first:
+  // for such a program, waiting until it uses the GPU would not help.
   if (auto enterable = check_enterable(process); !enterable) return enterable.error();
   if (const auto maps = read_proc(process, "maps");
       maps && !maps->empty() && maps->find("libcuda.so") == std::string::npos)

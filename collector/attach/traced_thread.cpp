@@ -26,7 +26,7 @@ void pause_briefly() {
 }  // namespace
 
 std::optional<int> TracedThread::seize(pid_t thread) {
-  // Not PTRACE_O_EXITKILL: whatever becomes of us, the program lives.
+  // Not PTRACE_O_EXITKILL: the program must survive whatever happens to us.
   if (::ptrace(PTRACE_SEIZE, thread, nullptr, data_of(PTRACE_O_TRACESYSGOOD)) == 0) return std::nullopt;
   return errno;
 }
@@ -41,7 +41,7 @@ TracedThread::~TracedThread() {
 bool TracedThread::stop(Deadline deadline) {
   if (stopped_ && !to_system_call_) return true;
   if (::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) != 0) return false;
-  if (stopped_ && !resume()) return false;  // not a single instruction far
+  if (stopped_ && !resume()) return false;  // without executing an instruction
   return wait_for(Stop::by_us, deadline);
 }
 
@@ -76,7 +76,7 @@ bool TracedThread::wait_for(Stop wanted, Deadline deadline) {
   return false;
 }
 
-/// A change of the thread: a stop that is waited for is left, any other is passed on to it at once.
+/// Handles a state change of the thread: leaves it in the awaited stop, and passes on any other at once.
 TracedThread::Stop TracedThread::take_in(int status) {
   if (WIFEXITED(status) || WIFSIGNALED(status)) {
     gone_ = true;
@@ -88,7 +88,7 @@ TracedThread::Stop TracedThread::take_in(int status) {
   if (event == PTRACE_EVENT_STOP && signal == SIGTRAP) return Stop::by_us;
   int passed_on = event == 0 ? signal : 0;
   if (event == PTRACE_EVENT_STOP) {
-    // It is stopped together with its process, by SIGSTOP or the like, and will be again when it is let go.
+    // It was stopped together with its process, by SIGSTOP or similar, and will be again when detached.
     return Stop::by_us;
   }
   if (passed_on == SIGSTOP) {

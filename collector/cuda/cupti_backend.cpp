@@ -14,10 +14,10 @@
 namespace memreel::cuda {
 namespace {
 
-/// The call that this thread is in makes a node of a graph.
+/// The call that this thread is in creates a graph node.
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool became_node = false;  // NOLINT
 
-/// What the beginnings of calls that this thread is in left for their ends.
+/// The entries of calls that this thread is in, for their exits.
 [[gnu::tls_model("initial-exec")]] constinit thread_local EnteredCalls entered_calls;  // NOLINT
 
 std::string text_of(cupti::Result result) {
@@ -70,7 +70,7 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
     why = file + " is missing functions";
     return false;
   }
-  // In 13.2 what says that it can't be used calls itself without end (cupti_api.h).
+  // In 13.2 the function that reports an unusable CUPTI recurses without end (cupti_api.h).
   const bool is_13_2 = cupti_.has_long_params && !cupti_.can_be_shared;
   if (is_13_2 && driver_version().value_or(0) < 13020) {
     why = file + " is of CUDA 13.2, which needs a driver for CUDA 13.2 or newer";
@@ -79,9 +79,9 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
   return true;
 }
 
-/// Shared where it can be: a driver that is too old for that refuses it as if somebody else had CUPTI. Then as those do
-/// who know nothing of sharing, since from 13.3 on other tools' calls of the old kind fail beside a subscriber of the
-/// new one. The last try says who has it.
+/// Shared if possible: a driver that is too old for sharing refuses as if another subscriber held CUPTI. Then with the
+/// old call, without sharing, since from 13.3 on other tools' old-style calls fail next to a new-style subscriber. The
+/// last attempt reports the current subscriber.
 bool CuptiBackend::subscribe(std::string& why) {
   constexpr std::array sharing{Manner::shared, Manner::old, Manner::alone};
   constexpr std::array naming{Manner::alone};
@@ -121,7 +121,7 @@ cupti::Result CuptiBackend::subscribe_as(Manner manner) {
 }
 
 bool CuptiBackend::enable(std::string& why) {
-  // Calls that an older CUPTI does not know are refused. Where the driver is newer, they are not seen.
+  // An older CUPTI refuses unknown calls. If the driver is newer, they are not seen.
   bool any = false;
   for (const Call call : watched_calls)
     any |= cupti_.enable_callback(1, subscriber_, cupti::domain_driver, static_cast<std::uint32_t>(call)) == 0;
@@ -166,14 +166,14 @@ void CuptiBackend::resource(std::uint32_t id, const cupti::ResourceData& data) {
     const auto* const graph = static_cast<const cupti::GraphData*>(data.descriptor);
     became_node |= graph != nullptr && (graph->node_type == mem_alloc_node || graph->node_type == mem_free_node);
   } else if (id == cupti::context_created || id == cupti::context_destroy_starting) {
-    // A context that is created where one is known to be: the end of that one was not seen.
+    // A context created at the address of a known one: the end of that one was not seen.
     watch_->context_gone(data.context);
   }
 }
 
 KnownObjects::Known CuptiBackend::known(void* context) {
   if (const auto found = watch_->find_context(context)) return *found;
-  // One that was there before us.
+  // A context that existed before us.
   std::uint32_t device = 0;
   if (context == nullptr || cupti_.get_device_id == nullptr || cupti_.get_device_id(context, &device) != 0) return {};
   return watch_->add_context(context, static_cast<std::int16_t>(device));

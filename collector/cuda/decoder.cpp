@@ -18,14 +18,14 @@ std::uint64_t number(const void* object) { return reinterpret_cast<std::uintptr_
 
 }  // namespace
 
-/// Something goes: recorded now, whatever becomes of the call.
+/// Records a release now, whatever the call's outcome.
 std::uint64_t Decoder::taken(const CallSite& site, Record&& record) const {
   record.context = site.context.number;
   if (record.device == 0) record.device = site.context.device;
   return recorder_->emit_with_stack(record);
 }
 
-/// Something came, or was refused.
+/// Records an allocation, or its failure.
 void Decoder::given(const CallSite& site, Status status, Record&& record) const {
   if (status != success) {
     record.kind = RecordKind::alloc_failed;
@@ -36,7 +36,7 @@ void Decoder::given(const CallSite& site, Status status, Record&& record) const 
   recorder_->emit_with_stack(record);
 }
 
-/// As given(), but a failure is nothing.
+/// Like given(), but ignores failures.
 void Decoder::note(const CallSite& site, Status status, Record&& record) const {
   if (status == success) given(site, status, std::move(record));
 }
@@ -73,7 +73,7 @@ void Decoder::ordered_given(const CallSite& site, Status status, const DevicePoi
          .space = node ? Space::graph : Space::ordered});
 }
 
-/// The call does not say how much it is, nor where.
+/// The call states neither size nor device.
 void Decoder::import_given(const CallSite& site, Status status, const DevicePointer* address) const {
   if (status != success) return;
   const auto extent = RealDriver::get().extent_of(*address);
@@ -120,7 +120,7 @@ void Decoder::node_given(const CallSite& site, Status status, const GraphNode* n
         {.address = node->freed, .device = site.context.device, .kind = RecordKind::graph_free, .space = Space::graph});
 }
 
-/// A pool that the program made or asked for: where its memory is.
+/// A pool that the program created or queried: where its memory is.
 void Decoder::pool_found(const CallSite& site, Object pool, const Location& location, int allocation_type) const {
   recorder_->emit({.object = number(pool),
                    .device = location.device_or(site.context.device),
@@ -171,7 +171,7 @@ std::uint64_t Decoder::enter(const CallSite& site) const {
 
 void Decoder::exit(const CallSite& site, Status status, std::uint64_t entered) const {
   if (entered != 0) {
-    // A free that became a node of a graph has freed nothing yet.
+    // A free that became a graph node has not freed anything yet.
     if (status != success || site.captured) recorder_->emit({.object = entered, .kind = RecordKind::free_cancelled});
     if (status == success && site.captured)
       note(site, status,
@@ -243,7 +243,7 @@ void Decoder::exit(const CallSite& site, Status status, std::uint64_t entered) c
   }
 }
 
-/// Calls whose failure says nothing about memory.
+/// Calls whose failure is irrelevant to memory.
 void Decoder::exit_of_others(const CallSite& site, Status status) const {
   if (status != success) return;
   const std::int16_t device = site.context.device;
@@ -304,7 +304,7 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
           {.object = number(p.pool), .device = static_cast<std::int16_t>(p.device), .kind = RecordKind::pool_chosen});
     }
     case Call::mem_set_mem_pool: {
-      // Requests that name no pool are served from a device's pool of its own memory; of other places there are none.
+      // Requests that name no pool use the device's pool of its own memory; other locations have no such pool.
       const auto& p = of<params::MemSetMemPool>(site);
       if (p.location->type != Location::device || p.allocation_type != pinned_memory) return;
       return note(site, status,

@@ -39,8 +39,8 @@ std::vector<fs::path> directories(const fs::path& parent, std::string_view prefi
   return found;
 }
 
-/// Where Python's packages are: around libraries that came from there, where the environment says, beside the
-/// interpreter (which is not that of a virtual environment, whose interpreter is a link), and the user's own.
+/// Where Python packages are: around libraries loaded from there, where the environment says, next to the interpreter
+/// (not a virtual environment's, whose interpreter is a link), and the user's own.
 std::vector<fs::path> package_roots(const Surroundings& surroundings) {
   std::vector<fs::path> roots;
   for (const std::string& library : surroundings.mapped) {
@@ -144,7 +144,7 @@ std::vector<std::string> cupti_candidates(const Surroundings& surroundings) {
   };
   for (const int major : majors(surroundings)) {
     const std::string name = "libcupti.so." + std::to_string(major);
-    if (major >= 12) add(name);  // until 11 the name goes on with the minor version
+    if (major >= 12) add(name);  // up to 11 the name continues with the minor version
     for (const fs::path& place : places(surroundings, major)) {
       std::error_code error;
       std::vector<std::string> files;

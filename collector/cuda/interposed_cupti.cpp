@@ -1,6 +1,6 @@
-// CUPTI has room for one, unless everybody allows others (13.3 and newer). When another part of the program
-// (torch.profiler's Kineto, XLA's profiler) asks for it and can't share, it gets it, and the driver's calls are taken
-// as they pass through the library from then on.
+// CUPTI accepts one subscriber, unless all allow others (13.3 and newer). When another component of the program
+// (torch.profiler's Kineto, XLA's profiler) requests it and can't share, memreel hands it over and records interposed
+// driver calls from then on.
 #include <dlfcn.h>
 #include <link.h>
 
@@ -16,7 +16,7 @@
 namespace memreel::cuda {
 namespace {
 
-/// A function of the libcupti that is in the process; null when there is none.
+/// A function in the process's libcupti; null if there is none.
 void* real_cupti(const char* function) {
   std::string path;
   const auto look = [](dl_phdr_info* module, std::size_t, void* into) {

@@ -1,9 +1,9 @@
-// Our dlsym. It must not call the C library's but jump to it: what RTLD_NEXT and RTLD_DEFAULT mean depends on the
-// library that the call returns into. So it asks whether the symbol is one of ours (memreel_our_symbol), and goes on as
-// if it had never been there when it is not.
+// Our dlsym. It must jump to the C library's instead of calling it: the meaning of RTLD_NEXT and RTLD_DEFAULT depends
+// on the library that the call returns to. So it checks whether the symbol is one of ours (memreel_our_symbol), and
+// otherwise continues as if it had never been there.
 //
-// Only for x86-64. Elsewhere programs that look the driver's functions up with dlsym are not seen by the interposer;
-// those that are linked with libcuda are.
+// x86-64 only. Elsewhere the interposer does not see programs that look up the driver's functions with dlsym, only
+// those linked against libcuda.
 #if defined(__x86_64__)
 asm(R"(
     .text

@@ -13,7 +13,7 @@
 using namespace memreel::cuda;              // NOLINT(google-build-using-namespace): what follows are C functions
 using namespace memreel::cuda::interposer;  // NOLINT(google-build-using-namespace)
 
-// The driver's symbols. What each does with memory is the decoder's business; here they are only names.
+// The driver's symbols. What each does to memory is up to the decoder; here they are only names.
 // NOLINTBEGIN(readability-identifier-naming)
 #pragma GCC visibility push(default)
 extern "C" {
@@ -227,10 +227,10 @@ cupti::Result cuptiSubscribe_v2(cupti::Subscriber* subscriber, cupti::Callback c
 namespace memreel::cuda::interposer {
 namespace {
 
-/// A symbol of the driver that we have, too.
+/// A driver symbol that we also define.
 struct Symbol {
   std::string_view name;
-  int since;  // the CUDA version from which on cuGetProcAddress gives it for its name without "_v2"
+  int since;  // the CUDA version since which cuGetProcAddress returns it for its name without "_v2"
   void* ours;
   std::atomic<void*>* real;  // null: not called through pass()
 };
@@ -240,7 +240,7 @@ Symbol entry(std::string_view name, int since, Function* ours) {
   return {name, since, reinterpret_cast<void*>(ours), &real_of<call>};
 }
 
-/// All of ours. Versions: cudaTypedefs.h of the toolkit.
+/// All of our symbols. Versions: cudaTypedefs.h of the toolkit.
 const auto& symbols() {
   static const std::array all{
       entry<Call::mem_alloc>("cuMemAlloc_v2", 3020, cuMemAlloc_v2),
@@ -315,7 +315,7 @@ const auto& symbols() {
   return all;
 }
 
-/// What cuGetProcAddress has found by the name without its suffix, or ours in its place.
+/// What cuGetProcAddress found for the name without its suffix, or our function in its place.
 void* ours_for(std::string_view base, int version, bool own_default_stream, void* found) {
   const Symbol* best = nullptr;
   for (const Symbol& symbol : symbols()) {
@@ -329,8 +329,8 @@ void* ours_for(std::string_view base, int version, bool own_default_stream, void
     if (best == nullptr || symbol.since > best->since || ptsz) best = &symbol;
   }
   if (best == nullptr) return found;
-  // A driver, or a shim before it, that looks its own functions up by name comes across ours: going on there never
-  // ends.
+  // A driver, or a shim in front of it, that looks up its own functions by name finds ours: calling on from there would
+  // never end.
   if (best->real != nullptr && found != best->ours) {
     void* expected = nullptr;
     best->real->compare_exchange_strong(expected, found);
@@ -348,7 +348,7 @@ void replace(const char* symbol, void** function, int version, std::uint64_t fla
 }  // namespace
 
 bool preloaded() {
-  // Looked up as the program would: RTLD_DEFAULT would find this library's own symbol in any case.
+  // Looked up as the program would: RTLD_DEFAULT would always find this library's own symbol.
   static const bool first =
       RealDriver::dlsym(::dlopen(nullptr, RTLD_LAZY), "cuMemAlloc_v2") == reinterpret_cast<void*>(&cuMemAlloc_v2);
   return first;
@@ -357,7 +357,7 @@ bool preloaded() {
 void begin(Watch& watching) { watch.store(&watching, std::memory_order_release); }
 void end() { watch.store(nullptr, std::memory_order_release); }
 
-/// Ours when `handle` has a symbol of this name; null when it is none of ours, or there is none.
+/// Ours if `handle` has a symbol with this name; null if it is not ours, or there is none.
 extern "C" [[gnu::visibility("hidden")]] void* memreel_our_symbol(void* handle, const char* name) {
   if (handle == RTLD_NEXT || name == nullptr || name[0] != 'c' || name[1] != 'u') return nullptr;
   for (const Symbol& symbol : symbols()) {

@@ -1,4 +1,4 @@
-// Compiled where a CUDA toolkit is present: our copies of its numbers and structures are its own.
+// Compiled if a CUDA toolkit is present: checks that our copies of its numbers and structures match.
 #include <cuda.h>
 #include <cupti.h>
 

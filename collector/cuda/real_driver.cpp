@@ -9,11 +9,11 @@ namespace {
 
 using Dlsym = void* (*)(void*, const char*);
 
-/// By its version: an unversioned look-up would find ours. 2.34 put it into libc; before, it was in libdl.
+/// Looked up by version: an unversioned lookup would find ours. Since 2.34 it is in libc; before, in libdl.
 Dlsym find_dlsym() {
   for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
     if (void* const found = ::dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<Dlsym>(found);
-  // This library is the last in the order in which symbols are searched.
+  // This library is the last in symbol search order.
   for (const char* const version : {"GLIBC_2.34", "GLIBC_2.2.5", "GLIBC_2.17"})
     if (void* const found = ::dlvsym(RTLD_DEFAULT, "dlsym", version)) return reinterpret_cast<Dlsym>(found);
   return nullptr;
@@ -27,7 +27,7 @@ void look_up(const char* name, Function& function) {
 }  // namespace
 
 extern "C" {
-/// Where our dlsym goes on to (interposed_dlsym.cpp).
+/// The target of our dlsym (interposed_dlsym.cpp).
 [[gnu::visibility("hidden")]] void* memreel_next_dlsym() {
   static const Dlsym next = find_dlsym();
   return reinterpret_cast<void*>(next);
@@ -121,7 +121,7 @@ const void* RealDriver::active_primary(Device device) const {
   unsigned flags = 0;
   int active = 0;
   Object context = nullptr;
-  // It is alive, so that to retain and release it only counts.
+  // It is alive, so retain and release only count.
   if (primary_state_(device, &flags, &active) != success || active == 0) return nullptr;
   if (retain_primary_(&context, device) != success) return nullptr;
   release_primary_(device);

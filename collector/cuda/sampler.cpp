@@ -11,7 +11,7 @@
 
 namespace memreel::cuda {
 
-/// The driver's functions that are asked; null where the driver is too old to have one.
+/// The driver's query functions; null if the driver is too old to have one.
 struct Sampler::Driver {
   Status (*set_context)(const void* context);
   Status (*memory_info)(std::size_t* free, std::size_t* total);
@@ -45,7 +45,7 @@ void Sampler::begin(std::chrono::milliseconds period) {
   find(library, "cuMemPoolGetAttribute", driver.pool_attribute);
   if (driver.set_context == nullptr || driver.memory_info == nullptr) return;
   driver_ = &driver;
-  last_.clear();  // a new recording knows nothing of what was said in another
+  last_.clear();  // a new recording has no samples yet
   period_ = period;
   ending_ = false;
   running_ = agent::start_own_thread(
@@ -78,7 +78,7 @@ void Sampler::suspend() {
 }
 
 void Sampler::run() {
-  // A question must not spoil a capture that the program's threads are in.
+  // A query must not invalidate a capture in progress on one of the program's threads.
   int mode = relaxed_capture;
   if (driver_->exchange_capture_mode != nullptr) driver_->exchange_capture_mode(&mode);
   while (!ending_) {
@@ -108,7 +108,7 @@ void Sampler::ask() {
       [&](const void* pool, std::int16_t device) { ask_pool(pool, reinterpret_cast<std::uintptr_t>(pool), device); });
 }
 
-/// `object`: how records name it.
+/// `object`: the pool's number in records.
 void Sampler::ask_pool(const void* pool, std::uint64_t object, std::int16_t device) {
   std::uint64_t reserved = 0, used = 0;
   if (driver_->pool_attribute == nullptr) return;
@@ -122,7 +122,7 @@ void Sampler::ask_pool(const void* pool, std::uint64_t object, std::int16_t devi
         .space = agent::Space::ordered});
 }
 
-/// Only what changed.
+/// Emits only changes.
 void Sampler::emit(const agent::Record& sample) {
   const std::tuple about(sample.space, sample.object, sample.device);
   const std::pair now(sample.size, sample.address);

@@ -12,7 +12,7 @@
 namespace memreel::cuda {
 namespace {
 
-/// Calls that may destroy what the sampler asks about.
+/// Calls that may destroy what the sampler queries.
 bool destroys(Call call) {
   switch (call) {
     case Call::ctx_destroy:
@@ -36,7 +36,7 @@ const Params& of(const CallSite& site) {
   return *static_cast<const Params*>(site.parameters);
 }
 
-/// visit(context, device) for each device's primary context that is alive. Makes none.
+/// Calls visit(context, device) for each device's active primary context. Creates none.
 void for_each_primary(auto&& visit) {
   void* const library = ::dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY);
   if (library == nullptr) return;
@@ -56,7 +56,7 @@ void for_each_primary(auto&& visit) {
     unsigned flags = 0;
     int active = 0;
     void* context = nullptr;
-    // It is alive, so that to retain and release it only counts.
+    // It is alive, so retain and release only count.
     if (primary_state(device, &flags, &active) != success || active == 0) continue;
     if (retain(&context, device) != success) continue;
     release(device);
@@ -99,7 +99,7 @@ std::optional<KnownObjects::Known> Watch::find_green(const void* context) const 
   return KnownObjects::Known{.number = sampled_.contexts.find(primary).number, .device = green.device};
 }
 
-/// Of a request that names no pool: it is served by its stream's device, whose context ever is current (cuda.h,
+/// For a request that names no pool: it is served by its stream's device, whatever context is current (cuda.h,
 /// cuMemAllocAsync).
 std::int16_t Watch::device_of_stream(const CallSite& site) const {
   constexpr std::uintptr_t per_thread_default = 2;  // CU_STREAM_PER_THREAD; 1 and 0 are of the current context, too
@@ -119,7 +119,7 @@ void Watch::learn_context(const void* context, Device device) {
   sampler_.wake();
 }
 
-/// Which device contexts and pools are on.
+/// Learns the devices of contexts and pools.
 void Watch::learn(const CallSite& site) {
   const auto context = [&](const auto& p) { learn_context(*p.context, p.device); };
   switch (site.call) {
@@ -151,7 +151,7 @@ void Watch::learn(const CallSite& site) {
     }
     case Call::mem_get_mem_pool:
     case Call::mem_get_default_mem_pool: {
-      // A device's default pool of its own memory is asked about in any case.
+      // A device's default pool of its own memory is sampled in any case.
       const auto& p = of<params::MemGetMemPool>(site);
       if (p.location->type != Location::device || p.allocation_type != pinned_memory)
         sampled_.pools.put(*p.pool, p.location->device_or(site.context.device));
@@ -172,7 +172,7 @@ void Watch::learn(const CallSite& site) {
 void Watch::look_around() {
   std::vector<std::pair<const void*, Device>> alive;
   for_each_primary([&](const void* context, Device device) { alive.emplace_back(context, device); });
-  // What was known from an earlier recording may be gone since.
+  // Objects known from an earlier recording may be gone.
   const auto forget = [](KnownObjects& objects, const auto& is_there) {
     objects.for_each([&](const void* object, std::int16_t) {
       if (!is_there(object)) objects.remove(objects.find(object).number);

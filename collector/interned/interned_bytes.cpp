@@ -20,7 +20,7 @@ struct InternedBytes::Row {
 
 namespace {
 
-/// Where the bytes are cut into parts makes no difference to what is stored, but it may to the hash: users cut alike.
+/// How the bytes are split into parts does not affect what is stored, but may affect the hash: users must split alike.
 std::uint64_t hash_of(InternedBytes::Parts parts) {
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
   std::uint64_t hash = 0;
@@ -77,7 +77,7 @@ std::uint32_t InternedBytes::number_of(Parts parts) {
     std::size_t size = 0;
     for (const auto part : parts) size += part.size();
     const std::uint64_t hash = hash_of(parts);
-    std::uint32_t mine = 0;  // what this call added; without use when another thread was faster with an equal one
+    std::uint32_t mine = 0;  // what this call added; unused if another thread was faster with an equal one
     for (std::uint32_t slot = static_cast<std::uint32_t>(hash) & slot_mask_;; slot = (slot + 1) & slot_mask_) {
       std::uint32_t number = slots_[slot].load(std::memory_order_acquire);
       if (number == 0) {
@@ -93,7 +93,7 @@ std::uint32_t InternedBytes::number_of(Parts parts) {
   return 0;
 }
 
-/// The number of a new string; 0 when there is no room for it.
+/// The number of a new string; 0 if there is no room for it.
 std::uint32_t InternedBytes::add(Parts parts, std::size_t size, std::uint64_t hash) {
   const std::size_t taken = (sizeof(Row) + size + alignof(Row) - 1) / alignof(Row) * alignof(Row);
   if (strings_used_.load(std::memory_order_relaxed) >= capacity_) return 0;

@@ -1,4 +1,4 @@
-// NVTX's own headers, where they are, agree with nvtx_api.h: this file only has to compile.
+// Checks that NVTX's own headers, if available, agree with nvtx_api.h: this file only has to compile.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>
 

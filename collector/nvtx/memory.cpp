@@ -17,7 +17,7 @@ using agent::Record;
 using agent::Recorder;
 using agent::RecordKind;
 
-/// What a heap's handle points to. Never freed: programs have few, and may use a handle after it was unregistered.
+/// The target of a heap's handle. Never freed: programs have few, and may use a handle after unregistering it.
 struct Heap {
   std::uint64_t pool = 0;
   std::uint64_t name = 0;
@@ -29,7 +29,7 @@ struct Heap {
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): NVTX's functions have no other context
 std::atomic<int (*)()> current_device = nullptr;
 std::atomic<Heap*> latest = nullptr;
-/// Of regions that are registered in no heap.
+/// For regions registered in no heap.
 std::atomic<Heap*> process_wide = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
@@ -84,11 +84,11 @@ Heap* heap_of_process() {
   Heap* there = process_wide.load(std::memory_order_acquire);
   if (there != nullptr) return there;
   Heap* const made = new_heap(number_of("NVTX"), {});
-  // Two threads may come at once: the other's has a name and nothing in it.
+  // Two threads may race: the loser's heap has a name and is empty.
   return process_wide.compare_exchange_strong(there, made) ? made : there;
 }
 
-/// Calls `act` for each element of an array whose elements may have grown since.
+/// Calls `act` for each element of an array whose element type may have grown since.
 template <class Element, class Act>
 void for_each(const void* elements, std::size_t count, std::size_t size, Act act) {
   if (elements == nullptr || size < sizeof(Element)) return;
@@ -111,7 +111,7 @@ void heap_unregister(const void* /*domain*/, const Heap* heap) {
   if (heap != nullptr) forget(*heap);
 }
 
-/// All that is in it is gone.
+/// Ends everything in the heap.
 void heap_reset(const void* /*domain*/, const Heap* heap) {
   if (heap == nullptr) heap = process_wide.load(std::memory_order_acquire);
   if (heap == nullptr) return;
@@ -127,7 +127,7 @@ void regions_register(const void* /*domain*/, const RegionsRegistered* batch) {
   std::size_t i = 0;
   for_each<Range>(batch->elements, batch->count, batch->element_size, [&](const Range& range) {
     emit(record_of(RecordKind::alloc, heap->pool), range);
-    // A region is known by its address, whichever way it is named later.
+    // A region is identified by its address, however it is referred to later.
     if (batch->handles != nullptr) batch->handles[i] = range.address;
     ++i;
   });

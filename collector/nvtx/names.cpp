@@ -9,7 +9,7 @@
 namespace memreel::nvtx {
 namespace {
 
-/// Of a name, in bytes.
+/// Maximum length of a name, in bytes.
 constexpr std::size_t longest = 256;
 
 }  // namespace
@@ -45,7 +45,7 @@ std::uint64_t number_of(std::int64_t type, const Message& message) {
 }
 
 std::uint64_t number_of(const Attributes* attributes) {
-  // Versions only ever grew at the end; the oldest with a message has all of these.
+  // Versions only ever append fields; the oldest one with a message has all of these.
   if (attributes == nullptr || attributes->size < sizeof(Attributes)) return 0;
   return number_of(attributes->message_type, attributes->message);
 }

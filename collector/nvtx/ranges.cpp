@@ -1,5 +1,5 @@
-// NVTX's marks and ranges become marks of the trace. A program's copy of NVTX loads the library that
-// NVTX_INJECTION64_PATH names at its first call, and has its functions replaced by those below.
+// NVTX's marks and ranges become marks in the trace. At its first call, a program's copy of NVTX loads the library
+// named in NVTX_INJECTION64_PATH, and its functions are replaced by those below.
 #include <array>
 #include <atomic>
 #include <bit>
@@ -29,7 +29,7 @@ void record(std::uint64_t name, MarkPhase phase) {
   recorder->emit(record);
 }
 
-/// The ranges that a thread has pushed, by name. Deeper ones are counted and not recorded.
+/// The ranges that a thread has pushed, by name. Deeper ones are counted but not recorded.
 struct Pushed {
   static constexpr int deepest = 128;
   std::array<std::uint64_t, deepest> names;
@@ -43,7 +43,7 @@ void mark(Name name) {
   record(number_of(name), MarkPhase::instant);
 }
 
-/// The number of the range carries that of its name.
+/// A range's number includes that of its name.
 template <class Name>
 std::uint64_t start(Name name) {
   static std::atomic<std::uint64_t> ranges = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
@@ -54,7 +54,7 @@ std::uint64_t start(Name name) {
 
 void end(std::uint64_t range) { record(range & 0xFFFF'FFFF, MarkPhase::end); }
 
-/// As NVTX does, returns the depth of the range: 0 for the first.
+/// Like NVTX, returns the depth of the range: 0 for the first.
 template <class Name>
 int push(Name name) {
   const int depth = pushed.depth++;
@@ -73,7 +73,7 @@ int pop() {
   return depth;
 }
 
-// Domains are one library's ranges apart from another's. In a trace they are all marks.
+// Domains separate different libraries' ranges. In a trace they are all marks.
 void mark_in(const void* /*domain*/, const Attributes* name) { mark(name); }
 std::uint64_t start_in(const void* /*domain*/, const Attributes* name) { return start(name); }
 void end_in(const void* /*domain*/, std::uint64_t range) { end(range); }

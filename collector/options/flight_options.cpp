@@ -12,7 +12,7 @@ namespace {
 
 using std::chrono::hours, std::chrono::milliseconds, std::chrono::minutes, std::chrono::seconds;
 
-/// The longest first among those that end alike.
+/// For equal suffixes, the longest comes first.
 constexpr std::array<std::pair<std::string_view, Nanoseconds>, 5> units{
     {{"min", minutes(1)}, {"ms", milliseconds(1)}, {"s", seconds(1)}, {"h", hours(1)}, {"d", hours(24)}}};
 constexpr Nanoseconds longest = hours(24) * 365;
@@ -37,7 +37,7 @@ std::optional<Nanoseconds> time_of(std::string_view text) {
 
 std::string text_of_time(Nanoseconds time) { return std::to_string(time.count() / 1'000'000) + "ms"; }
 
-/// Calls `take` with each part of a list; false when it refuses one.
+/// Calls `take` with each part of a list; false if it refuses one.
 template <class Take>
 bool each_of(std::string_view text, Take take) {
   while (!text.empty()) {

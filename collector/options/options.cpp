@@ -15,7 +15,7 @@
 namespace memreel::agent {
 namespace {
 
-/// One environment variable: how its text becomes a member, and the reverse.
+/// One environment variable: conversions between its text and a member.
 struct Variable {
   const char* name;
   const char* expected;  // what the text may be

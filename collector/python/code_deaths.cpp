@@ -14,14 +14,14 @@ using Free = void (*)(void* code);
 // PyTypeObject of 64-bit builds, since 3.0: PyObject_VAR_HEAD, tp_name, tp_basicsize, tp_itemsize, tp_dealloc.
 constexpr std::size_t name_offset = 24, free_offset = 48;
 
-// What Python calls has no argument for them. What is known of deaths hangs by what stands in the slot alone: others
-// change it, too, and some put back what they found without a look at what is there.
+// Globals, since Python passes no context. What is known about deaths depends only on the slot's content: others change
+// it too, and some restore what they found without checking what is there now.
 std::atomic<std::uint32_t> deaths = 0;
-std::atomic<std::atomic<Free>*> slot = nullptr;  // of the type; once it is set, it stays
-std::atomic<Free> pythons = nullptr;             // what stood there the first time
+std::atomic<std::atomic<Free>*> slot = nullptr;  // of the type; never changes once set
+std::atomic<Free> pythons = nullptr;             // the slot's initial content
 
 void count_and_free(void* code) {
-  deaths.fetch_add(1, std::memory_order_release);  // before its memory can be another's
+  deaths.fetch_add(1, std::memory_order_release);  // before another object can reuse its memory
   pythons.load(std::memory_order_relaxed)(code);
   deaths.fetch_add(1, std::memory_order_release);  // 3.11.0 still shows the frame of code that dies (gh-99729)
 }
@@ -39,14 +39,14 @@ void watch_code(const void* code_type) {
   if (place == nullptr) {
     auto* const type = static_cast<std::byte*>(const_cast<void*>(code_type));  // NOLINT(*-const-cast)
     place = reinterpret_cast<std::atomic<Free>*>(type + free_offset);          // Python reads it in one go
-    Free none = nullptr;  // else another thread was first, and what stands there may be ours
+    Free none = nullptr;  // otherwise another thread was first, and the slot may already hold ours
     pythons.compare_exchange_strong(none, place->load(std::memory_order_acquire), std::memory_order_acq_rel);
     slot.store(place, std::memory_order_release);
   }
-  // Never above anything else: that may lead to ours.
+  // Only over Python's own function: any other one may lead to ours.
   Free before = pythons.load(std::memory_order_relaxed);
   if (place->load(std::memory_order_relaxed) != before) return;
-  deaths.fetch_add(1, std::memory_order_release);  // for those that nobody counted
+  deaths.fetch_add(1, std::memory_order_release);  // for those that were not counted
   place->compare_exchange_strong(before, count_and_free, std::memory_order_acq_rel);
 }
 

@@ -5,7 +5,7 @@
 namespace memreel::python {
 namespace {
 
-/// What stands before the texts of a code object. No padding: it is compared as bytes.
+/// The header before the texts of a code object. No padding: it is compared as bytes.
 struct Head {
   std::int32_t first_line;
   std::uint32_t file_bytes, name_bytes;

@@ -33,12 +33,12 @@ const void* untagged(const void* tagged) {
   return static_cast<const std::byte*>(tagged) - (reinterpret_cast<std::uintptr_t>(tagged) & tags);
 }
 
-/// What tells code from all that was at its address before; 0: nothing does.
+/// Distinguishes a code object from all earlier ones at its address; 0: nothing does.
 std::uint32_t version_of(const void* code, const Layout& layout) {
   return layout.code_version == Layout::absent ? code_epoch() : read<std::uint32_t>(code, layout.code_version);
 }
 
-/// For a program that names its modules before anybody looked for its interpreter.
+/// For a program that names its modules before its interpreter was looked for.
 const Layout& early_layout() {
   static const Layout layout = [] {
     const Found found = find_interpreter();
@@ -63,7 +63,7 @@ void FrameWalker::look() {
   }
 }
 
-/// Reads frames of one kind.
+/// Reads frames of one style.
 template <Activations style>
 class FrameWalker::Reader {
  public:
@@ -92,7 +92,7 @@ class FrameWalker::Reader {
   }
 
   auto comparison() const {
-    // Of code without versions all have the same, which may be unknown: then it is none that any frame was seen with.
+    // All code without versions has the same value, which may be unknown: then no frame was ever seen with it.
     const std::uint32_t known = style == Activations::shim_frame ? 0 : code_epoch();
     const std::uint64_t epoch = known != 0 ? known : ~std::uint64_t{0};
     return [instruction_at = layout_.frame_instruction, code_at = layout_.frame_code, caller_at = layout_.frame_caller,
@@ -115,18 +115,18 @@ class FrameWalker::Reader {
   std::uint64_t names() const { return walker_.instances_.epoch(); }
 
  private:
-  /// What another frame, or this one some time ago, was understood to be.
+  /// An earlier interpretation of this frame or another one.
   struct Earlier {
     const void* code;
     std::uint32_t version;
     FrameKey key;
   };
 
-  /// Stands for the version of what has none. A version of 0 is never equal to it.
+  /// Version of code objects that have none. Never equal to a version of 0.
   static constexpr std::uint32_t no_version = 1;
 
   static std::uintptr_t bits(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
-  /// What the frame has to say of its instruction; of a marked frame with its mark, for instructions are at even
+  /// The frame's instruction field; for a marked frame combined with its mark, since instructions are at even
   /// addresses.
   static std::uint32_t instruction_of(const void* frame, std::size_t instruction_at, std::size_t mark_at) {
     const auto instruction = python::read<std::uint32_t>(frame, instruction_at);
@@ -151,9 +151,9 @@ class FrameWalker::Reader {
     return distance < 0 ? -1 : distance / unit;
   }
 
-  /// Where the instructions begin that a frame runs: in its code object, or, without a GIL, in a copy of its thread's.
-  /// The array of copies is replaced when it grows, and the old one is freed once every thread that runs Python has
-  /// been seen to pass on (QSBR). Only a thread that let go of its thread state may read the old one a moment longer.
+  /// The start of the instructions that a frame runs: in its code object or, without a GIL, in its thread's copy. The
+  /// array of copies is replaced when it grows, and the old one is freed once every thread that runs Python has passed
+  /// a quiescent state (QSBR). Only a thread that released its thread state may read the old one a moment longer.
   const std::byte* instructions_of(const Seen& seen) const {
     constexpr std::size_t first_entry = 8;  // _PyCodeArray: a size, then pointers
     const auto* const code = static_cast<const std::byte*>(untagged(seen.code));
@@ -181,14 +181,14 @@ class FrameWalker::Reader {
     if (number != 0) meaning.key = FrameKey::python(number, static_cast<std::uint32_t>(position));
     if (number != 0 && number == walker_.module_call_.load(std::memory_order_relaxed))
       meaning.has_self = is_told_apart(seen.frame);
-    seen.version = number != 0 && is_set_up ? version : 0;  // else another may own it, or it has a number next time
+    seen.version = number != 0 && is_set_up ? version : 0;  // else its owner may change, or it may get a number later
     seen.version_at = seen.version == 0 || layout_.code_version == Layout::absent
                           ? static_cast<const void*>(&no_version)
                           : static_cast<const std::byte*>(code) + layout_.code_version;
     if constexpr (style == Activations::each_frame) meaning.is_entry = number != 0;
   }
 
-  /// A call of a module is another frame for each module. Which number it has is asked for new stacks only.
+  /// Each module's call counts as a different frame. Its number is only looked up for new stacks.
   bool is_told_apart(const void* frame) const {
     const auto* const self = untagged(python::read<const void*>(frame, layout_.frame_locals));
     return self == nullptr || walker_.instances_.are_readable(self, layout_);
@@ -220,7 +220,7 @@ auto FrameWalker::with_reader(Work work) {
   const Trust trust = this->trust();
   if (trust == Trust::absent || trust == Trust::refused) return 0;
   const Api& api = interpreter_->api;
-  if (api.is_initialized() == 0) return 0;  // while it shuts down, it frees the states of threads that still run
+  if (api.is_initialized() == 0) return 0;  // during shutdown Python frees the states of threads that still run
   const void* const thread_state = api.thread_state();
   if (thread_state == nullptr) return 0;
   if (trust == Trust::unproved && !prove(thread_state)) return 0;
@@ -245,15 +245,15 @@ std::size_t FrameWalker::frames(const FrameChain& chain, std::span<stacks::Pytho
   });
 }
 
-/// The row of a code object that is alive; 0 when it is something else, or there is no room for it.
+/// The row of a live code object; 0 if it is something else, or there is no room for it.
 inline std::uint32_t FrameWalker::number_of(const void* code, std::uint32_t version) {
   const KnownCodes::Known known = known_.find(code);
-  // Version 0 is that of all code objects made after 2^32 others, or of all.
+  // Version 0 means a code object made after 2^32 others, or no versions at all.
   if (known.number != 0 && version != 0 && known.version == version) return known.number;
   return number_by_content(code, {known.number, version});
 }
 
-/// The same, for code that has no version, or another than it was known by.
+/// The same, for code without a version, or with a different one than known.
 std::uint32_t FrameWalker::number_by_content(const void* code, KnownCodes::Known known) {
   Direct memory;
   const std::optional<CodeView> view = view_of(code, interpreter_->layout, interpreter_->types, memory);
@@ -266,9 +266,9 @@ std::uint32_t FrameWalker::number_by_content(const void* code, KnownCodes::Known
   return known.number;
 }
 
-/// Walks the thread's frames without trust in anything. Whether they were all sound.
+/// Walks the thread's frames without trusting anything. Returns whether all of them were valid.
 bool FrameWalker::prove(const void* thread_state) {
-  if (proving_.exchange(true, std::memory_order_acquire)) return false;  // another thread is at it
+  if (proving_.exchange(true, std::memory_order_acquire)) return false;  // another thread is doing it
   Careful memory;
   const Layout& layout = interpreter_->layout;
   const void* frame = innermost_frame(thread_state, layout, memory);

@@ -20,12 +20,12 @@ static_assert(sizeof(InstanceHead) == 16);
 
 constexpr std::size_t longest_type = 128, longest_name = 1024;
 
-/// What tells an object from one of another type that was at its address before; never 0.
+/// Distinguishes an object from one of another type previously at its address; never 0.
 std::uint32_t version_of(const void* type) {
   return static_cast<std::uint32_t>(std::bit_cast<std::uintptr_t>(type) >> 4U) | 1U;
 }
 
-/// The name of a type. Empty: it isn't one.
+/// The name of a type. Empty: it is not a type.
 template <class Memory>
 std::string_view type_name(const void* type, const Layout& layout, Memory& memory,
                            std::array<char, longest_type>& buffer) {
@@ -69,7 +69,7 @@ std::uint32_t Instances::add(std::uint32_t code, const void* self, const Layout&
   Direct memory;
   const auto* const type = memory.read<const void*>(self, layout.object_type);
   const std::uint32_t version = version_of(type);
-  // First, so that where there is no room for it the rest is not done at every call.
+  // First, so that if there is no room, the rest is not repeated at every call.
   known_.set(self, {0, version});
   if (known_.find(self).version != version) return code;
 

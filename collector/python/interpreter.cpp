@@ -18,7 +18,7 @@ using stacks::AddressRange;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-/// The library of an interpreter that was loaded for somebody's private use: its symbols are not global.
+/// An interpreter's library loaded for private use: its symbols are not global.
 void* private_libpython() {
   std::string path;
   stacks::walk_loaded_modules(
@@ -55,7 +55,7 @@ class Symbols {
   const char* missing_ = nullptr;
 };
 
-/// The machine code of a function, by the size that its symbol has.
+/// The machine code of a function, from its symbol's size.
 AddressRange range_of(const void* function) {
   Dl_info info{};
   void* entry = nullptr;
@@ -64,7 +64,7 @@ AddressRange range_of(const void* function) {
   return {begin, begin + static_cast<const ElfW(Sym)*>(entry)->st_size};
 }
 
-/// All the machine code of a function.
+/// All of a function's machine code.
 std::vector<AddressRange> ranges_of(const void* function) {
   const AddressRange main_part = range_of(function);
   const auto place = stacks::CodeMap().find(main_part.begin);
@@ -76,8 +76,8 @@ struct ModuleSearch {
   AddressRange range;
 };
 
-/// What the module that `address` lies in takes of the address space, when it is an interpreter and nothing else: a
-/// program that carries Python inside has code of its own there.
+/// The address range of the module containing `address` if it is an interpreter and nothing else: a program that embeds
+/// Python has code of its own there.
 AddressRange plumbing_around(const void* address) {
   Dl_info info{};
   if (address == nullptr || dladdr(address, &info) == 0 || info.dli_fname == nullptr) return {};

@@ -86,8 +86,8 @@ constexpr Layout layout_3_14 = [] {
   return layout;
 }();
 
-/// Which 64-bit words of `_Py_DebugOffsets` hold what (Include/internal/pycore_runtime.h of 3.13,
-/// pycore_debug_offsets.h of 3.14 and 3.15). 0: the table of that version has no such word.
+/// The 64-bit words of `_Py_DebugOffsets` (Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14
+/// and 3.15). 0: that version's table lacks the word.
 struct DebugWords {
   std::size_t thread_frame, frame_caller, frame_code, frame_instruction, frame_locals, frame_owner, frame_bytecode;
   std::size_t code_file, code_name, code_line_table, code_first_line, code_instructions, code_bytecodes;

@@ -1,4 +1,4 @@
-/* memreel.h: tell memreel about memory that only your program knows about.
+/* memreel.h: tell memreel about memory that only your program can see.
  *
  * To the CUDA driver, a program with its own memory pool makes a few large allocations. The calls below say how the
  * pool divides them, so that leaks, fragmentation and failures show up where they happen. One header, C99 or C++11,
@@ -11,11 +11,11 @@
  *     memreel_free(pool, piece);
  *     memreel_step();                                      once for each iteration of the main loop
  *
- * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno; none but memreel_usage_now()
+ * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno; only memreel_usage_now()
  * waits for another thread.
- * Addresses are numbers: whatever tells the allocations of one pool apart will do. Names are copied.
+ * Addresses are numbers: anything that identifies an allocation within its pool will do. Names are copied.
  *
- * Two allocations of one pool may not be alive at one address; the second is taken to end the first.
+ * A pool can't have two live allocations at one address: the second ends the first.
  */
 /* This is C. NOLINTBEGIN */
 #ifndef MEMREEL_MEMREEL_H
@@ -36,13 +36,13 @@
 extern "C" {
 #endif
 
-/* A pool of the program's. 0 is no pool: events of it are ignored. */
+/* A custom pool. 0 is no pool: its events are ignored. */
 typedef uint64_t memreel_pool;
 
 /* As a parent: the pool gets its memory from the device driver. */
 #define MEMREEL_DEVICE 0
 
-/* How a pool works. For the reader of a report; it changes nothing else. */
+/* How a pool works. Only informs the reader of a report. */
 typedef enum memreel_pool_kind {
   MEMREEL_POOL_OTHER = 0,
   MEMREEL_POOL_CACHING = 1, /* keeps what is freed, splits and merges */
@@ -62,7 +62,7 @@ typedef enum memreel_event_kind {
   MEMREEL_OOM = 7             /* a request for `bytes` could not be served */
 } memreel_event_kind;
 
-/* One event; memreel_batch() takes many. Fields that a kind does not name are 0. */
+/* One event; memreel_batch() takes many. Fields that a kind does not use are 0. */
 typedef struct memreel_event {
   uint32_t kind; /* memreel_event_kind */
   uint32_t reserved;
@@ -78,8 +78,7 @@ typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREE
  * again, and what is live in them. It runs on memreel's thread; take your pool's lock in it. */
 typedef void (*memreel_state_callback)(void* user);
 
-/* What one of the program's heaps holds: the memory of a device, or that of a pool in it. Bytes are
- * requested bytes. */
+/* What one of the program's heaps holds: a device's memory, or a pool's. Bytes are requested bytes. */
 typedef struct memreel_usage {
   int32_t device; /* CUDA's number; -1: the host */
   uint32_t level; /* 0: allocated from the driver; 1: from a framework or a pool */
@@ -87,7 +86,7 @@ typedef struct memreel_usage {
   uint64_t peak_bytes; /* the most that was live since peaks were last reset, or since the recording began */
 } memreel_usage;
 
-/* What a recorder offers. Later versions add functions at the end; `size` says how far it reaches. */
+/* The recorder's functions. Later versions append functions; `size` is the size of the structure. */
 typedef struct memreel_api {
   uint32_t size;    /* of this structure, in bytes */
   uint32_t version; /* MEMREEL_API_VERSION of the recorder */
@@ -105,11 +104,11 @@ typedef struct memreel_api {
 
 #if defined(__GNUC__) && defined(__linux__)
 
-/* Where the recorder is: null: not looked for yet; memreel_absent(): looked for in vain. One for all libraries of the
- * process that use this header; a recorder that comes later (memreel attach) finds it by its name. */
+/* The recorder; null: not looked for yet; memreel_absent(): not found. Shared by all libraries of the process that use
+ * this header; a recorder loaded later (memreel attach) finds it by its name. */
 __attribute__((weak, visibility("default"))) const memreel_api* memreel_api_slot;
 
-/* Weak, so that nothing has to be linked. */
+/* Weak, so that no library is needed to link. */
 extern void* dlsym(void* library, const char* name)
 #ifdef __cplusplus
     noexcept(true)
@@ -121,7 +120,7 @@ __attribute__((unused)) static const memreel_api* memreel_absent(void) {
   return &absent;
 }
 
-/* Looks for a recorder, also when it was looked for before. 1: there is one. */
+/* Looks for a recorder, even if it was looked for before. Returns 1 if there is one. */
 __attribute__((unused)) static int memreel_connect(void) {
   typedef const memreel_api* (*getter)(uint32_t version);
   const memreel_api* api = 0;
@@ -137,7 +136,7 @@ __attribute__((unused)) static int memreel_connect(void) {
   return api != 0;
 }
 
-/* The recorder; null when there is none. */
+/* The recorder; null if there is none. */
 __attribute__((unused)) static inline const memreel_api* memreel_recorder(void) {
   const memreel_api* api = __atomic_load_n(&memreel_api_slot, __ATOMIC_RELAXED);
   if (__builtin_expect(api == 0, 0)) {
@@ -155,7 +154,7 @@ static const memreel_api* memreel_recorder(void) { return 0; }
 #endif
 
 /* A new pool of memory on a device (CUDA's number; -1: the host) that gets its memory from `parent`: another pool, or
- * MEMREEL_DEVICE. 0 when nothing is being recorded. */
+ * MEMREEL_DEVICE. Returns 0 if nothing is being recorded. */
 static inline memreel_pool memreel_pool_create(const char* name, memreel_pool_kind kind, memreel_pool parent,
                                                int32_t device) {
   const memreel_api* api = memreel_recorder();
@@ -168,7 +167,7 @@ static inline void memreel_pool_destroy(memreel_pool pool) {
   if (api) api->pool_destroy(pool);
 }
 
-/* Events that happened at one time, in their order: cheaper than one call for each. They share one stack. */
+/* Several events at one instant, in order: cheaper than one call each. They share one stack. */
 static inline void memreel_batch(const memreel_event* events, size_t count) {
   const memreel_api* api = memreel_recorder();
   if (api) api->events(events, count);
@@ -224,7 +223,7 @@ static inline void memreel_mark(const char* name) {
 }
 /* One iteration of the program's main loop ends here. Leaks are judged over steps. */
 static inline void memreel_step(void) { memreel_mark("step"); }
-/* What the calling thread does from here on; tags nest. The name must still be known when it is popped. */
+/* Labels what the calling thread does from here on; tags nest. Pop it with the same name. */
 static inline void memreel_tag_push(const char* name) {
   const memreel_api* api = memreel_recorder();
   if (api) api->mark(name, MEMREEL_BEGIN);
@@ -234,23 +233,22 @@ static inline void memreel_tag_pop(const char* name) {
   if (api) api->mark(name, MEMREEL_END);
 }
 
-/* See memreel_state_callback. The callback and `user` stay valid for ever, or until it is called with null. */
+/* See memreel_state_callback. The callback and `user` must stay valid until this is called with null, or forever. */
 static inline void memreel_on_attach(memreel_state_callback callback, void* user) {
   const memreel_api* api = memreel_recorder();
   if (api) api->on_attach(callback, user);
 }
 
-/* What was recorded up to here is in the file when this returns, or soon after. */
+/* Everything recorded up to here is in the file when this returns, or soon after. */
 static inline void memreel_snapshot(void) {
   const memreel_api* api = memreel_recorder();
   if (api) api->snapshot();
 }
 
-/* What the program's heaps hold, everything counted that this thread has done. Writes as many of them as there is room
- * for, in the order in which they first held something, and returns how many there are; 0 also when nothing is
- * recorded, or the recorder does not answer within seconds. `reset` other than 0: the next peaks are those from here
- * on. Meant for tests and for a step now and then: it waits for the recorder's thread, about a tenth of a millisecond.
- */
+/* What the program's heaps hold after everything this thread has done. Writes as many of them as there is room for, in
+ * the order in which they first held something, and returns how many there are; 0 also if nothing is recorded, or the
+ * recorder does not answer within seconds. `reset` other than 0: peaks restart from here. Meant for tests and an
+ * occasional step: it waits for the recorder's thread, about a tenth of a millisecond. */
 static inline size_t memreel_usage_now(memreel_usage* heaps, size_t room, int reset) {
   const memreel_api* api = memreel_recorder();
   if (!api || api->size < offsetof(memreel_api, usage) + sizeof(api->usage)) return 0;
@@ -262,7 +260,7 @@ static inline size_t memreel_usage_now(memreel_usage* heaps, size_t room, int re
 
 namespace memreel {
 
-/* A pool for as long as the object lives. */
+/* A pool for the object's lifetime. */
 class annotated_pool {
  public:
   explicit annotated_pool(const char* name, memreel_pool_kind kind = MEMREEL_POOL_OTHER,
@@ -285,7 +283,7 @@ class annotated_pool {
   memreel_pool pool_;
 };
 
-/* A tag for as long as the object lives. `name` outlives it. */
+/* A tag for the object's lifetime. `name` must outlive it. */
 class scoped_tag {
  public:
   explicit scoped_tag(const char* name) : name_(name) { memreel_tag_push(name_); }

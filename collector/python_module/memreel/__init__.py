@@ -1,8 +1,8 @@
-"""GPU memory: what a program says of its own (step, tag, pool...), what recordings tell (load), and what PyTorch records
-itself when memory runs out (torch_oom_hook).
+"""GPU memory: annotations by the program (step, tag, pool...), analysis of recordings (load), and PyTorch's own history
+when memory runs out (torch_oom_hook).
 
-`memreel.annotate` is the first, one file that may also be copied as memreel.py; `memreel.analysis` the second,
-`memreel.torch_oom` the third. `memreel.integrations` has callbacks of training frameworks.
+`memreel.annotate` is the first, a single file that may also be copied as memreel.py; `memreel.analysis` the second,
+`memreel.torch_oom` the third. `memreel.integrations` has callbacks for training frameworks.
 """
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["Pool", "Usage", "load", "mark", "name_modules", "pool", "recording",
 
 
 def load(file: str | os.PathLike[str]) -> Recording:
-    """What memreel knows of a recording: a .reel file, a snapshot of PyTorch, or any other that `memreel import` reads."""
+    """A recording to analyse: a .reel file, a PyTorch snapshot, or any other file that `memreel import` reads."""
     from .analysis import Recording
     return Recording(file)
 
 
 def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000) -> TorchOomHook:
-    """From now on, when PyTorch can't serve a request for memory of a GPU, its allocator's history is written to a file, and
-    standard error gets three lines: who holds the memory, whether it is fragmentation and which setting would have
-    survived, and the file's path. The program goes on, or fails, as without it.
+    """From now on, when PyTorch runs out of memory on a GPU, writes its allocator's history to a file and three lines to
+    standard error: what holds the memory, whether it is fragmentation and which setting would have survived, and the
+    file's path. The program continues, or fails, as it would without the hook.
 
     `file`: "oom-rank%r.pickle" is written as oom-rank0-dump-1.pickle by rank 0; %r, %h, %p are rank, host and process id.
     By default memreel-rank%r-%h-%p.pickle, or memreel-%h-%p.pickle without ranks. No file is ever overwritten.
-    `dumps`: how many are kept, the latest. Failures within a minute of one that was dumped are counted only.
-    `max_entries`: how many of the latest events PyTorch keeps. Recording that the program has begun itself is left alone.
+    `dumps`: how many of the latest dumps to keep. Failures within a minute of a dumped one are only counted.
+    `max_entries`: how many of the latest events PyTorch keeps. A history that the program itself started is left alone.
 
-    Needs no `memreel record`, which does the same with --flight. The hook ends by its close(), at the end of a
-    with-statement, which also writes a dump when an error leaves it, or with the program.
+    Does not need `memreel record`, which does the same with --flight. The hook ends with close(), with the program, or
+    at the end of a with-statement, which also writes a dump if it is left by an error.
     """
     from .torch_oom import TorchOomHook
     return TorchOomHook(file, dumps, max_entries)

@@ -1,6 +1,6 @@
-"""What memreel knows of a recording, as Python values: memreel.load("snapshot.pickle").
+"""Analysis of a recording, as Python values: memreel.load("snapshot.pickle").
 
-Every method runs the program memreel and reads its JSON document; docs/schema of memreel describes each key.
+Every method runs the program memreel and reads its JSON document; memreel's docs/schema describes each key.
 """
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 
 
 class MemreelError(RuntimeError):
-    """What memreel said when it could not answer: what, where, and how to fix it."""
+    """memreel's error message: what is wrong, where, and how to fix it."""
 
 
 def _answer(*words: str) -> bytes:
@@ -66,12 +66,12 @@ class Recording:
         return self.document("report", **options)
 
     def categories(self, **options: Any) -> list[Document]:
-        """What the memory at the peak of live bytes is for: dictionaries with heap, device, category, bytes, count, evidence."""
+        """What the memory is used for at the peak of live bytes: dictionaries with heap, device, category, bytes, count, evidence."""
         return [{"heap": heap["heap"], "device": heap["device"], **category}
                 for heap in self.report(**options)["live_at_peak"] for category in heap.get("categories", [])]
 
     def to_pandas(self) -> pandas.DataFrame:
-        """Every event, a row each; columns as `memreel export --format csv` has them."""
+        """Every event, one row each; columns as in `memreel export --format csv`."""
         import io
 
         import pandas
@@ -81,18 +81,18 @@ class Recording:
             return pandas.read_csv(io.BytesIO(_answer("export", self.file, "--format", "csv")), low_memory=False)
 
     def to_arrow(self) -> pyarrow.Table:
-        """The same as a table of Arrow; pyarrow.parquet.write_table() writes it."""
+        """The same as an Arrow table; pyarrow.parquet.write_table() writes it."""
         import pyarrow
         from pyarrow import csv
         events = pyarrow.BufferReader(_answer("export", self.file, "--format", "csv"))
         return csv.read_csv(events, convert_options=csv.ConvertOptions(strings_can_be_null=True))
 
     def html(self, **options: Any) -> str:
-        """The page that `memreel report -o FILE.html` writes: one file, without anything from elsewhere."""
+        """The page that `memreel report -o FILE.html` writes: a single self-contained file."""
         return _answer("report", self.file, "--format", "html", *_words(options)).decode()
 
     def _repr_html_(self) -> str:
-        """For notebooks. A frame of its own, so that neither changes the other's looks."""
+        """For notebooks. In its own frame, so that their styles don't mix."""
         return ('<iframe style="width:100%;height:40em;border:0" sandbox="allow-scripts" '
                 f'srcdoc="{html.escape(self.html(), quote=True)}"></iframe>')
 

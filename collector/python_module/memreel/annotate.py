@@ -1,7 +1,7 @@
-"""Tell memreel about memory that only your program knows about, from Python.
+"""Tell memreel about memory that only your program can see, from Python.
 
-One file that needs only the standard library: where memreel is not installed, a copy of it as memreel.py does. If the
-process is not recorded, every call does nothing: a program that uses it runs anywhere.
+A single file that needs only the standard library: without memreel installed, copy it as memreel.py. If the process is
+not recorded, every call does nothing: a program that uses it runs anywhere.
 
     import memreel
 
@@ -21,7 +21,7 @@ process is not recorded, every call does nothing: a program that uses it runs an
 
     memreel.usage()                          # what the program holds now, and its peak
 
-Addresses and streams are integers. Every call may be made by any thread.
+Addresses and streams are integers. Any thread may make any call.
 """
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _api = None
 
 
 def _recorder():
-    """The recorder's functions, or None. Looked for until there is one: it may come while the program runs."""
+    """The recorder's functions, or None. Looked for until found: the recorder may be loaded while the program runs."""
     global _api
     if _api is None:
         try:
@@ -102,7 +102,7 @@ def step() -> None:
 
 @contextlib.contextmanager
 def tag(name: str) -> Iterator[None]:
-    """What this thread does inside the with-block; tags nest."""
+    """Labels what this thread does inside the with-block; tags nest."""
     api, text = _recorder(), name.encode()
     if api:
         api.mark(text, _BEGIN)
@@ -122,10 +122,10 @@ def snapshot() -> None:
 
 def name_modules(model: Any, name: str = "") -> None:
     """From now on calls of the modules of `model`, a torch.nn.Module, are recorded under their paths in it:
-    "transformer.h.3.mlp", as model.named_modules() says; `name` stands before them, and for the model itself (its class
-    where there is none).
+    "transformer.h.3.mlp", as in model.named_modules(); `name` is their prefix, and the name of the model itself (by
+    default its class).
 
-    Without it they are told apart by their classes and numbers, "GPT2MLP 3". Call it again where modules are replaced.
+    Without names, modules are identified by class and number, "GPT2MLP 3". Call it again after replacing modules.
     """
     api = _recorder()
     if not api or api.size < _Api.name_module.offset + _Api.name_module.size:
@@ -138,7 +138,7 @@ def name_modules(model: Any, name: str = "") -> None:
 
 
 class Usage(NamedTuple):
-    """What a heap holds: bytes as they were asked for."""
+    """What a heap holds, in requested bytes."""
 
     device: int  # as CUDA counts; -1: the host
     level: str  # "driver": what the driver gave; "framework": what a framework or a pool gave out of that
@@ -147,10 +147,10 @@ class Usage(NamedTuple):
 
 
 def usage(reset: bool = False) -> list[Usage]:
-    """A Usage for each heap that ever held something, everything counted that this thread has done.
+    """A Usage for each heap that ever held something, after everything this thread has done.
 
-    Peaks are since the last call with `reset`, or since the recording began. Empty when nothing is recorded. It waits for
-    the recorder, about a tenth of a millisecond.
+    Peaks are since the last call with `reset`, or since the recording began. Empty if nothing is recorded. Waits for the
+    recorder, about a tenth of a millisecond.
     """
     api = _recorder()
     if not api or api.size < _Api.usage.offset + _Api.usage.size:
@@ -162,7 +162,7 @@ def usage(reset: bool = False) -> list[Usage]:
 
 
 class Pool:
-    """A pool of the program's; see pool(). Usable in a with-statement, at whose end it is gone."""
+    """A custom pool; see pool(). Usable in a with-statement, which destroys it at its end."""
 
     def __init__(self, name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> None:
         api = _recorder()
@@ -216,13 +216,13 @@ class Pool:
 def pool(name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> Pool:
     """A new pool of memory on a device (-1: the host) that gets its memory from another Pool, or from the driver.
 
-    `kind`: "caching", "arena", "slab", "ring", "vmm" or "other". It is for the reader of a report.
+    `kind`: "caching", "arena", "slab", "ring", "vmm" or "other". It only informs the reader of a report.
     """
     return Pool(name, kind, parent, device)
 
 
 def steps_of_optimizers() -> Callable[[], None]:
-    """From now on every step of a PyTorch optimizer is a step. Returns a function that ends it.
+    """From now on every step of a PyTorch optimizer counts as a step. Returns a function that ends this.
 
     Uses torch.optim.optimizer.register_optimizer_step_post_hook (PyTorch 2.0 and newer). With several optimizers in one
     iteration, call step() yourself.

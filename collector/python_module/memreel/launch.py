@@ -1,4 +1,4 @@
-"""Finds memreel's programs, and puts them in the place of this one."""
+"""Finds memreel's programs, and replaces this one with them."""
 from __future__ import annotations
 
 import os
@@ -34,7 +34,7 @@ def main() -> NoReturn:
     except FileNotFoundError as problem:
         print(f"memreel: error: {problem}", file=sys.stderr)
         sys.exit(2)
-    # Python ignores these, and a program that is started would go on doing so.
+    # Python ignores these, and the new program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     os.environ["MEMREEL_PYTHON"] = sys.executable  # has this package, which `memreel fleet --engine ray` needs

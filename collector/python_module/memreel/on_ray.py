@@ -1,8 +1,8 @@
 """memreel fleet on a Ray cluster: `memreel fleet --engine ray -o OUT FILES`.
 
-Each recording is a task that runs `memreel fleet map` on the node where the file lies, or on any; a task whose worker or
-node is lost runs again. Results are files in OUT, which every node must see; the answer is that of `memreel fleet merge`.
-memreel itself has to be installed at the same path on every node.
+Each recording is a task that runs `memreel fleet map` on the node that has the file, or on any; a task whose worker or
+node is lost runs again. Results are files in OUT, which every node must see; `memreel fleet merge` gives the answer.
+memreel must be installed at the same path on every node.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def parse(arguments):
 
 
 def options(arguments, *names):
-    """Those of `names` that were given, as words of a command line."""
+    """Those of `names` that were given, as command line arguments."""
     words = []
     for name in names:
         value = getattr(arguments, name.lstrip("-").replace("-", "_"))
@@ -43,14 +43,14 @@ def options(arguments, *names):
 
 
 def map_file(command, file):
-    """Runs in a task. A worker that is lost takes the child with it, and the task is tried elsewhere."""
+    """Runs in a task. If the worker is lost, so is the child, and the task is retried elsewhere."""
     process = subprocess.run([*command, file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE, text=True)
     return file, process.returncode, process.stderr.strip()
 
 
 def nodes_of(ray, files):
-    """Which node each file lies on: those that this one does not have are looked for on the others."""
+    """The node that has each file: files that this node lacks are looked for on the others."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     here = ray.get_runtime_context().get_node_id()

@@ -1,4 +1,4 @@
-"""Limits on GPU memory in pytest, in the words of pytest-memray.
+"""GPU memory limits in pytest, with the same terms as pytest-memray.
 
     @pytest.mark.memreel_limit("2 GiB")        # fails if the test uses more at any time
     @pytest.mark.memreel_leaks("1 MiB")        # fails if it keeps more; without an argument, if it keeps anything
@@ -6,13 +6,13 @@
 
     memreel record -o tests-%p.reel -- python -m pytest
 
-pytest finds it by itself where memreel is installed with pip; elsewhere it is named with -p memreel.pytest_plugin.
+pytest finds it automatically if memreel is installed with pip; otherwise use -p memreel.pytest_plugin.
 
 A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device. If a framework or a
 pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
 Fixtures run before and after, and are not charged.
 
-If the process is not recorded, the tests run all the same and a warning says that nothing was checked; with
+If the process is not recorded, the tests still run and a warning says that nothing was checked; with
 --memreel-required, pytest fails at startup. Every test is a range in the trace, under the name pytest gives it. pytest 6 or
 newer, also with pytest-xdist.
 """
@@ -39,7 +39,7 @@ def _heaps(reset):
 
 
 def _complaints(before, after, limit, kept):
-    """One sentence for each device on which the test had more than `limit` or kept more than `kept`; None: no limit."""
+    """One sentence for each device on which the test exceeded `limit` or kept more than `kept`; None: no limit."""
     for device, heaps in sorted(after.items()):
         live = {number: heap.live_bytes for number, heap in before.get(device, {}).items()}
         had = max(heap.peak_bytes - live.get(number, 0) for number, heap in heaps.items())
@@ -87,7 +87,7 @@ class _Plugin:
             report.outcome = "failed"
             report.longrepr = "\n".join(complaints) + "\n(the trace has the test as a range of its name)"
 
-    # With pytest-xdist, tests run in other processes, which tell this one at their end.
+    # With pytest-xdist, tests run in other processes, which report to this one at their end.
     def pytest_sessionfinish(self, session):
         told = getattr(session.config, "workeroutput", None)
         if told is not None:
@@ -116,4 +116,4 @@ def pytest_configure(config):
     if config.getoption("--memreel-required") and not memreel.recording():
         raise pytest.UsageError("--memreel-required: this process is not recorded; "
                                 "run memreel record -- python -m pytest ...")
-    config.pluginmanager.register(_Plugin(), "memreel_limits")  # a name that no entry point has
+    config.pluginmanager.register(_Plugin(), "memreel_limits")  # differs from every entry point's name

@@ -1,4 +1,4 @@
-"""Sizes as people say them."""
+"""Sizes as people write them."""
 from __future__ import annotations
 
 import re

@@ -1,6 +1,6 @@
-"""PyTorch's own record of its memory, written at the moment it runs out, with memreel's verdict on it; see torch_oom_hook().
+"""Dumps PyTorch's own memory history when it runs out of memory, with memreel's verdict on it; see torch_oom_hook().
 
-Nothing here changes what the program does: no error leaves the hook, and the verdict comes from a process of its own.
+Nothing here changes what the program does: no error leaves the hook, and the verdict comes from a separate process.
 """
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _rank() -> Optional[str]:
 
 
 def _dump_name(pattern: Optional[str], number: int) -> str:
-    """ "run-dump-3.pickle" for "run.pickle", in which %p, %h, %r and %% stand for what they do in `memreel record -o`."""
+    """ "run-dump-3.pickle" for "run.pickle", in which %p, %h, %r and %% are replaced as in `memreel record -o`."""
     rank = _rank()
     if pattern is None:
         pattern = "memreel-%h-%p.pickle" if rank is None else "memreel-rank%r-%h-%p.pickle"
@@ -67,13 +67,13 @@ class TorchOomHook:
         self._failure = ""  # its dump
         self._closed = self._began = False
         self._helper: Optional[subprocess.Popen[bytes]] = None
-        self._instead = ""  # to be said when the helper fails
-        # CUDA is for the program to begin: a context on a device that it does not use would cost memory.
+        self._instead = ""  # to print if the helper fails
+        # The program must initialize CUDA: a context on a device that it does not use would cost memory.
         torch.cuda._lazy_call(self._attach)
         atexit.register(self.close)
 
     def dump(self, why: str = "asked for by the program") -> Optional[str]:
-        """Writes a dump now; its path, or None where there is none: CUDA is not in use, or the line on standard error says why."""
+        """Writes a dump now; returns its path, or None: CUDA is not in use, or a line on standard error says why."""
         try:
             if not self._torch.cuda.is_initialized():
                 return None
@@ -85,7 +85,7 @@ class TorchOomHook:
             return None
 
     def close(self) -> None:
-        """Ends it. The verdict on the last failure is waited for, some seconds at most."""
+        """Ends the hook. Waits for the verdict on the last failure, for some seconds at most."""
         with self._lock:
             if self._closed:
                 return
@@ -107,8 +107,8 @@ class TorchOomHook:
         self.close()
 
     def failed(self, kind: Type[BaseException]) -> None:
-        """Writes a dump because an error of `kind` ended what the program did, unless it is lack of memory, of which there is
-        one, or no error, such as KeyboardInterrupt."""
+        """Writes a dump because an error of `kind` ended the program's work, unless memory ran out, for which there is a dump
+        already, or it is not an error, such as KeyboardInterrupt."""
         if issubclass(kind, Exception) and not (self.files and issubclass(kind, self._torch.cuda.OutOfMemoryError)):
             self.dump(kind.__name__)
 
@@ -118,14 +118,14 @@ class TorchOomHook:
         try:
             native = self._torch._C
             if not native._cuda_isHistoryEnabled():
-                # Stacks of Python are what costs least, and all that the verdict needs.
+                # Python stacks are the cheapest, and all that the verdict needs.
                 self._torch.cuda.memory._record_memory_history(context="alloc", stacks="python", max_entries=self._entries)
                 self._began = True
             native._cuda_attach_out_of_memory_observer(self._on_failure)
         except Exception as problem:
             say(f"no dumps when memory runs out: {problem}")
 
-    # The observer of PyTorch: called by the thread whose request failed, with the GIL, without the allocator's lock.
+    # PyTorch's observer: called by the thread whose request failed, with the GIL, without the allocator's lock.
     def _on_failure(self, device: int, requested: int, *_: Any) -> None:
         try:
             with self._lock:
@@ -145,25 +145,25 @@ class TorchOomHook:
 
     def _write(self) -> str:
         snapshot = self._torch.cuda.memory._snapshot()
-        # Before 2.3 a snapshot does not say with which settings its allocator runs.
+        # Before 2.3 snapshots lack the allocator's settings.
         settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
         snapshot.setdefault("allocator_settings", {"PYTORCH_CUDA_ALLOC_CONF": settings})
         path, descriptor = self._new_file()
         try:
             with open(descriptor, "wb") as out:
-                pickle.dump(snapshot, out, protocol=4)  # PyTorch's own page reads no newer one
+                pickle.dump(snapshot, out, protocol=4)  # PyTorch's memory_viz page reads no newer one
         except BaseException:
             os.unlink(path)
             raise
         with self._lock:
             self.files.append(path)
             while len(self.files) > self._dumps:
-                with contextlib.suppress(OSError):  # somebody took it away
+                with contextlib.suppress(OSError):  # already removed
                     os.unlink(self.files.pop(0))
         return path
 
     def _new_file(self) -> Tuple[str, int]:
-        """Its path and descriptor: the first number that no file has."""
+        """The dump's path and descriptor, with the first unused number."""
         while True:
             with self._lock:
                 self._number += 1
@@ -174,12 +174,12 @@ class TorchOomHook:
                 pass
 
     def _explain(self, path: str, what: str) -> None:
-        """Starts the process that says what the dump is about."""
+        """Starts the process that writes the verdict on the dump."""
         self._instead = f"{what}; dump: {path}"
         try:
             self._helper = subprocess.Popen([program(), "failure-lines", path, what], stdin=subprocess.DEVNULL,
                                             stdout=subprocess.DEVNULL, env={}, start_new_session=True)
-        except Exception:  # memreel's programs are not there, or the system has no room for a process
+        except Exception:  # memreel's programs are missing, or the system can't start a process
             say(self._instead)
 
     def _await_helper(self, seconds: float) -> None:
@@ -193,7 +193,7 @@ class TorchOomHook:
             pass
 
     def _tell_of_others(self) -> None:
-        """How many failures one dump stands for."""
+        """How many failures one dump represents."""
         if self._others:
             requests = "1 more request" if self._others == 1 else f"{self._others:,} more requests"
             say(f"{requests} failed" + (f" after {self._failure} was written; no further dump" if self._failure else "; no dump"))

@@ -30,9 +30,8 @@ struct GivenBack {
 struct GivingBack {
   std::size_t entry = 0;  // the first
   std::vector<GivenBack> parts;
-  std::vector<UnitId> kept;  // that also had unused memory, or some whose use was not complete
-  bool is_empty_cache =
-      false;  // by that name; else it may also be several pools released at their end, one after another
+  std::vector<UnitId> kept;     // that also had unused memory, or some whose use was not complete
+  bool is_empty_cache = false;  // by that name; else it may also be several pools, each released at its end
 };
 
 struct PoolEvidence {

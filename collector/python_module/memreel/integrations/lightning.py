@@ -4,8 +4,8 @@
 
     trainer = lightning.Trainer(callbacks=[MemreelCallback()])
 
-When memory runs out, standard error says why, and where the dump is (memreel.torch_oom_hook()); another error that ends a
-fit writes a dump as well. Under `memreel record`, batches are steps, forward and backward passes, the optimizer and
+When memory runs out, standard error says why, and where the dump is (memreel.torch_oom_hook()); any other error that
+ends a fit also writes a dump. Under `memreel record`, batches are steps, forward and backward passes, the optimizer and
 validation are ranges, and layers have the names of the model's modules.
 """
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What memreel does during a training, whatever framework runs the loop."""
+"""What memreel does during training, for any framework."""
 from __future__ import annotations
 
 import contextlib
@@ -10,21 +10,21 @@ from ..torch_oom import TorchOomHook, say
 
 
 class Training:
-    """One training: its phases and steps are marked where the process is recorded, and a dump of PyTorch's own history is
-    written when memory runs out."""
+    """One training run: marks its phases and steps if the process is recorded, and writes a dump of PyTorch's own history
+    when memory runs out."""
 
     def __init__(self, file: Optional[str] = None, *, dumps: int = 8, max_entries: int = 100_000, dump_at_end: bool = False,
                  every_n_steps: int = 0) -> None:
         """`file`, `dumps`, `max_entries`: see memreel.torch_oom_hook().
-        `dump_at_end`: a training that ends well writes a dump, too.
-        `every_n_steps`: how often a line on standard error says what the GPU's memory is; 0: never."""
+        `dump_at_end`: also write a dump when training succeeds.
+        `every_n_steps`: how often to print the GPU's memory to standard error; 0: never."""
         self._options = (file, dumps, max_entries)
         self._dump_at_end, self._every = dump_at_end, every_n_steps
         self._hook: Optional[TorchOomHook] = None
         self._phase = contextlib.ExitStack()
 
     def __getstate__(self) -> Dict[str, Any]:
-        """Of one that has not begun: other processes begin their own."""
+        """Pickled as not begun: other processes begin their own."""
         return {**self.__dict__, "_hook": None, "_phase": contextlib.ExitStack()}
 
     def begin(self, model: Any = None) -> None:
@@ -35,7 +35,7 @@ class Training:
             annotate.name_modules(model)
 
     def phase(self, name: str) -> None:
-        """This thread goes on to the phase `name`; "": to none."""
+        """This thread enters the phase `name`; "": none."""
         self._phase.close()
         if name:
             self._phase.enter_context(annotate.tag(name))
@@ -48,12 +48,12 @@ class Training:
             self._say_memory(number)
 
     def finish(self) -> None:
-        """It came to its end; end() follows."""
+        """Training succeeded; end() follows."""
         if self._hook is not None and self._dump_at_end:
             self._hook.dump("end of the training")
 
     def end(self, error: Optional[Type[BaseException]] = None) -> None:
-        """It is over; `error` ended it. Nothing happens the second time."""
+        """Training is over; `error` ended it. A second call does nothing."""
         self.phase("")
         hook, self._hook = self._hook, None
         if hook is None:

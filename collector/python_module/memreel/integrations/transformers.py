@@ -1,10 +1,10 @@
-"""A callback for the Trainer of Hugging Face's transformers:
+"""A callback for Hugging Face's transformers.Trainer:
 
     from memreel.integrations.transformers import MemreelCallback
 
     memory = MemreelCallback()
     trainer = transformers.Trainer(..., callbacks=[memory])
-    with memory:  # a Trainer does not tell its callbacks of errors; lack of memory is dumped without this line
+    with memory:  # a Trainer does not report errors to its callbacks; out of memory is dumped without this line
         trainer.train()
 
 When memory runs out, standard error says why, and where the dump is (memreel.torch_oom_hook()). Under `memreel record`,
@@ -28,10 +28,10 @@ class MemreelCallback(TrainerCallback):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__()
         self._training = Training(*args, **options)
-        self._training.begin()  # a Trainer moves its model when it is made
+        self._training.begin()  # a Trainer moves its model in its constructor
 
     def __enter__(self) -> MemreelCallback:
-        self._training.begin()  # for another training
+        self._training.begin()  # for another training run
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
