@@ -182,7 +182,7 @@ std::optional<Layout> read_debug_offsets(const void* debug_offsets, unsigned min
   if (has_copies) {
     layout.frame_bytecode = offset(words.frame_bytecode);
     end = layout.code_bytecodes = offset(words.code_bytecodes);
-    layout.text_kind_bit = 8;  // a byte of its own says whether the text is interned
+    layout.text_kind_bit = 8;  // a separate byte says whether the text is interned
   }
   layout.code_first_traceable = static_cast<std::uint16_t>(end - 16);
   layout.code_version = static_cast<std::uint16_t>(layout.code_first_line + 24);

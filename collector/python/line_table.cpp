@@ -20,7 +20,7 @@ std::uint32_t in_lnotab(std::span<const std::byte> table, std::int64_t line, std
   return as_line(line);
 }
 
-/// Pairs of (bytes of code, signed lines): the lines apply to the bytes; -128 says that these have no line.
+/// Pairs of (bytes of code, signed lines): the lines apply to the bytes; -128 means that they have no line.
 std::uint32_t in_line_ranges(std::span<const std::byte> table, std::int64_t line, std::uint64_t byte) {
   constexpr std::int8_t no_line = -128;
   std::uint64_t end = 0;
@@ -33,7 +33,7 @@ std::uint32_t in_line_ranges(std::span<const std::byte> table, std::int64_t line
   return 0;
 }
 
-/// Entries of a varying number of bytes; the first of each has its highest bit set.
+/// Variable-length entries; the first byte of each has its highest bit set.
 std::uint32_t in_locations(std::span<const std::byte> table, std::int64_t line, std::uint32_t position) {
   std::uint64_t end = 0;
   std::size_t i = 0;

@@ -14,7 +14,7 @@
 namespace memreel::record {
 namespace {
 
-/// All but those that must keep their meaning for us: faults of our own, and the terminal's stop.
+/// All signals except those that must keep their meaning for us: our own faults, and the terminal's stop.
 sigset_t forwarded_signals() {
   sigset_t set;
   sigfillset(&set);
@@ -23,7 +23,7 @@ sigset_t forwarded_signals() {
   return set;
 }
 
-/// Only a number crosses from the child to us: why it could not be started.
+/// The child reports a single number to us: why it could not be started.
 [[noreturn]] void become(const Command& command, const sigset_t& mask, int report) {
   for (const auto& [name, value] : command.variables)
     ::setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): this process has one thread
@@ -39,15 +39,15 @@ sigset_t forwarded_signals() {
   ::_exit(127);
 }
 
-/// Waits, passing signals on, until the child is gone; its wait status.
+/// Waits, forwarding signals, until the child is gone; returns its wait status.
 int accompany(pid_t child, const sigset_t& set) {
   while (true) {
     int status = 0;
     const pid_t changed = ::waitpid(child, &status, WNOHANG | WUNTRACED);
     if (changed == child && !WIFSTOPPED(status)) return status;
     if (changed == child) {
-      // Of a stop from the terminal the shell must hear, which continues us. One by SIGSTOP is between the child and
-      // whoever sent it: they may continue the child alone.
+      // The shell must learn of a stop from the terminal, as it continues us. A SIGSTOP is between the child and its
+      // sender, who may continue the child alone.
       if (WSTOPSIG(status) != SIGSTOP) {
         ::kill(::getpid(), SIGSTOP);
         ::kill(child, SIGCONT);
@@ -57,7 +57,7 @@ int accompany(pid_t child, const sigset_t& set) {
     siginfo_t info{};
     const int signal = ::sigwaitinfo(&set, &info);
     if (signal < 0 || signal == SIGCHLD) continue;
-    // A positive code means the kernel: a key pressed, which the child's process group got as well.
+    // A positive code means the kernel: a key press, which the child's process group received too.
     if (info.si_code <= 0) ::kill(child, signal);
   }
 }
@@ -68,7 +68,7 @@ Result<Ending> run_command(const Command& command) {
   const sigset_t set = forwarded_signals();
   sigset_t before;
   ::pthread_sigmask(SIG_BLOCK, &set, &before);
-  // Inherited from whoever started us, an ignored SIGCHLD would take the child's exit code away.
+  // An ignored SIGCHLD, inherited from our parent, would discard the child's exit code.
   struct sigaction inherited {};
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
@@ -105,7 +105,7 @@ Result<Ending> run_command(const Command& command) {
 
 void end_as(const Ending& ending) {
   if (ending.signal == 0) ::_exit(ending.code);
-  // The child left the core dump, if anyone did.
+  // The core dump, if any, is the child's.
   const rlimit no_core{};
   ::setrlimit(RLIMIT_CORE, &no_core);
   std::signal(ending.signal, SIG_DFL);

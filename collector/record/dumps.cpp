@@ -12,7 +12,7 @@
 namespace memreel::record {
 namespace {
 
-/// 3 for "run-dump-3.reel" beside "run.reel".
+/// 3 for "run-dump-3.reel" next to "run.reel".
 std::optional<unsigned> dump_number(const std::filesystem::path& trace, const std::string& name) {
   const std::string before = trace.stem().string() + "-dump-", after = trace.extension().string();
   if (!name.starts_with(before) || !name.ends_with(after)) return std::nullopt;

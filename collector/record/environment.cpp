@@ -31,14 +31,14 @@ Injection injection_of(const std::filesystem::path& agent, const agent::Options&
                               "; CUDA loads only one library, so memreel's replaces it");
   injection.variables.emplace_back("CUDA_INJECTION64_PATH", library);
 
-  // NVTX takes one library as well. Who set it wants its ranges elsewhere.
+  // NVTX also accepts only one library. If it is set, the user wants the ranges elsewhere.
   const std::string ranges = lookup("NVTX_INJECTION64_PATH").value_or("");
   if (ranges.empty() || ranges == library)
     injection.variables.emplace_back("NVTX_INJECTION64_PATH", library);
   else
     injection.notes.push_back("NVTX ranges are not recorded: NVTX_INJECTION64_PATH is already set to " + ranges);
 
-  // Its symbols have to come before PyTorch's and CUDA's, which only preloading does.
+  // Our symbols must precede PyTorch's and CUDA's, which only preloading achieves.
   if (!options.torch && options.backend == agent::BackendChoice::cupti) return injection;
   if (library.find_first_of(" :") != std::string::npos) {
     injection.notes.push_back("can't record PyTorch's tensors: LD_PRELOAD does not allow the space or colon in " +

@@ -23,7 +23,7 @@ constexpr Elf64_Half own_machine = EM_X86_64;
 constexpr Elf64_Half own_machine = EM_AARCH64;
 #endif
 
-/// None when `path` can be executed, else errno.
+/// 0 if `path` can be executed, else errno.
 int refusal_of(const fs::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return errno;
@@ -39,7 +39,7 @@ bool is_privileged(const fs::path& path) {
   return others || (::geteuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0);
 }
 
-/// Of an ELF file; anything else (a script) counts as open.
+/// For an ELF file; anything else (a script) counts as open.
 Closed class_of(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   Elf64_Ehdr header{};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr char ready = '+', failed = '-', between = '\x1f';  // of the line, and of its fields
 
-/// Until its end, or that of the file.
+/// Reads to the end of the line or the file.
 std::string read_line(int file) {
   std::string line;
   char letter = 0;

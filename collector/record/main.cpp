@@ -1,4 +1,4 @@
-// memreel-record: runs a program with the recording library in it. `memreel record` runs this program.
+// memreel-record: runs a program with the agent loaded. `memreel record` runs this program.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -38,8 +38,8 @@ struct Request {
   std::string output;  // empty: the default
   bool bundle_symbols = false;
   bool quiet = false;
-  std::string metrics;   // where they go; empty: nowhere
-  std::string document;  // where the JSON document goes; empty: nowhere
+  std::string metrics;   // the metrics' target; empty: none
+  std::string document;  // the JSON document's file; empty: none
   std::vector<std::string> program;
 };
 
@@ -49,7 +49,7 @@ std::optional<std::string> variable(const char* name) {
   return value;
 }
 
-/// Everything behind the first argument that is neither an option nor an option's value is the program's own.
+/// Everything after the first argument that is neither an option nor an option's value belongs to the program.
 void describe(CLI::App& app, Request& request) {
   agent::Options& options = request.options;
   app.prefix_command();
@@ -82,7 +82,7 @@ void describe(CLI::App& app, Request& request) {
       "Exit code: the program's; its signal if it was killed; 2 if it could not be started.");
 }
 
-/// The file through which the library tells us what it did; removed with this object.
+/// The file through which the agent reports to us; removed by the destructor.
 class Journal {
  public:
   Journal() {
@@ -98,17 +98,17 @@ class Journal {
   ~Journal() {
     if (!path_.empty()) ::unlink(path_.c_str());
   }
-  /// Empty when there is no place for one: the recording does without.
+  /// Empty if it could not be created: the recording works without it.
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
 };
 
-/// Where the document will go: found out before the program runs. Null when none was asked for.
+/// The document's sink, opened before the program runs. Null if no document was requested.
 Result<std::unique_ptr<ByteSink>> document_sink(const std::string& file) {
   if (file.empty()) return std::unique_ptr<ByteSink>();
-  // Whoever forgets the file has named a program instead.
+  // If the user forgot the file, this is the program's name instead.
   if (std::error_code problem; std::filesystem::is_regular_file(file, problem) && ::access(file.c_str(), X_OK) == 0)
     return Error{.what = "is a program, and --json takes the file for the document",
                  .where = file,
@@ -122,7 +122,7 @@ Result<void> write_document(ByteSink& sink, const Json& document) {
   return sink.close();
 }
 
-/// Of programs that were killed: the trace that a flight recorder had begun beside the one that it keeps.
+/// For killed programs: removes the second trace that a flight recorder had started next to the one it keeps.
 void remove_unfinished(const std::vector<agent::JournalEntry>& journal) {
   std::error_code ignored;
   for (const agent::JournalEntry& entry : journal)
@@ -162,7 +162,7 @@ Result<Ending> record(Request& request) {
   const std::vector<agent::JournalEntry> entries = read_journal(journal.path());
   if (request.options.flight.size != 0_B) remove_unfinished(entries);
   if (request.bundle_symbols) {
-    // The program has ended as it has; that names are missing is no reason to say otherwise.
+    // The exit code is the program's: missing symbol names don't change it.
     if (const auto bundled = bundle_symbols(entries); !bundled) fail(bundled.error());
   }
   if (*document) {

@@ -22,7 +22,7 @@ RecordedTrace recorded_trace(const std::string& file, std::uint64_t process) {
 RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<JournalEntry>& journal,
                              std::chrono::nanoseconds time) {
   RecordedTrace trace = recorded_trace(began.trace, began.process);
-  // The last that it said: whose disk is full goes on counting what it loses.
+  // The last entry: on a full disk, losses are still being counted.
   const auto ended = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
     return other.what == JournalEntry::What::ended && other.trace == began.trace;
   });
@@ -32,7 +32,7 @@ RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<Journa
   }
   trace.stopped = ended->text;
   if (time.count() > 0) trace.overhead = static_cast<double>(ended->cost_ns) / static_cast<double>(time.count());
-  // What is not in the trace: a disk that ran full keeps the library from writing that down.
+  // What is missing from the trace: on a full disk the agent could not write it there.
   if (trace.facts)
     trace.lost = std::max(
         trace.lost, ended->lost + ended->events - std::min(ended->events, trace.facts->events + trace.facts->folded));

@@ -12,7 +12,7 @@ namespace {
 
 using agent::JournalEntry;
 
-constexpr std::size_t most_shown = 8;  // traces of one run that are told apart
+constexpr std::size_t most_shown = 8;  // traces of one run listed individually
 
 std::string nearest_name(const std::string& trace) {
   std::error_code problem;
@@ -88,7 +88,7 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   std::string text = "memreel: " + printable(program) + " " + ending_text(ending) + " after " +
                      text_of_seconds(std::chrono::duration<double>(ending.time).count());
   std::size_t traces = 0;
-  std::string fullest;  // of the traces that are named
+  std::string fullest;  // among the traces listed
   std::uint64_t most = 0;
   std::string refusals;
   for (const JournalEntry& entry : journal) {

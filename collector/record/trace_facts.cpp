@@ -10,7 +10,7 @@
 namespace memreel::record {
 namespace {
 
-/// Whether a heap's bytes are those of the device itself: pools' are inside them.
+/// Whether a heap's bytes are the device's own: pools' bytes are inside them.
 bool is_device_memory(const Heap& heap) {
   return heap.level == Level::driver && heap.device >= 0 && heap.parent == HeapId::none;
 }

@@ -29,7 +29,7 @@ Clock::Clock(Source source) : source_(source) {
   if (source_ == Source::counter) earlier_ = recent_ = moment();
 }
 
-/// The tightest of a few looks: the thread may have been stopped between the two.
+/// The tightest of a few readings: the thread may have been preempted between the two clocks.
 Clock::Moment Clock::moment() {
   Moment best;
   std::uint64_t shortest = ~std::uint64_t{0};
@@ -46,7 +46,7 @@ Clock::Moment Clock::moment() {
 void Clock::adjust() {
   if (source_ != Source::counter) return;
   const Moment now = moment();
-  // The line goes through two moments some way apart, so that what they are wrong by hardly turns it.
+  // The line passes through two moments some distance apart, so that their errors hardly change its slope.
   if (now.time - recent_.time >= least_distance_ns || now.time < recent_.time) {
     earlier_ = recent_;
     recent_ = now;

@@ -10,7 +10,7 @@ bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*),
   sigset_t all{}, before{};
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  // Where the program has little room for each of its threads, they need more.
+  // Our threads need more than programs with little stack space per thread give them.
   constexpr std::size_t least_stack = std::size_t{1} << 20U;
   pthread_attr_t attributes;
   std::size_t stack = 0;

@@ -17,17 +17,17 @@ std::atomic<Recorder*> early = nullptr;        // NOLINT: likewise
 std::atomic<Recorder* (*)()> maker = nullptr;  // NOLINT: likewise
 std::atomic<std::uint64_t> recorders = 0;      // NOLINT: how many there were
 
-/// The calling thread's ring, and the number of the recorder that it is of: there is a new one after each stop, and in
+/// The calling thread's ring, and the number of the recorder it belongs to: there is a new one after each stop, and in
 /// each forked child.
 struct OwnRing {
   std::uint64_t recorder;
   ThreadRing* ring;
-  bool busy;  // with a record or a stack: a handler of signals that comes to more finds things half done
+  bool busy;  // with a record or a stack, which a signal handler would find half done
 };
 // Initial-exec: no allocation at a thread's first access. The C library keeps room for that in every thread.
 [[gnu::tls_model("initial-exec")]] constinit thread_local OwnRing own_ring{};  // NOLINT
 
-/// True for the outermost in its thread.
+/// True for the outermost one in its thread.
 class Turn {
  public:
   Turn() : is_first_(!own_ring.busy) {
@@ -46,7 +46,7 @@ class Turn {
   bool is_first_;
 };
 
-/// Gives the ring back when its thread ends.
+/// Releases the ring when its thread ends.
 pthread_key_t ring_key() {
   static const pthread_key_t key = [] {
     pthread_key_t made{};
@@ -59,10 +59,10 @@ pthread_key_t ring_key() {
   return key;
 }
 
-/// A chain of Python's frames as a word of a stack: no native frame or stretch has both upper bits (see unwind.h).
+/// A chain of Python frames as a word of a stack: no native frame or stretch has both upper bits (see unwind.h).
 constexpr std::uint64_t word_of_chain(std::uint64_t number) { return 3ULL << 62U | number; }
 
-/// Measures, now and then, what is done while it lives.
+/// Measures a sample of what is done during its lifetime.
 class CostSample {
  public:
   CostSample(ThreadRing& ring, const Clock& clock) : ring_(ring.is_sample() ? &ring : nullptr), clock_(&clock) {
@@ -108,7 +108,7 @@ inline ThreadRing* Recorder::ring_of_thread() { return own_ring.recorder == numb
 ThreadRing* Recorder::begin_thread() {
   ThreadRing* const ring = take_ring();
   if (ring == nullptr) return nullptr;
-  // Whose records follow is said before the first of them, or they would be taken for those of the thread before.
+  // The ring's new owner is recorded first, or its records would be attributed to the previous thread.
   if (!await_room(*ring)) {
     ring->release();
     return nullptr;
@@ -125,7 +125,7 @@ ThreadRing* Recorder::begin_thread() {
   return ring;
 }
 
-/// One that a thread left behind, or a new one. Null when there is no memory.
+/// A ring that a thread released, or a new one. Null if there is no memory.
 ThreadRing* Recorder::take_ring() {
   for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
     if (ring->acquire()) return ring;
@@ -152,7 +152,7 @@ bool Recorder::wait_for_room(ThreadRing& ring) {
   return true;
 }
 
-/// Makes room before anybody drains. False when there is none.
+/// Makes room before draining starts. False if it can't.
 bool Recorder::set_aside() {
   constexpr std::size_t most = 1U << 20U;
   if (setting_aside_.test_and_set(std::memory_order_acquire)) {
@@ -163,7 +163,7 @@ bool Recorder::set_aside() {
   if (!done && aside_.size() < most) try {
       drain(aside_);
       done = true;
-    } catch (const std::bad_alloc&) {  // the program's call goes on without
+    } catch (const std::bad_alloc&) {  // the program's call continues without
     }
   setting_aside_.clear(std::memory_order_release);
   return done;
@@ -215,7 +215,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
     ring.lose();
     return 0;
   }
-  // The announcement comes before the number is drawn, so that whoever sees a higher number drawn sees it too.
+  // Announced before the number is drawn: a reader that sees a higher number drawn also sees the announcement.
   ring.begin(sequence_.load(std::memory_order_relaxed));
   const std::uint64_t sequence = sequence_.fetch_add(1, std::memory_order_acq_rel);
   const std::uint64_t ticks = record.time != 0 ? static_cast<std::uint64_t>(record.time) : clock_.ticks();
@@ -223,7 +223,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
   return sequence;
 }
 
-/// Not inlined: then all stacks begin with the same frame, whoever asks for them.
+/// Not inlined, so that all stacks begin with the same frame, whoever the caller is.
 [[gnu::hot, gnu::noinline]] stacks::StackKey Recorder::capture(ThreadRing& ring) {
   if (depth_ == 0) return stacks::StackKey::none;
   CaptureState& state = ring.capture();
@@ -254,7 +254,7 @@ inline std::uint64_t Recorder::put(ThreadRing& ring, const Record& record, stack
   return key;
 }
 
-/// A stack that the thread did not have lately: of so many native frames, and those that `frames` walked, if any.
+/// A stack that is not recent: `native` frames, plus those that `frames` walked, if any.
 stacks::StackKey Recorder::insert(CaptureState& state, std::size_t native, const PythonFrames* frames) {
   const std::size_t python = frames != nullptr ? frames->frames(*state.chain, state.python) : 0;
   if (python == 0) return stacks_.insert(state.native.first(native));
@@ -274,8 +274,8 @@ void Recorder::drain(std::vector<Record>& batch, Draining how) {
     batch.insert(batch.end(), aside_.begin(), aside_.end());
     std::vector<Record>().swap(aside_);
   }
-  // Numbers below `limit` were drawn before this moment. Those still on their way are announced in their rings, which
-  // are all in the list by now.
+  // Numbers below `limit` were drawn before now. Those still in progress are announced in their rings, which are all in
+  // the list by now.
   std::uint64_t limit = sequence_.load(std::memory_order_acquire);
   ThreadRing* const rings = rings_.load(std::memory_order_acquire);
   if (how == Draining::in_order)
@@ -304,7 +304,7 @@ bool Recorder::reopen(const Options& options) {
   drain(left, Draining::everything);
   for (ThreadRing* ring = rings_.load(std::memory_order_acquire); ring != nullptr; ring = ring->next)
     ring->ask_whose_it_is();
-  // Meanwhile nobody looked whether other code came to the addresses that rules for unwinding are known of.
+  // Other code may have been loaded meanwhile at addresses with cached unwind rules.
   unwinder_.forget();
   usage_.forget();
   set_python(nullptr);

@@ -8,7 +8,7 @@
 namespace memreel::agent {
 namespace {
 
-/// `count` objects at `place`, which moves behind them. Memory that mmap gave is zero, and so are they.
+/// Places `count` objects at `place` and advances it. Memory from mmap is zero, and so are they.
 template <class T>
 std::span<T> lay_out(std::byte*& place, std::size_t count) {
   T* const first = std::launder(reinterpret_cast<T*>(place));
@@ -16,7 +16,7 @@ std::span<T> lay_out(std::byte*& place, std::size_t count) {
   return {first, count};
 }
 
-/// Python's frames are what a user looks for, and cheaper than native ones: they are not cut where these are.
+/// Python frames are what a user looks for, and cheaper than native ones: they have their own limit.
 constexpr std::size_t python_depth = 1024;
 
 }  // namespace
@@ -32,7 +32,7 @@ ThreadRing* ThreadRing::create(std::uint32_t capacity, std::uint32_t depth) {
       ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   std::byte* place = static_cast<std::byte*>(memory) + sizeof(ThreadRing);
-  // What is aligned to lines of the cache comes first.
+  // Cache-line-aligned parts come first.
   stacks::EarlierWalks* const walks = lay_out<stacks::EarlierWalks>(place, 1).data();
   auto* const by_chain = lay_out<stacks::ChainStacks>(place, 1).data();
   auto* const ring = new (memory) ThreadRing(capacity, lay_out<Record>(place, capacity).data());

@@ -44,7 +44,7 @@ void Usage::settle(std::uint64_t counted) {
   }
   if (peaks_ == Peaks::reset)
     for (HeapUsage& usage : now_.heaps) usage.peak = usage.live;
-  // The asker may have given up meanwhile, and another have asked.
+  // The querying thread may have given up meanwhile, and another have asked.
   question_.compare_exchange_strong(asked, 0, std::memory_order_acq_rel);
 }
 

@@ -8,17 +8,17 @@ namespace {
 
 using Kind = RegisterRule::Kind;
 
-// How pointers are encoded (LSB 10.5.1).
+// Pointer encodings (LSB 10.5.1).
 constexpr std::uint8_t pe_omit = 0xFF, pe_aligned = 0x50, pe_indirect = 0x80;
 constexpr std::uint8_t pe_pc_relative = 0x10, pe_data_relative = 0x30;
 constexpr std::uint8_t pe_data_relative_sdata4 = 0x3B;
 
-/// Longest program of a function that is run; real ones have some hundred bytes.
+/// Longest program of a function that is executed; real ones have some hundred bytes.
 constexpr std::size_t program_limit = 0x10000;
 /// Deepest nesting of remembered rows; compilers use one.
 constexpr std::size_t nesting_limit = 2;
 
-/// A pointer that is null when it can't be read or is of a kind that does not occur here.
+/// Reads a pointer; null if it can't be read or has an encoding that does not occur here.
 std::uintptr_t read_pointer(ByteReader& reader, std::uint8_t encoding, std::uintptr_t data_base) {
   const std::uintptr_t at = reader.address();
   std::uint64_t value = 0;
@@ -61,7 +61,7 @@ std::uintptr_t read_pointer(ByteReader& reader, std::uint8_t encoding, std::uint
   }
 }
 
-/// What the functions that share it have in common (Common Information Entry).
+/// What functions that share it have in common (Common Information Entry).
 struct CommonEntry {
   std::uint64_t code_alignment = 1;
   std::int64_t data_alignment = 1;
@@ -71,12 +71,12 @@ struct CommonEntry {
   std::span<const std::byte> program;
 };
 
-/// An entry of .eh_frame: what its length covers, after the length itself.
+/// An entry in .eh_frame: the bytes covered by its length, after the length itself.
 std::optional<MappedBytes> entry_at(const MappedBytes& frames, std::uintptr_t address) {
   if (!frames.contains(address)) return std::nullopt;
   ByteReader reader(frames.from(address));
   const auto length = reader.fixed<std::uint32_t>();
-  // 0 ends the section; 0xFFFF'FFFF announces a length of 64 bits, which only an entry beyond 4 GiB would need.
+  // 0 ends the section; 0xFFFF'FFFF announces a 64-bit length, needed only by entries beyond 4 GiB.
   if (length == 0 || length == 0xFFFF'FFFF) return std::nullopt;
   const std::uintptr_t begin = reader.address();
   const std::span<const std::byte> content = reader.take(length);
@@ -139,7 +139,7 @@ std::optional<CommonEntry> read_common_entry(const MappedBytes& frames, std::uin
   return common;
 }
 
-/// Runs the instructions that build the row of an address (DWARF 5, 6.4.2).
+/// Executes the instructions that build the row for an address (DWARF 5, 6.4.2).
 class RowProgram {
  public:
   RowProgram(const CommonEntry& common, std::uintptr_t location, std::uintptr_t address)
@@ -147,7 +147,7 @@ class RowProgram {
 
   FrameRow row;
 
-  /// False when an instruction is not known or makes no sense.
+  /// False if an instruction is unknown or invalid.
   bool run(MappedBytes program, const FrameRow* initial) {
     if (program.bytes.size() > program_limit) return false;
     initial_ = initial;
@@ -159,7 +159,7 @@ class RowProgram {
 
  private:
   bool set(std::uint64_t reg, RegisterRule rule) {
-    // Vector registers have numbers above; nothing here needs them.
+    // Vector registers have higher numbers; they are not needed here.
     if (reg < register_count) row.registers.at(reg) = rule;
     return true;
   }
@@ -207,7 +207,7 @@ class RowProgram {
   bool extended(std::uint8_t code, ByteReader& reader);
 
   const CommonEntry& common_;
-  std::uintptr_t location_;  // the next instruction that the row does not hold for
+  std::uintptr_t location_;  // the next instruction to which the row does not apply
   std::uintptr_t address_;
   const FrameRow* initial_ = nullptr;
   std::array<FrameRow, nesting_limit> remembered_;
@@ -292,8 +292,8 @@ bool RowProgram::extended(std::uint8_t code, ByteReader& reader) {
   }
 }
 
-/// The entry (Frame Description Entry) that the header's sorted table names for `address`: the last one that begins at
-/// or before it. 0 when there is none.
+/// The Frame Description Entry that the header's sorted table gives for `address`: the last one that begins at or
+/// before it. 0 if there is none.
 std::uintptr_t description_for(const MappedBytes& header, std::uintptr_t address) {
   ByteReader reader(header);
   const auto version = reader.fixed<std::uint8_t>();
@@ -328,7 +328,7 @@ std::uintptr_t description_for(const MappedBytes& header, std::uintptr_t address
   return low == 0 ? 0 : absolute(row(low - 1).description);
 }
 
-/// What the tables say of a function (Frame Description Entry).
+/// A function's Frame Description Entry.
 struct Description {
   CommonEntry common;
   AddressRange code;

@@ -25,7 +25,7 @@ struct CodeMap::LoaderAnswer {
 
 namespace {
 
-/// Program headers are looked for in the first page of a module only.
+/// Program headers are only looked for in a module's first page.
 constexpr std::size_t elf_page_size = 4096;
 
 MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
@@ -33,7 +33,7 @@ MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
   return {begin, {reinterpret_cast<const std::byte*>(begin), size}};
 }
 
-/// The tables of the module mapped at `module`, found as the loader does: by the headers at its beginning.
+/// The tables of the module mapped at `module`, found like the loader does: by the headers at its start.
 std::optional<CodeModule> tables_of(AddressRange module) {
   if (module.end - module.begin < elf_page_size || !is_readable(module.begin)) return std::nullopt;
   const MappedBytes head = mapped(module.begin, elf_page_size);
@@ -98,8 +98,8 @@ std::optional<CodeModule> CodeMap::find(std::uintptr_t address) const {
   if (find_object_(reinterpret_cast<void*>(address), &answer) != 0 || answer.eh_frame == nullptr) return std::nullopt;
   const auto end = reinterpret_cast<std::uintptr_t>(answer.map_end);
   if (auto place = tables_of({reinterpret_cast<std::uintptr_t>(answer.map_start), end})) return place;
-  // Of a program whose segments have pages between them that are not mapped, as lld leaves them now and then, the
-  // loader names the segment alone. Its headers are at the beginning of the first one.
+  // If a program's segments have unmapped pages in between, as lld sometimes leaves them, the loader returns only the
+  // segment. The headers are at the start of the first one.
   return answer.map != nullptr ? tables_of({answer.map->l_addr, end}) : std::nullopt;
 }
 
@@ -108,7 +108,7 @@ AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     if (version % 2 != 0) continue;
     AddressRange found;
-    // Each load is done before the version is loaded again.
+    // All loads complete before the version is loaded again.
     const std::uint32_t size = copy_size_.load(std::memory_order_acquire);
     for (std::uint32_t i = 0; i < size; ++i) {
       const AddressRange range{copy_.at(i).begin.load(std::memory_order_acquire),
@@ -126,7 +126,7 @@ void CodeMap::refresh() {
   walk_loaded_modules(add_range, &ranges);
   const std::uint32_t version = version_.load(std::memory_order_relaxed);
   version_.store(version + 1, std::memory_order_relaxed);
-  // Each store is seen after that of the odd version.
+  // All stores become visible after that of the odd version.
   const std::size_t size = std::min(ranges.size(), copy_.size());
   for (std::size_t i = 0; i < size; ++i) {
     copy_.at(i).begin.store(ranges[i].begin, std::memory_order_release);

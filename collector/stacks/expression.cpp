@@ -3,7 +3,7 @@
 namespace memreel::stacks {
 namespace {
 
-/// Operands on a small stack; using more than there are, or more than fit, is remembered.
+/// Operands on a small stack; underflow and overflow are remembered.
 class Operands {
  public:
   void push(std::uint64_t value) {
@@ -60,7 +60,7 @@ bool compared(std::uint8_t code, std::int64_t a, std::int64_t b) {
   }
 }
 
-/// Operations on the two topmost operands; false when it is another.
+/// Operations on the top two operands; false for any other operation.
 bool binary(std::uint8_t code, Operands& operands) {
   const bool comparison = code >= 0x29 && code <= 0x2E;
   const bool arithmetic =
@@ -98,7 +98,7 @@ bool binary(std::uint8_t code, Operands& operands) {
   return true;
 }
 
-/// Operations that only push a constant of the expression; false when it is another.
+/// Operations that only push a constant from the expression; false for any other operation.
 bool constant(std::uint8_t code, ByteReader& reader, Operands& operands) {
   if (code >= 0x30 && code <= 0x4F) {  // lit0 ... lit31
     operands.push(code - 0x30U);
@@ -187,7 +187,7 @@ void other(std::uint8_t code, ByteReader& reader, Operands& operands, StackMemor
 
 std::optional<std::uintptr_t> evaluate(std::span<const std::byte> expression, const Registers& registers,
                                        StackMemory& memory, std::optional<std::uintptr_t> initial) {
-  // There are no loops in the operations known here, so the size of the expression bounds the work.
+  // The supported operations contain no loops, so the size of the expression bounds the work.
   if (expression.size() > 256) return std::nullopt;
   Operands operands;
   if (initial) operands.push(*initial);

@@ -9,7 +9,7 @@
 namespace memreel::stacks {
 namespace {
 
-/// Where the jump goes that ends in front of `displacement`, four bytes.
+/// The target of the jump that ends with the four-byte `displacement`.
 std::uintptr_t target_at(const std::byte* displacement) {
   std::int32_t distance = 0;
   std::memcpy(&distance, displacement, sizeof distance);
@@ -20,10 +20,10 @@ std::uintptr_t target_at(const std::byte* displacement) {
 
 std::vector<AddressRange> parts_of(AddressRange function, const CallFrames& tables) {
   std::vector<AddressRange> parts{function};
-  // What looks like a jump may be a piece of another instruction: its target is as good as random, and no part of the
+  // An apparent jump may be part of another instruction: its target is then essentially random, and no part of the
   // module is hit by several.
   constexpr int enough = 4;
-  constexpr std::size_t longest_jump = 6;  // 0F 80..8F: on a condition; E9, one byte less: always
+  constexpr std::size_t longest_jump = 6;  // 0F 80..8F: conditional; E9, one byte less: unconditional
   std::map<std::uintptr_t, int> jumps_into;
   // NOLINTNEXTLINE(performance-no-int-to-ptr): code that is mapped
   const auto* const code = reinterpret_cast<const std::byte*>(function.begin);

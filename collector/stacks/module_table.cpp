@@ -21,7 +21,7 @@ struct Counts {
   unsigned long long adds = 0, subs = 0;
 };
 
-/// The description of the note GNU_BUILD_ID in a segment of notes.
+/// The description of the GNU_BUILD_ID note in a segment of notes.
 std::string build_id_in(std::span<const std::byte> notes, std::size_t alignment) {
   const auto padded = [&](std::size_t size) { return (size + alignment - 1) & ~(alignment - 1); };
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
@@ -52,7 +52,7 @@ std::string path_of(const dl_phdr_info& info, bool first) {
   const std::string_view name = info.dlpi_name == nullptr ? "" : info.dlpi_name;
   if (name.empty()) return first ? path_of_program() : "";
   if (name.starts_with("linux-vdso") || name.starts_with("linux-gate")) return "[vdso]";
-  // Relative when the program loaded it so; the directory may have changed since, then the name stays as it is.
+  // Relative if the program loaded it that way; if the directory has changed since, the name stays as it is.
   std::array<char, PATH_MAX> absolute{};
   return realpath(info.dlpi_name, absolute.data()) != nullptr ? std::string(absolute.data()) : std::string(name);
 }

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
-// Where the main thread's stack began, in the loader. Asking for it with dlsym() would take the loader's lock.
+// The start of the main thread's stack, in the loader. Looking it up with dlsym() would take the loader's lock.
 extern "C"
     __attribute__((weak)) void* __libc_stack_end;  // NOLINT(bugprone-reserved-identifier,readability-identifier-naming)
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uintptr_t page_size = 4096;  // or a divisor of it
 
-/// The kernel keeps at least 128 MiB below the main thread's stack free for its growth, whatever the limit is now.
+/// The kernel keeps at least 128 MiB below the main thread's stack free for growth, whatever the current limit.
 StackBounds main_stack_bounds() {
   if (&__libc_stack_end == nullptr || __libc_stack_end == nullptr) return {};
   const auto end = reinterpret_cast<std::uintptr_t>(__libc_stack_end);
@@ -28,8 +28,8 @@ StackBounds main_stack_bounds() {
 
 }  // namespace
 
-// The kernel copies the signal set before it finds that there is no operation -1: EFAULT or EINVAL tell whether the
-// word could be read. No other system call answers that so cheaply, and every sandbox allows this one.
+// The kernel copies the signal set before it notices that operation -1 does not exist: EFAULT or EINVAL says whether
+// the word is readable. No other system call answers that as cheaply, and every sandbox allows this one.
 bool is_readable(std::uintptr_t address) {
   const int error_of_program = errno;
   const long result = syscall(SYS_rt_sigprocmask, -1, address & ~(sizeof address - 1), nullptr, sizeof address);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint64_t golden = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
 
-/// Multiplication carries bits upwards only; folding brings the well mixed upper half down.
+/// Multiplication only carries bits upwards; folding mixes the upper half into the lower.
 constexpr std::uint64_t fold(std::uint64_t x) { return x ^ (x >> 32U); }
 
 std::uint64_t hash_of(StackKey caller, FrameKey frame) {
@@ -49,7 +49,7 @@ StackKey StackTree::insert(std::span<const FrameKey> innermost_first) {
   return key;
 }
 
-/// The node of `frame` called by `caller`, made if there is none; none when the tree is full.
+/// The node of `frame` called by `caller`, created if necessary; none if the tree is full.
 StackKey StackTree::child(StackKey caller, FrameKey frame) {
   if (capacity_ == 0) return StackKey::none;
   std::uint32_t made = 0;
@@ -58,7 +58,7 @@ StackKey StackTree::child(StackKey caller, FrameKey frame) {
     std::uint32_t key = slot.load(std::memory_order_acquire);
     if (key == 0) {
       if (made == 0) {
-        // Compared before it is raised, so that a full tree's count stays where it is.
+        // Checked before incrementing, so that a full tree's count stays constant.
         if (size_.load(std::memory_order_relaxed) >= capacity_) return StackKey::none;
         made = size_.fetch_add(1, std::memory_order_relaxed) + 1;
         if (made > capacity_) return StackKey::none;
@@ -67,7 +67,7 @@ StackKey StackTree::child(StackKey caller, FrameKey frame) {
       if (slot.compare_exchange_strong(key, made, std::memory_order_release, std::memory_order_acquire))
         return StackKey{made};
     }
-    // Here `key` is the node in the slot, which another thread may just have put there.
+    // Here `key` is the node in the slot, possibly just stored by another thread.
     const Node& node = nodes_[key];
     if (node.frame == frame && node.caller == caller) {
       if (made != 0) nodes_[made] = {};

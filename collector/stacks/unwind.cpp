@@ -8,8 +8,8 @@ namespace memreel::stacks {
 
 namespace {
 
-/// A number that another module at the same place hardly has: two libraries of the same size rarely have their first
-/// functions at the same places.
+/// A number that another module at the same place is unlikely to have: two libraries of the same size rarely have their
+/// first functions at the same places.
 std::uint64_t identity_of(const CodeModule& place) {
   constexpr std::uint64_t odd = 0x9E3779B97F4A7C15;
   std::array<std::uint64_t, 8> first_bytes{};
@@ -28,15 +28,15 @@ void Unwinder::forget() {
   rules_.clear();
 }
 
-/// Finds a rule in the tables of its module, and remembers it.
+/// Finds a rule in its module's tables, and caches it.
 UnwindRule Unwinder::learn(std::uintptr_t return_address) {
-  // A return address may lie after its function's last byte, when what it called never returns.
+  // A return address may lie after its function's last byte if the call never returns.
   const std::uintptr_t address = return_address - 1;
   const std::optional<CodeModule> place = code_.find(address);
-  // Nothing is concluded about code that belongs to no module: compilers at run time replace it as they like.
+  // Nothing is cached about code outside modules: JIT compilers replace it at will.
   if (!place) return UnwindRule(UnwindRule::Kind::unknown);
   if (seen_modules_.is_new(place->module.begin, identity_of(*place))) {
-    // It may lie where another one was before.
+    // It may have replaced another module.
     generation_.fetch_add(1, std::memory_order_relaxed);
     rules_.clear();
   }

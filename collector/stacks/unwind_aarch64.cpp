@@ -1,11 +1,11 @@
-// The walk along the stack, for aarch64: its procedure call standard keeps frame records (AAPCS64, 6.4.6), and
-// compilers for Linux make them unless told otherwise.
+// The stack walk for aarch64: its procedure call standard keeps frame records (AAPCS64, 6.4.6), and Linux compilers
+// emit them by default.
 #include "collector/stacks/unwind.h"
 
 namespace memreel::stacks {
 namespace {
 
-/// A return address without the signature that pointer authentication may have put into its upper bits.
+/// A return address without the signature that pointer authentication may have put in its upper bits.
 std::uintptr_t without_signature(std::uintptr_t address) {
   register std::uintptr_t link asm("x30") = address;
   asm("hint #7" : "+r"(link));  // xpaclri; does nothing on processors without it
@@ -14,7 +14,7 @@ std::uintptr_t without_signature(std::uintptr_t address) {
 
 }  // namespace
 
-/// Each step is a load already, so nothing is remembered.
+/// Each step is just a load, so nothing is cached.
 [[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* /*earlier*/, std::span<FrameKey> frames,
                                         StackWords words) {
   if (bounds.thread != pthread_self()) bounds = own_stack_bounds();

@@ -7,13 +7,12 @@ namespace {
 
 using RowKind = RegisterRule::Kind;
 
-// Where Linux's signal frame (struct ucontext, seen from the handler's CFA) holds the registers of what was
-// interrupted.
+// Where Linux's signal frame (struct ucontext, relative to the handler's CFA) holds the interrupted registers.
 constexpr std::int64_t signal_rbp = 120, signal_rsp = 160, signal_rip = 168;
 
 enum class Form : std::uint8_t { address, word_at_address };
 
-/// N, when the expression is "register + N", or "the word at register + N".
+/// N, if the expression is "register + N", or "the word at register + N".
 std::optional<std::int64_t> offset_from(std::span<const std::byte> expression, Register reg, Form form) {
   ByteReader reader({0, expression});
   if (reader.fixed<std::uint8_t>() != 0x70 + reg) return std::nullopt;
@@ -33,7 +32,7 @@ bool is_signal_frame(const FrameRow& row) {
          saved_at(return_address, signal_rip) && saved_at(rbp, signal_rbp);
 }
 
-/// N, when the expression is rsp + N at this one address: so are the entries of procedure linkage tables described.
+/// N, if the expression is rsp + N at this particular address: PLT entries are described that way.
 std::optional<std::int64_t> offset_at(std::span<const std::byte> expression, std::uintptr_t address) {
   const auto value_with = [&](std::uintptr_t stack_pointer) {
     Registers registers;
@@ -43,7 +42,7 @@ std::optional<std::int64_t> offset_at(std::span<const std::byte> expression, std
     return evaluate(expression, registers, nothing);
   };
   constexpr std::uintptr_t low = 0x1000'0000, high = 0x7FFF'2345'6780;
-  // An expression that reads memory has no value here, as there is nothing to read.
+  // An expression that reads memory has no value here, as there is no memory to read.
   const std::optional<std::uintptr_t> a = value_with(low), b = value_with(high);
   if (!a || !b || *a - low != *b - high) return std::nullopt;
   return static_cast<std::int64_t>(*a - low);
@@ -81,7 +80,7 @@ UnwindRule UnwindRule::of(const FrameRow& row, std::uintptr_t address) {
   if (row.cfa.kind != RowKind::value || (row.cfa_register != rsp && row.cfa_register != rbp)) return full;
   const Kind kind = row.cfa_register == rsp ? Kind::stack_pointer : Kind::frame_pointer;
   if (base.kind == RowKind::same) return packed(kind, row.cfa.number, 0).value_or(full);
-  // Below the return address, or it is no saved register.
+  // Below the return address, otherwise it is not a saved register.
   if (base.kind != RowKind::saved || base.number > -16) return full;
   return packed(kind, row.cfa.number, -base.number).value_or(full);
 }

@@ -1,22 +1,22 @@
-// The walk along the stack, for x86-64: by remembered rules as far as they go, and from the beginning again with all
-// registers and the tables themselves when they don't.
+// The stack walk for x86-64: by cached rules if they suffice, otherwise from the start with all registers and the
+// tables themselves.
 #include "collector/stacks/expression.h"
 #include "collector/stacks/unwind.h"
 
 namespace memreel::stacks {
 namespace {
 
-/// The registers that a function keeps for its caller, and where it is.
+/// The callee-saved registers, and the starting point.
 struct Start {
   std::uintptr_t address, rsp, rbp, rbx, r12, r13, r14, r15;
 };
 
 constexpr std::size_t word = sizeof(std::uintptr_t);
 
-// In the signal frame, seen from the handler's CFA: struct ucontext of Linux.
+// In the signal frame, relative to the handler's CFA: Linux's struct ucontext.
 constexpr std::uintptr_t signal_rbp = 120, signal_rsp = 160, signal_rip = 168;
 
-/// Longest row of frames without tables that is followed by frame pointers.
+/// Longest run of frames without tables that is followed by frame pointers.
 constexpr int unknown_limit = 64;
 
 }  // namespace
@@ -32,7 +32,7 @@ class Unwinder::Walk {
         frames_(frames),
         words_(words) {}
 
-  // Words that are no address have bits that none has. Both together say Python (recorder.cpp).
+  // Non-address words have bits that no address has. Both together mean Python (recorder.cpp).
   static constexpr std::uint64_t stretch_bit = 1ULL << 62U, walk_bit = 1ULL << 63U,
                                  no_address_bits = stretch_bit | walk_bit;
 
@@ -65,7 +65,7 @@ class Unwinder::Walk {
   bool restore(std::uint64_t reg, const RegisterRule& rule, std::uintptr_t cfa, const Registers& callee,
                Registers& caller);
 
-  /// False when there can be no such frame, or no room for it.
+  /// False if there can be no such frame, or no room for it.
   bool put(std::uintptr_t address) {
     if (address == 0 || (address & no_address_bits) != 0 || walked_.frames == frames_.size()) return false;
     frames_[walked_.frames++] = FrameKey::native(address);
@@ -82,7 +82,7 @@ class Unwinder::Walk {
   Walked walked_;
 };
 
-/// How many frames were passed by what is known from an earlier walk.
+/// How many frames were skipped with the help of an earlier walk.
 [[gnu::always_inline]] inline std::size_t Unwinder::Walk::follow_known(const Stretch& stretch, WalkState& state) {
   if (Stretch::longest > frames_.size() - walked_.frames) return 0;
   const std::size_t count = follow(stretch, memory_, state, &frames_[walked_.frames]);
@@ -165,7 +165,7 @@ bool Unwinder::Walk::by_rules() {
   // NOLINTEND(clang-analyzer-core.NonNullParamChecker)
 }
 
-/// The whole walk is in one word from now on.
+/// From now on one word represents the whole walk.
 void Unwinder::Walk::keep(std::optional<WalkInMaking>& whole, bool is_cut) {
   const std::uint64_t number = whole ? whole->keep(is_cut) : 0;
   if (number == 0) return;
@@ -173,7 +173,7 @@ void Unwinder::Walk::keep(std::optional<WalkInMaking>& whole, bool is_cut) {
   walked_.words = 1;
 }
 
-/// A step of the rare kinds.
+/// A step of a rare kind.
 bool Unwinder::Walk::step(Frame& frame, UnwindRule rule) {
   switch (rule.kind()) {
     case UnwindRule::Kind::unknown:
@@ -200,14 +200,14 @@ bool Unwinder::Walk::leave_signal(Frame& frame) {
   if (!memory_.read(saved + signal_rip, frame.address) || !memory_.read(saved + signal_rbp, frame.rbp) ||
       !memory_.read(saved + signal_rsp, frame.rsp))
     return false;
-  // Not a call, but the instruction itself.
+  // Not a call: the instruction itself.
   ++frame.address;
   memory_.move_to(frame.rsp);
   return true;
 }
 
-/// Passes code without tables, as compilers at run time make it, when the chain of frame pointers leads back into code
-/// with tables. Else no frame of the chain is believed.
+/// Skips code without tables, such as JIT-compiled code, if the frame pointer chain leads back into code with tables.
+/// Otherwise no frame of the chain is trusted.
 bool Unwinder::Walk::by_frame_pointers(Frame& frame) {
   Frame next = frame;
   const Walked believed = walked_;
@@ -246,7 +246,7 @@ void Unwinder::Walk::by_tables() {
     Frame frame{address, *registers[rsp], *registers[rbp]};
     if (!by_frame_pointers(frame)) return;
     address = frame.address;
-    // What the passed code did with the other registers is not known.
+    // The skipped code's effect on other registers is unknown.
     registers = {};
     registers.set(rsp, frame.rsp);
     registers.set(rbp, frame.rbp);
@@ -285,7 +285,7 @@ bool Unwinder::Walk::step(std::uintptr_t& address, Registers& registers, const F
   return true;
 }
 
-/// The caller's value of a register, when it can be known. False when the stack can't be read.
+/// The caller's value of a register, if it can be determined. False if the stack can't be read.
 bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::uintptr_t cfa, const Registers& callee,
                              Registers& caller) {
   std::optional<std::uintptr_t> value;
@@ -337,7 +337,7 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
       : "=m"(start)
       : "r"(&start)
       : "rax", "memory");
-  // Once more when a module turned up in the middle: rules used before it may have been of the one that it replaced.
+  // Again if a new module appeared during the walk: rules used before may belong to the one it replaced.
   for (int attempt = 0;; ++attempt) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);
     const auto is_settled = [&] { return attempt == 3 || generation_.load(std::memory_order_relaxed) == generation; };

@@ -38,7 +38,7 @@ Result<void> write_whole(const std::filesystem::path& file, const std::string& t
   return (*sink)->close();
 }
 
-/// The latest text, for whoever wants it.
+/// The latest text, for any reader.
 class Published {
  public:
   void set(std::string text) {
@@ -56,7 +56,7 @@ class Published {
   ScrapeServer::Text text_ = std::make_shared<const std::string>(openmetrics({}));
 };
 
-/// Samples, and gives each text away, until it is stopped. The first at once.
+/// Takes samples and passes on each text, until stopped. The first one at once.
 void sample(const std::stop_token& stop, const Export& what, const std::function<void(std::string)>& take) {
   Watch watch(Watch::Analyse::yes);
   std::mutex mutex;

@@ -6,7 +6,7 @@ void Growth::add(Clock::time_point time, Bytes value) {
   constexpr std::chrono::seconds apart{1};
   if (samples_.size() >= 2 && time - samples_[samples_.size() - 2].time < apart) samples_.pop_back();
   samples_.push_back({.time = time, .value = value});
-  // One that is older stays, so that the window is whole.
+  // One older sample stays, so that the window is complete.
   while (samples_.size() > 2 && time - samples_[1].time >= window) samples_.pop_front();
 }
 

@@ -1,4 +1,4 @@
-// memreel-top: what all recorded processes of this machine hold, as a table, a document or metrics. `memreel top` runs
+// memreel-top: what all recorded processes on this machine hold, as a table, a document or metrics. `memreel top` runs
 // this program; `memreel record` and `memreel attach` do for --openmetrics.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigprocmask
 #include <sys/ioctl.h>
@@ -38,10 +38,10 @@ using record::say;
 using record::unusable;
 
 struct Request {
-  std::vector<pid_t> processes;  // none: all that are recorded
+  std::vector<pid_t> processes;  // none: all recorded ones
   std::string order = "live";
-  std::string target;   // of metrics; empty: there are none
-  std::string journal;  // processes are those of this recording
+  std::string target;   // of metrics; empty: none
+  std::string journal;  // watch the processes of this recording
   double interval = 2;  // seconds
   bool once = false, json = false, categories = false, companion = false;
 };
@@ -75,7 +75,7 @@ void describe(CLI::App& app, Request& request) {
       "Exit code: 0 done; 2 bad usage, or a process that was named is not being recorded.");
 }
 
-/// The processes of one `memreel record` that have begun to record and not ended.
+/// The processes of one `memreel record` that have begun recording and not ended.
 std::vector<pid_t> processes_in(const std::string& journal) {
   std::vector<std::pair<std::uint64_t, std::string>> running;  // with their traces
   for (const agent::JournalEntry& entry : record::read_journal(journal)) {
@@ -98,7 +98,7 @@ std::chrono::milliseconds interval_of(const Request& request) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(request.interval * 1000));
 }
 
-/// The first of the processes that were named of which nothing is known.
+/// An error for the first named process about which nothing is known.
 Result<void> check_all_there(const Request& request, const Watch& watch) {
   for (const pid_t process : request.processes)
     if (std::ranges::find(watch.processes(), process, &WatchedProcess::process) == watch.processes().end())
@@ -117,7 +117,7 @@ bool has_all_findings(const Watch& watch) {
       watch.processes(), [](const WatchedProcess& process) { return process.findings || !process.status.recording; });
 }
 
-/// Two samples, between which growth is seen; more, until there are categories or half a minute is over.
+/// Two samples, to show growth between them; more, until categories are available or half a minute has passed.
 int show_once(const Request& request, Watch& watch) {
   constexpr std::chrono::seconds patience{30};
   const auto begin = Watch::Clock::now();
@@ -147,10 +147,10 @@ int show(const Request& request, Watch& watch) {
       winsize size{};
       const bool known = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40;
       const std::string text = table(watch.processes(), order, known ? size.ws_col : std::string::npos);
-      // Over what was there, then what is left of it goes.
+      // Overwrites the old table, then clears the rest.
       if (!print(terminal ? "\x1b[H\x1b[2J" + text + "\nq ends; sort by l(ive), r(eserved), g(rowth), p(id)"
                           : text + "\n"))
-        return 0;  // whoever read it has gone
+        return 0;  // the reader of the output is gone
       const char key = keys.next(std::chrono::duration_cast<std::chrono::milliseconds>(next - Watch::Clock::now()));
       if (key == attach::Keys::end) {
         if (terminal) print("\n");
@@ -163,7 +163,7 @@ int show(const Request& request, Watch& watch) {
   }
 }
 
-/// A file that can be read once somebody asks for the end: of a companion, by letting go of its input.
+/// A file descriptor that becomes readable when the program should end: for a companion, when its input is closed.
 int end_file(const Request& request) {
   if (request.companion) return STDIN_FILENO;
   sigset_t set;

@@ -13,10 +13,10 @@ namespace {
 
 using Labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-/// Writes families, whose samples have to stay together.
+/// Writes families, whose samples must stay together.
 class Exposition {
  public:
-  /// `unit`: empty where the name has none.
+  /// `unit`: empty if the name has none.
   void family(std::string_view name, std::string_view type, std::string_view unit, std::string_view help) {
     name_ = name;
     text_ += "# TYPE " + name_ + " " + std::string(type) + "\n";
@@ -50,7 +50,7 @@ class Exposition {
     return text;
   }
 
-  /// Whatever the locale.
+  /// Independent of the locale.
   static std::string number_text(double value) {
     std::array<char, 64> digits{};
     const auto [end, problem] = std::to_chars(digits.data(), digits.data() + digits.size(), value);
@@ -60,7 +60,7 @@ class Exposition {
   std::string text_, name_, suffix_;
 };
 
-/// What tells one process's series from another's.
+/// Distinguishes one process's series from another's.
 struct Identity {
   explicit Identity(const WatchedProcess& of)
       : rank(of.status.rank), process(std::to_string(of.process)), name(of.name) {}

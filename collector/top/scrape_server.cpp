@@ -67,7 +67,7 @@ std::string text_of(const Endpoint& endpoint) {
   return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
-/// One request and its answer.
+/// One request and its response.
 class Connection {
  public:
   Connection(int file, Clock::time_point deadline) : file_(file), deadline_(deadline) {}
@@ -96,14 +96,14 @@ class Connection {
   }
   Clock::time_point deadline() const { return deadline_; }
 
-  /// Goes on as far as it can without waiting. False when it is over.
+  /// Advances as far as possible without blocking. False when done.
   bool advance(const std::function<ScrapeServer::Text()>& text) {
     if (head_.empty() && !receive(text)) return false;
     return head_.empty() || send();
   }
 
  private:
-  /// False when the other end is gone, or says too much.
+  /// False if the other end is gone, or sent too much.
   bool receive(const std::function<ScrapeServer::Text()>& text) {
     std::array<char, 2048> bytes{};
     const ssize_t size = ::recv(file_, bytes.data(), bytes.size(), MSG_DONTWAIT);
@@ -152,7 +152,7 @@ class Connection {
 
   int file_;
   Clock::time_point deadline_;
-  std::string request_, head_;  // the head of the answer is empty until the whole request is here
+  std::string request_, head_;  // the response head is empty until the whole request has arrived
   ScrapeServer::Text body_;
   std::size_t sent_ = 0;  // of head and body
 };
@@ -189,7 +189,7 @@ ScrapeServer::~ScrapeServer() {
 std::string ScrapeServer::address() const { return "http://" + text_of(endpoint_) + "/metrics"; }
 
 void ScrapeServer::run(int end, const std::function<Text()>& text) {
-  std::deque<Connection> connections;  // in the order in which they came, which is that of their deadlines
+  std::deque<Connection> connections;  // in order of arrival, and so of their deadlines
   while (true) {
     std::vector<pollfd> waiting{{.fd = end, .events = POLLIN, .revents = 0},
                                 {.fd = file_, .events = POLLIN, .revents = 0}};
@@ -209,7 +209,7 @@ void ScrapeServer::run(int end, const std::function<Text()>& text) {
     });
     if (waiting[1].revents == 0) continue;
     const int accepted = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    // Without a place or a file for another, the oldest goes.
+    // Without a free place or descriptor for another, the oldest is closed.
     if (!connections.empty() && (accepted < 0 || connections.size() == most_connections)) connections.pop_front();
     if (accepted < 0) continue;
     connections.emplace_back(accepted, now + longest_exchange);

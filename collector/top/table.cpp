@@ -29,7 +29,7 @@ std::string left(std::string text, std::size_t width) {
   return text;
 }
 
-/// `line` as far as it fits, without blanks at its end.
+/// `line`, cut to fit, without trailing blanks.
 std::string fitted(std::string line, std::size_t columns) {
   line.resize(std::min(line.size(), columns));
   while (!is_printable(line) || line.ends_with(' ')) line.pop_back();
@@ -40,7 +40,7 @@ std::string text_of_growth(double growth) {
   return (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))});
 }
 
-/// The figure by which a process is ordered: that of all its heaps nearest to the program taken together.
+/// The value by which a process is sorted: over all its heaps nearest to the program.
 double weight(const WatchedProcess& process, Order order) {
   if (order == Order::process) return -static_cast<double>(process.process);
   const bool has_framework =
@@ -58,7 +58,7 @@ double weight(const WatchedProcess& process, Order order) {
 
 /// "GPU 0: 61.2 GiB of 80.0 GiB used"
 std::string device_lines(std::span<const WatchedProcess> processes) {
-  std::map<std::int32_t, attach::DeviceStatus> devices;  // processes ask at different moments: the most counts
+  std::map<std::int32_t, attach::DeviceStatus> devices;  // processes sample at different moments: the maximum counts
   for (const WatchedProcess& process : processes)
     for (const attach::DeviceStatus& device : process.status.devices) {
       attach::DeviceStatus& known = devices.try_emplace(device.device, device).first->second;

@@ -17,7 +17,7 @@ std::tuple<std::int32_t, int, std::string> key_of(const attach::HeapStatus& heap
   return {heap.device, static_cast<int>(heap.level), heap.name};
 }
 
-/// What is shown: of devices, that hold something or once did. A program may have many pools of one name.
+/// The heaps shown: on devices, that hold something or once did. A program may have many pools with the same name.
 std::vector<attach::HeapStatus> merged(std::vector<attach::HeapStatus> heaps) {
   std::vector<attach::HeapStatus> shown;
   for (attach::HeapStatus& heap : heaps) {
@@ -63,7 +63,7 @@ std::optional<WatchedProcess> Watch::ask(pid_t process, Followed& followed, Cloc
   return watched;
 }
 
-/// Whose report is the oldest comes first.
+/// The process with the oldest report comes first.
 void Watch::analyse(Clock::time_point now) {
   std::vector<attach::Analysis*> queue;
   for (auto& [key, followed] : followed_) {

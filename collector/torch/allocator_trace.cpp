@@ -25,17 +25,17 @@ using agent::Record;
 using agent::Recorder;
 using agent::RecordKind;
 
-/// c10::cuda::CUDACachingAllocator::TraceEntry (since PyTorch 2.9 of c10::CachingDeviceAllocator), as far as it is the
-/// same from 2.2 to 2.15: c10/cuda/CUDACachingAllocator.h, c10/core/CachingDeviceAllocator.h. In 2.2 `device` is an
-/// int, whose first byte this is.
+/// The part of c10::cuda::CUDACachingAllocator::TraceEntry (c10::CachingDeviceAllocator since PyTorch 2.9) that is
+/// identical from 2.2 to 2.15: c10/cuda/CUDACachingAllocator.h, c10/core/CachingDeviceAllocator.h. In 2.2 `device` is
+/// an int, of which this is the lowest byte.
 struct Entry {
   std::uint32_t action;
   std::int8_t device;
-  std::uint64_t address;  // of a failure: what the device has free
+  std::uint64_t address;  // for a failure: the device's free memory
   std::array<void*, 2> context;
   std::uint64_t stream;
-  std::uint64_t size;  // bytes; of allocations as requested
-  // Since 2.8 two are the pool (MempoolId_t). Then the time: trace_time_, what the processor's counter said
+  std::uint64_t size;  // bytes; for allocations as requested
+  // Since 2.8 two of them are the pool (MempoolId_t). Then the time: trace_time_, the processor's counter
   // (c10/util/ApproximateClock.h).
   std::array<std::uint64_t, 3> others;
 };
@@ -54,7 +54,7 @@ enum class Action : std::uint32_t {
 };
 
 using Tracker = std::function<void(const Entry&)>;
-/// A member function of the allocator: `self` is what it would find in `this`.
+/// A member function of the allocator: `self` is its `this`.
 using Attach = void(void* self, Tracker tracker);
 
 constexpr const char* allocator_symbol = "_ZN3c104cuda20CUDACachingAllocator9allocatorE";
@@ -68,42 +68,42 @@ constexpr std::string_view record_symbol =
     "_ZN3c104cuda20CUDACachingAllocator6Native22DeviceCachingAllocator12record_traceE";
 constexpr std::string_view pool_parameter = "St4pairIyyE";
 
-/// Where things are in PyTorch.
+/// The relevant addresses in PyTorch.
 struct Allocator {
-  void* const volatile* variable = nullptr;  // what points to the one in use
-  const void* initial = nullptr;             // the one that was in use when it was found
-  std::uintptr_t table = 0;                  // what an object of the class begins with
+  void* const volatile* variable = nullptr;  // points to the allocator in use
+  const void* initial = nullptr;             // the one in use when it was found
+  std::uintptr_t table = 0;                  // the vtable at the start of an object of the class
   Attach* attach = nullptr;
   stacks::AddressRange malloc;  // its code
   bool tells_pool = false;
-  bool was_replaced = false;  // ... and was not PyTorch's
+  bool was_replaced = false;  // ... and it was not PyTorch's
 };
 
 enum class State : std::uint8_t { unknown, found, following, refused };
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): PyTorch calls back without saying for whom
-Allocator allocator;  // constant once `state` is no more unknown
+Allocator allocator;  // constant once `state` is not unknown
 std::atomic<State> state = State::unknown;
 std::atomic<bool> is_wanted = true;
 
 constexpr std::size_t most_devices = 64;
-/// Of a device, changed with the allocator's lock for it held.
+/// Per device, changed with the allocator's lock for it held.
 struct Device {
-  bool followed = false;  // its trace has said something
+  bool followed = false;  // its trace has reported something
   const Recorder* recorder = nullptr;
-  Checksum sum;  // of what `recorder` was told
+  Checksum sum;  // of what `recorder` received
 };
 std::array<Device, most_devices> devices;
 
-/// Whose clock PyTorch reads, too. Null: that is not known.
+/// The recorder with the clock that PyTorch reads. Null: unknown.
 std::atomic<const Recorder*> timed = nullptr;
 
-/// Whether the trace of an allocation has ever agreed with the report of it.
+/// Whether an allocation's trace entry has ever agreed with its report.
 std::atomic<bool> agreed = false;
 
-/// What the allocator's trace has said in this thread and no report has confirmed. Kind none: nothing.
+/// What the allocator's trace has reported on this thread and no report has confirmed yet. Kind none: nothing.
 struct Underway {
-  alignas(64) Record alloc;  // a line of the cache for each
+  alignas(64) Record alloc;  // one cache line each
   alignas(64) Record freed;
 };
 // Initial-exec: no allocation at a thread's first access.
@@ -118,15 +118,15 @@ void refuse() { state.store(State::refused, std::memory_order_release); }
 
 bool is_device(std::int8_t device) { return device >= 0 && static_cast<std::size_t>(device) < most_devices; }
 
-/// Whether it can be what it should be.
+/// Whether the entry is plausible.
 bool is_plausible(const Entry& entry) {
   constexpr std::uint32_t most_actions = 16;
   if (entry.action >= most_actions || !is_device(entry.device)) return false;
   return entry.action > static_cast<std::uint32_t>(Action::segment_unmap) || (entry.address != 0 && entry.size != 0);
 }
 
-/// What PyTorch had from the counter for this entry, as to ask it takes longer than all else that is done for a record;
-/// 0 when it is not the recorder's.
+/// PyTorch's counter value for this entry, as reading the counter takes longer than everything else for a record; 0 if
+/// it is not the recorder's.
 std::int64_t time_of(const Entry& entry, const Recorder& recorder) {
   const std::uint64_t ticks = allocator.tells_pool ? entry.others[2] : entry.others[0];
   if (timed.load(std::memory_order_relaxed) != &recorder) {
@@ -136,7 +136,7 @@ std::int64_t time_of(const Entry& entry, const Recorder& recorder) {
   return static_cast<std::int64_t>(ticks);
 }
 
-/// Makes `record` what an entry says, in place: a copy would have to wait for its parts to be written.
+/// Fills in `record` from an entry, in place: a copy would stall until its parts are written.
 void take(Record& record, Recorder& recorder, const Entry& entry, RecordKind kind) {
   record.kind = kind;
   record.space = agent::Space::torch_traced;
@@ -158,7 +158,7 @@ Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {
   return record;
 }
 
-/// A free that has not been completed at once: the device may still use the memory.
+/// A free that was not completed at once: the device may still be using the memory.
 void end_free(Recorder& recorder) {
   if (underway.freed.kind == RecordKind::none) return;
   recorder.emit_with_stack(underway.freed);
@@ -199,17 +199,17 @@ void end_free(Recorder& recorder) {
     case Action::out_of_memory:
       return emit(RecordKind::alloc_failed);
     default:
-      return;  // nothing happened to memory
+      return;  // not about memory
   }
 }
 
-/// Whether an allocator is the caching one, whose objects begin with `table`.
+/// Whether an allocator is the caching one, whose objects begin with the vtable `table`.
 bool is_native(const void* object, std::uintptr_t table) {
   return object != nullptr && *static_cast<const std::uintptr_t*>(object) == table;
 }
 
-/// From the moment that this is called: the allocator has been initialised, and nobody goes through its list of
-/// trackers in this thread. Its locks are recursive.
+/// From this call on: the allocator is initialised, and this thread is not iterating over its trackers. Its locks are
+/// recursive.
 void follow() noexcept {
   State expected = State::found;
   if (!is_wanted.load(std::memory_order_relaxed) || !state.compare_exchange_strong(expected, State::following)) return;
@@ -218,7 +218,7 @@ void follow() noexcept {
   allocator.attach(self, on_entry);
 }
 
-/// Whether PyTorch was told to map its first memory into a range of addresses.
+/// Whether PyTorch was configured to map its first memory into a range of addresses.
 bool begins_expandable() {
   for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
     if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only
@@ -226,7 +226,7 @@ bool begins_expandable() {
   return false;
 }
 
-/// What the report alone tells of a block.
+/// What the report alone says about a block.
 Record reported(std::uint64_t address, std::uint64_t block, std::int8_t device) {
   Record record;
   record.space = agent::Space::torch_traced;
@@ -246,12 +246,12 @@ void look_for_allocator() {
   if (library == nullptr || dlinfo(library, RTLD_DI_LINKMAP, &loaded) != 0) return;
   Allocator found{.variable = static_cast<void* const volatile*>(dlsym(library, allocator_symbol))};
   bool is_known = false;
-  // One beyond the type's name and the way to its base.
+  // The vtable's functions start after the offset to top and the type information.
   constexpr std::size_t before_functions = 2 * sizeof(void*);
   for (const LocalSymbol& symbol :
        local_symbols(*loaded, {table_symbol, attach_symbol, malloc_symbol, record_symbol})) {
     const std::string_view name = symbol.name;
-    if (name.ends_with(".cold")) continue;  // a part of a function that is kept apart
+    if (name.ends_with(".cold")) continue;  // the cold part of a function
     if (name == table_symbol) found.table = symbol.address + before_functions;
     if (name.starts_with(attach_symbol)) found.attach = std::bit_cast<Attach*>(symbol.address);
     if (name.starts_with(malloc_symbol)) found.malloc = {symbol.address, symbol.address + symbol.size};
@@ -273,7 +273,7 @@ void set_followed(bool followed) { is_wanted.store(followed, std::memory_order_r
 bool is_replaced() noexcept {
   if (state.load(std::memory_order_acquire) == State::unknown) return false;
   if (allocator.variable == nullptr || allocator.initial == nullptr) return false;
-  // While the program ends its destructors run: what an object begins with tells nothing any more.
+  // During program exit its destructors run: an object's vtable is meaningless then.
   return *allocator.variable != allocator.initial || allocator.was_replaced;
 }
 

@@ -26,7 +26,7 @@ std::atomic<CurrentNode*> current_node = nullptr;  // null: its answer is none t
 std::atomic<CurrentTask*> current_task = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
-/// How a torch::autograd::Node begins (torch/csrc/autograd/function.h): it is polymorphic, derives from
+/// The start of a torch::autograd::Node (torch/csrc/autograd/function.h): it is polymorphic, derives from
 /// enable_shared_from_this, and its first member is the number.
 struct Node {
   const void* functions;
@@ -35,7 +35,7 @@ struct Node {
   std::uint64_t sequence;
 };
 
-/// Of nodes that accumulate into leaves: no operator made them.
+/// Nodes that accumulate into leaves: no operator made them.
 constexpr std::uint64_t no_sequence = ~std::uint64_t{0};
 
 /// Room for what get_current_node() returns: a std::shared_ptr of two words, or of newer releases (2.14) a
@@ -46,7 +46,7 @@ struct Returned {
   std::uint64_t first, second;
 };
 
-/// In a thread that runs no node.
+/// Call on a thread that runs no node.
 bool returns_shared_ptr(void* get_current_node) {
   alignas(Returned) std::array<std::uint64_t, 2> room{};
   static_assert(sizeof(Returned) == sizeof(room));

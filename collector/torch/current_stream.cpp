@@ -8,8 +8,8 @@
 namespace memreel::torch {
 namespace {
 
-/// c10::cuda::CUDAStream, which is a c10::Stream and nothing else: a device and an id. It is trivially copyable, hence
-/// returned in registers.
+/// c10::cuda::CUDAStream, which consists of a c10::Stream: a device and an ID. It is trivially copyable, hence returned
+/// in registers.
 struct Stream {
   std::int8_t device_type;
   std::int8_t device_index;

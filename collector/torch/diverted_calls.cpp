@@ -16,16 +16,16 @@
 namespace memreel::torch {
 namespace {
 
-/// A function that is called through a slot.
+/// A function called through a slot.
 struct Call {
   std::string_view symbol;
   void* ours;
   std::atomic<void*>* slot = nullptr;
   void* before = nullptr;
-  bool is_protected = false;  // the page may only be read
+  bool is_protected = false;  // the page is read-only
 };
 
-/// Nobody but divert_calls() and restore_calls() uses them.
+/// Only divert_calls() and restore_calls() use them.
 std::array<Call, 2>& calls() {
   static std::array<Call, 2> both{Call{report_symbol, report_function()},
                                   Call{out_of_memory_symbol, out_of_memory_function()}};
@@ -37,10 +37,10 @@ std::array<Call, 2>& calls() {
 struct Module {
   ElfW(Addr) base = 0;
   const ElfW(Dyn) * dynamic = nullptr;
-  ElfW(Addr) protected_begin = 0, protected_end = 0;  // by the loader, once it has filled the slots in
+  ElfW(Addr) protected_begin = 0, protected_end = 0;  // made read-only by the loader once the slots are filled in
 };
 
-/// Compares the file's name alone: "libc10_cuda.so", wherever it lies.
+/// Matches by file name only: "libc10_cuda.so", in any directory.
 int take_module(dl_phdr_info* info, std::size_t, void* found) {
   std::string_view name = info->dlpi_name;
   name.remove_prefix(name.rfind('/') + 1);
@@ -58,7 +58,7 @@ int take_module(dl_phdr_info* info, std::size_t, void* found) {
   return 1;
 }
 
-/// What a library's dynamic section says of the calls that it makes.
+/// The parts of a library's dynamic section about its calls.
 struct Relocations {
   const ElfW(Sym) * symbols = nullptr;
   const char* texts = nullptr;
@@ -85,7 +85,7 @@ Relocations relocations_of(const Module& module) {
   return found;
 }
 
-/// Finds the slots that are filled in with functions that are ours.
+/// Finds the slots of the functions that we define.
 void find_slots(const Module& module) {
   const Relocations found = relocations_of(module);
   if (found.symbols == nullptr || found.texts == nullptr) return;
@@ -104,7 +104,7 @@ void find_slots(const Module& module) {
   }
 }
 
-/// Other threads call through the slot meanwhile: they find the one or the other.
+/// Other threads may call through the slot meanwhile: they get either function.
 void set(const Call& call, void* function) {
   const auto page_size = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   void* const page = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(call.slot) & ~(page_size - 1));

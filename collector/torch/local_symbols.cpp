@@ -10,10 +10,10 @@
 namespace memreel::torch {
 namespace {
 
-/// Libraries that are larger are none of those looked at.
+/// No relevant library is larger.
 constexpr std::uint64_t largest = std::uint64_t{1} << 30U;
 
-/// Parts of a file. What is not in it is empty.
+/// Parts of a file. Anything outside it is empty.
 class File {
  public:
   explicit File(const char* path) : stream_(path, std::ios::binary | std::ios::ate) {

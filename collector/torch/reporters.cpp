@@ -59,7 +59,7 @@ std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-con
 constexpr std::uint16_t out_of_memory_status = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr std::int8_t cuda_device = 1;             // c10::DeviceType::CUDA; AMD's builds use it as well
 
-/// Where to record what is told of `device`; null when it is not recorded.
+/// The recorder for reports on `device`; null if it is not recorded.
 agent::Recorder* recorder_of(c10::Device device) {
   if (device.type != cuda_device || !is_recorded.load(std::memory_order_relaxed)) return nullptr;
   return agent::recorder();

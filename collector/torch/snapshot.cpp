@@ -15,7 +15,7 @@ namespace {
 
 struct Object;  // PyObject
 
-/// Python's functions, as its C API declares them; found by name, as nothing here links to Python.
+/// Python's functions, as declared by its C API; found by name, as nothing here links against Python.
 struct Api {
   int (*add_pending_call)(int (*)(void*), void*) = nullptr;
   Object* (*modules)() = nullptr;                          // borrowed
@@ -60,7 +60,7 @@ const Api* find_api() {
   return api.add_pending_call != nullptr ? &api : nullptr;
 }
 
-/// A reference that is given back; null when something failed on the way to it.
+/// An owned reference; null if getting it failed.
 class Owned {
  public:
   Owned(const Api& api, Object* object) : api_(&api), object_(object) {}
@@ -76,7 +76,7 @@ class Owned {
   Object* object_;
 };
 
-/// Of a dictionary; 0 when it has none of this name.
+/// A number in a dictionary; 0 if there is no such key.
 std::uint64_t number(const Api& api, Object* row, const char* name) {
   Object* const value = api.item_string(row, name);
   return value != nullptr ? api.as_number(value) : 0;
@@ -87,7 +87,7 @@ bool is_true(const Api& api, Object* row, const char* name) {
   return value != nullptr && api.is_true(value) == 1;
 }
 
-/// Allocated, or let go of by the program and still in use by the device.
+/// Allocated, or freed by the program and still in use by the device.
 bool is_held(const Api& api, Object* block) {
   Object* const state = api.item_string(block, "state");
   const char* const text = state != nullptr ? api.as_text(state) : nullptr;
@@ -101,7 +101,7 @@ void record_segment(const Api& api, agent::Recorder& recorder, Object* segment) 
   record.stream = number(api, segment, "stream");
   record.address = number(api, segment, "address");
   record.size = number(api, segment, "total_size");
-  // Expandable segments are mapped piece by piece, and which pieces there are is not told.
+  // Expandable segments are mapped piecewise, and the snapshot does not list the pieces.
   if (!is_true(api, segment, "is_expandable")) recorder.emit(record);
 
   record.space = agent::Space::torch;
@@ -144,7 +144,7 @@ void ask_for_snapshot() {
   api->add_pending_call(
       [](void* known) {
         const Api& python = *static_cast<const Api*>(known);
-        // The program may be on its way out of a function with an exception.
+        // The program may be propagating an exception.
         Object *type = nullptr, *value = nullptr, *trace = nullptr;
         python.fetch_error(&type, &value, &trace);
         take_snapshot(python);

@@ -32,7 +32,7 @@ bool is_one_of(const std::array<std::string_view, Size>& list, std::string_view 
   return std::ranges::find(list, word) != list.end();
 }
 
-/// "max-tokens" and "tokenizer" are no secrets; "hf_token" and "api-key" are.
+/// "max-tokens" and "tokenizer" are not secrets; "hf_token" and "api-key" are.
 bool names_a_secret(std::string_view name) {
   constexpr std::array<std::string_view, 8> anywhere{"password", "passwd",  "passphrase", "pwd",
                                                      "secret",   "secrets", "apikey",     "credentials"};
@@ -54,7 +54,7 @@ bool begins_like_a_token(std::string_view word) {
          std::ranges::any_of(prefixes, [&](std::string_view prefix) { return word.starts_with(prefix); });
 }
 
-/// How much of `text` is a name that something may be assigned to.
+/// The length of the assignable name at the start of `text`.
 std::size_t name_length(std::string_view text) {
   const auto belongs = [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; };
   return static_cast<std::size_t>(std::ranges::find_if_not(text, belongs) - text.begin());
@@ -85,7 +85,7 @@ std::string masked_word(std::string_view word) {
   return without_password(word);
 }
 
-/// An argument of several words: the one after "--token", "Bearer" or "Authorization:" is one, too.
+/// An argument of several words, where the one after "--token", "Bearer" or "Authorization:" is also masked.
 std::string masked_words(std::string_view text) {
   std::string masked;
   bool follows = false;
@@ -108,7 +108,7 @@ std::string masked_words(std::string_view text) {
 std::string masked_argument(const std::string& argument, bool follows) {
   if (follows && !argument.starts_with("--")) return std::string(mask);
   const std::size_t name = name_length(argument);
-  // All that is behind the sign, spaces too.
+  // Everything after the sign, spaces included.
   if (argument.starts_with('-') && name < argument.size() && argument[name] == '=' &&
       names_a_secret(std::string_view(argument).substr(0, name)))
     return argument.substr(0, name + 1) + std::string(mask);

@@ -11,7 +11,7 @@
 namespace memreel::agent {
 namespace {
 
-// A handler knows nothing else.
+// All that a handler can access.
 constinit std::atomic<std::uint64_t> arrivals = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 constinit std::atomic<pid_t> recorded = 0;          // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 

@@ -32,7 +32,7 @@ void DumpTriggers::refused(const Event& event, const Tables& tables) {
         refusals_.try_emplace(thread, Refusal{.time = event.time, .size = event.size, .device = heap.device});
     if (is_first) return;
     ++refusal->second.count;
-    // Where it now asks for much less, what it asked before was refused for good.
+    // It now requests much less, so the earlier request had failed for good.
     if (event.size.count < refusal->second.size.count / 2) {
       fail(refusal->second.size, refusal->second.device, refusal->second.count - 1);
       refusal->second = {.time = event.time, .size = event.size, .device = heap.device};

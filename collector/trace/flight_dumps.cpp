@@ -15,7 +15,7 @@ namespace {
 
 Nanoseconds now() { return std::chrono::system_clock::now().time_since_epoch(); }
 
-/// Of an open file, whatever it may be opened for.
+/// Copies an open file, whatever its access mode.
 Result<void> copy(int file, const std::string& to, unsigned mode) {
   const int source = ::open(("/proc/self/fd/" + std::to_string(file)).c_str(), O_RDONLY | O_CLOEXEC);
   if (source < 0) return Error{.what = "can't read the recording", .where = to, .remedy = {}};
@@ -75,7 +75,7 @@ std::optional<Result<std::string>> FlightDumps::answer(std::uint64_t question) {
   return answer_;
 }
 
-/// What has come about since the last call. Failures soon after one that was dumped are not worth another dump.
+/// What has triggered since the last call. A failure soon after a dumped one does not get another dump.
 std::optional<DumpCause> FlightDumps::cause(Nanoseconds now) {
   {
     const std::lock_guard lock(mutex_);
@@ -149,7 +149,7 @@ void FlightDumps::ended(Result<void> result) {
   writing_.clear();
 }
 
-/// How many failures one dump stands for.
+/// Reports how many failures one dump represents.
 void FlightDumps::tell_of_others() {
   last_failure_.reset();
   const std::uint64_t others = triggers_.failures() - failures_told_;
@@ -161,7 +161,7 @@ void FlightDumps::tell_of_others() {
 
 void FlightDumps::finish(FlightWriter& writer) {
   constexpr int patience = 5000;
-  step(writer, now() + DumpTriggers::patience);  // nothing is made good any more
+  step(writer, now() + DumpTriggers::patience);  // no refusal can be made good any more
   if (writing_.empty()) return tell_of_others();
   std::string reported;
   if (process_.has_ended(patience, reported))

@@ -25,7 +25,8 @@ Error refused(const std::string& what, int reason) {
   return {.what = what + ": " + std::generic_category().message(reason), .where = {}, .remedy = {}};
 }
 
-/// Two small stacks, of the processes between the program and the helper, which share its memory until they are gone.
+/// Two small stacks, for the processes between the program and the helper, which share the program's memory until they
+/// exit.
 class Stacks {
  public:
   Stacks() : memory_(::mmap(nullptr, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}
@@ -50,8 +51,8 @@ struct Start {
   int problem = 0;
 };
 
-/// In the helper, until it is another program. Nothing but system calls: the memory is the program's. Signals stay
-/// blocked, so that none of the program's handlers runs here; the helper unblocks them.
+/// In the helper, until exec. Only system calls: the memory is the program's. Signals stay blocked, so that none of the
+/// program's handlers runs here; the helper unblocks them.
 int become_helper(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   char* no_environment = nullptr;
@@ -59,7 +60,7 @@ int become_helper(void* argument) {
                       ::dup2(start.file, HelperProcess::input) >= 0 && ::dup2(start.report, HelperProcess::report) >= 0;
   if (placed) {
 #if defined(SYS_close_range)
-    ::syscall(SYS_close_range, HelperProcess::report + 1, ~0U, 0);  // else the helper does it
+    ::syscall(SYS_close_range, HelperProcess::report + 1, ~0U, 0);  // else the helper closes them
 #endif
     ::execve(start.program, start.arguments, &no_environment);
   }
@@ -67,7 +68,7 @@ int become_helper(void* argument) {
   ::_exit(127);
 }
 
-/// In between: its end makes the helper an orphan.
+/// The intermediate process: when it exits, the helper becomes an orphan.
 int start_helper(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   if (::clone(become_helper, start.stack, CLONE_VM | CLONE_VFORK | SIGCHLD, argument) < 0) start.problem = errno;
@@ -90,7 +91,7 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
   const Stacks stacks;
   std::array<int, 2> report{};
   if (!stacks || ::pipe2(report.data(), O_CLOEXEC) != 0) return refused("can't start a process", errno);
-  // Above the numbers at which the helper gets them.
+  // Above the descriptors that the helper gets.
   for (int& end : report) end = move_up(end);
   const int null = move_up(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::vector<char*> words;
@@ -103,7 +104,7 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
               .file = file,
               .report = report[1],
               .stack = stacks.top(1)};
-  // Without a signal at its end, no wait() but one that asks for such processes sees it.
+  // As no signal is sent when it exits, only a wait() that requests such children sees it.
   const pid_t between = ::clone(start_helper, stacks.top(0), CLONE_VM | CLONE_VFORK, &start);
   if (between < 0) start.problem = errno;
   while (between > 0 && ::waitpid(between, nullptr, wait_for_unsignalled) < 0 && errno == EINTR) {

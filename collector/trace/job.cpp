@@ -13,7 +13,7 @@
 namespace memreel::agent {
 namespace {
 
-constexpr std::size_t longest_name = 100, longest_value = 1000;  // before anything in it is escaped
+constexpr std::size_t longest_name = 100, longest_value = 1000;  // before escaping
 
 constexpr std::array<std::string_view, 18> names{"GROUP_RANK",
                                                  "LOCAL_WORLD_SIZE",

@@ -7,7 +7,7 @@ namespace memreel::agent {
 OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
                                std::string_view name) {
   const auto outer = pools_.find(parent);
-  // Pools of one name are still two: the number tells them apart.
+  // Pools with the same name are still distinct: the number distinguishes them.
   const Tables& tables = writer_->tables();
   const bool taken = std::ranges::any_of(pools_, [&](const auto& other) {
     const Heap& heap = tables[other.second.heap];
@@ -47,7 +47,7 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
   }
   const auto known = record.object != 0 ? pools_.find(record.object) : pool_at(record.address);
   if (record.object == 0 && known == pools_.end()) return steps_;
-  // A pool that was made before the recording began: of it, nothing is known but its number.
+  // A pool created before the recording began: only its number is known.
   Pool& pool = known != pools_.end() ? known->second : make(record.object, 0, record.device, driver, "");
 
   switch (record.kind) {

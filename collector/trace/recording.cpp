@@ -25,8 +25,8 @@ struct NewFile {
   std::unique_ptr<LiveFile> file;
 };
 
-/// Under the pattern's name, or with a number added when that exists: a small one, or else the process's, which seldom
-/// is another's. Thousands of processes may look for a name at once.
+/// Creates a file with the pattern's name or, if that exists, with a number added: a small one, or else the process ID,
+/// which is seldom taken. Thousands of processes may look for a name at once.
 Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessNames& names) {
   constexpr unsigned small = 100, most = 1'000'000;
   for (unsigned attempt = 0;; ++attempt) {
@@ -60,8 +60,8 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
   return recording;
 }
 
-/// A program that is killed at once must leave a file that opens. The wait has an end, because the program may hold the
-/// loader's lock, which the new thread can need.
+/// A program killed right away must still leave a file that opens. The wait is limited, because the program may hold
+/// the loader's lock, which the new thread may need.
 void Recording::await_opened() const {
   constexpr std::chrono::microseconds pause{50};
   for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
@@ -173,7 +173,7 @@ void Recording::run() {
   take(Recorder::Draining::in_order);
   take(Recorder::Draining::everything);
   if (flight != nullptr && written && writer.flush()) dumps_->finish(*flight);
-  const auto finished = writer.finish();  // the first failure, if there was one
+  const auto finished = writer.finish();  // the first failure, if any
   if (finished) in_file = builder.event_count();
   sum_up(finished);
 }

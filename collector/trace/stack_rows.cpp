@@ -12,7 +12,7 @@ StackRows::StackRows(Recorder& recorder, TraceOutput& writer, stacks::AddressRan
 void StackRows::refresh() {
   recorder_->unwinder().refresh();
   if (modules_.refresh().empty()) return;
-  // Other code may be at the same addresses from now on: rules for unwinding it and rows made of it may be wrong.
+  // Other code may be at the same addresses from now on: unwind rules and rows for it may be wrong.
   recorder_->unwinder().forget();
   known_.assign(known_.size(), false);
 }
@@ -34,7 +34,7 @@ StackId StackRows::row(stacks::StackKey key) {
   return rows_[index_of(key)];
 }
 
-/// The caller has its row.
+/// The caller already has its row.
 StackId StackRows::translate(stacks::StackTree::Node node) {
   const StackId caller =
       node.caller == stacks::StackKey::none ? StackId::none : rows_[static_cast<std::size_t>(node.caller)];
@@ -74,8 +74,8 @@ FrameId StackRows::python_frame(stacks::FrameKey frame) {
                                .instance = instance_row(text)});
 }
 
-/// "transformer.h.3.mlp" where the program named it, else "GPT2MLP 3": classes are counted from 0 in the order in which
-/// their instances were first called.
+/// "transformer.h.3.mlp" if the program named it, else "GPT2MLP 3": instances of a class are counted from 0 in the
+/// order of their first call.
 StringId StackRows::instance_row(const FrameText& text) {
   if (!text.module_name.empty()) return writer_->intern(text.module_name);
   if (text.module_type.empty()) return StringId::none;

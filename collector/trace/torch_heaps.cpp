@@ -14,7 +14,7 @@ Pool pool_of(std::span<const std::byte> name) {
   return {.key_high = key[0], .key_low = key[1]};
 }
 
-/// What the allocator was told before it began. What the program told it later is not seen.
+/// The allocator's settings at program start. Later changes by the program are not seen.
 Settings settings_of_environment(TraceOutput& writer) {
   Settings settings;
   for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})

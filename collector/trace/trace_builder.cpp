@@ -11,7 +11,7 @@
 namespace memreel::agent {
 namespace {
 
-/// What goes with its context. Memory that was created apart or comes from a pool stays (cuda.h, cuCtxDestroy).
+/// What is freed with its context. Memory created with cuMemCreate or from a pool stays (cuda.h, cuCtxDestroy).
 bool belongs_to_context(Space space) {
   switch (space) {
     case Space::linear:
@@ -25,7 +25,7 @@ bool belongs_to_context(Space space) {
   }
 }
 
-/// Inside its heap. "(estimated)": the driver does not tell how large arrays are.
+/// Its name inside its heap. "(estimated)": the driver does not report the sizes of arrays.
 std::string_view pool_name(Space space) {
   switch (space) {
     case Space::managed:
@@ -45,9 +45,9 @@ std::string_view pool_name(Space space) {
   }
 }
 
-/// Threads beyond have no name and number in the trace: of programs that make new ones for ever.
+/// Further threads have no name and number in the trace: some programs create new ones forever.
 constexpr std::size_t most_threads = std::size_t{1} << 16U;
-/// What threads took away is remembered until it is known to have gone, of so many.
+/// A thread's pending free is remembered until it is known to have succeeded, for this many threads.
 constexpr std::size_t most_taken = 4096;
 
 std::string name_of_thread(std::uint32_t thread) {
@@ -77,7 +77,7 @@ TraceBuilder::TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::Addr
 void TraceBuilder::add(std::span<const Record> records) {
   stacks_.refresh();
   if (taken_.size() > most_taken) taken_.clear();
-  // What failed within these records never happened. Of what was taken away in earlier ones, give_back() takes care.
+  // Frees that failed within these records are dropped. give_back() handles those of earlier records.
   std::unordered_set<std::uint64_t> failed;
   for (const Record& record : records)
     if (record.kind == RecordKind::free_cancelled) failed.insert(record.object);
@@ -185,7 +185,7 @@ AllocationId TraceBuilder::append(const Record& record, Event event) {
   return allocation;
 }
 
-/// A pool's memory is on its own device, whose stream and context ever the call was given.
+/// A pool's memory is on its own device, whatever stream and context the call had.
 std::int16_t TraceBuilder::device_of(const Record& record) const {
   if (record.space != Space::ordered || record.object == 0) return record.device;
   const auto pool = pools_.find(record.object);
@@ -203,13 +203,13 @@ void TraceBuilder::alloc(Record record) {
   if (in_snapshot_) touched_.put(key, 0);
 }
 
-/// A handle may have been another pool's.
+/// The handle may have been another pool's.
 void TraceBuilder::pool_found(const Record& record) {
   pools_[record.object] = {.device = record.device, .managed = record.space == Space::managed};
   last_origin_ = OriginId::none;
 }
 
-/// Known from before, unless it was seen to begin or to end since.
+/// Memory held before, unless it was seen to begin or end since.
 void TraceBuilder::held(const Record& record) {
   const LiveKey key{record.address, namespace_of(record.space)};
   if (slots_.find(key) != absent || touched_.find(key) != absent) return;
@@ -224,7 +224,7 @@ void TraceBuilder::held(const Record& record) {
   ++held_before_;
 }
 
-/// Where in live_ it is now; what was at its key before is forgotten: its free was not seen.
+/// Returns its index in live_; a previous entry with this key is dropped: its free was not seen.
 std::uint32_t TraceBuilder::keep(const LiveKey& key, const Live& live) {
   std::uint32_t slot = slots_.find(key);
   if (slot == absent) {
@@ -262,7 +262,7 @@ void TraceBuilder::end(const Record& because, std::uint32_t slot) {
 }
 
 void TraceBuilder::free_live(const Record& because, const Live& live) {
-  // It goes from where it came from, by whoever frees it.
+  // Freed in the heap it came from, whoever frees it.
   Record from = live.record;
   from.thread = because.thread;
   if (because.kind == RecordKind::free && because.space == Space::ordered) from.stream = because.stream;
@@ -272,7 +272,7 @@ void TraceBuilder::free_live(const Record& because, const Live& live) {
                    .address = {live.record.address}});
 }
 
-/// A call that took something away in records that are written already has failed: it is still there.
+/// A call whose free was already written has failed: the memory is still allocated.
 void TraceBuilder::give_back(const Record& cancelled) {
   const auto found = taken_.find(cancelled.thread);
   if (found == taken_.end() || found->second.record.sequence != cancelled.object) return;
@@ -289,7 +289,7 @@ void TraceBuilder::give_back(const Record& cancelled) {
     case RecordKind::addresses_released:
       return segment(EventKind::segment_alloc, again, "cuda.addresses", {.size = again.size, .device = -1});
     default:
-      // What was mapped, or which memory a handle named, is not known any more.
+      // The mapping, or the memory of the handle, is no longer known.
       ++hook_lost_;
   }
 }
@@ -310,7 +310,7 @@ void TraceBuilder::handle_created(const Record& record) {
   imported_handles_.erase(record.object);
   const auto number = physical_.created(record.object, record.size);
   Live live{.record = record, .used = true};
-  // It has no address but is mapped at some; what names it is its handle, which may be in use twice.
+  // It has no address of its own, only mappings; its handle identifies it, and may be in use twice.
   live.record.address = record.object | std::uint64_t{physical_[number].namesakes} << 48U;
   live.allocation = append(
       record,
@@ -384,7 +384,7 @@ void TraceBuilder::imported(const Record& record) {
   segment(EventKind::segment_map, record, "cuda.imported", import->second);
 }
 
-/// A free of memory that is not the program's own, or that graphs give.
+/// A free of memory that is not the program's own, or that belongs to a graph.
 bool TraceBuilder::closed(const Record& record) {
   if (namespace_of(record.space) != Namespace::device) return false;
   if (const auto import = imports_.find(record.address); import != imports_.end()) {
@@ -393,7 +393,7 @@ bool TraceBuilder::closed(const Record& record) {
     imports_.erase(import);
     return true;
   }
-  // A launch gave it, and each launch will again.
+  // A launch allocated it, and each further launch will again.
   return graph_nodes_.contains(record.address);
 }
 
@@ -443,7 +443,7 @@ void TraceBuilder::torch(const Record& record) {
   }
 }
 
-/// PyTorch says with each report how much it has allocated: what is recorded has to come to the same.
+/// PyTorch reports its total with each event: the recorded sizes must add up to it.
 void TraceBuilder::check_sum(const Record& record) {
   const auto size = static_cast<std::int64_t>(record.size);
   const std::int64_t change = record.kind == RecordKind::alloc ? size : record.kind == RecordKind::free ? -size : 0;
