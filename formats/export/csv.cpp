@@ -10,8 +10,7 @@
 namespace memreel {
 namespace {
 
-/// A text in a cell. One that a spreadsheet would take for a formula gets an apostrophe in front, by which it knows
-/// text.
+/// A text in a cell. If a spreadsheet would take it for a formula, it gets a leading apostrophe, which marks text.
 std::string quoted(std::string_view text) {
   const bool like_formula = !text.empty() && std::string_view("=+-@\t\r").find(text.front()) != std::string_view::npos;
   if (!like_formula && text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
@@ -23,7 +22,7 @@ std::string quoted(std::string_view text) {
   return result + '"';
 }
 
-// Frames are few and stacks are many, so only frames are turned into text once.
+// Frames are few and stacks are many, so only frames are converted to text once.
 std::vector<std::string> frame_texts(const Tables& tables) {
   std::vector<std::string> texts;
   texts.reserve(tables.frames.size());

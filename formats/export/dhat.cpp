@@ -14,7 +14,7 @@
 namespace memreel {
 namespace {
 
-/// An amount of memory in so many pieces.
+/// An amount of memory and its number of pieces.
 struct Amount {
   std::uint64_t bytes = 0, blocks = 0;
 };
@@ -70,7 +70,7 @@ class DhatWriter {
     return static_cast<std::uint64_t>(std::max<std::int64_t>((times[event] - times.front()).count() / 1000, 0));
   }
 
-  /// The allocation that an event makes or ends, where it is shown.
+  /// The allocation that an event begins or ends, if it is shown.
   AllocationId allocation_of(std::size_t i) const {
     const EventKind kind = trace_.events.kind[i];
     const AllocationId id = trace_.events.allocation[i];
@@ -81,7 +81,7 @@ class DhatWriter {
   std::size_t begin_of(AllocationId id) const { return trace_.allocation_events[index(id)]; }
   HeapId heap_of(AllocationId id) const { return trace_.tables[trace_.events.origin[begin_of(id)]].heap; }
 
-  /// How many events had happened when all heaps together held most.
+  /// How many events had happened when all heaps together held the most.
   std::size_t find_peak() const {
     Bytes live, most;
     std::size_t events = 0;
@@ -123,7 +123,7 @@ class DhatWriter {
     point_of_[index(id)] = number;
   }
 
-  /// Once; what is not `freed` stays live to the end.
+  /// Called once; what is not `freed` stays live to the end.
   void end_life(AllocationId id, std::uint64_t now_us, bool freed = false) {
     if (index(id) >= point_of_.size() || point_of_[index(id)] == absent) return;
     ProgramPoint& point = points_[point_of_[index(id)]];

@@ -19,7 +19,7 @@ namespace {
 constexpr double ns_per_ms = 1e6;
 constexpr std::int64_t ns_per_event_without_time = 1000;
 
-/// Numbers of texts, in the order in which they came.
+/// Numbers texts in order of first use.
 class NumberedTexts {
  public:
   std::size_t operator()(const std::string& text) {
@@ -101,7 +101,7 @@ class FirefoxWriter {
 
   HeapId heap_of(std::size_t event) const { return tables_[trace_.events.origin[event]].heap; }
 
-  /// Those that make or end an allocation, each once, and those of segments.
+  /// Sorts the events that begin or end an allocation, each once, and those of segments.
   void sort_by_heap() {
     std::vector<bool> ended(trace_.allocation_events.size());
     for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
@@ -176,7 +176,7 @@ class FirefoxWriter {
       else
         out_ << index(stack) - 1;
     });
-    // What a free is matched by. Addresses are used again, and have more bits than the profiler's numbers.
+    // What matches frees to allocations. Addresses are reused, and have more bits than the profiler's numbers.
     write_column("memoryAddress", events.size(),
                  [&](std::size_t i) { out_ << std::uint64_t{index(trace_.events.allocation[events[i]])} + 1; });
     write_constant("threadId", events.size(), "0");
@@ -220,7 +220,7 @@ class FirefoxWriter {
 
   // ---- tables
 
-  /// Rows of stacks are those of the trace but the first, rows of frames and functions all.
+  /// Stack rows are those of the trace except the first; frame and function rows are all of them.
   void write_shared() {
     const std::size_t stacks = tables_.stacks.size() - 1;
     const std::size_t frames = tables_.frames.size();

@@ -12,7 +12,7 @@ constexpr std::size_t buffer_size = 64UL << 10U;
 }  // namespace
 
 GzipStream::GzipStream(std::ostream& out) : out_(out), buffer_(buffer_size, '\0') {
-  // It fails when there is no memory for it; nothing else of the export would work then.
+  // Fails if there is no memory for it; nothing else in the export would work then.
   if (deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, window_bits, memory_level, Z_DEFAULT_STRATEGY) != Z_OK)
     out_.setstate(std::ios::badbit);
 }

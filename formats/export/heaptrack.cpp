@@ -104,7 +104,7 @@ class HeaptrackWriter {
     return places_[frame] = add_place(module, function, file, text.line);
   }
 
-  /// heaptrack tells places apart by address: each has one.
+  /// heaptrack distinguishes places by address: each gets one.
   Number add_place(Number module, Number function, Number file, std::uint32_t line_number) {
     ++place_count_;
     line('i', {place_count_, module, function, file, line_number});

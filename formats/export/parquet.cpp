@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view magic = "PAR1";
 constexpr int compression_level = 3;
 
-// Numbers of parquet.thrift.
+// Numbers from parquet.thrift.
 enum class Type : std::int32_t { int64 = 2, float64 = 5, bytes = 6 };
 constexpr std::int32_t optional_field = 1, utf8_text = 0, plain_encoding = 0, run_lengths = 3, zstd_codec = 6,
                        data_page = 0;
@@ -30,7 +30,7 @@ void append_plain(std::string& out, T number) {  // little-endian
   for (std::size_t i = 0; i < sizeof(T); ++i, bits >>= 8U) out += static_cast<char>(bits & 0xFFU);
 }
 
-/// A struct of Thrift's compact protocol, written into `out` field by field in ascending order.
+/// A struct in Thrift's compact protocol, written to `out` field by field in ascending order.
 class ThriftStruct {
  public:
   explicit ThriftStruct(std::string& out) : out_(out) {}
@@ -45,7 +45,7 @@ class ThriftStruct {
     append_varint(out_, value.size());
     out_ += value;
   }
-  /// `fill(inner)` writes the fields of a struct in it.
+  /// `fill(inner)` writes the fields of a nested struct.
   template <class Fill>
   void structure(int field, Fill fill) {
     header(field, 12);
@@ -105,7 +105,7 @@ std::size_t rows_of(const ParquetColumn& column) {
   return std::visit([](const auto& values) { return values.size(); }, column.values);
 }
 
-/// Which values are not null, as runs, with their length in bytes before them.
+/// Which values are not null, as runs, preceded by their length in bytes.
 template <class Values>
 std::string definition_levels(const Values& values) {
   std::string runs;
@@ -139,7 +139,7 @@ std::string page_of(const ParquetColumn& column) {
       column.values);
 }
 
-/// Where a column lies in the file.
+/// The position of a column in the file.
 struct Chunk {
   std::size_t offset = 0, size = 0, uncompressed = 0;
 };

@@ -23,7 +23,7 @@ namespace {
 using protozero::pbf_builder;
 using protozero::pbf_tag_type;
 
-// The fields that are written, with their public numbers.
+// The fields written, with their public numbers.
 enum class TraceField : pbf_tag_type { packet = 1 };
 enum class PacketField : pbf_tag_type {
   timestamp = 8,
@@ -56,16 +56,16 @@ constexpr std::int64_t ns_per_untimed_event = 1000;
 using Uuid = std::uint64_t;
 constexpr Uuid process_track = 1;
 
-/// A number over time, written when it has changed.
+/// A number over time, written when it changes.
 struct Counter {
   Uuid track = 0;
   Bytes value;
 };
 
-/// What a device holds, as Perfetto's own counters "GPU Memory" show it.
+/// What a device holds, for Perfetto's built-in "GPU Memory" counters.
 struct DeviceTotals {
   Bytes process;
-  Bytes told_process, told_device;  // in the last packet; device: as it said itself
+  Bytes told_process, told_device;  // in the last packet; device: as it reported itself
 };
 
 struct HeapCounters {
@@ -96,7 +96,7 @@ class PerfettoWriter {
     for (std::size_t i = 0; i < trace_.events.count() && out_; ++i) {
       const std::int64_t time =
           has_times_ ? trace_.events.time[i].count() : static_cast<std::int64_t>(i) * ns_per_untimed_event;
-      // Of threads that wrote at once one may come late; counters must not run backwards.
+      // Threads that write concurrently may be slightly out of order; counters must not run backwards.
       now_ = std::max(now_, static_cast<std::uint64_t>(std::max<std::int64_t>(time, 0)));
       write_event(i);
     }
@@ -142,7 +142,7 @@ class PerfettoWriter {
   Level level_of(std::size_t i) const { return trace_.tables[trace_.tables[trace_.events.origin[i]].heap].level; }
   std::int32_t device_of(OriginId origin) const { return trace_.tables[trace_.tables[origin].heap].device; }
 
-  /// The process got memory of a device, or gave it back.
+  /// The process got memory from a device, or returned it.
   void hold(OriginId origin, Bytes size, bool is_more) {
     if (!heaps_[index(trace_.tables[origin].heap)].is_of_device) return;
     DeviceTotals& totals = totals_[device_of(origin)];
@@ -150,7 +150,7 @@ class PerfettoWriter {
     tell_total(origin, pid(), totals.told_process, totals.process);
   }
 
-  /// `process` 0: of all processes together.
+  /// `process` 0: all processes together.
   void tell_total(OriginId origin, std::int32_t process, Bytes& told, Bytes total) {
     if (told == total) return;
     told = total;
@@ -210,7 +210,7 @@ class PerfettoWriter {
     const ExportRow row = export_row(trace_, i);
     Thread& thread = thread_of(i);
     if (row.mark_phase == "end") {
-      if (thread.open == 0) return;  // it began before the recording did
+      if (thread.open == 0) return;  // it began before the recording
       --thread.open;
       write_track_event(EventType::slice_end, thread.track, [](auto&) {});
       return;

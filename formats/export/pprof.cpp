@@ -21,7 +21,7 @@ namespace {
 using protozero::pbf_builder;
 using protozero::pbf_tag_type;
 
-// The fields that are written, with their public numbers.
+// The fields written, with their public numbers.
 enum class ProfileField : pbf_tag_type {
   sample_type = 1,
   sample = 2,
@@ -62,7 +62,7 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-/// Writes a profile message by message. Ids: of a location that of its frame, of a mapping that of its module.
+/// Writes a profile message by message. A location's ID is its frame's, a mapping's is its module's.
 class ProfileWriter {
  public:
   ProfileWriter(const Tables& tables, std::ostream& out)
@@ -145,7 +145,7 @@ class ProfileWriter {
     if (thread.tid != 0) add_label(sample, "thread", std::to_string(thread.tid));
   }
 
-  /// Texts only: pprof drops numbers that are 0, and takes the filters of texts that look like numbers for ranges.
+  /// Only text labels: pprof drops numbers that are 0, and parses filters that look like numbers as ranges.
   void add_label(pbf_builder<SampleField>& sample, std::string_view key, std::string_view text) {
     pbf_builder<LabelField> label(sample, SampleField::label);
     label.add_int64(LabelField::key, number_of(key));
@@ -170,7 +170,7 @@ class ProfileWriter {
     });
   }
 
-  /// pprof leaves out samples that are from nowhere.
+  /// pprof drops samples without a location.
   std::uint64_t location_without_stack() {
     const std::uint64_t id = tables_.frames.size();
     if (std::exchange(has_location_[id], 1) != 0) return id;
@@ -211,7 +211,7 @@ class ProfileWriter {
       mapping.add_uint64(MappingField::memory_limit, (module.base + module.size).value);
       mapping.add_int64(MappingField::filename, number_of(tables_[module.path]));
       mapping.add_int64(MappingField::build_id, number_of(hex(module.build_id)));
-      // The names are those that memreel found; pprof need not look for better ones on its machine.
+      // memreel already resolved the names; pprof need not look for better ones on its machine.
       mapping.add_bool(MappingField::has_functions, true);
       mapping.add_bool(MappingField::has_filenames, true);
       mapping.add_bool(MappingField::has_line_numbers, true);

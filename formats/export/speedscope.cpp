@@ -13,7 +13,7 @@ namespace memreel {
 namespace {
 
 void write_frames(const Tables& tables, std::ostream& out) {
-  // Row 0 stands for what was recorded without a stack.
+  // Row 0 represents memory recorded without a stack.
   out << "{\"frames\":[{\"name\":\"(no stack)\"}";
   for (std::uint32_t f = 1; f < tables.frames.size(); ++f) {
     const FrameText frame = frame_text(tables, FrameId{f});
@@ -86,7 +86,7 @@ void export_speedscope(const Trace& trace, const ExportOptions& options, std::os
                       (options.events ? ": live memory" : ": live memory at its peak"),
                   held, tables, out);
   }
-  if (is_first) write_profile("nothing is live", {}, tables, out);  // it opens no file without a profile
+  if (is_first) write_profile("nothing is live", {}, tables, out);  // it can't open files without a profile
   out << "]}\n";
 }
 

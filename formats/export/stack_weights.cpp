@@ -23,13 +23,13 @@ struct SiteHash {
   }
 };
 
-/// Whether the event begins or ends an allocation that the trace knows.
+/// Whether the event begins or ends an allocation in the trace.
 bool is_of_allocation(const EventColumns& events, std::size_t i) {
   const EventKind kind = events.kind[i];
   return (kind == EventKind::alloc || kind == EventKind::free_requested) && events.allocation[i] != AllocationId::none;
 }
 
-/// By HeapId: how many events had happened when the heap's peak was reached.
+/// By HeapId: how many events had happened at the heap's peak.
 std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
   struct Series {
     Bytes live, peak;

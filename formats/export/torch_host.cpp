@@ -13,7 +13,7 @@ constexpr std::string_view threshold_key = "pinned_max_round_threshold_mb";
 constexpr std::string_view cached_key = "pinned_max_cached_size_mb";
 constexpr std::string_view reserve_key = "pinned_reserve_segment_size_mb";
 
-/// Those that the heap had first.
+/// The heap's initial settings.
 const Settings* settings_of(const Trace& trace, HeapId heap) {
   for (std::size_t i = 0; i < trace.events.count(); ++i)
     if (trace.events.kind[i] == EventKind::settings && trace.tables[trace.events.origin[i]].heap == heap &&
@@ -22,7 +22,7 @@ const Settings* settings_of(const Trace& trace, HeapId heap) {
   return nullptr;
 }
 
-/// Nothing where it is not a number: unlimited.
+/// None if it is not a number: unlimited.
 std::optional<Bytes> mib_setting(const Trace& trace, HeapId heap, std::string_view wanted) {
   const Settings* settings = settings_of(trace, heap);
   if (settings == nullptr) return std::nullopt;

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int32_t most_devices = 1'000;
 constexpr Address max_end{~std::uint64_t{0}};
 
-/// Lays what is live at the end into its segments.
+/// Places what is live at the end into its segments.
 class SegmentsAtEnd {
  public:
   SegmentsAtEnd(const Tables& tables, std::span<const TorchHeap> heaps, std::span<const Bytes> block_sizes)
@@ -44,7 +44,7 @@ class SegmentsAtEnd {
                                        .blocks = {}};
   }
 
-  /// In its segment, or as one.
+  /// In its segment, or as a segment of its own.
   void add(const LiveAllocation& allocation) {
     const HeapId heap = tables_[allocation.origin].heap;
     if (!heaps_[index(heap)].shown || allocation.size == 0_B) return;
@@ -74,7 +74,7 @@ class SegmentsAtEnd {
     return i < block_sizes_.size() ? std::max(requested, block_sizes_[i]) : requested;
   }
 
-  /// Orders the blocks; those that would overlap another one, as in a damaged recording, go.
+  /// Sorts the blocks and drops overlapping ones, as in a damaged recording.
   static void tile(TorchSegment& segment) {
     std::ranges::sort(segment.blocks, {}, &TorchBlock::address);
     std::vector<TorchBlock> kept;

@@ -24,7 +24,7 @@ namespace {
 /// PyTorch's kSmallBuffer: segments of the small pools.
 constexpr Bytes small_segment = 2_MiB;
 constexpr std::int32_t host = -1;  // the device of host memory
-/// The setting that an import adds for PyTorch's release, and the key of exported snapshots.
+/// The setting that an import adds for PyTorch's release, and the key in exported snapshots.
 constexpr std::string_view release_key = "pytorch_release";
 class SnapshotWriter {
  public:
@@ -228,7 +228,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  /// As PyTorch's own: the range's name is the file of the only frame.
+  /// As in PyTorch's own: the range's name is the file of the only frame.
   void write_mark(const Event& event, std::size_t number) {
     if (event.value >= tables_.marks.size()) return write_mark_called({}, "INSTANT", event, number);
     const Mark& mark = tables_.marks[event.value];
@@ -255,7 +255,7 @@ class SnapshotWriter {
     pickle_.end_dict();
   }
 
-  /// A loop is the process's: a mark that is of no device goes to the first.
+  /// A loop belongs to the process: a mark without a device goes to the first one.
   std::int32_t device_of_mark(OriginId origin) const {
     if (is_on_device(index(heap_of(origin)))) return tables_[heap_of(origin)].device;
     for (std::size_t h = 0; h < heaps_.size(); ++h)
@@ -320,7 +320,7 @@ class SnapshotWriter {
     memo = pickle_.remember();
   }
 
-  /// Those that the first heap of a device which has any had first; without one, those of host memory.
+  /// The initial settings of the first device heap that has any; otherwise those of host memory.
   std::vector<std::pair<std::string, std::string>> settings_of_snapshot() const {
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
       if (trace_.events.kind[i] != EventKind::settings || !is_on_device(index(heap_of(trace_.events.origin[i]))) ||
@@ -334,7 +334,7 @@ class SnapshotWriter {
     return torch_host_settings(trace_);
   }
 
-  /// The release is memreel's own key: what else is in a snapshot would tell another one.
+  /// The release is memreel's own key: the other contents of a snapshot would suggest another one.
   void write_settings() {
     std::string release;
     if (const auto settings = settings_of_snapshot(); !settings.empty()) {

@@ -29,7 +29,7 @@
 namespace memreel {
 namespace {
 
-/// How a format is told and read.
+/// How to detect and read a format.
 struct Importer {
   ImportFormat format;
   bool (*recognises)(std::span<const std::byte> beginning);
@@ -38,13 +38,13 @@ struct Importer {
   std::size_t looks_at = 4096;  // bytes: how far into the file
 };
 
-/// JSON of which the beginning says that it is no snapshot.
+/// JSON whose start shows that it is not a snapshot.
 bool is_other_json(std::span<const std::byte> beginning) {
   return pool_log::looks_like_pool_log(beginning) || logs::looks_like_cupy_log(beginning) ||
          kineto::looks_like_profile(beginning) || rocprof::looks_like_json(beginning);
 }
 
-/// Databases begin alike; their tables tell what they are.
+/// Databases begin alike; their tables distinguish them.
 Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                            const WriterOptions& options) {
   const Result<sqlite::Database> database = sqlite::Database::open(bytes);
@@ -53,7 +53,7 @@ Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<Byt
   return import(*database, bytes.memory_limit(), std::move(header), std::move(sink), options);
 }
 
-// The first that recognises a file reads it.
+// The first one that recognises a file reads it.
 constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
              [](std::span<const std::byte> beginning) {  // JSON is everybody's
@@ -102,7 +102,7 @@ constexpr auto formats = [] {
   return result;
 }();
 
-constexpr std::size_t beginning_size = kineto::longest_preamble;  // the most that an importer looks at
+constexpr std::size_t beginning_size = kineto::longest_preamble;  // the most that any importer looks at
 
 bool recognises(const Importer& importer, std::span<const std::byte> beginning) {
   return importer.recognises(beginning.first(std::min(beginning.size(), importer.looks_at)));
@@ -143,7 +143,7 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
                .remedy = "available, also compressed with xz, gzip or zstd: " + known_formats()};
 }
 
-/// Microseconds since the Unix epoch; 0 when that is not known.
+/// Microseconds since the Unix epoch; 0 if unknown.
 std::int64_t written_at(const std::filesystem::path& file) {
   std::error_code problem;
   const auto written = std::filesystem::last_write_time(file, problem);
@@ -164,7 +164,7 @@ Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
   }
 }
 
-/// A trace in memory that nobody else keeps, and that can be read while it grows.
+/// A trace in memory with a single owner, readable while it grows.
 class OwnedBytes final : public ByteFile {
  public:
   explicit OwnedBytes(std::vector<std::byte> bytes = {}) : bytes_(std::move(bytes)) {}
@@ -186,7 +186,7 @@ class OwnedBytes final : public ByteFile {
   std::vector<std::byte> bytes_;
 };
 
-/// Appends to a trace in memory. Refuses to go on once it is asked to stop.
+/// Appends to a trace in memory. Fails once stopping is requested.
 class OwnedBytesSink final : public ByteSink {
  public:
   OwnedBytesSink(std::shared_ptr<OwnedBytes> bytes, std::stop_token stop)
@@ -284,7 +284,7 @@ bool is_recognised(const std::filesystem::path& file) {
   beginning.resize(*count);
   const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
   const std::size_t first = text.find_first_not_of(" \t\r\n");
-  // JSON is everybody's: a snapshot names what it has at once.
+  // JSON may be anything: a snapshot has its keys near the start.
   if (first != std::string_view::npos && (text[first] == '{' || text[first] == '['))
     return text.find("\"segments\"") != std::string_view::npos ||
            text.find("\"device_traces\"") != std::string_view::npos ||

@@ -44,7 +44,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
-/// Calls `field` with the number and the text of each.
+/// Calls `field` with each field's number and text.
 template <class Field>
 std::size_t for_each_field(std::string_view line, const Field& field) {
   std::size_t count = 0;
@@ -56,7 +56,7 @@ std::size_t for_each_field(std::string_view line, const Field& field) {
   }
 }
 
-/// The columns that the first line names; none unless it has what is needed, once, and nothing unknown.
+/// The columns named in the first line; none unless it has all required ones, once each, and no unknown ones.
 std::optional<std::vector<Column>> columns_of(std::string_view line) {
   std::vector<Column> columns;
   bool known = true;
@@ -149,7 +149,7 @@ class Reader {
 
 struct Change {
   std::uint64_t time = 0;
-  bool begins = false;  // what ends at an instant comes first: it makes room
+  bool begins = false;  // ends come before begins at the same instant, to make room
   std::uint32_t row = 0;
 
   friend auto operator<=>(const Change&, const Change&) = default;
@@ -185,7 +185,7 @@ void write(const std::vector<Row>& rows, TraceWriter& writer) {
   }
 }
 
-/// Whether the made-up addresses, none used twice, are numbers.
+/// Whether the made-up addresses, each used once, stay in range.
 bool addressable(const std::vector<Row>& rows) {
   TotalBytes sum;
   for (const Row& row : rows) {

@@ -5,7 +5,7 @@
 namespace memreel {
 namespace {
 
-/// Where a segment ends, or the last address when its size is nonsense.
+/// The end of a segment, or the last address if its size is invalid.
 Address end_of(Address address, Bytes size) {
   constexpr Address last{~std::uint64_t{0}};
   return size > last - address ? last : address + size;
@@ -14,7 +14,7 @@ Address end_of(Address address, Bytes size) {
 }  // namespace
 
 HeapState& LiveSet::state_of(HeapId heap) {
-  // Where it is when every heap before it is in use.
+  // Its place if every earlier heap is in use.
   const std::size_t usual = index(heap) - 1;
   if (usual < heaps_.size() && heaps_[usual].heap == heap) return heaps_[usual];
   const auto place = std::ranges::lower_bound(heaps_, heap, {}, &HeapState::heap);

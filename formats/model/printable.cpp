@@ -35,7 +35,7 @@ Character first_of(std::string_view text) {
   return {.code = code, .size = size, .valid = true};
 }
 
-/// Controls, line and paragraph ends, marks that turn the direction of text, and what is not seen at all.
+/// Control characters, line and paragraph ends, direction marks, and invisible characters.
 bool misleads(std::uint32_t code) {
   return code < 0x20 || (code >= 0x7F && code <= 0x9F) || code == 0xAD || code == 0x61C || code == 0x180E ||
          (code >= 0x200B && code <= 0x200F) || (code >= 0x2028 && code <= 0x202E) ||

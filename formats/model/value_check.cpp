@@ -6,7 +6,7 @@
 namespace memreel {
 namespace {
 
-/// What is beyond the limits; empty when nothing is.
+/// What exceeds the limits; empty if nothing does.
 std::string_view beyond_limits(EventKind kind, Nanoseconds time, std::uint64_t address, Bytes size) {
   if (!is_possible(time)) return "has a time that no clock shows";
   if (has_address(kind) && Address{address} > max_address) return "has an address that no device has";
@@ -14,7 +14,7 @@ std::string_view beyond_limits(EventKind kind, Nanoseconds time, std::uint64_t a
   return {};
 }
 
-/// Whether all numbers are so small that none needs a look.
+/// Whether all numbers are small enough to need no individual check.
 bool all_small(const EventColumns& events) {
   static_assert(std::has_single_bit(max_allocation.count) && std::has_single_bit(max_address.value));
   std::uint64_t times = 0, numbers = 0, sizes = 0;

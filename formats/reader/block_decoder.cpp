@@ -80,11 +80,11 @@ ColumnsMessage decode_columns_message(std::string_view content) {
   return columns;
 }
 
-/// How many events there are of each kind.
+/// The number of events of each kind.
 using KindCounts = std::array<std::size_t, 256>;
 
 KindCounts count_kinds(std::span<const EventKind> kinds) {
-  // Four tables: equal kinds in a row would otherwise wait for each other's increment.
+  // Four tables: otherwise runs of equal kinds would wait for each other's increment.
   std::array<std::array<std::uint32_t, 256>, 4> counts{};
   for (std::size_t i = 0; i < kinds.size(); ++i) ++counts[i % 4][static_cast<std::uint8_t>(kinds[i])];
   KindCounts total{};
@@ -95,7 +95,7 @@ KindCounts count_kinds(std::span<const EventKind> kinds) {
 
 std::size_t count_of(const KindCounts& counts, EventKind kind) { return counts[static_cast<std::size_t>(kind)]; }
 
-/// Of the known kinds for which `has` holds.
+/// The number of events of known kinds for which `has` holds.
 template <class Has>
 std::size_t count_if(const KindCounts& counts, Has has) {
   std::size_t total = 0;
@@ -136,7 +136,7 @@ struct Rows {
   std::size_t count() const { return kind.size(); }
 };
 
-/// False when there are neither as many kinds as events nor one for all of them.
+/// False unless there are as many kinds as events, or one for all of them.
 bool read_kinds(std::string_view column, std::span<EventKind> kinds) {
   if (column.size() == kinds.size()) {
     std::memcpy(kinds.data(), column.data(), column.size());
@@ -160,7 +160,7 @@ bool read_times(std::string_view column, std::uint64_t unit, Nanoseconds first, 
   return true;
 }
 
-/// False when a row does not exist.
+/// False if a row does not exist.
 template <class Id>
 bool read_ids(std::string_view column, Table table, const RowSpace& rows, std::span<Id> ids) {
   const std::uint32_t base = rows.base[table];
@@ -172,7 +172,7 @@ bool read_ids(std::string_view column, Table table, const RowSpace& rows, std::s
   return wire::read_column(column, ids.size(), store) && rows.has(table, largest);
 }
 
-/// Row numbers hide in the values of some kinds. False when the row does not exist.
+/// The values of some kinds are row numbers. False if the row does not exist.
 bool resolve_value(EventKind kind, const RowSpace& rows, std::uint64_t& value) {
   const auto resolve = [&](Table table, std::uint64_t offset) {
     if (!rows.has(table, value - offset)) return false;
@@ -185,7 +185,7 @@ bool resolve_value(EventKind kind, const RowSpace& rows, std::uint64_t& value) {
   return true;
 }
 
-/// Where allocations that a block frees are to be found.
+/// Where to find the allocations that a block frees.
 struct Allocations {
   const AllocationNumbers& earlier;
   std::uint64_t first_ordinal = 0;  // of the block
@@ -196,7 +196,7 @@ struct Allocations {
   }
 };
 
-/// Addresses and sizes of the frees at `places`, whose allocations are not part of the trace.
+/// Reads the addresses and sizes of the frees at `places`, whose allocations are not in the trace.
 bool read_unmatched(const ColumnsMessage& columns, std::span<const std::uint32_t> places, Rows& rows) {
   return wire::read_column(
              columns.unmatched_address, places.size(),
@@ -205,7 +205,7 @@ bool read_unmatched(const ColumnsMessage& columns, std::span<const std::uint32_t
                            [&](std::size_t i, std::uint64_t size) { rows.size[places[i]] = {size}; });
 }
 
-/// False when a column has not as many values as the kinds ask for.
+/// False if a column does not have as many values as the kinds require.
 bool read_details(const ColumnsMessage& columns, const KindCounts& kinds, DetailColumns& details) {
   const auto read = [](std::string_view column, std::size_t count, std::vector<std::uint64_t>& values) {
     values.resize(count);
@@ -221,7 +221,7 @@ bool read_details(const ColumnsMessage& columns, const KindCounts& kinds, Detail
          read(columns.value, count_if(kinds, has_value), details.value);
 }
 
-/// Gives each event what its kind has. False when a reference leads nowhere.
+/// Assigns to each event the fields of its kind. False if a reference is invalid.
 bool assign_details(const ColumnsMessage& columns, const DetailColumns& details, const RowSpace& row_space,
                     const Allocations& allocations, Rows& rows, DecodedBlock& result) {
   constexpr std::uint64_t no_ordinal = ~std::uint64_t{0};

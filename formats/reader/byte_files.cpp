@@ -66,7 +66,7 @@ class MemoryFile final : public ByteFile {
 }  // namespace
 
 Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // nobody may write to a pipe
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe may have no writer
   if (descriptor < 0)
     return Error{.what = "can't open: " + std::generic_category().message(errno), .where = path.string()};
   auto file = std::make_shared<DiskFile>(descriptor, path);

@@ -7,7 +7,7 @@ namespace {
 
 using wire::MessageReader;
 
-/// False when columns differ in length, or an interval is beyond what there can be.
+/// False if columns differ in length, or an interval is out of range.
 bool decode_rows(std::string_view content, std::vector<FoldedRow>& rows) {
   using Field = wire::FoldedRowsField;
   std::vector<std::uint64_t> interval, heap, stack, allocations, frees, allocated, freed;

@@ -12,7 +12,7 @@
 namespace memreel {
 namespace {
 
-/// None when the packets don't fit in front of the footer or go backwards in the order of events.
+/// None if the packets don't fit before the footer, or event numbers decrease.
 std::optional<FooterSpan> place(FooterMessage footer, std::uint64_t footer_offset) {
   std::uint64_t total = 0, event = 0;
   for (const auto& packet : footer.packets) {

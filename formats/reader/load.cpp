@@ -27,7 +27,7 @@ struct Expected {
   std::uint64_t allocations = 0;
 };
 
-/// What the file probably holds: what its footers say, unless it is more than any real file would.
+/// The probable contents of the file: according to its footers, unless implausibly large.
 Result<Expected> expected_of(ByteFile& file) {
   const std::uint64_t size = file.size();
   Expected expected;
@@ -35,7 +35,7 @@ Result<Expected> expected_of(ByteFile& file) {
     auto span = read_footer(file, end);
     if (!span) return std::move(span).error();
     if (!*span) {
-      expected.events += end / 2;  // not complete: a guess
+      expected.events += end / 2;  // incomplete: a guess
       break;
     }
     expected.events += (*span)->footer.event_count;
@@ -46,8 +46,8 @@ Result<Expected> expected_of(ByteFile& file) {
   return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
 }
 
-/// Asks for large pages under a column that is about to be filled: page by page, the kernel would take as long to hand
-/// out its memory as the reader to fill it.
+/// Requests large pages for a column that is about to be filled: with small pages, the kernel would take as long to
+/// provide its memory as the reader to fill it.
 void prefer_large_pages(auto& column) {
   constexpr std::size_t page = std::size_t{2} << 20U;
   void* begin = column.data();
@@ -69,7 +69,7 @@ void reserve(Trace& trace, const Expected& expected) {
   prefer_large_pages(trace.allocation_events);
 }
 
-/// A block takes a few bytes of a file when its events are all alike, and megabytes once unpacked.
+/// A block of equal events takes a few bytes in a file, and megabytes once unpacked.
 Result<void> check_memory(const EventColumns& events, const TraceStream& stream, const std::string& name) {
   const Bytes memory = Bytes{events.count() * bytes_per_event} + stream.memory();
   if (memory > stream.memory_limit())
@@ -80,9 +80,9 @@ Result<void> check_memory(const EventColumns& events, const TraceStream& stream,
                .remedy = "split it, or read it block by block with TraceReader"};
 }
 
-/// From `begin` on, notes where allocations are and gives frees the address and the size of theirs. Which kind comes
-/// next can't be foretold, so nothing branches on it: every event is noted at the place of the next allocation, and one
-/// that is an allocation stays there and gets its own address and size.
+/// From `begin` on, indexes allocations and gives frees their allocation's address and size. The sequence of kinds is
+/// unpredictable, so the loop is branchless: every event is written to the next allocation's index; an allocation keeps
+/// it and gets its own address and size.
 void complete_frees(Trace& trace, std::size_t begin) {
   EventColumns& e = trace.events;
   std::vector<std::uint32_t>& event_of = trace.allocation_events;

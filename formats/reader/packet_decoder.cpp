@@ -35,7 +35,7 @@ HeapState decode_state(std::string_view message) {
   return state;
 }
 
-/// The first of a name counts, as for getenv(3).
+/// The first variable with a name counts, as for getenv(3).
 void decode_variable(std::string_view message, Variables& variables) {
   using Field = wire::VariableField;
   std::string name, value;

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t read_size = std::size_t{256} << 10U;
 
-/// Damage may have hit a length, so the search for the next head begins inside the packet that failed. In a file made
-/// for it, packets nest in each other without end; after this many bytes and four times the file, lengths are believed.
+/// Damage may have hit a length, so the search for the next head begins inside the failed packet. A crafted file can
+/// nest packets endlessly; after this many bytes and four times the file, lengths are trusted.
 constexpr std::uint64_t failed_crc_budget = std::uint64_t{64} << 20U;
 
 constexpr std::size_t search_for_beginning = std::size_t{1} << 20U;
@@ -75,7 +75,7 @@ Result<std::uint64_t> PacketStream::find_head(std::uint64_t from) {
       if (found >= wire::sync_offset && wire::parse_head(bytes->substr(found - wire::sync_offset)))
         return at + found - wire::sync_offset;
     if (bytes->size() == read_size) {
-      at += read_size - wire::head_size + 1;  // a head across the border lies whole in the next piece
+      at += read_size - wire::head_size + 1;  // a head across the border is complete in the next piece
       continue;
     }
     const std::size_t tail = std::min(bytes->size(), wire::head_size - 1);
@@ -107,7 +107,7 @@ Result<std::optional<RawPacket>> PacketStream::next() {
     if (whole) {
       bytes = view(offset_, head->packet_size);
       if (!bytes) return std::move(bytes).error();
-      if (bytes->size() < head->packet_size) {  // the file shrank under us
+      if (bytes->size() < head->packet_size) {  // the file shrank meanwhile
         truncated_bytes_ = bytes->size();
         return std::optional<RawPacket>{};
       }

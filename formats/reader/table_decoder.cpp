@@ -18,7 +18,7 @@ using wire::MessageReader;
 using wire::RowsField;
 using wire::Table;
 
-/// Rows that one lost packet may have held; also the most that all of them may.
+/// Maximum rows in one lost packet, and in all of them together.
 constexpr std::uint64_t max_missing_rows = std::uint64_t{1} << 20U;
 
 /// Calls `use(table, rows)` for each table.
@@ -37,7 +37,7 @@ void for_each_table(TablesRef& t, Use use) {
   use(Table::settings, t.settings);
 }
 
-/// While a vector of them grows.
+/// Memory per row, while its vector grows.
 Bytes row_memory(Table table) {
   static constexpr std::array<std::size_t, wire::table_count> sizes{
       sizeof(std::string), sizeof(Module), sizeof(Frame),   sizeof(Stack) + sizeof(std::uint16_t),
@@ -46,7 +46,7 @@ Bytes row_memory(Table table) {
   return Bytes{2 * sizes.at(static_cast<std::size_t>(table))};
 }
 
-/// Turns row numbers of the file into ids, and remembers when one of them did not exist.
+/// Maps the file's row numbers to IDs, and remembers if one did not exist.
 class RowResolver {
  public:
   explicit RowResolver(const RowSpace& rows) : rows_(rows) {}
@@ -169,7 +169,7 @@ Mark decode_mark(MessageReader<wire::MarkField> message, RowResolver& rows) {
         row.name = rows.string(message.uint32());
         break;
       case Field::phase: {
-        const auto phase = message.uint64();  // one that this version does not know is an instant
+        const auto phase = message.uint64();  // an unknown phase becomes an instant
         row.phase = phase == 1 ? MarkPhase::begin : phase == 2 ? MarkPhase::end : MarkPhase::instant;
         break;
       }
@@ -201,7 +201,7 @@ Settings decode_settings(MessageReader<wire::SettingsField> message, RowResolver
   return row;
 }
 
-/// The columns of frames, stacks and origins, as they lie in the message.
+/// The columns of frames, stacks and origins, as in the message.
 struct RowColumns {
   std::vector<std::uint64_t> frame_function, frame_file, frame_line, frame_module, frame_module_offset, frame_instance;
   std::vector<std::uint64_t> stack_frame, stack_caller_back;
@@ -259,7 +259,7 @@ void TableReader::shrink_to(const wire::RowCounts& count) {
   bound_depths();
 }
 
-/// Where a stack is too deep, its caller is taken from it, so that all that walk from frame to frame come to an end.
+/// Removes the caller of a stack that is too deep, so that every walk along callers ends.
 void TableReader::bound_depths() {
   static_assert(max_stack_depth < std::numeric_limits<std::uint16_t>::max());
   depths_.resize(std::min(depths_.size(), tables_.stacks.size()));
@@ -325,7 +325,7 @@ bool TableReader::add(std::string_view message, wire::Decompressor& decompressor
 }
 
 bool TableReader::add_rows(std::string_view content) {
-  // Numbers of rows count as they are appended, so a row can only name one that is there.
+  // Rows count as they are appended, so a row can only refer to an existing one.
   RowResolver rows(rows_);
   RowColumns columns;
   MessageReader<RowsField> message(content);
@@ -337,7 +337,7 @@ bool TableReader::add_rows(std::string_view content) {
     switch (message.field()) {
       case RowsField::strings:
         tables_.strings.emplace_back(message.bytes());
-        make_printable(tables_.strings.back());  // here, once, for all that ever shows them
+        make_printable(tables_.strings.back());  // here, once, for all later output
         memory_ += Bytes{tables_.strings.back().size()};
         added(Table::strings);
         break;

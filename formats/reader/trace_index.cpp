@@ -20,7 +20,7 @@ using wire::PacketField;
 
 constexpr std::uint64_t max_index_events = std::uint64_t{1} << 62U;  // of all traces of a file
 
-/// One trace of a concatenation. Events and allocations are counted from the beginning of the file.
+/// One trace of a concatenation. Events and allocations are counted from the start of the file.
 struct Part {
   RowSpace rows;
   std::uint64_t first_event = 0, end_event = 0;
@@ -28,7 +28,7 @@ struct Part {
   std::size_t first_block = 0, end_block = 0;
 };
 
-/// The events of a block, in the numbers of the whole file.
+/// The events of a block, numbered within the whole file.
 struct LoadedBlock {
   std::uint64_t first_event = 0;
   EventColumns events;
@@ -63,13 +63,13 @@ class TraceIndex::Impl {
   std::span<const Block> blocks_of(const Part& part) const {
     return std::span(blocks_).subspan(part.first_block, part.end_block - part.first_block);
   }
-  /// What `decode` makes of the message of a block's packet; none when the packet, or the message, is damaged.
+  /// The result of `decode` for the message in a block's packet; none if the packet or message is damaged.
   template <class Decode>
   auto load_packet(const Block& block, PacketField kind, const Decode& decode) const
       -> Result<decltype(decode(std::string_view()))>;
   Result<std::optional<HeapSnapshot>> load_keyframe(const Part& part, const Block& block) const;
   Result<std::optional<LoadedBlock>> load_block(const Part& part, const Block& block, BlockDecoder& decoder) const;
-  /// Adds to `live` what happened in `part` before `end`; returns how many events of that are missing.
+  /// Applies to `live` the events of `part` before `end`; returns how many of them are missing.
   Result<std::uint64_t> apply(const Part& part, std::uint64_t end, LiveSet& live) const;
 
   std::shared_ptr<ByteFile> file_;
@@ -133,7 +133,7 @@ Result<bool> TraceIndex::Impl::build_from_footers() {
   return true;
 }
 
-/// False when the tables are damaged: only reading all packets in order can tell what is missing.
+/// False if the tables are damaged: only reading all packets in order shows what is missing.
 Result<bool> TraceIndex::Impl::add_part(const FooterSpan& span) {
   begin_part();
   std::uint64_t offset = span.begin;
@@ -172,7 +172,7 @@ Result<void> TraceIndex::Impl::build_by_scanning() {
     try {
       add_packet(**packet);
     } catch (const protozero::exception&) {
-      // Damaged; TraceReader reports it, here its events are missing.
+      // Damaged; TraceReader reports it, here its events count as missing.
     }
   }
   end_part();
@@ -230,7 +230,7 @@ auto TraceIndex::Impl::load_packet(const Block& block, PacketField kind, const D
     if (const auto body = *packet ? decode_body((*packet)->body) : std::nullopt; body && body->kind == kind)
       return decode(body->message);
   } catch (const protozero::exception&) {
-    // as good as no packet
+    // treated as a missing packet
   }
   return decltype(decode(std::string_view())){};
 }

@@ -29,7 +29,7 @@ Losses operator+(const Losses& a, const Losses& b) {
 /// Twice what a flight recorder writes.
 constexpr std::size_t most_folded_rows = std::size_t{1} << 21U;
 
-/// Recorded events take bytes each, and where a program repeats itself a tenth of one.
+/// Recorded events take some bytes each, and a tenth of one if a program repeats itself.
 constexpr std::uint64_t most_events(std::uint64_t file_size) { return (std::uint64_t{4} << 20U) + 16 * file_size; }
 
 }  // namespace
@@ -115,7 +115,7 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
         sound = block.has_value();
         break;
       case PacketField::keyframe:
-        break;  // for readers that don't read what is before it
+        break;  // only for readers that skip what precedes it
       case PacketField::losses:
         set_losses(decode_losses(body->message));
         break;
@@ -133,7 +133,7 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
     }
     if (sound) return block;
   } catch (const protozero::exception&) {
-    // Damage of another kind than a wrong CRC: below.
+    // Damage other than a wrong CRC: handled below.
   }
   ++undecodable_packets_;
   undecodable_bytes_ += packet.size;
@@ -188,7 +188,7 @@ void TraceStream::expect_event(std::uint64_t event) {
 
 std::optional<BlockSummary> TraceStream::read_block(std::string_view message, EventColumns& events) {
   const auto block = decode_block(message);
-  // What began before the place that was reached is a packet out of its place, for instance one that was written twice.
+  // A block that begins before the current position is misplaced, for instance written twice.
   if (!block || block->first_event < next_event_ || block->first_allocation < allocations_.next_ordinal() ||
       !tables_.fill_up_to(block->rows_before))
     return std::nullopt;

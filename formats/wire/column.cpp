@@ -3,7 +3,7 @@
 namespace memreel::wire {
 
 std::size_t count_varints(std::string_view bytes) {
-  // In numbers of one byte, of which a processor adds sixteen at once. They hold as many as one part has.
+  // One-byte counters, of which a processor adds sixteen at once. They can't overflow within one part.
   constexpr std::size_t part_size = 240;
   const auto ends_in = [](std::string_view part) {
     std::uint8_t count = 0;
@@ -18,7 +18,8 @@ std::size_t count_varints(std::string_view bytes) {
 namespace detail {
 
 std::uint64_t read_long_varint(const char*& from) {
-  // Ends at the latest with the column, whose last byte ends a varint. Bits beyond 64 are dropped, as protobuf does.
+  // Ends at the end of the column at the latest, whose last byte ends a varint. Bits beyond 64 are dropped, as in
+  // protobuf.
   std::uint64_t value = 0;
   for (unsigned shift = 0;; shift += 7) {
     const auto byte = static_cast<unsigned char>(*from++);

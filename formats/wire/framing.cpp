@@ -17,7 +17,7 @@ constexpr std::size_t crc_offset = crc_tag_offset + 1;
 constexpr std::size_t before_length_counts = length_offset + length_size;
 static_assert(crc_offset + sizeof(std::uint32_t) == head_size);
 
-/// The first three bytes of a length say that another follows, the fourth that it is the last.
+/// The first three bytes of a length have the continuation bit, the fourth does not.
 bool is_length_byte(std::size_t i, char byte) {
   const bool more = (static_cast<unsigned char>(byte) & 0x80U) != 0;
   return more == (i + 1 < length_size);

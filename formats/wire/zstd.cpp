@@ -14,9 +14,9 @@ Compressor::Compressor(int level) : context_(ZSTD_createCCtx()) {
 }
 
 std::string_view Compressor::compress(std::string_view content) {
-  // Never shrunk: growing a string writes zeros over what it gains.
+  // Never shrunk: growing a string zeroes the new part.
   frame_.resize(std::max(frame_.size(), ZSTD_compressBound(content.size())));
-  // With the bound as room and a valid context the only possible failure is a lack of memory.
+  // With sufficient room and a valid context, the only possible failure is lack of memory.
   const std::size_t size = ZSTD_compress2(static_cast<ZSTD_CCtx*>(context_.get()), frame_.data(), frame_.size(),
                                           content.data(), content.size());
   if (ZSTD_isError(size) != 0) throw std::bad_alloc();

@@ -31,8 +31,8 @@ std::int64_t time_unit_of(std::span<const Nanoseconds> times) {
   return divides(1'000'000) ? 1'000'000 : 1'000;
 }
 
-/// Addresses are written as distances from the lowest, without the zero bits that they have in common. Distances from
-/// the previous address were tried too: they take more, since a reused address no longer looks like its first use.
+/// Addresses are written as distances from the lowest, without their common trailing zero bits. Distances from the
+/// previous address take more: a reused address then no longer looks like its first use.
 struct AddressCode {
   std::uint64_t base = 0;
   int shift = 0;

@@ -38,7 +38,7 @@ Error creation_error(const std::filesystem::path& path) {
   return system_error("can't create the file", path, errno == ENOENT ? "create its directory first" : "");
 }
 
-/// An open file, closed when it goes.
+/// An open file, closed by the destructor.
 class Descriptor {
  public:
   explicit Descriptor(int number) : number_(number) {}
@@ -52,7 +52,7 @@ class Descriptor {
 
   explicit operator bool() const { return number_ >= 0; }
   int number() const { return number_; }
-  /// True when the system took everything.
+  /// True if the system wrote everything.
   bool close() { return ::close(std::exchange(number_, -1)) == 0; }
 
  private:
@@ -103,11 +103,11 @@ class AtomicFileSink final : public FileSink {
   }
 
  private:
-  std::filesystem::path temporary_;  // empty once it has its name
+  std::filesystem::path temporary_;  // empty once renamed
   std::filesystem::path path_;
 };
 
-/// In a program that may close the file and open one of its own under the same number.
+/// A file in a program that may close it and open another under the same descriptor.
 class GuestFileSink final : public LiveFile {
  public:
   GuestFileSink(int file, FileIdentity identity, std::filesystem::path path)
@@ -179,7 +179,7 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte>& bytes_;
 };
 
-/// What cannot be foreseen, so that nobody can put something else in its place.
+/// Unpredictable, so that nobody can create the name in advance.
 std::string random_word() {
   std::array<unsigned char, 8> bytes{};
   while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
@@ -191,14 +191,14 @@ std::string random_word() {
   return word;
 }
 
-/// Whether a path names an open file of a process, as /dev/stdout does once it is followed.
+/// Whether a path names an open file of a process, like /dev/stdout once resolved.
 bool is_descriptor(const std::filesystem::path& path) {
   const std::string text = path.string();
   return text.starts_with("/proc/") && path.parent_path().filename() == "fd";
 }
 
-/// What a path is once symbolic links are followed, whether or not the last of them leads to a file. Stops at open
-/// files of a process: these are links by name only.
+/// Resolves symbolic links in a path, whether or not the last one leads to a file. Stops at open files of a process,
+/// which only look like links.
 Result<std::filesystem::path> followed(std::filesystem::path path) {
   constexpr int most_links = 40;  // as the kernel
   std::error_code problem;
@@ -211,7 +211,7 @@ Result<std::filesystem::path> followed(std::filesystem::path path) {
   return Error{.what = "is a loop of symbolic links", .where = path.string(), .remedy = "name another file"};
 }
 
-/// Best effort: only root may give a file away, and a file that lost its bits is no failure of the output.
+/// Best effort: only root may change a file's owner, and losing mode bits is not an output failure.
 void keep_owner_and_mode(int file, const struct stat& existing) {
   struct stat now {};
   if (::fstat(file, &now) != 0) return;
@@ -230,12 +230,12 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
   if (exists && S_ISDIR(existing.st_mode))
     return Error{.what = "is a directory", .where = path.string(), .remedy = "name a file"};
   if (exists && (!S_ISREG(existing.st_mode) || is_descriptor(*target))) {
-    // A pipe, a device or /dev/stdout is written to, never replaced by a file.
+    // A pipe, a device or /dev/stdout is written to, never replaced.
     Descriptor file(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
     if (!file) return system_error("can't open for writing", path);
     return std::unique_ptr<ByteSink>(std::make_unique<FileSink>(std::move(file), path));
   }
-  // A rename would replace a file that its owner has made read-only.
+  // A rename would replace a file that its owner made read-only.
   if (exists && ::access(target->c_str(), W_OK) != 0) return system_error("can't open for writing", path);
   constexpr int most_attempts = 16;
   for (int attempt = 1;; ++attempt) {
@@ -261,7 +261,7 @@ Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& pa
     ::close(file);
     return error;
   }
-  [[maybe_unused]] const int allowed = ::fchmod(file, mode);  // not every file system knows modes
+  [[maybe_unused]] const int allowed = ::fchmod(file, mode);  // not every file system supports modes
   return std::unique_ptr<LiveFile>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
 }
 

@@ -5,7 +5,7 @@
 namespace memreel {
 namespace {
 
-/// Passes on what the budget has room for. From the first packet on that finds none, nothing is passed on.
+/// Passes on what fits in the budget. From the first packet that does not fit, nothing is passed on.
 class BudgetSink final : public ByteSink {
  public:
   BudgetSink(std::unique_ptr<LiveFile> file, DiskBudget& budget, bool& overflowed)
@@ -107,7 +107,7 @@ FrameId FlightGeneration::here(FrameId id) {
   return known;
 }
 
-/// Callers first; a loop, since stacks are deep.
+/// Callers first; iterative, since stacks are deep.
 StackId FlightGeneration::here(StackId id) {
   StackId caller = StackId::none;
   for (; id != StackId::none; id = all_[id].caller) {

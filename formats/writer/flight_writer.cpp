@@ -6,8 +6,8 @@
 namespace memreel {
 namespace {
 
-// Of the space that there is. What is live takes some 16 bytes for each allocation, a sum up to 16; the largest block
-// takes some 32 bytes for each event.
+// Shares of the space. A live allocation takes some 16 bytes, a sum up to 16; the largest block some 32 bytes per
+// event.
 constexpr std::uint64_t space_per_restated = 128;  // an eighth
 constexpr std::uint64_t space_per_sum = 128;       // an eighth
 constexpr std::uint64_t space_per_event_of_block = 1024;
@@ -95,7 +95,7 @@ AllocationId FlightWriter::append_alloc(const Event& event) {
 std::uint32_t FlightWriter::freed_by(const Event& event) const {
   if (event.allocation == AllocationId::none) return by_place_.find({event.address, heap_of(event.origin)});
   const std::uint32_t slot = index(event.allocation);
-  // Another one may have taken its place since, when its free was not seen.
+  // Another allocation may have taken its place since, if its free was not seen.
   const bool is_it = slot < kept_.size() && kept_[slot].used && kept_[slot].address == event.address;
   return is_it ? slot : absent;
 }
@@ -182,7 +182,7 @@ void FlightWriter::rotate_when_due() {
 
 void FlightWriter::begin_next() {
   std::error_code ignored;
-  std::filesystem::remove(next_path_, ignored);  // of a process that was killed
+  std::filesystem::remove(next_path_, ignored);  // left by a process that was killed
   auto file = live_file_sink(next_path_, mode_);
   if (!file) {
     status_ = file.error();
@@ -199,7 +199,7 @@ void FlightWriter::begin_next() {
                     .remedy = "allow more with --flight"};
 }
 
-/// What is live and which ranges are open, in the order in which it came about.
+/// Writes live allocations and open ranges, in the order they came about.
 void FlightWriter::restate(FlightGeneration& generation) {
   std::vector<std::uint32_t> slots;
   for (std::uint32_t slot = 0; slot < kept_.size(); ++slot)
@@ -218,7 +218,7 @@ void FlightWriter::restate(FlightGeneration& generation) {
   ranges_.append_to(events);
   for (const std::uint32_t slot : slots) {
     const Kept& kept = kept_[slot];
-    // The slot is the allocation until it has its own.
+    // The slot stands in for the allocation until it has its own ID.
     events.push_back({.kind = EventKind::alloc,
                       .origin = kept.origin,
                       .stack = kept.stack,
@@ -257,7 +257,7 @@ void FlightWriter::restate_segments(std::vector<Event>& events) {
          piece->first.second.value - segment.address.value < segment.size.count;
          ++piece)
       held.insert(*piece);
-    // A segment that was mapped piece by piece is as old as its first piece.
+    // A segment mapped piecewise is as old as its first piece.
     events.push_back({.kind = segment.mapped ? EventKind::segment_map : EventKind::segment_alloc,
                       .origin = segment.origin,
                       .time = known != segment_times_.end() ? known->second : current_->base.until,
@@ -267,7 +267,7 @@ void FlightWriter::restate_segments(std::vector<Event>& events) {
   segment_times_ = std::move(held);
 }
 
-/// The second trace becomes the first. Readers that have the old one open may go on reading it.
+/// The second trace replaces the first. Readers that have the old one open may continue reading it.
 void FlightWriter::take_over() {
   status_ = next_->writer().flush();
   if (status_) status_ = next_->file().rename(path_);

@@ -28,7 +28,7 @@ void add(FoldedRow& to, const FoldedRow& row) {
   to.freed += row.freed;
 }
 
-/// Sorted, and one row for each place.
+/// Sorts the rows and merges those of the same place.
 void sum_up(std::vector<FoldedRow>& rows) {
   std::ranges::sort(rows, {}, place_of);
   std::size_t kept = 0;
@@ -84,7 +84,7 @@ void FoldedTotals::close_interval() {
   in_open_ = {};
 }
 
-/// With no open interval.
+/// Requires that no interval is open.
 void FoldedTotals::shrink() {
   while (latest_ >= most_intervals) widen();
   while (closed_.size() > most_rows_ / 2 && latest_ > 0) widen();

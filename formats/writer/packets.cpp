@@ -32,7 +32,7 @@ void add_column(pbf_builder<Field>& message, wire::ColumnEncoder& encoder, Field
   if (!bytes.empty()) message.add_bytes(field, bytes.data(), bytes.size());
 }
 
-/// A number, left out when it is zero.
+/// A number, omitted if zero.
 template <class Field>
 void add_number(pbf_builder<Field>& message, Field field, std::uint64_t number) {
   if (number != 0) message.add_uint64(field, number);

@@ -22,12 +22,12 @@ struct RowRange {
   std::size_t count() const { return end - begin; }
 };
 
-/// Hands out rows of one table after the other until they fill a packet.
+/// Takes rows from one table after the other until they fill a packet.
 class RowBudget {
  public:
   RowBudget(wire::RowCounts& sent, const wire::RowCounts& all) : sent_(sent), all_(all) {}
 
-  /// The next rows of `table`; `size_of(row)` is about what a row takes.
+  /// The next rows of `table`; `size_of(row)` is a row's approximate size.
   template <std::invocable<std::uint32_t> SizeOf>
   RowRange take(Table table, SizeOf size_of) {
     RowRange range{sent_[table] + 1, sent_[table] + 1};

@@ -18,7 +18,7 @@
 namespace memreel {
 namespace {
 
-/// A block that takes no more events, with the state after it.
+/// A block that accepts no more events, with the state after it.
 struct ClosedBlock {
   PendingBlock events;
   std::vector<HeapState> state;
@@ -27,7 +27,7 @@ struct ClosedBlock {
 };
 
 struct EncodedBlock {
-  std::string events, keyframe;  // packets; a keyframe only where one is due
+  std::string events, keyframe;  // packets; the keyframe is empty unless due
 };
 
 }  // namespace
@@ -170,7 +170,7 @@ void TraceWriter::Impl::write_folded() {
   folded_.reset();
 }
 
-/// Ends the block and has it encoded; in the background, the next write_closed() writes it.
+/// Closes the block and starts its encoding; in the background, the next write_closed() writes it.
 void TraceWriter::Impl::close_block() {
   write_closed();
   if (block_.count() == 0 || !status_) return;
@@ -196,7 +196,7 @@ void TraceWriter::Impl::close_block() {
   if (!options_.encode_in_background) write_closed();
 }
 
-/// Touches nothing but the closed block and what only encoding uses: it may run on a thread of its own.
+/// Touches only the closed block and the encoder's own state: it may run on a separate thread.
 EncodedBlock TraceWriter::Impl::encode_closed() {
   EncodedBlock encoded;
   encoded.events = block_encoder_.encode(closed_.events, closed_.state, closed_.rows, block_compressor_);

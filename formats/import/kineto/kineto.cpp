@@ -26,7 +26,7 @@ constexpr Bytes size_of(const MemoryEvent& event) {
   return {event.bytes < 0 ? -bytes : bytes};
 }
 
-/// A range of the program begins or ends.
+/// The begin or end of a range of the program.
 struct RangeEdge {
   std::int64_t time_ns = 0;
   std::uint64_t tid = 0;
@@ -34,7 +34,7 @@ struct RangeEdge {
   MarkPhase phase = MarkPhase::begin;
 };
 
-/// One device's memory. Events come in their order.
+/// One device's memory. Events come in order.
 class HeapWriter {
  public:
   HeapWriter(TraceWriter& writer, std::int32_t device)
@@ -44,12 +44,12 @@ class HeapWriter {
                                  .device = device,
                                  .observes_completion = false})) {}
 
-  /// Finds what is older than the profile.
+  /// Looks for memory older than the profile.
   void look_at(const MemoryEvent& event) {
     if (event.failed || event.bytes == 0) return;
     if (!first_ && event.total) {
       first_ = &event;
-      // The first total less the first bytes; an allocation before it that has no total is in the total.
+      // The first total minus the first bytes; earlier allocations without a total are included in it.
       const std::uint64_t total = *event.total;
       if (event.bytes < 0)
         before_ = Bytes{total} + size_of(event);
@@ -76,7 +76,7 @@ class HeapWriter {
               .size = size_of(*event)});
     }
     losses.preexisting_allocations += older_.size();
-    if (rest.bytes() > 0_B && is_possible(end_, rest.bytes())) {  // where is not known: behind all that is
+    if (rest.bytes() > 0_B && is_possible(end_, rest.bytes())) {  // at an unknown address: after all others
       append({.kind = EventKind::alloc, .stack = stack, .time = time, .address = end_, .size = rest.bytes()});
       ++losses.preexisting_allocations;
     }
@@ -124,12 +124,12 @@ class HeapWriter {
 
   TraceWriter& writer_;
   HeapId heap_;
-  const MemoryEvent* first_ = nullptr;  // with a total
-  Bytes before_;                        // the profile
+  const MemoryEvent* first_ = nullptr;  // that has a total
+  Bytes before_;                        // before the profile
   Address end_;                         // of the highest allocation
   std::unordered_set<std::uint64_t> seen_;
-  std::vector<const MemoryEvent*> older_;  // frees of it
-  std::optional<std::uint64_t> total_;     // after the last event, if it said so
+  std::vector<const MemoryEvent*> older_;  // frees of older memory
+  std::optional<std::uint64_t> total_;     // after the last event, if it had one
 };
 
 std::vector<RangeEdge> edges_of_ranges(const Profile& profile) {
@@ -194,7 +194,7 @@ class ProfileWriter {
   std::size_t next_edge_ = 0;
 };
 
-/// By time; slices around others come first.
+/// By time; enclosing slices first.
 void sort(Profile& profile) {
   std::ranges::stable_sort(profile.memory, {}, &MemoryEvent::time_ns);
   std::ranges::stable_sort(profile.slices, [](const Slice& a, const Slice& b) {

@@ -17,7 +17,7 @@ constexpr std::uint64_t cuda = 1, hip = 6;  // c10::DeviceType
 constexpr std::int64_t most_devices = 1'000;
 constexpr std::string_view event_path = "traceEvents[]";
 
-/// What is kept of the members of an event until it ends.
+/// What is kept of an event's members until it ends.
 struct RawEvent {
   std::string phase, category, name;
   std::optional<double> time_us, duration_us;
@@ -25,7 +25,7 @@ struct RawEvent {
   std::optional<std::int64_t> device, bytes;
 };
 
-/// Nothing where the time is none that a clock shows.
+/// None if the time is not a valid clock value.
 std::optional<std::int64_t> nanoseconds(std::optional<double> us) {
   if (!us || !(std::abs(*us) * 1000 < static_cast<double>(max_time.count()) / 2)) return std::nullopt;
   double whole = 0;

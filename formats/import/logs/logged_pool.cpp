@@ -35,7 +35,7 @@ LineComplaint LoggedPool::free(Event event) {
 LineComplaint LoggedPool::add_segment(Event event, Losses& losses) {
   if (event.size == 0_B) return nullptr;
   if (const LineComplaint complaint = check(event)) return complaint;
-  // What lies there still was given back unseen.
+  // Older segments still there were freed without a record.
   auto older = segments_.lower_bound(event.address);
   if (older != segments_.begin() && event.address < std::prev(older)->first + std::prev(older)->second.size) --older;
   while (older != segments_.end() && older->first < event.address + event.size) {

@@ -27,7 +27,7 @@ struct PaddleRecord {
   std::int32_t device = 0;
 };
 
-/// Takes pieces of a line from its front.
+/// Consumes a line piece by piece.
 class Scanner {
  public:
   explicit Scanner(std::string_view text) : rest(text) {}
@@ -44,7 +44,7 @@ class Scanner {
     rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
     return true;
   }
-  /// Exactly so many digits.
+  /// Exactly `count` digits.
   bool digits(std::size_t count, std::uint64_t& into) {
     if (rest.size() < count || rest.substr(0, count).find_first_not_of("0123456789") != std::string_view::npos)
       return false;
@@ -74,7 +74,7 @@ bool take_prefix(Scanner& line, PaddleRecord& record) {
   return line.number(record.thread);
 }
 
-/// "place=Place(gpu:1)" at the end; false where it is no GPU's.
+/// "place=Place(gpu:1)" at the end; false if it is not a GPU.
 bool take_place(std::string_view line, PaddleRecord& record) {
   constexpr std::string_view place = "place=Place(";
   const std::size_t at = line.rfind(place);
@@ -84,7 +84,7 @@ bool take_place(std::string_view line, PaddleRecord& record) {
   return scanner.take("gpu:") && scanner.number(record.device) && record.device >= 0 && record.device < most_devices;
 }
 
-/// Where the allocator's own words begin; it may name itself before: "Allocator instance: 0x... Alloc".
+/// Finds the start of the allocator's message; the allocator may name itself before: "Allocator instance: 0x... Alloc".
 bool find_words(Scanner& line) {
   const std::size_t end = line.rest.find("] ");
   if (end == std::string_view::npos) return false;
@@ -96,7 +96,7 @@ bool find_words(Scanner& line) {
   return true;
 }
 
-/// Of its own lines, what is wrong; of all others, that they are none.
+/// What is wrong with one of its own lines; for all others, that they are not records.
 LineComplaint parse_paddle(std::string_view text, PaddleRecord& record) {
   record = {};
   Scanner line(text);

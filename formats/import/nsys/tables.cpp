@@ -100,7 +100,7 @@ class TableReader {
     return {};
   }
 
-  /// Gives events the call chain and the thread of the call that they were made in.
+  /// Assigns to events the call chain and thread of the call that made them.
   Result<void> read_calls() {
     std::unordered_map<std::int64_t, std::vector<std::size_t>> of_correlation;
     for (std::size_t i = 0; i < tables_.memory.size(); ++i)

@@ -18,7 +18,7 @@ constexpr std::array<std::pair<std::string_view, Number>, 7> numbers{{{"id", &Li
                                                                       {"device", &Line::device},
                                                                       {"time", &Line::time}}};
 
-/// Takes the parser's events: keys of the object itself, and of the frames in its "stack".
+/// Handles the parser's events: keys of the object itself, and of the frames in its "stack".
 class Handler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Handler(Line& line) : line_(line) {}

@@ -47,7 +47,7 @@ class Recorder {
 
  private:
   struct Live {
-    AllocationId id = AllocationId::none;  // none: the request got nothing
+    AllocationId id = AllocationId::none;  // none: the request failed
     std::optional<std::uint64_t> stream;
   };
 
@@ -183,7 +183,7 @@ bool looks_like_pool_log(std::span<const std::byte> beginning) {
   const std::size_t end = text.find('\n');
   Line line;
   if (end != std::string_view::npos) return parse(text.substr(0, end), line);
-  // A long line, or the only one: by its first key.
+  // A long line, or the only one: detect it by its first key.
   const std::size_t brace = text.find_first_not_of(" \t");
   if (brace == std::string_view::npos || text[brace] != '{') return false;
   const std::size_t key = text.find_first_not_of(" \t", brace + 1);

@@ -8,7 +8,7 @@
 namespace memreel::rmm {
 namespace {
 
-/// What each character stands for; more than 15 for those that are no digits.
+/// The value of each character; more than 15 for non-digits.
 constexpr auto hexadecimal_digits = [] {
   std::array<std::uint8_t, 256> digits{};
   digits.fill(255);
@@ -20,7 +20,7 @@ constexpr auto hexadecimal_digits = [] {
 
 unsigned digit_of(char c) { return static_cast<unsigned>(static_cast<unsigned char>(c)) - '0'; }
 
-/// Takes what is in front of a line piece by piece. A piece that is not there leaves the line as it is.
+/// Consumes a line piece by piece. A missing piece leaves the line unchanged.
 class Cursor {
  public:
   explicit Cursor(std::string_view line) : at_(line.data()), end_(line.data() + line.size()) {}

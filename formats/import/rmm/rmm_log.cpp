@@ -26,7 +26,7 @@ std::int32_t device_of(std::string_view file_name) {
   return at > first && ends ? device : 0;
 }
 
-/// Puts times of day in a row: from one record to the next it is never more than half a day, forwards or (threads
+/// Makes times of day continuous: consecutive records are never more than half a day apart, forwards or (as threads
 /// overtake one another) backwards.
 class Clock {
  public:

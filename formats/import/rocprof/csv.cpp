@@ -25,7 +25,7 @@ enum Column : std::uint8_t {
 constexpr std::array<std::string_view, column_count> column_names{"Operation", "Agent_Id",        "Allocation_Size",
                                                                   "Address",   "Start_Timestamp", "End_Timestamp"};
 
-/// The fields of a line; quotes around them go. Names of agents have no quotes in them.
+/// The fields of a line, without quotes around them. Agent names contain no quotes.
 std::vector<std::string_view> fields_of(std::string_view line) {
   std::vector<std::string_view> fields;
   for (;;) {
@@ -40,7 +40,7 @@ std::vector<std::string_view> fields_of(std::string_view line) {
   }
 }
 
-/// Where each column is; nothing when one is missing.
+/// The position of each column; none if one is missing.
 using Order = std::array<std::size_t, column_count>;
 std::optional<Order> order_of(std::string_view header) {
   const std::vector<std::string_view> fields = fields_of(header);

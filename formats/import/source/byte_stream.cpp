@@ -45,7 +45,7 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file, Bytes memory_li
   std::error_code failure;
   if (std::filesystem::is_directory(file, failure))
     return Error{.what = "is a directory", .where = file.string(), .remedy = "name a file"};
-  // Told by its first bytes and then read again, some of it by offset. To open a pipe could also wait without end.
+  // Detected by its first bytes and then read again, partly by offset. Opening a pipe could also block forever.
   if (const auto status = std::filesystem::status(file, failure);
       std::filesystem::is_fifo(status) || std::filesystem::is_socket(status))
     return Error{
@@ -55,7 +55,7 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file, Bytes memory_li
     return Error{.what = std::string{"can't be opened: "} + std::generic_category().message(errno),
                  .where = file.string(),
                  .remedy = "check the name and its permissions"};
-  // Readers take large pieces; a second buffer in between would only copy.
+  // Callers read large pieces; another buffer in between would only copy.
   std::setvbuf(handle.get(), nullptr, _IONBF, 0);
   const std::uintmax_t size = std::filesystem::file_size(file, failure);
 

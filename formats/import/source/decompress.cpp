@@ -17,12 +17,12 @@ namespace {
 constexpr std::size_t buffer_size = std::size_t{1} << 18U;
 constexpr std::uint64_t decoder_memory = std::uint64_t{256} << 20U;
 
-/// The undecoded bytes at hand, refilled from the file.
+/// The buffered stored bytes, refilled from the file.
 class StoredBytes {
  public:
   explicit StoredBytes(std::unique_ptr<ByteStream> stream) : stream_(std::move(stream)), buffer_(buffer_size) {}
 
-  /// True when there are bytes at hand; false at the end of the file.
+  /// True if bytes are available; false at the end of the file.
   Result<bool> refill() {
     if (used_ < count_) return true;
     Result<std::size_t> count = stream_->read(buffer_);
@@ -44,7 +44,7 @@ class StoredBytes {
   std::uint64_t before_ = 0;  // bytes of the file that precede the buffer
 };
 
-/// What the three decoders share: errors that say where, and the loop that fills a request.
+/// The common part of the three decoders: errors with positions, and the loop that fills a request.
 class Decompressor : public ByteStream {
  public:
   Decompressor(std::unique_ptr<ByteStream> stored, std::string name, std::string_view format, Bytes most)
@@ -66,9 +66,9 @@ class Decompressor : public ByteStream {
   std::uint64_t stored_position() const final { return stored_.position(); }
 
  protected:
-  /// Decodes from stored_ into `into`; both are not empty. Returns how many bytes it made.
+  /// Decodes from stored_ into `into`; both are not empty. Returns the number of bytes produced.
   virtual Result<std::size_t> decode(std::span<std::byte> into) = 0;
-  /// The file has no more bytes: sets ended_ when that is a proper end, fails when it is not.
+  /// The file has no more bytes: sets ended_ if that is a proper end, else fails.
   virtual Result<std::size_t> at_end(std::span<std::byte> into) = 0;
 
   Error damaged(const std::string& why) const {

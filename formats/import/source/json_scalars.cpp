@@ -11,7 +11,7 @@
 namespace memreel {
 namespace {
 
-/// Keeps the path of what the parser is at.
+/// Tracks the path of the parser's position.
 class PathKeeper final : public nlohmann::json_sax<nlohmann::json> {
  public:
   using ErrorOf = std::function<Error(const nlohmann::json::exception&)>;

@@ -83,8 +83,8 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
 
   bool add(Value value) { return add(value, std::nullopt); }
 
-  /// Puts a finished value where it belongs: the root, a container, or the sink, after which what was made since
-  /// `before` is forgotten.
+  /// Stores a finished value where it belongs: the root, a container, or the sink; after the sink, what was made since
+  /// `before` is discarded.
   bool add(Value value, std::optional<ValueArena::Extent> before) {
     if (arena_.full()) return fail_too_large();
     if (open_.empty()) {
@@ -103,7 +103,7 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  /// When the list that begins here is root[streamed_key()][i]: i.
+  /// If the list that begins here is root[streamed_key()][i]: i.
   std::optional<std::size_t> streamed_as() const {
     if (open_.size() != 2 || !arena_.is(open_[0].container, ValueKind::dict) ||
         !arena_.is(open_[1].container, ValueKind::list))

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t piece_size = std::size_t{1} << 18U;
 constexpr std::size_t piece_count = 4;
 
-/// What one read gave. Less than a whole piece is the last.
+/// The result of one read. One that is not full is the last.
 struct Piece {
   std::vector<std::byte> bytes = std::vector<std::byte>(piece_size);
   Result<std::size_t> count = std::size_t{0};
@@ -71,7 +71,7 @@ class ReadAhead final : public ByteStream {
         std::unique_lock lock(mutex_);
         if (!changed_.wait(lock, stop, [&] { return filled_ < emptied_ + piece_count; })) return;
       }
-      Piece& next = piece(filled_);  // nobody else touches it, or `filled_`, until it is filled
+      Piece& next = piece(filled_);  // no other thread touches it, or `filled_`, until it is filled
       next.count = stream_->read(next.bytes);
       next.stored_position = stream_->stored_position();
       last = next.is_last();
@@ -85,7 +85,7 @@ class ReadAhead final : public ByteStream {
 
   std::unique_ptr<ByteStream> stream_;
   std::array<Piece, piece_count> pieces_;
-  std::mutex mutex_;  // of the two counts
+  std::mutex mutex_;  // protects the two counts
   std::condition_variable_any changed_;
   std::size_t filled_ = 0, emptied_ = 0;
   std::size_t used_ = 0;  // bytes of the piece being emptied

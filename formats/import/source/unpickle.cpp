@@ -20,21 +20,21 @@ namespace {
 constexpr std::uint8_t oldest_protocol = 2;
 constexpr std::uint8_t newest_protocol = 5;
 
-// PyTorch's C++ pickler appends a list of any length at once. So that its items need not all wait on the stack, they
-// are handed on in portions of this many.
+// PyTorch's C++ pickler appends a list of any length at once. To keep its items from all waiting on the stack, they are
+// passed on in portions of this size.
 constexpr std::size_t portion = 4096;
 
-// About as dense as memo entries are in snapshots. Memory that is set aside but not needed is never touched.
+// About the density of memo entries in snapshots. Reserved but unused memory is never touched.
 constexpr std::uint64_t bytes_per_memo_entry = 24;
 constexpr std::uint64_t max_expected_memo = std::uint64_t{1} << 26U;
 
-/// The two's complement number of which `bits` holds the lowest `bytes` (1 to 8) bytes.
+/// The two's complement number whose lowest `bytes` (1 to 8) bytes are `bits`.
 std::int64_t sign_extended(std::uint64_t bits, std::uint32_t bytes) {
   const std::uint32_t unused = 8 * (static_cast<std::uint32_t>(sizeof bits) - bytes);
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
-/// Bytes that are known to be there.
+/// Bytes known to be available.
 struct BytesAtHand {
   const std::byte* at;
 
@@ -60,20 +60,20 @@ class Unpickler {
   }
 
  private:
-  // Every function that returns a bool returns false when the machine can't go on. failed_ then says why, or else the
+  // Every function that returns a bool returns false if the machine can't continue. failed_ then says why, or else the
   // data ended.
 
   /// Runs up to STOP.
   bool execute();
-  /// Runs the opcodes that make up nearly all of a snapshot, as long as they are at hand and nothing is wrong with
-  /// them. Where it stops, execute() goes on and says what is wrong.
+  /// Runs the opcodes that make up nearly all of a snapshot, as long as they are buffered and valid. Where it stops,
+  /// execute() continues and reports any error.
   ///
-  /// It keeps its place in a register. In the cursor every opcode would wait until the one before has been written to
-  /// memory and read from there again, twice where there is an operand.
+  /// It keeps its position in a register. With the cursor, every opcode would wait until the previous position has been
+  /// written to memory and read back, twice if there is an operand.
   void run_at_hand();
 
   enum class Step : std::uint8_t { done, failed, not_simple };
-  /// An opcode that needs nothing but its operand, which it reads from `bytes`, the stack and the memo.
+  /// An opcode that needs only its operand, read from `bytes`, the stack and the memo.
   template <class Bytes>
   Step run_simple(PickleOpcode opcode, Bytes& bytes);
 
@@ -86,7 +86,7 @@ class Unpickler {
   [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted);
   [[gnu::cold, gnu::noinline]] bool refuse();
 
-  /// Of what is not in the arena.
+  /// Memory outside the arena.
   Bytes memory() const {
     return {(stack_.capacity() + memo_.capacity()) * sizeof(Value) + marks_.capacity() * sizeof(std::size_t)};
   }
@@ -100,7 +100,7 @@ class Unpickler {
   }
   bool push_made(Value value) { return arena_.full() ? fail_too_large() : push(value); }
   bool needs(std::size_t count) { return stack_.size() - floor() >= count || fail_underflow(); }
-  /// Takes the latest mark off; the values above it begin at `first`.
+  /// Pops the latest mark; the values above it begin at `first`.
   bool pop_mark(std::size_t& first) {
     if (marks_.empty()) return fail_underflow();
     first = marks_.back();
@@ -123,7 +123,7 @@ class Unpickler {
   }
   bool put(std::size_t i) {
     if (!needs(1)) return false;
-    // Picklers number in order, so a memo needs no more room than the pickle has opcodes.
+    // Picklers number sequentially, so a memo needs no more room than the pickle has opcodes.
     if (i > memo_.size()) return fail_memo(i);
     if (i == memo_.size())
       memo_.push_back(stack_.back());
@@ -159,7 +159,7 @@ class Unpickler {
 
   // ---- streaming
 
-  /// When the list at `place` of the stack is one that the sink streams: which.
+  /// If the list at `place` on the stack is one that the sink streams: which one.
   std::optional<std::size_t> streamed_list(std::size_t place) const;
   bool hand_on(std::size_t which, Value list, std::size_t first, std::size_t end);
 
@@ -265,7 +265,7 @@ bool Unpickler::execute() {
   for (;;) {
     run_at_hand();
     opcode_at_ = bytes_.position();
-    if (memory() > arena_.memory_limit()) return fail_too_large();  // what is at hand in between is little
+    if (memory() > arena_.memory_limit()) return fail_too_large();  // little is buffered between checks
     if (!bytes_.read(opcode_)) return false;
     const auto opcode = static_cast<PickleOpcode>(opcode_);
     const Step step = run_simple(opcode, bytes_);
@@ -392,7 +392,7 @@ bool Unpickler::proto() {
   return true;
 }
 
-// A hint for readers that want to buffer.
+// A hint for readers that buffer.
 bool Unpickler::frame() {
   std::uint64_t length = 0;
   return bytes_.read(length);
@@ -484,7 +484,7 @@ bool Unpickler::set_items(std::size_t first) {
   if (waiting < 2) return true;
   const std::optional<std::size_t> which = streamed_list(waiting - 1);
   if (!which) return true;
-  // The last item is not certain to be complete.
+  // The last item may be incomplete.
   if (!hand_on(*which, stack_[waiting - 1], waiting, stack_.size() - 1)) return false;
   stack_[waiting] = stack_.back();
   stack_.resize(waiting + 1);

@@ -9,12 +9,12 @@
 namespace memreel {
 namespace {
 
-// Snapshots have an object for every 30 bytes, and hardly more text than object headers. Memory that is set aside but
-// not needed is never touched.
+// Snapshots have an object for every 30 bytes, and hardly more text than object headers. Reserved but unused memory is
+// never touched.
 constexpr std::uint64_t bytes_per_object = 24;
 constexpr std::uint64_t max_expected_objects = std::uint64_t{1} << 26U;
 
-// Containers get room for the next power of two, so that the room they have follows from their count.
+// Containers reserve the next power of two, so their capacity follows from their count.
 constexpr std::size_t room_for(std::size_t count) { return count == 0 ? 0 : std::bit_ceil(count); }
 
 }  // namespace
@@ -121,7 +121,7 @@ std::optional<double> ValueArena::as_number(Value value) const {
 }
 
 void ValueArena::recycle() {
-  // An older object that grew has items among the new ones. No pickler does that; it then stays as it is.
+  // An older object that grew has items among the new ones. No pickler does that; it then stays unchanged.
   if (!grew_old_) {
     std::vector<Value> kept;
     for (std::size_t i = recycled_.objects; i < objects_.size(); ++i) {

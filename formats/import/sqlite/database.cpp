@@ -23,7 +23,7 @@ std::string quoted_name(std::string_view name) {
   return text + "\"";
 }
 
-/// A path as a URI: what means something there is written as %XX.
+/// A path as a URI: special characters are escaped as %XX.
 std::string uri_of(const std::string& path) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string uri = path.starts_with("/") ? "file://" : "file:";
@@ -128,7 +128,7 @@ Result<Database> Database::open(ByteCursor& bytes) {
         return left == 0 ? 1 : 0;
       },
       result.budget_.get());
-  // What is damaged from the start on would look like a file without tables.
+  // A file damaged from the start would look like one without tables.
   constexpr std::array<std::string_view, 1> names{"name"};
   if (Result<void> sound = result.read("sqlite_master", names, [](const Row&) { return Result<void>{}; }); !sound)
     return std::move(sound).error();

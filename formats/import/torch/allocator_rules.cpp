@@ -11,7 +11,7 @@ constexpr Bytes min_large_alloc = 10_MiB;  // requests from here on get a segmen
 constexpr Bytes round_large = 2_MiB;
 constexpr Bytes largest_request{std::uint64_t{1} << 62U};
 
-/// -1 and None, which mean that there is no limit, are no numbers without a sign and change nothing.
+/// -1 and None, which mean no limit, don't parse as unsigned numbers and change nothing.
 template <class Number>
 void read(std::string_view text, Number& into) {
   Number value{};
@@ -25,8 +25,8 @@ void read_divisions(std::string_view text, Power2Divisions& divisions, RestOfLis
   if (const auto given = parse_power2_divisions(text, rest)) divisions = *given;
 }
 
-/// The value of a key in the text of PYTORCH_CUDA_ALLOC_CONF, where the settings are that PyTorch does not list; before
-/// 2.3 that is all of them.
+/// The value of a key in PYTORCH_CUDA_ALLOC_CONF, which has the settings that PyTorch does not list; before 2.3 that is
+/// all of them.
 std::string_view value_in_conf(std::string_view conf, std::string_view key) {
   const std::size_t found = conf.find(key);
   if (found == std::string_view::npos) return {};
@@ -47,7 +47,7 @@ void read_conf(std::string_view conf, AllocatorRules& rules) {
   read_mib_from_conf(conf, "max_split_size_mb:", rules.max_split_size);
   read(value_in_conf(conf, "garbage_collection_threshold:"), rules.garbage_collection_threshold);
   rules.expandable = value_in_conf(conf, "expandable_segments:") == "True";
-  // A snapshot whose settings have no table of them is of 2.1 or 2.2, or of nothing that reads lists otherwise.
+  // A snapshot whose settings lack the table is from 2.1 or 2.2, or from a source that reads lists the same way.
   read_divisions(value_in_conf(conf, "roundup_power2_divisions:"), rules.divisions, RestOfList::from_last);
 }
 

@@ -12,8 +12,8 @@
 namespace memreel::torch {
 namespace {
 
-/// Whether the releases of a history leave room for pools that are gone. Following a history takes as long as half of
-/// reading it, which for a small one nobody notices.
+/// Whether the releases in a history are consistent with destroyed pools. Following a history takes half as long as
+/// reading it, which for a small one is negligible.
 bool may_hide_pools(const DeviceHistory& history, const PoolStreams& pool_streams, std::span<const ReleaseRun> runs) {
   constexpr std::size_t small_history = 500'000;
   if (history.entries.count() < small_history) return true;
@@ -22,7 +22,7 @@ bool may_hide_pools(const DeviceHistory& history, const PoolStreams& pool_stream
   for (const ReleaseRun& run : runs) {
     if (!run.is_call) continue;
     if (!run.is_empty_cache) return true;
-    // The default pool alone gives back by class, stream, size and address.
+    // The default pool alone releases in order of class, stream, size and address.
     const auto key = [&](std::size_t i) {
       const Entry& entry = history.entries[i];
       return std::tuple(Bytes{entry.size} == AllocatorRules::small_buffer, pool_streams[entry.pool_stream()].stream,
@@ -35,8 +35,8 @@ bool may_hide_pools(const DeviceHistory& history, const PoolStreams& pool_stream
   return false;
 }
 
-/// Emptying the cache begins with the default pool. What others gave back before it, with the same stack or with none,
-/// they gave back as they ended.
+/// Emptying the cache begins with the default pool. What other pools released before it, with the same stack or none,
+/// they released at their end.
 std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, const PoolStreams& pool_streams,
                                                   std::span<const ReleaseRun> runs) {
   std::vector<ReleaseRun> split;
@@ -65,7 +65,7 @@ void find_destroyed_pools(DeviceHistory& history, PoolStreams& pool_streams, con
   const std::optional<std::vector<PoolKey>> chosen = choose_pools(*evidence, effort);
   if (!chosen) return;
   const std::vector<PoolKey>& pools = *chosen;
-  std::map<std::uint64_t, PoolKey> pool_of_live;  // by address: frees that are not completed name no unit
+  std::map<std::uint64_t, PoolKey> pool_of_live;  // by address: frees that are not completed have no unit
   for (std::size_t i = 0; i < history.entries.count(); ++i) {
     Entry& entry = history.entries[i];
     const Action action = entry.action();

@@ -11,13 +11,13 @@
 namespace memreel::torch {
 namespace {
 
-/// Consecutive releases with one stack, and the malloc that they may be part of.
+/// Consecutive releases with one stack, and the malloc they may be part of.
 struct Run {
   std::size_t first = 0;
   std::size_t end = 0;
   TotalBytes released;
   TotalBytes acquired;         // by the segments that follow
-  std::size_t after = 0;       // the entry behind the segments that follow
+  std::size_t after = 0;       // the entry after these segments
   std::optional<Entry> next;   // the entry that follows the run
   std::optional<Entry> alloc;  // the alloc that follows the segments
 };
@@ -34,8 +34,8 @@ class EmptyCacheFinder {
         heap_(rules) {}
 
   std::vector<ReleaseRun> find(Bytes reserved) {
-    // What was unmapped may be less than the block that it was of. Where that decides whether it is too large to be
-    // handed out, the history is followed from its beginning.
+    // The unmapped part may be smaller than its block. If that decides whether the block is too large to serve a
+    // request, the history is followed from its beginning.
     is_whole_ = reserved == Bytes{};
     follows_ =
         rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} && is_whole_;
@@ -61,7 +61,7 @@ class EmptyCacheFinder {
   }
 
  private:
-  /// Finds the entries that change what the device holds, and what it was allowed to hold at least.
+  /// Finds the entries that change what the device holds, and a lower bound of its limit.
   void scan(TotalBytes reserved) {
     allowed_ = reserved.bytes();
     std::size_t covered = 0;  // by mallocs
@@ -83,7 +83,7 @@ class EmptyCacheFinder {
     }
   }
 
-  /// What a malloc asked the device for. When it maps memory, it may get more, or less, than it had to ask for.
+  /// What a malloc requested from the device. If it maps memory, it may get more, or less, than it had to request.
   Bytes wanted(const Run& run) const {
     return run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : run.acquired.bytes();
   }
@@ -112,7 +112,7 @@ class EmptyCacheFinder {
     const Entry& first = entries_[run.first];
     if (!run.next || run.next->stack != first.stack) return true;
     if (run.next->action() == Action::oom) return false;
-    // With expandable segments a block that was too large to be handed out may be small enough after its release.
+    // With expandable segments, a block that was too large to serve a request may be small enough after its release.
     const bool gets_something = acquires_segment(run.next->action()) || (follows_ && run.alloc);
     if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
@@ -121,9 +121,10 @@ class EmptyCacheFinder {
     return fitted && !(collects_ && could_be_garbage_collection(run, reserved_before));
   }
 
-  /// Whether garbage was collected at all: that takes a limit, which is not recorded, but shows when a request fails.
-  /// An emptied cache leaves nothing in the default pool that is unused, but collecting leaves what was used lately. So
-  /// one run of releases that does is enough, too; without any all of them are read as calls, which leave the same.
+  /// Whether garbage collection happened at all: it requires a limit, which is not recorded, but shows when a request
+  /// fails. An emptied cache leaves nothing unused in the default pool, while collection leaves recently used blocks.
+  /// So a single run of releases that does is also enough; without any, all runs are read as calls, which leave the
+  /// same state.
   bool could_collect() const {
     RecordedHeap heap(rules_);
     TotalBytes held;
@@ -155,7 +156,7 @@ class EmptyCacheFinder {
     });
   }
 
-  /// Whether the default pool had something to release, and what was released first is of others.
+  /// Whether the default pool had something to release, but another pool's memory was released first.
   bool passes_over_default_pool(const Run& run) {
     if (is_default(entries_[run.first].pool_stream())) return false;
     for (std::size_t i = run.first; i < run.end; ++i)
@@ -208,20 +209,20 @@ class EmptyCacheFinder {
     }
   }
 
-  /// Whether the free block that was released would have been handed out for a request of its pool and stream.
+  /// Whether the released free block would have served a request of its pool and stream.
   bool serves(const Entry& released, Bytes request) const {
     const Bytes size{released.size};
     const bool mapped = released.action() == Action::segment_unmap;
     const bool small = size == AllocatorRules::small_buffer;
     if (AllocatorRules::is_small(request)) return !mapped && small;
     if (size < request || small) return false;
-    // Ten small pages that were unmapped together look like one large one less often than not, so this errs rarely.
+    // Ten small pages unmapped together rarely look like one large one, so this seldom errs.
     if (mapped && size.count % rules_.large_buffer.count != 0) return false;
     return rules_.may_serve(size, request);
   }
 
-  /// It frees segments of the default pool's large blocks once a share of the memory limit is in use. The limit is not
-  /// recorded.
+  /// Collection frees segments of the default pool's large blocks once a share of the memory limit is in use. The limit
+  /// is not recorded.
   bool could_be_garbage_collection(const Run& run, Bytes reserved_before) const {
     const double threshold = rules_.garbage_collection_threshold;
     if (threshold <= 0 || static_cast<double>(reserved_before.count) <= threshold * static_cast<double>(allowed_.count))
@@ -242,14 +243,14 @@ class EmptyCacheFinder {
   const Tables& tables_;
   std::vector<std::size_t> segment_entries_;
   Bytes allowed_;
-  RecordedHeap heap_;  // in front of entry `followed_`
+  RecordedHeap heap_;  // before entry `followed_`
   std::size_t followed_ = 0;
   bool is_whole_ = false;  // the history begins with nothing held
   bool follows_ = false;
-  bool collects_ = false;  // garbage, as far as can be told
+  bool collects_ = false;  // collects garbage, as far as can be determined
 };
 
-/// Whether `run` begins where a call on another device ends, and nothing happens on either in between.
+/// Whether `run` begins where a call on another device ends, with nothing in between on either.
 bool goes_on(const DeviceReleases& device, const ReleaseRun& run, const DeviceReleases& other) {
   const Entries &own = device.history->entries, &others = other.history->entries;
   const std::int64_t begin = own[run.first].time_us;

@@ -20,7 +20,7 @@ constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
 constexpr const char* cached_key = "pinned_max_cached_size_mb";
 constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";
 
-/// The value of a key in the text of PYTORCH_CUDA_ALLOC_CONF, where the reserve is that PyTorch does not list.
+/// The value of a key in PYTORCH_CUDA_ALLOC_CONF, which has the reserve, as PyTorch does not list it.
 std::optional<std::uint64_t> number_in_conf(std::string_view conf, std::string_view key) {
   const std::size_t found = conf.find(key);
   if (found == std::string_view::npos) return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<std::uint64_t> number_in_conf(std::string_view conf, std::string_v
   return value;
 }
 
-/// -1 is no number without a sign: unlimited.
+/// -1 does not parse as an unsigned number: unlimited.
 Bytes listed(std::string_view text) {
   std::uint64_t bytes = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
@@ -65,11 +65,11 @@ class HostCache {
   }
 
   bool is_registered(std::size_t entry) const { return registered_[entry]; }
-  /// The first entry of each run of releases that empty_cache() is, with the pools that are over by then.
+  /// The first entry of each run of releases that is an empty_cache() call, with the pools destroyed by then.
   const std::map<std::size_t, std::set<PoolStreamId>>& calls() const { return calls_; }
 
  private:
-  /// What is at an address, from its segment to its release.
+  /// What is at an address, from its segment's allocation to its release.
   struct Life {
     std::vector<std::size_t> entries;
     Bytes size;
@@ -142,7 +142,7 @@ class HostCache {
   std::map<std::size_t, std::set<PoolStreamId>> calls_;
 };
 
-/// The addresses of the reserve segment; empty where nothing is in it.
+/// The addresses of the reserve segment; empty if it is unused.
 Range reserve_of(const DeviceHistory& history, const HostCache& cache, const HostRules& rules) {
   for (std::size_t i = 0; rules.reserve > 0_B && i < history.entries.count(); ++i) {
     const Entry& entry = history.entries[i];

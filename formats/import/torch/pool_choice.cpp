@@ -9,7 +9,7 @@ namespace {
 
 constexpr PoolKey default_pool{};
 
-/// Whether a pool may give back one right after the other.
+/// Whether a pool may release one right after the other.
 bool in_order(const GivenBack& a, const GivenBack& b, bool is_default) {
   const auto key = [&](const GivenBack& part) {
     return std::tuple(part.small == is_default, part.mapped, part.stream, part.block.size, part.block.address);
@@ -52,11 +52,11 @@ class PoolChoice {
     std::size_t giving = 0;
     std::size_t part = 0;
   };
-  /// Parts of one giving that are of one pool, all between them included.
+  /// The parts of one release that belong to one pool, including all between them.
   struct Stretch {
     std::size_t first = 0, last = 0;
   };
-  /// Units that can only be of a pool together.
+  /// Units that can only belong to a pool together.
   struct Group {
     std::vector<UnitId> units;
     std::map<std::size_t, Stretch> stretches;  // by giving
@@ -76,16 +76,16 @@ class PoolChoice {
     tried_.clear();
     const bool ends = ends_a_pool(unit);
     if (!ends && try_pool(unit, default_pool, false)) return;
-    // What a pool that ends gives back is of one pool rather than of several that end together.
+    // A pool's release at its end is attributed to one pool rather than several destroyed together.
     if (try_private_pools(unit, true)) return;
     if (ends && try_pool(unit, default_pool, false)) return;
     if (try_private_pools(unit, false)) return;
-    // Contradictory: by itself, then.
+    // Contradictory: it gets a pool of its own.
     ++inferred_;
     assign({unit}, {inferred_, inferred_});
   }
 
-  /// Whether it was given back with what looks like all of one pool, and not like the default one's.
+  /// Whether it was released together with what looks like a whole pool, other than the default one.
   bool ends_a_pool(UnitId unit) const {
     return std::any_of(shows_up_[number(unit)].begin(), shows_up_[number(unit)].end(), [&](const Appearance& at) {
       const auto& all = parts(at.giving);
@@ -134,8 +134,8 @@ class PoolChoice {
     return true;
   }
 
-  /// Whether what the default pool gave back may be the emptied cache's, as what was kept then is of pools that go on.
-  /// Notes that it is.
+  /// Whether the default pool's release may be an emptied cache, so that what was kept then belongs to pools that still
+  /// exist. Records that it is.
   bool empties_the_cache(const Group& group) {
     for (const auto& [giving, stretch] : group.stretches) {
       const GivingBack& all = evidence_.givings[giving];
@@ -158,8 +158,8 @@ class PoolChoice {
     return true;
   }
 
-  /// What goes to the pool with `unit`, because it was given back between members of the pool. Nothing when some of it
-  /// is of another pool. `whole`: and what it was given back together with, when a pool ended.
+  /// The units that go to the pool with `unit`, because they were released between members of the pool. None if some
+  /// belong to another pool. `whole`: also those released together with them when a pool was destroyed.
   std::optional<Group> group_of(UnitId unit, const PoolKey& pool, bool whole) {
     Group group{.units = {unit}};
     for (std::size_t next = 0; next < group.units.size(); ++next) {
@@ -179,8 +179,8 @@ class PoolChoice {
     return group;
   }
 
-  /// From the first to the last part of the giving that is of the pool, or that `at` names. The default pool's are the
-  /// first of all.
+  /// From the first to the last part of the release that belongs to the pool, or that `at` names. The default pool's
+  /// come first.
   Stretch stretch_of(const Group& group, const Appearance& at, const PoolKey& pool) {
     Stretch stretch{at.part, at.part};
     if (const auto known = group.stretches.find(at.giving); known != group.stretches.end())
@@ -193,14 +193,14 @@ class PoolChoice {
     return stretch;
   }
 
-  /// To all that a pool may have given back with it.
+  /// Widens it to everything that a pool may have released with it.
   void widen(Stretch& stretch, std::size_t giving) const {
     const auto& all = parts(giving);
     while (stretch.first > 0 && in_order(all[stretch.first - 1], all[stretch.first], false)) --stretch.first;
     while (stretch.last + 1 < all.size() && in_order(all[stretch.last], all[stretch.last + 1], false)) ++stretch.last;
   }
 
-  /// Whether `unit` may be of `pool` with `others` in it.
+  /// Whether `unit` may belong to `pool` together with `others`.
   bool fits(UnitId unit, const PoolKey& pool, const auto& others) {
     const auto& facts = units_[number(unit)];
     if (pool == default_pool && facts.not_default) return false;
@@ -216,7 +216,7 @@ class PoolChoice {
 
   const PoolEvidence& evidence_;
   Effort& effort_;
-  std::vector<PoolEvidence::UnitFacts> units_;     // with what the choice adds to them
+  std::vector<PoolEvidence::UnitFacts> units_;     // including what the choice adds to them
   std::vector<std::optional<PoolKey>> pools_;      // by unit
   std::vector<std::vector<Appearance>> shows_up_;  // by unit
   std::map<PoolKey, std::set<UnitId>> members_;

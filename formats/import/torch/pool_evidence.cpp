@@ -5,7 +5,7 @@
 namespace memreel::torch {
 namespace {
 
-/// Better blocks that one placement may speak of: more are rare and tell nothing new.
+/// Maximum number of better blocks considered per placement: more are rare and add nothing.
 constexpr int most_evidence = 64;
 
 class EvidenceFinder {
@@ -38,7 +38,7 @@ class EvidenceFinder {
     found_.differ[b].insert(a);
   }
 
-  /// What the entry's address is part of.
+  /// Returns the unit that contains the entry's address.
   UnitId follow(std::size_t i) {
     const Entry& entry = history_.entries[i];
     switch (entry.action()) {
@@ -103,7 +103,7 @@ class EvidenceFinder {
     return unit;
   }
 
-  /// What a run of releases tells, before it happens.
+  /// What a run of releases reveals, before it is applied.
   void judge(const ReleaseRun& run) {
     if (!run.is_call) return;
     GivingBack giving{.entry = run.first, .is_empty_cache = run.is_empty_cache};
@@ -129,7 +129,8 @@ class EvidenceFinder {
       }
       for (const UnitId unit : gone) differ(unit, kept);
     }
-    // Who gives back waits until what was freed is no more in use; where the default pool does, nothing is pending.
+    // A pool that releases waits until freed memory is no longer in use; when the default pool does, nothing is
+    // pending.
     if (!run.is_empty_cache && !pending_.empty()) {
       for (const UnitId unit : gone) facts(unit).not_default = true;
       for (const auto& [address, pending] : pending_) {
@@ -147,7 +148,7 @@ class EvidenceFinder {
   std::span<const ReleaseRun> runs_;
   Effort& effort_;
   RecordedHeap heap_;
-  std::map<std::uint64_t, UnitId> pending_;  // by address: freed, and maybe still used by the device
+  std::map<std::uint64_t, UnitId> pending_;  // by address: freed, but possibly still used by the device
   PoolEvidence found_;
 };
 

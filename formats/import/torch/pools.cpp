@@ -25,7 +25,7 @@ PoolKey pool_of_unmapped(const RangeMap<PoolStreamId>& known, const PoolStreams&
 }  // namespace
 
 void infer_pools(DeviceHistory& history, PoolStreams& pool_streams) {
-  // Entries without a pool count as the default pool's, so there is something to do only where there is another.
+  // Entries without a pool count as the default pool's, so this is only needed if there is another pool.
   const auto& segments = history.segments;
   if (std::none_of(segments.begin(), segments.end(),
                    [&](const Segment& s) { return is_private(pool_streams, s.pool_stream); }))
@@ -33,7 +33,7 @@ void infer_pools(DeviceHistory& history, PoolStreams& pool_streams) {
   RangeMap<PoolStreamId> known;
   for (const Segment& segment : segments)
     known.set(Range::of(segment.address.value, segment.size.count), segment.pool_stream);
-  // Backwards, because it is the end that is known.
+  // Backwards, because the end is what is known.
   for (std::size_t i = history.entries.count(); i-- > 0;) {
     Entry& entry = history.entries[i];
     const Action action = entry.action();

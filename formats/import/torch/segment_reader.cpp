@@ -85,7 +85,7 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
     const Value value = (*items)[i + 1];
     bool good = true;
     switch (values_.word((*items)[i])) {
-      case SnapshotKey::address:  // since 2.1; before, blocks are only known to follow one another
+      case SnapshotKey::address:  // since 2.1; before, blocks are only known to be contiguous
         good = values_.read_address(value, "address", address);
         break;
       case SnapshotKey::size:
@@ -123,7 +123,7 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
   return true;
 }
 
-// Up to 2.0 a block lists what it was allocated for, latest first.
+// Up to 2.0 a block lists its allocations, latest first.
 bool SegmentReader::read_block_history(Value history, Block& block) {
   const auto records = values_.consume(history, ValueKind::list, "history");
   if (!records || records->empty()) return records.has_value();

@@ -14,12 +14,12 @@ std::string number_text(double number) {
   std::array<char, 32> digits{};
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr;
   std::string text(digits.data(), end);
-  // Python always shows that it is no integer.
+  // Python always marks floating-point numbers.
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;
 }
 
-// Containers may be shared, so the length bounds the work, not their number.
+// Containers may be shared, so the text's length bounds the work, not their number.
 bool append_text(const ValueArena& arena, Value value, int depth, std::string& text) {
   switch (arena.kind(value)) {
     case ValueKind::none:

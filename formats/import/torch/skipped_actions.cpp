@@ -19,7 +19,7 @@ bool follows(const Entries& entries, Action first, Action second) {
   return false;
 }
 
-/// In every complete history `missing` lies between `first` and `second` at the same address.
+/// In every complete history, `missing` occurs between `first` and `second` at the same address.
 struct Between {
   Action first, missing, second;
   EventKind kind;

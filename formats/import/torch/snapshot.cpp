@@ -3,7 +3,7 @@
 namespace memreel::torch {
 
 PoolStreamId PoolStreams::id(const PoolStream& pool_stream) {
-  // Neighbours in a history mostly share pool and stream.
+  // Consecutive entries usually share pool and stream.
   if (!pool_streams_.empty() && (*this)[latest_] == pool_stream) return latest_;
   const auto [found, is_new] = ids_.try_emplace(pool_stream, static_cast<PoolStreamId>(pool_streams_.size()));
   if (is_new) pool_streams_.push_back(pool_stream);

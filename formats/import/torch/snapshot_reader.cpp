@@ -11,7 +11,7 @@
 namespace memreel::torch {
 namespace {
 
-// By ShownRelease; the first is that of traces which don't tell theirs.
+// By ShownRelease; the first is for traces that don't state theirs.
 constexpr std::array<std::string_view, 8> release_texts{"",           "2.1",  "2.2",  "2.3",
                                                         "2.3 or 2.4", "2.12", "2.13", "2.14 or newer"};
 
@@ -96,14 +96,14 @@ ShownRelease SnapshotReader::shown_release() const {
   const auto has_setting = [&](std::string_view key) {
     return std::ranges::any_of(snapshot_.settings, [&](const auto& setting) { return setting.first == key; });
   };
-  // A history without events says nothing of its release, and has none to be judged.
+  // A history without events reveals nothing about its release, and has none to judge.
   if (std::ranges::none_of(snapshot_.devices, [](const auto& device) { return device.second.entries.count() > 0; }))
     return ShownRelease::none;
   if (any_history(&DeviceHistory::states_pools)) {
     if (snapshot_.has_host_traces) return ShownRelease::from_2_14;
     return has_setting("max_cached_size") ? ShownRelease::v2_13 : ShownRelease::v2_12;
   }
-  // Without settings, which the oldest do not list themselves, no rule makes a difference.
+  // Without settings, which the oldest releases don't list themselves, no rule differs.
   if (snapshot_.has_annotations || snapshot_.settings.empty()) return ShownRelease::none;
   if (has_setting("max_split_size"))
     return any_history(&DeviceHistory::has_exact_sizes) ? ShownRelease::v2_3 : ShownRelease::v2_3_or_2_4;
@@ -205,7 +205,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
         if (good) action_word = values_.word(value);
         break;
       case SnapshotKey::addr:
-      case SnapshotKey::device_free:  // an oom has it in place of an address
+      case SnapshotKey::device_free:  // an oom has it instead of an address
         good = values_.read_unsigned(value, "addr", entry.address);
         has_address = true;
         break;
@@ -253,7 +253,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     entry.size = as_request(entry.size);
   }
   StringId said = tables_.name(metadata);
-  // What was compiled is said of an allocation of which the program says nothing itself.
+  // The compiled region is noted for allocations about which the program notes nothing itself.
   if (said == StringId::none && *action == Action::alloc) said = tables_.compiled_region(compiled);
   if (said != StringId::none && *action == Action::alloc)
     history.metadata.push_back({.entry = history.entries.count(), .address = std::nullopt, .text = said});

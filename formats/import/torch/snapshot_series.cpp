@@ -43,8 +43,8 @@ bool is_same(const std::pair<Block, PoolStreamId>& a, const std::pair<Block, Poo
          a.first.metadata == b.first.metadata && a.first.pending <= b.first.pending;
 }
 
-/// Calls `visit(address, size, pool_stream)` for what `some` holds and `others` don't. Expandable segments grow and
-/// shrink, so of them it is any part.
+/// Calls `visit(address, size, pool_stream)` for what `some` holds and `others` don't. As expandable segments grow and
+/// shrink, it may be any part of one.
 template <class Segments, class Visit>
 void for_each_only_in(const Segments& some, const Segments& others, bool expandable, const Visit& visit) {
   RangeMap<bool> held;

@@ -53,7 +53,7 @@ EventKind kind_of(Action action) {
   return EventKind::unknown;
 }
 
-/// What a device's own records don't say.
+/// What a device's own records don't state.
 struct Inferred {
   std::vector<PreexistingSegment> segments;
   PreexistingAllocations allocations;
@@ -62,10 +62,10 @@ struct Inferred {
   bool began_late() const { return !segments.empty() || !allocations.allocations.empty(); }
 };
 
-/// What the releases tell of destroyed pools is written into the entries.
+/// Writes into the entries what the releases reveal about destroyed pools.
 Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables) {
   Inferred result;
-  // On a thread of its own: it takes as long as the two that follow, which need nothing of it.
+  // On a separate thread: it takes as long as the next two steps, which don't depend on it.
   auto allocations = std::async(find_preexisting_allocations, std::cref(history));
   result.segments = find_preexisting_segments(history);
   TotalBytes preexisting;
@@ -74,8 +74,8 @@ Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const Allocato
   result.releases = find_releases(history, reserved, pool_streams, rules, tables);
   result.allocations = allocations.get();
   if (result.began_late() || result.releases.empty() || history.states_pools) return result;
-  // Which releases are calls tells of pools; and a release that could have served the request behind it is none when
-  // that is of another pool. What would be a call if it were none, is one.
+  // Which releases are calls reveals pools; and a release that could have served the next request is not a call if that
+  // request is in another pool. Without another pool it would be one, and stays one.
   constexpr int most_rounds = 4;
   std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
@@ -92,10 +92,10 @@ Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const Allocato
   return result;
 }
 
-/// What was said of requests, by entry: with them, or later of what lived at their address. The last word counts.
+/// The notes on requests, by entry: made with them, or later about what lived at their address. The last one wins.
 std::vector<std::pair<std::size_t, StringId>> metadata_by_entry(const DeviceHistory& history) {
   std::map<std::size_t, StringId> said;
-  std::unordered_map<std::uint64_t, std::size_t> live;  // the request of what lives at an address
+  std::unordered_map<std::uint64_t, std::size_t> live;  // the request of the live allocation at an address
   const bool any_address =
       std::ranges::any_of(history.metadata, [](const Metadata& m) { return m.address.has_value(); });
   std::size_t entry = 0;
@@ -129,7 +129,7 @@ class DeviceWriter {
   void set_releases(std::span<const ReleaseRun> runs) { calls_ = find_release_calls(history_, pool_streams_, runs); }
   void set_calls(std::vector<ReleaseCall> calls) { calls_ = std::move(calls); }
 
-  /// Of the next record; nothing at the end.
+  /// Time of the next record; none at the end.
   std::optional<std::int64_t> next_time() const {
     if (range_is_next()) return history_.ranges[next_range_].time_us;
     if (next_entry_ == history_.entries.count()) return std::nullopt;
@@ -215,7 +215,7 @@ class DeviceWriter {
     return next_entry_ == history_.entries.count() || history_.ranges[next_range_].time_us <= time_of(next_entry_);
   }
 
-  /// Of events that concern the whole heap.
+  /// For events that concern the whole heap.
   OriginId device_origin() { return writer_.intern(Origin{.heap = heap_}); }
 
   OriginId origin_of(PoolStreamId id, StringId metadata) {
@@ -260,7 +260,7 @@ class DeviceWriter {
   std::int64_t time_us_ = 0;  // of the record before
 };
 
-/// The device whose next record is the earliest; nothing at the end.
+/// The device with the earliest next record; null at the end.
 DeviceWriter* earliest(std::vector<DeviceWriter>& devices) {
   DeviceWriter* first = nullptr;
   std::int64_t first_time = 0;
@@ -350,7 +350,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   for (auto& [ordinal, history] : snapshot.devices)
     releases.push_back({.history = &history, .runs = &inferred[releases.size()].releases});
   join_calls(releases);
-  // Reports need to know before they read the first event.
+  // Reports need the losses before the first event.
   writer.set_losses(losses);
 
   std::vector<DeviceWriter> heaps;

@@ -27,10 +27,10 @@ enum class StatField : std::uint32_t {
   name = 7
 };
 
-/// Timelines are nested less deeply than this; what lies deeper is no part of stacks.
+/// Timelines are nested less deeply than this; deeper spans are left out of stacks.
 constexpr std::size_t most_nested = 1024;
 
-/// A statistic's value in all forms that it has.
+/// A statistic's value in each of its forms.
 struct Value {
   std::uint64_t number = 0;
   double real = 0;
@@ -43,7 +43,7 @@ struct Span {
   std::string_view message;
 };
 
-/// What lies around the place that a timeline was read up to.
+/// The spans that enclose the current position on a timeline.
 class OpenSpans {
  public:
   void close_until(std::uint64_t time_ps) {
@@ -78,7 +78,7 @@ class PlaneReader {
       : plane_(plane), recording_(recording), writer_(writer) {}
 
   void run() {
-    read_names();  // they come after the lines that need them
+    read_names();  // they follow the lines that need them
     wire::MessageReader<PlaneField> reader(plane_);
     while (reader.next()) {
       if (reader.field() == PlaneField::lines && interesting_)
@@ -110,7 +110,7 @@ class PlaneReader {
       if (stat != Stat::other) stats_.emplace(id, stat);
       has_steps_ |= stat == Stat::step_number;
     }
-    interesting_ = !kinds_.empty();  // steps are repeated in the planes of devices
+    interesting_ = !kinds_.empty();  // steps are repeated in the devices' planes
   }
 
   static void read_name(std::string_view entry, Names& names) {
@@ -235,7 +235,7 @@ class PlaneReader {
       const Kind kind = found == kinds_.end() ? Kind::other : found->second;
       if (kind == Kind::allocation || kind == Kind::deallocation) {
         if (kind == Kind::allocation && span.begin_ps <= waiting_until_ps && waiting_until_ps > 0) {
-          --recording_.failures;  // it was served after all
+          --recording_.failures;  // it was eventually served
           waiting_until_ps = 0;
         }
         read_memory_event(span, kind, open);
@@ -282,7 +282,7 @@ class PlaneReader {
     recording_.events.push_back(event);
   }
 
-  /// "output, data type 1, [8,128]": what TensorFlow says of the tensor.
+  /// "output, data type 1, [8,128]": TensorFlow's description of the tensor.
   static std::string tensor_text(std::string_view region_type, std::uint64_t data_type, std::string_view shape) {
     std::string text(region_type);
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };

@@ -31,7 +31,7 @@ class FreeSpace {
     return next != regions_.begin() && address.value - std::prev(next)->first < std::prev(next)->second;
   }
 
-  /// False when not all of it is free.
+  /// False if part of it is not free.
   bool take(Address address, Bytes size) {
     const auto next = free_.upper_bound(address.value);
     if (next == free_.begin()) return false;
@@ -44,7 +44,7 @@ class FreeSpace {
     return true;
   }
 
-  /// Of memory that was taken. Neighbours merge inside a region.
+  /// Frees taken memory. Neighbours merge within a region.
   void give_back(Address address, Bytes size) {
     std::uint64_t begin = address.value, length = size.count;
     const auto next = free_.lower_bound(begin);
@@ -83,7 +83,7 @@ class FreeSpace {
   Bytes total_;
 };
 
-/// Whether the recorded metric, which has six digits, is the one that these sizes give.
+/// Whether the recorded metric, which has six digits, matches these sizes.
 bool agrees(double recorded, Bytes total, Bytes in_use, Bytes largest_free) {
   if (in_use > total) return false;
   const auto free = static_cast<double>((total - in_use).count);
@@ -92,7 +92,7 @@ bool agrees(double recorded, Bytes total, Bytes in_use, Bytes largest_free) {
   return std::abs(exact - recorded) <= 5.1e-6 * exact;
 }
 
-/// One reading of the events: the pool grows, or it was there from the start.
+/// One interpretation of the events: the pool grows, or existed from the start.
 class Reading {
  public:
   Reading(bool growing, Bytes page, Bytes limit) : limit_(limit), next_(growing ? std::min(limit, 2_MiB) : limit) {
@@ -126,8 +126,8 @@ class Reading {
     return true;
   }
 
-  /// The region that was taken for a request; when the device refused the first size, the largest of the further
-  /// attempts with which the metric agrees.
+  /// The region allocated for a request; if the device refused the first size, the largest of the retries that matches
+  /// the metric.
   bool extend(const MemoryEvent& event, std::size_t i) {
     const Bytes available{(limit_ - std::min(limit_, space_.total())).count / unit.count * unit.count};
     const Bytes request = round_up(event.requested, unit);

@@ -19,7 +19,7 @@ constexpr std::uint64_t most_plane_bytes = std::uint64_t{1} << 31U;  // no proto
 
 enum class WireType : std::uint8_t { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
-/// Takes a number of at most ten bytes off the front of `text`.
+/// Removes a varint of at most ten bytes from the start of `text`.
 std::optional<std::uint64_t> take_varint(std::string_view& text) {
   std::uint64_t value = 0;
   for (unsigned i = 0; i < 10 && i < text.size(); ++i) {
@@ -75,7 +75,7 @@ class SpaceReader {
   Result<void> read_plane_of(std::uint64_t length) {
     const std::uint64_t begin = bytes_.position();
     plane_.clear();
-    while (plane_.size() < length) {  // what is declared may never come: memory grows with what does
+    while (plane_.size() < length) {  // the declared size is not trusted: memory grows with the actual data
       const auto piece = bytes_.take(length - plane_.size());
       if (piece.empty()) return damaged(begin, "a plane is cut off");
       plane_.append(reinterpret_cast<const char*>(piece.data()), piece.size());
@@ -123,7 +123,7 @@ class SpaceReader {
 
 }  // namespace
 
-/// A field 1 of bytes that begins like a plane: its id, when it is not 0, and a name that can be read.
+/// A bytes field 1 that begins like a plane: its ID, if not 0, and a readable name.
 bool looks_like_xspace(std::span<const std::byte> beginning) {
   std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
   constexpr std::uint64_t planes_tag = planes_field << 3U | static_cast<unsigned>(WireType::bytes);
@@ -144,7 +144,7 @@ Result<Recording> read_xspace(ByteCursor& bytes, TraceWriter& writer) {
   Result<Recording> recording = SpaceReader(bytes, writer).run();
   if (!recording) return recording;
   const auto time = [](const auto& entry) { return entry.time_ns; };
-  std::ranges::stable_sort(recording->events, {}, time);  // what was read first comes first among equals
+  std::ranges::stable_sort(recording->events, {}, time);  // stable: equal times stay in reading order
   std::ranges::stable_sort(recording->marks, {}, time);
   return recording;
 }

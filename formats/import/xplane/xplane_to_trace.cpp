@@ -11,7 +11,7 @@
 namespace memreel::xplane {
 namespace {
 
-/// "GPU_0_bfc" is of device 0; names without such a number are of host memory.
+/// "GPU_0_bfc" is on device 0; names without such a number are host memory.
 std::int32_t device_of(std::string_view allocator) {
   if (!allocator.starts_with("GPU_")) return -1;
   for (std::size_t at = allocator.find('_'); at != std::string_view::npos; at = allocator.find('_', at + 1)) {
@@ -38,7 +38,7 @@ class HeapWriter {
   void count_losses(Losses& losses) const {
     losses.preexisting_allocations += preexisting_.size();
     losses.began_late |= !preexisting_.empty() || events_[0]->in_use_before().count != 0;
-    // Whatever the profiler dropped shows in the bytes in use.
+    // Events that the profiler dropped show in the bytes in use.
     for (std::size_t i = 1; i < events_.size(); ++i)
       if (events_[i]->in_use_before() != events_[i - 1]->in_use) ++losses.ring_full;
   }
@@ -101,12 +101,12 @@ class HeapWriter {
     return writer_.intern(Stack{.frame = writer_.intern(Frame{.function = writer_.intern(text)})});
   }
 
-  /// Frees of what was never allocated here.
+  /// Finds frees of memory never allocated here.
   void find_preexisting() {
     std::unordered_map<std::uint64_t, bool> live;
     for (const MemoryEvent* event : events_) {
       bool& is_live = live[event->address.value];
-      // When the profiler drops events, only a first free at an address tells that something was there before.
+      // If the profiler dropped events, only the first free at an address shows that something existed before.
       const bool seen = is_live || seen_.contains(event->address.value);
       if (event->is_free && !seen) preexisting_.push_back(event);
       seen_.emplace(event->address.value, true);
