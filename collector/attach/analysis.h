@@ -27,8 +27,8 @@ struct LeakSoFar {
   std::string verdict;  // "leak" or "suspected"
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_per_step = 0;
-  std::string place;  // "forward (model.py:42)"; empty: no stack
+  double growth_per_step = 0;  // bytes
+  std::string place;           // "forward (model.py:42)"; empty: no stack
 
   friend bool operator==(const LeakSoFar&, const LeakSoFar&) = default;
 };

@@ -49,7 +49,7 @@ enum class RecordKind : std::uint8_t {
 
   // What the program itself reports. Names are numbers in Recorder::names().
   mark,             // `object` is the name of an instant or range, `status` its MarkPhase
-  own_pool_made,    // pool `object`, called `address`, on `device`, gets its memory from own pool `stream` (0: the
+  own_pool_made,    // pool `object`, named `address`, on `device`, whose parent is own pool `stream` (0: the
                     // driver)
   own_pool_gone,    // `object`, with everything live in it
   free_requested,   // of `address` in own pool `object`: the program freed it ...
@@ -71,7 +71,7 @@ enum class Space : std::uint8_t {
   registered,    // page-locked host memory
   imported,      // from another process or API
   torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
-  torch_traced,  // ... as its allocator's own trace tells of them: sizes as requested, completion by itself. The lower
+  torch_traced,  // ... as reported by its allocator's trace: sizes as requested, separate completions. The lower
                  // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
                  // of an allocation the upper half is its place in autograd (collector/torch/autograd.h), with
                  // `status` 1 in a backward pass

@@ -22,7 +22,7 @@ constexpr int no_task = -1;
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): hooks have no other way to find them
 std::atomic<Peek*> peek = nullptr;
-std::atomic<CurrentNode*> current_node = nullptr;  // null: its answer is none that can be let go of again
+std::atomic<CurrentNode*> current_node = nullptr;  // null: its result could not be released again
 std::atomic<CurrentTask*> current_task = nullptr;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 

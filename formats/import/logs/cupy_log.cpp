@@ -55,7 +55,7 @@ class CupyRecorder {
 
   LineComplaint add(std::string_view line, std::uint64_t number) {
     if (const LineComplaint complaint = parse_cupy(line, record_)) return complaint;
-    if (*record_.address == 0) return nullptr;  // nothing was asked for, and nothing given
+    if (*record_.address == 0) return nullptr;  // nothing was requested, and nothing allocated
     LoggedPool& pool = pool_of(static_cast<std::int32_t>(*record_.device), Nanoseconds(number));
     const Event event{.origin = writer_.intern(Origin{.heap = pool.heap()}),
                       .time = Nanoseconds(number),

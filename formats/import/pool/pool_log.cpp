@@ -73,7 +73,7 @@ class Recorder {
     if (!line.id) return "is an alloc without an id";
     if (!line.size) return "is an alloc without a size";
     if (!line.ptr) live_.try_emplace(*line.id);
-    if (!line.ptr && *line.size == 0) return nullptr;  // nothing was asked for, and nothing given
+    if (!line.ptr && *line.size == 0) return nullptr;  // nothing was requested, and nothing allocated
     event_.size = Bytes{line.ptr ? *line.size : as_request(*line.size)};
     add_stack(line);
     if (!line.ptr) return append(EventKind::alloc_failed);

@@ -64,7 +64,7 @@ class Recorder {
       writer_.append({.kind = EventKind::alloc_failed, .origin = origin_of(record), .time = time, .size = record.size});
       return;
     }
-    if (record.pointer == Address{}) return;  // nothing was asked for, and nothing given
+    if (record.pointer == Address{}) return;  // nothing was requested, and nothing allocated
     Event event{.kind = EventKind::free_requested,
                 .origin = origin_of(record),
                 .time = time,

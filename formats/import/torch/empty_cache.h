@@ -29,14 +29,14 @@ struct ReleaseRun {
 /// (`DeviceCachingAllocator::malloc` in c10/cuda/CUDACachingAllocator.cpp). A run is the program's if it
 /// 1. comes from a Python function named empty_cache, or
 /// 2. is followed by anything else, or by another stack (for expandable segments with a max_split_size, an alloc is
-///   enough), or
+///    enough), or
 /// 3. released a block that could have served the very malloc that follows (with those settings: if any free block
-///   could), or
+///    could), or
 /// 4. is followed by a segment that would have fitted without any release: the device held as much, or as much was
-///   requested, at another time, and garbage collection was not due. It never was if every such run left nothing
-///   unused, or
+///    requested, at another time, and garbage collection was not due. It never was if every such run left nothing
+///    unused, or
 /// 5. began with memory of a private pool although the default pool, which comes first, had unused memory: it was
-///   released later, or, if entries state their pools, not at all.
+///    released later, or, if entries state their pools, not at all.
 /// Rules 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of
 /// the operator's next malloc. Ambiguous runs are attributed to the allocator. Calls that released nothing leave no
 /// trace.
