@@ -1,4 +1,4 @@
-// The clock that the viewer's own times are measured with.
+// The clock for the viewer's own timings.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Everything that can be done by a key: one list for the keyboard, the palette and the help.
+// All commands with a key: one list for the keyboard, the palette and the help.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace memreel::viewer {
 
 struct Command {
   std::string name;      // "Go to the peak of live bytes"
-  std::string shortcut;  // as it is shown
+  std::string shortcut;  // as displayed
   std::function<void()> run;
   int key = 0;  // GLFW's; 0: none
   int modifiers = 0;
@@ -25,7 +25,7 @@ class Commands {
  public:
   void add(Command command) { commands_.push_back(std::move(command)); }
 
-  /// Runs what was typed since the last frame; nothing while a text field or a dialog has the keyboard.
+  /// Runs the commands typed since the last frame; none while a text field or a dialog has the keyboard focus.
   void handle(const Window& window, bool has_dialog);
 
   void open_palette() { palette_ = opening_ = true; }
@@ -35,7 +35,7 @@ class Commands {
   void toggle_help() { help_ = !help_; }
   void close_help() { help_ = false; }
   bool help_is_open() const { return help_; }
-  /// All keys; notes in `places` where that is.
+  /// Draws the list of all keys; stores its position in `places`.
   void draw_help(const Window& window, std::map<std::string, ImVec4>& places);
 
  private:

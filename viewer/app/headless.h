@@ -1,4 +1,4 @@
-// Without a person: pictures, measurements, and tests that ask what is on screen.
+// Non-interactive use: screenshots, benchmarks, and tests that query what is on screen.
 #pragma once
 
 #include <cstdint>
@@ -15,39 +15,39 @@
 
 namespace memreel::viewer {
 
-/// Draws frames until everything that was asked for is shown, and writes the last one. `few_colours`: see write_png().
+/// Draws frames until everything requested is shown, and writes the last one. `few_colours`: see write_png().
 Result<void> take_screenshot(Window& window, Viewer& viewer, const std::filesystem::path& file, bool few_colours);
-/// One of each pane alone, named after it; with the largest allocation selected, and policies replayed.
+/// One screenshot of each pane, named after it; with the largest allocation selected and policies replayed.
 Result<void> take_screenshots(Window& window, Viewer& viewer, const std::filesystem::path& folder, bool few_colours);
 
-/// Of a number of frames, in milliseconds unless said otherwise.
+/// Statistics over a number of frames, in milliseconds unless stated otherwise.
 struct Spread {
   double p50 = 0, p99 = 0, max = 0;
 };
 
 struct BenchResult {
   std::uint64_t frames = 0;
-  // While panning and zooming. Processor time of the window's thread and its parts (FrameTimes); `own` is what a frame
-  // costs where a graphics card draws it, as far as that is known without one.
+  // While panning and zooming. CPU time of the window's thread and its parts (FrameTimes); `own` estimates the cost of
+  // a frame when a graphics card draws it.
   Spread ui, own, build, hand_over, submit;
   Spread vertices, draws;  // counts: how many vertices, in how many calls
-  // By the clock: what the frame took, and how long of that the pixels did, which software may draw.
+  // Wall time: the whole frame, and the part for rasterization, which may be done in software.
   Spread whole, raster;
-  // Processor time of frames in which the cursor jumped, and in which the table of allocations was scrolled.
+  // CPU time of frames in which the cursor jumped, and in which the table of allocations was scrolled.
   Spread scrub, scrub_own, table, table_own;
-  // By the clock, from the start of the program.
+  // Wall time from the start of the program.
   double window_ms = 0;       // until there was a window
-  StartTimes window_parts;    // of that
-  double first_frame_ms = 0;  // until it had shown anything
-  double first_paint_ms = 0;  // until it had shown events
+  StartTimes window_parts;    // of window_ms
+  double first_frame_ms = 0;  // until anything was shown
+  double first_paint_ms = 0;  // until events were shown
   double complete_ms = 0;     // until everything was read
-  double reopened_ms = 0;     // not from the start: from opening the file once more until its events were shown
+  double reopened_ms = 0;     // from reopening the file until its events were shown
   std::uint64_t events = 0, allocations = 0;
   std::uint64_t resident_at_start_bytes = 0;  // after the first frame: drivers, glyphs, the program
   std::uint64_t resident_bytes = 0;
 };
 
-/// Pans and zooms `file` by a script for `frames` frames. The program ran for `window_ms` before.
+/// Pans and zooms `file` by a script for `frames` frames. `window_ms`: how long the program ran before.
 Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesystem::path& file, std::uint64_t frames,
                               double window_ms);
 
@@ -60,16 +60,16 @@ class Control {
   Control& operator=(const Control&) = delete;
   ~Control();
 
-  /// Answers what can be answered now. False when the viewer shall end.
+  /// Answers the requests that can be answered now. Returns false when the viewer should quit.
   bool serve(Window& window, Viewer& viewer);
 
  private:
   std::mutex mutex_;
   std::vector<std::string> lines_;
   bool ended_ = false;
-  bool waiting_ = false;      // the first request was seen, and is not answered
-  int idle_frames_ = 0;       // since then
-  std::uint64_t inputs_ = 0;  // keys and buttons of the mouse, so far
+  bool waiting_ = false;      // the first request was seen but not yet answered
+  int idle_frames_ = 0;       // since then, without input or work
+  std::uint64_t inputs_ = 0;  // key presses and mouse button events so far
   std::thread reader_;
 };
 

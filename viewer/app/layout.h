@@ -1,4 +1,4 @@
-// Where the panes are: all of them with one list below, or one alone; and the room that each has.
+// The panes' layout: all of them with one list below, or one alone; and the space for each.
 #pragma once
 
 #include <array>
@@ -18,33 +18,33 @@ namespace memreel::viewer {
 inline constexpr std::array<std::string_view, 12> tab_names{"allocations", "stacks",        "flame", "segments",
                                                             "leaks",       "fragmentation", "oom",   "policies",
                                                             "compare",     "heaps",         "ranks", "prediction"};
-/// Panes that are always there.
+/// Panes that are always visible.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 
 bool is_tab(std::string_view pane);
 
 struct Tab {
   std::string_view name;
-  std::uint64_t alarms = 0;  // shown beside its name
+  std::uint64_t alarms = 0;  // count shown beside its name
 };
 
-/// What there is to lay out.
+/// The contents to lay out.
 struct PaneContents {
   std::vector<Tab> tabs;
-  std::function<void(std::string_view)> draw;  // a pane, or a tab's, by its name
+  std::function<void(std::string_view)> draw;  // draws a pane or a tab's content by name
   std::function<void()> draw_verdict_strip;
-  std::function<void(std::string_view)> draw_beside_tabs;  // of the tab that is shown
+  std::function<void(std::string_view)> draw_beside_tabs;  // for the current tab
 };
 
 class Layout {
  public:
-  /// One pane alone fills the window; "": none does.
+  /// Makes one pane fill the window; "": none.
   void maximise(std::string_view pane);
   void show_tab(std::string_view name);
   const std::string& maximised() const { return maximised_; }
   const std::string& tab() const { return tab_; }
 
-  /// `settings`: how room is shared, which a person may change.
+  /// `settings`: pane sizes, which the user may change.
   void draw(Scene& scene, Settings& settings, const PaneContents& contents);
 
  private:
@@ -53,7 +53,7 @@ class Layout {
 
   std::string tab_{tab_names[0]};
   std::string maximised_;
-  std::optional<std::string> wanted_maximised_;  // with the next frame
+  std::optional<std::string> wanted_maximised_;  // applied in the next frame
 };
 
 }  // namespace memreel::viewer

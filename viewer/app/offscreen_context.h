@@ -1,4 +1,4 @@
-// OpenGL without any display, through EGL: for pictures, where neither X11 nor Wayland runs.
+// OpenGL without a display, through EGL: for screenshots where neither X11 nor Wayland runs.
 #pragma once
 
 #include <memory>
@@ -7,10 +7,10 @@
 
 namespace memreel::viewer {
 
-/// A context that draws into framebuffers alone. libEGL is loaded when one is made: nothing else needs it.
+/// A context that draws only into framebuffers. libEGL is loaded when the first one is created: nothing else needs it.
 class OffscreenContext {
  public:
-  /// Makes it the current one of this thread. Fails where there is no EGL, or none that does without a display.
+  /// Makes it current on this thread. Fails without EGL, or if EGL needs a display.
   static Result<std::unique_ptr<OffscreenContext>> create();
   OffscreenContext(const OffscreenContext&) = delete;
   OffscreenContext& operator=(const OffscreenContext&) = delete;

@@ -1,4 +1,4 @@
-// Asks for a file: a path that is typed, or found by clicks.
+// The dialog that opens a file: type a path or browse to it.
 #pragma once
 
 #include <filesystem>
@@ -13,10 +13,10 @@ namespace memreel::viewer {
 
 class OpenDialog {
  public:
-  /// In a folder that is there; else where the program was started.
+  /// Starts in the given folder if it exists, else in the working directory.
   void open(const std::filesystem::path& folder);
   bool is_open() const { return open_; }
-  /// The file that was chosen, in the frame that it was.
+  /// The chosen file, in the frame in which it was chosen.
   std::optional<std::filesystem::path> draw(Scene& scene, const Window& window);
 
  private:
@@ -25,7 +25,7 @@ class OpenDialog {
     bool is_folder = false;
   };
   void list(const std::filesystem::path& folder);
-  /// What a typed path leads to: a folder that is listed then, or a file.
+  /// Follows a typed path: lists a folder, or chooses a file.
   std::optional<std::filesystem::path> take(const std::filesystem::path& path);
 
   std::filesystem::path folder_;

@@ -1,10 +1,10 @@
-// Where OpenGL's functions come from: GLFW, unless something else made the context.
+// The source of OpenGL's functions: GLFW, unless something else created the context.
 #pragma once
 
 namespace memreel::viewer {
 
 using OpenGlFinder = void (*(*)(const char* name))();
-/// Before the first call.
+/// Call before the first use of OpenGL.
 void find_opengl_with(OpenGlFinder other);
 
 }  // namespace memreel::viewer

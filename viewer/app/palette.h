@@ -1,4 +1,4 @@
-// A picture in few colours, for small files.
+// Reduces a picture to few colours, for small files.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@ namespace memreel::viewer {
 
 struct Paletted {
   std::vector<std::uint32_t> colours;  // 0xRRGGBB, at most 64
-  std::vector<std::uint8_t> pixels;    // which of them each pixel has
+  std::vector<std::uint8_t> pixels;    // index into colours
 };
 
-/// Exact where the picture has at most 64 colours. Else half of the palette goes to the most frequent, so that grounds
-/// and areas stay what they are; the others share the rest by median cut (Heckbert 1982). `rgba`: four bytes a pixel.
+/// Exact if the picture has at most 64 colours. Else half of the palette goes to the most frequent, so that backgrounds
+/// and areas keep their colours; the others share the rest by median cut (Heckbert 1982). `rgba`: four bytes a pixel.
 Paletted with_palette(std::span<const std::uint8_t> rgba);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// How many pixels a unit of length has where nobody says so: what is legible.
+// Pixels per unit of length where nothing specifies it: enough to be legible.
 #pragma once
 
 #include <algorithm>
@@ -6,14 +6,14 @@
 
 namespace memreel::viewer {
 
-/// At least 1, at most 4, in halves.
+/// Clamped to 1..4, in steps of one half.
 inline float in_halves(float scale) { return std::clamp(std::floor(2 * scale) / 2, 1.0F, 4.0F); }
 
-/// Of a picture that nobody's screen shows: twice the usual at 2160 lines.
+/// For off-screen pictures: twice the usual scale at 2160 lines.
 inline float picture_scale(int lines) { return in_halves(static_cast<float>(lines) / 1080); }
 
-/// Of a screen: as the desktop says. Many say 1 of a screen with 4K; how high it is tells how fine its pixels are.
-/// `millimetres`: its height, 0 where that is not known.
+/// For a screen: the desktop's scale. Many desktops report 1 for a 4K screen; then its physical height gives the pixel
+/// density. `millimetres`: its height, 0 if unknown.
 inline float screen_scale(float desktop, int lines, int millimetres) {
   constexpr int fine = 2000;                                 // lines
   constexpr float usual = 96, millimetres_per_inch = 25.4F;  // pixels per inch

@@ -1,4 +1,4 @@
-// What is remembered from one start to the next.
+// Settings that persist between runs.
 #pragma once
 
 #include <filesystem>
@@ -12,17 +12,17 @@ inline constexpr float least_text_size = 0.6F, most_text_size = 3;
 struct Settings {
   bool dark = true;
   float timeline_share = 0.30F, inspector_share = 0.27F, bottom_share = 0.32F, map_share = 0.58F;
-  float text_size = 1;  // times what the screen says
+  float text_size = 1;  // relative to the screen's default
   bool tour_done = false;
-  bool verdict = true;              // the strip with the verdict is shown
+  bool verdict = true;              // whether the verdict strip is shown
   std::vector<std::string> recent;  // files, the latest first
 };
 
 /// $XDG_CONFIG_HOME/memreel/view.json, or below ~/.config; empty without a home.
 std::filesystem::path settings_path();
-/// What is missing or can't be read has its default.
+/// Missing or unreadable settings have their defaults.
 Settings load_settings(const std::filesystem::path& path);
-/// Quietly does nothing where it may not write.
+/// Silently does nothing if the file can't be written.
 void save_settings(const std::filesystem::path& path, const Settings& settings);
 
 }  // namespace memreel::viewer

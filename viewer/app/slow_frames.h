@@ -1,4 +1,4 @@
-// What the hands do between two slow frames, for the window and the page.
+// Input between two slow frames, for the window and the page.
 #pragma once
 
 #include <GLFW/glfw3.h>
@@ -12,12 +12,11 @@
 
 namespace memreel::viewer {
 
-/// ImGui::NewFrame(), told the keys that went down since the last frame and how often the left button did.
+/// ImGui::NewFrame(), given the keys pressed since the last frame and the number of left button presses.
 ///
-/// ImGui takes the frame in which it hears of a press for the press's time. Before 1.87 it looks only at what is down
-/// when a frame begins: two clicks between two frames are one, and a key that was pressed and released between them is
-/// none, nor are Ctrl and the like of a shortcut. Where frames are slow, as when a distant display is drawn in
-/// software, both happen.
+/// ImGui takes the time of the frame for the time of a press. Before 1.87 it only polls what is down when a frame
+/// begins: two clicks between two frames count as one, and a key pressed and released between them is lost, as is a
+/// modifier such as Ctrl. All of this happens when frames are slow, as with software rendering on a remote display.
 inline void new_frame(int left_presses, [[maybe_unused]] std::span<const KeyPress> keys) {
   constexpr float longest_between_clicks = 0.3F;  // seconds, ImGui's default
   ImGuiIO& io = ImGui::GetIO();

@@ -1,4 +1,4 @@
-// What is there while no trace is: why, and what to do about it.
+// The page shown while there is no trace to show: why, and what to do about it.
 #pragma once
 
 #include <span>
@@ -12,18 +12,18 @@ namespace memreel::viewer {
 
 struct Welcome {
   std::string what, remedy;
-  bool busy = false;  // it is only to be waited for
+  bool busy = false;  // still loading
 };
-/// `source`: null where no file is open. `document`: what was read of it, which is nothing that could be shown.
+/// `source`: null if no file is open. `document`: what was read of it so far, which has nothing to show.
 Welcome welcome_to(const Source* source, const Document& document);
 
-/// What was clicked.
+/// The user's click.
 struct StartChoice {
-  bool ask = false;   // for a file
-  bool tour = false;  // of the sample
-  std::string file;   // one of the last; empty: none
+  bool ask = false;   // open the file dialog
+  bool tour = false;  // start the tour of the sample
+  std::string file;   // a recent file; empty: none
 };
-/// `recent`: files, the latest first.
+/// `recent`: files, most recent first.
 StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// Shows a newcomer around: a box beside one pane after the other.
+// The tour for new users: a box beside one pane after the other.
 #pragma once
 
 #include "viewer/panes/scene.h"
@@ -10,9 +10,9 @@ class Tour {
   void begin() { stop_ = 0; }
   void end() { stop_ = -1; }
   bool is_on() const { return stop_ >= 0; }
-  /// The number of the pane that it is at; -1: it is not on.
+  /// The index of the current pane; -1: the tour is not running.
   int stop() const { return stop_; }
-  /// Begins by itself where it was never seen. `has_room`: whether all panes are on screen; it ends where they are not.
+  /// Starts automatically if it was never shown. `has_room`: whether all panes are on screen; the tour ends if not.
   void draw(Scene& scene, bool has_room, bool& seen);
 
  private:

@@ -1,4 +1,4 @@
-// The viewer as a whole: which file is open, which panes there are and where, what keys do.
+// The viewer as a whole: the open file, the panes and their layout, what keys do.
 #pragma once
 
 #include <cstdint>
@@ -39,14 +39,14 @@
 
 namespace memreel::viewer {
 
-/// Whose steps an axis counts.
+/// Identifies the steps that an axis counts.
 struct AxisKey {
   std::shared_ptr<const Document> document;
   HeapId heap = HeapId::none;
   friend bool operator==(const AxisKey&, const AxisKey&) = default;
 };
 
-/// What is shown of one trace, with the jobs that find it out.
+/// The views of one trace, with the jobs that compute them.
 struct Panes {
   VerdictPane verdict;
   TimelinePane timeline;
@@ -66,7 +66,7 @@ struct Panes {
   RoundingJob rounding;
   ClassificationJob classification;
   SieveJob sieve;
-  Background<AxisKey, AxisScale> steps;  // on the axis
+  Background<AxisKey, AxisScale> steps;  // of the axis
   PoliciesPane policies;
 };
 
@@ -75,30 +75,31 @@ class Viewer {
   Viewer(Window& window, Settings settings, Bytes memory_limit = {});
 
   void open(const std::filesystem::path& file);
-  /// Several recordings: the first is shown, and each can be.
+  /// Opens several recordings: shows the first; any can be selected.
   void open_ranks(std::vector<std::filesystem::path> files);
-  /// Recordings of a program at several sizes: the last is shown, and what larger runs will need.
+  /// Opens recordings of a program at several sizes: shows the last, and a prediction of larger runs.
   void open_prediction(std::unique_ptr<const PredictionJob> prediction);
-  /// Shows no file, and gives up reading it.
+  /// Closes the file and stops reading it.
   void close();
-  /// Shows what is being read already. `is_sample`: it is none of the user's files.
+  /// Shows a source that is already being read. `is_sample`: not one of the user's files.
   void open(std::unique_ptr<Source> source, bool is_sample = false);
-  /// One pane alone fills the window, or none does.
+  /// Makes one pane fill the window, or none.
   void maximise(std::string_view pane) { layout_.maximise(pane); }
   void show_tab(std::string_view name) { layout_.show_tab(name); }
-  /// Puts the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). False when it is none of these.
+  /// Sets the cursor: "peak", "event:123", "45%", "1.5" (seconds since the beginning). Returns false if it is none of
+  /// these.
   bool go_to(std::string_view instant);
   void set_dark(bool dark);
-  /// Text and all else so many times as large as the screen says; within what is legible.
+  /// Scales text and everything else relative to the screen's default; clamped to what is legible.
   void set_text_size(float factor);
-  /// Selects the largest allocation with a stack that is held at the cursor.
+  /// Selects the largest allocation held at the cursor that has a stack.
   void select_largest();
-  /// Shows around: in the trace that is open, else in the sample, where it is here.
+  /// Starts the tour in the open trace, else in the sample if it is installed.
   void begin_tour();
   void run_policies() { panes_->policies.run(); }
-  /// Another trace, for the pane that compares.
+  /// Sets the other trace of the compare pane.
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
-  /// Whether there is something on a tab for what is open.
+  /// Whether a tab has content for the open file.
   bool has_tab(std::string_view name) const {
     return (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
            (name != "prediction" || prediction_ != nullptr);
@@ -106,9 +107,9 @@ class Viewer {
 
   /// Draws a frame.
   void draw();
-  /// The timeline has events on it, or there are none.
+  /// Whether the timeline shows events, or there are none.
   bool shows_events() const { return panes_->timeline.shows_events() || document_->complete; }
-  /// Everything is read and every pane shows what was asked for.
+  /// Whether everything is read and every pane is up to date.
   bool is_idle() const;
   bool wants_to_quit() const { return quit_; }
   const Theme& theme() const { return theme_; }
@@ -117,7 +118,7 @@ class Viewer {
   const Document& document() const { return *document_; }
   SourceStatus status() const;
 
-  /// What is selected and where things are, for tests.
+  /// The selection and the positions of everything on screen, for tests.
   nlohmann::json state();
 
  private:
@@ -143,7 +144,7 @@ class Viewer {
   void follow(const VerdictAction& action);
   void draw_named(Scene& scene, std::string_view name);
   PaneContents contents(Scene& scene);
-  /// Asks for a file, in the folder of the one that is open.
+  /// Opens the file dialog in the folder of the open file.
   void begin_to_open();
   void begin(const StartChoice& choice);
 
@@ -152,34 +153,34 @@ class Viewer {
   Bytes memory_limit_;
   Theme theme_;
   std::unique_ptr<Source> source_;
-  std::unique_ptr<const Ranks> ranks_;               // null: one file is open
-  std::unique_ptr<const PredictionJob> prediction_;  // null: none was asked for
-  RankChoice choice_;                                // with the next frame: this one's scene is of the file
+  std::unique_ptr<const Ranks> ranks_;               // null: a single file is open
+  std::unique_ptr<const PredictionJob> prediction_;  // null: none was requested
+  RankChoice choice_;                                // applied in the next frame: this frame's scene uses the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
-  AxisBy axis_ = AxisBy::time;               // as it was chosen
-  std::shared_ptr<const Document> axis_of_;  // whose events it counts
-  TimeRange followed_view_;              // all of the trace as it was; while that is shown, what is added is shown, too
-  HeapId followed_heap_ = HeapId::none;  // the one that mattered most when nobody had chosen one
-  bool cursor_follows_ = true;           // nobody has put the cursor yet
+  AxisBy axis_ = AxisBy::time;               // as chosen
+  std::shared_ptr<const Document> axis_of_;  // the document whose events it counts
+  TimeRange followed_view_;              // the whole trace as it was; while that is the view, it grows with the trace
+  HeapId followed_heap_ = HeapId::none;  // the default heap before the user chose one
+  bool cursor_follows_ = true;           // the user has not set the cursor yet
   bool paused_ = false;
-  StartChoice chosen_;               // with the next frame: this one's scene is of the file
-  bool close_wanted_ = false;        // with the next frame: this one's scene is of the file
+  StartChoice chosen_;               // applied in the next frame: this frame's scene uses the file
+  bool close_wanted_ = false;        // applied in the next frame: this frame's scene uses the file
   std::uint32_t grown_to_ = 0;       // events of the document when it last grew,
   double grown_at_ = 0;              // in seconds
-  std::uint32_t judged_events_ = 0;  // of the version that is judged; later ones are when that is worth the time
-  TimeRange settled_view_;           // where the view came to rest
-  TimeRange last_view_;              // in the frame before
-  double view_moved_ = 0;            // when it moved last, in seconds
+  std::uint32_t judged_events_ = 0;  // of the judged version; later ones are judged when that is worth the time
+  TimeRange settled_view_;           // the view once it stopped moving
+  TimeRange last_view_;              // of the previous frame
+  double view_moved_ = 0;            // time of the last move, in seconds
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   LiveByCategory live_{};                             // in heap_
-  std::shared_ptr<const Classification> live_known_;  // what that rests on
+  std::shared_ptr<const Classification> live_known_;  // the classification behind live_
   std::shared_ptr<const Sieve> live_sieve_;
-  std::shared_ptr<const Sieve> sieve_;  // what lists and pictures are limited to; null: nothing limits them
-  bool sieving_ = false;                // another one is on its way
+  std::shared_ptr<const Sieve> sieve_;  // the filter of lists and pictures; null: none
+  bool sieving_ = false;                // a new one is being computed
   std::uint32_t heap_version_ = 0;
-  std::shared_ptr<const Rounding> heap_rounding_;  // what heap_ was made with
+  std::shared_ptr<const Rounding> heap_rounding_;  // the rounding used for heap_
   std::vector<Overlay> overlays_;
   std::map<std::string, ImVec4> places_;
   bool busy_ = true;
@@ -187,7 +188,7 @@ class Viewer {
   Layout layout_;
   Tour tour_;
   bool quit_ = false, focus_search_ = false;
-  int match_step_ = 0;  // to the next (1) or previous (-1) allocation that the search found
+  int match_step_ = 0;  // to the next (1) or previous (-1) match of the search
   double last_frame_ = 0;
   Commands commands_;
   OpenDialog open_dialog_;

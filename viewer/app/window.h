@@ -1,4 +1,4 @@
-// The window: GLFW, OpenGL 3 and ImGui set up and taken down; keys; pictures of what was drawn.
+// The window: setup and teardown of GLFW, OpenGL 3 and ImGui; keys; screenshots.
 #pragma once
 
 #include <cstdint>
@@ -19,39 +19,39 @@ namespace memreel::viewer {
 struct WindowOptions {
   std::string title;
   int width = 1600, height = 1000;
-  double scale = 0;        // pixels per unit of length; 0: as the screen says, off-screen as the height does
-  bool offscreen = false;  // draws into a picture of exactly that size; no window appears
+  double scale = 0;        // pixels per unit of length; 0: from the screen, or from the height if off-screen
+  bool offscreen = false;  // draws into a picture of exactly this size; no window appears
 };
 
-/// A key that went down, or repeats: GLFW's numbers.
+/// A key press or repeat, in GLFW's key codes.
 struct KeyPress {
   int key = 0;
   int modifiers = 0;
 };
 
-/// What a frame took. Processor time is that of the window's own thread: waiting costs none.
+/// The cost of a frame. CPU time is that of the window's own thread, so waiting does not count.
 struct FrameTimes {
-  double build_ms = 0;   // processor time: questions to the model, layout, vertices
-  double submit_ms = 0;  // processor time: handing the vertices to OpenGL
-  /// When measured: processor time of the same calls once more, with the same vertices of which nothing is drawn. What
-  /// submit_ms is more is a software driver's, which moves every vertex to its place before it answers.
+  double build_ms = 0;   // CPU time: queries to the model, layout, vertices
+  double submit_ms = 0;  // CPU time: submitting the vertices to OpenGL
+  /// When measured: CPU time of the same calls repeated with the same vertices but nothing drawn. The excess of
+  /// submit_ms over this is a software driver's, which transforms every vertex before it returns.
   double hand_over_ms = 0;
-  double raster_ms = 0;  // by the clock: until they were pixels, which in software is most of the frame
+  double raster_ms = 0;  // wall time of rasterization, which in software is most of the frame
   double whole_ms = 0;   // by the clock
 
   std::uint32_t vertices = 0, draws = 0;
 
-  /// Processor time that the user interface took.
+  /// CPU time of the user interface.
   double ui_ms() const { return build_ms + submit_ms; }
-  /// The part of it that is not a software driver's.
+  /// The part of it that is not a software driver's work.
   double own_ms() const { return build_ms + hand_over_ms; }
 };
 
-/// By the clock, what came before the first frame.
+/// Wall time of the phases before the first frame.
 struct StartTimes {
-  double display_ms = 0;  // reaching the display
+  double display_ms = 0;  // connecting to the display
   double context_ms = 0;  // a window with OpenGL: loading its driver
-  double fonts_ms = 0;    // drawing the glyphs
+  double fonts_ms = 0;    // rasterizing the glyphs
 };
 
 class Window {
@@ -63,36 +63,37 @@ class Window {
   ~Window();
 
   float scale() const { return scale_; }
-  /// Everything so many times as large as before any zoom, from the next frame on.
+  /// Scales everything relative to the unzoomed size, from the next frame on.
   void set_zoom(float zoom) { wanted_scale_ = base_scale_ * zoom; }
   const StartTimes& start_times() const { return start_times_; }
-  /// Whether frames measure FrameTimes::hand_over_ms, which costs that time.
+  /// Whether frames measure FrameTimes::hand_over_ms, which takes that much extra time.
   void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }
   /// Draws a frame; `contents` makes the ImGui calls.
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
-  /// Waits for something to happen, at most so long.
+  /// Waits for an event, at most this long.
   void wait(double seconds);
-  /// Waits four times as long as the last frame took, at most a tenth of a second, or until something happens: while a
-  /// file is read, so that drawing in software leaves its threads the processors.
+  /// Waits four times as long as the last frame took, at most a tenth of a second, or until an event: used while a file
+  /// is read, so that software rendering leaves the CPU to its threads.
   void rest();
-  /// Ends a wait(), from any thread; nothing happens while there is no window.
+  /// Ends a wait(), from any thread; does nothing while there is no window.
   static void wake();
   bool should_close() const;
 
-  // Since the last frame.
+  // Input since the last frame.
   const std::vector<KeyPress>& keys() const { return keys_; }
-  /// Whether Enter was one of them, on either part of the keyboard.
+  /// Whether Enter was pressed, on the main keyboard or the keypad.
   bool entered() const;
-  /// How many keys were pressed so far.
+  /// The number of key presses so far.
   std::uint64_t key_count() const { return key_count_; }
-  /// How often a button of the mouse went down or up, or its wheel turned, so far; 0 in a page.
+  /// The number of mouse button and wheel events so far; 0 in a page.
   std::uint64_t mouse_count() const { return mouse_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }
   const std::vector<std::string>& dropped_files() const { return dropped_; }
-  /// Held down, and not pressed as a part of Ctrl+key or Alt+key, of which either may be let go of first.
+  /// Whether the key is held down and was not pressed as part of Ctrl+key or Alt+key, whichever of the two is released
+  /// first.
   bool is_held_alone(int key) const;
 
-  /// The last frame, RGBA from the top.
+  /// The last frame as RGBA, top row first.
   std::vector<std::uint8_t> pixels(std::uint32_t& width, std::uint32_t& height) const;
 
  private:
@@ -105,7 +106,7 @@ class Window {
   static Window& of(GLFWwindow* window);
 
   GLFWwindow* window_ = nullptr;
-  std::unique_ptr<OffscreenContext> context_;  // where there is no display; else GLFW's
+  std::unique_ptr<OffscreenContext> context_;  // if there is no display; else GLFW's is used
   bool has_imgui_ = false;
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;

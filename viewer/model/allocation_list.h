@@ -1,4 +1,4 @@
-// The rows of the table of allocations: which, and in which order.
+// The rows of the table of allocations, and their order.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ namespace memreel::viewer {
 
 enum class AllocationOrder : std::uint8_t { begin, size, lifetime, address, stack, category, phase };
 
-/// Which allocations are listed.
+/// Selects the allocations to list.
 struct AllocationQuery {
   HeapId heap = HeapId::none;
-  std::uint32_t first_event = 0, end_event = never;  // those held at some time in between
+  std::uint32_t first_event = 0, end_event = never;  // allocations held at any time in this range
   std::shared_ptr<const Sieve> sieve;                // null: all
   AllocationOrder order = AllocationOrder::begin;
   bool descending = false;
   std::uint32_t version = 0;     // events of the document
-  std::uint32_t classified = 0;  // allocations: which of them the order rests on
+  std::uint32_t classified = 0;  // number of classified allocations that the order is based on
 
   friend bool operator==(const AllocationQuery&, const AllocationQuery&) = default;
 };
 
-/// Rows by number. Takes no memory when all allocations are listed in order of their begin.
+/// Random access to rows. Takes no memory when all allocations are listed in allocation order.
 class AllocationList {
  public:
   AllocationList() = default;
@@ -41,7 +41,7 @@ class AllocationList {
     if (!rows_.empty()) return rows_[row];
     return descending_ ? count_ - 1 - row : row;
   }
-  /// Where an allocation is listed; by search from the beginning.
+  /// The row of an allocation, by linear search.
   std::optional<std::uint32_t> row_of(std::uint32_t allocation) const;
 
  private:
@@ -50,7 +50,7 @@ class AllocationList {
   std::vector<std::uint32_t> rows_;
 };
 
-/// `classification`: may be null where the order has no use for it. None when cancelled.
+/// `classification`: may be null if the order does not need it. None when cancelled.
 std::optional<AllocationList> list_allocations(const Document& document, const AllocationQuery& query,
                                                const Progress& progress,
                                                const Classification* classification = nullptr);

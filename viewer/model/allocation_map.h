@@ -1,4 +1,4 @@
-// The allocation map: address over time, each allocation a rectangle, as pixels.
+// The allocation map, rasterized: address over time, each allocation a rectangle.
 #pragma once
 
 #include <array>
@@ -17,23 +17,23 @@
 
 namespace memreel::viewer {
 
-/// The address space of a heap with the parts that it never had left out. Where segments are far apart a picture of
-/// all addresses would be empty.
+/// The address space of a heap, without the parts that it never used: where segments are far apart, a picture of all
+/// addresses would be empty.
 class AddressScale {
  public:
   AddressScale() = default;
-  /// Of the segments that exist between two events; of the allocations when the trace has no segments.
+  /// Covers the segments that exist between two events, or the allocations if the trace has no segments.
   AddressScale(const Document& document, HeapId heap, std::uint32_t first_event, std::uint32_t end_event);
 
   struct Range {
     Address begin;
     Bytes size;
-    std::uint64_t offset = 0;  // of its begin on the scale, in bytes
+    std::uint64_t offset = 0;  // where it begins on the scale, in bytes
     friend bool operator==(const Range&, const Range&) = default;
   };
   const std::vector<Range>& ranges() const { return ranges_; }
   std::uint64_t total() const { return ranges_.empty() ? 0 : ranges_.back().offset + ranges_.back().size.count; }
-  /// None when the address is not on the scale.
+  /// None if the address is not on the scale.
   std::optional<std::uint64_t> offset_of(Address address) const;
   std::optional<Address> address_at(std::uint64_t offset) const;
 
@@ -48,39 +48,39 @@ inline constexpr std::array<std::string_view, 7> colour_words{"category", "stack
 struct MapQuery {
   HeapId heap = HeapId::none;
   Nanoseconds begin{}, end{};                       // of the picture
-  AxisScale axis;                                   // what its width counts
-  double low = 0, high = 1;                         // part of the address scale
+  AxisScale axis;                                   // the unit of its width
+  double low = 0, high = 1;                         // visible part of the address scale
   std::uint32_t width = 0, height = 0;              // pixels
-  std::uint32_t label_width = 0, label_height = 0;  // pixels, of rectangles that have room for a label; 0: none have
+  std::uint32_t label_width = 0, label_height = 0;  // minimum size in pixels of a rectangle with a label; 0: no labels
   MapColour colour = MapColour::stack;
   std::uint32_t palette = 0;             // changes with the colours
-  std::uint32_t classified = 0;          // allocations; 0 where that does not matter
-  std::optional<StackId> lit;            // all but this stack's are pale,
-  std::optional<Category> lit_category;  // or all but this category's
-  std::shared_ptr<const Sieve> sieve;    // what does not pass is pale; null: nothing is
+  std::uint32_t classified = 0;          // number of classified allocations; 0 if irrelevant
+  std::optional<StackId> lit;            // all other stacks are pale,
+  std::optional<Category> lit_category;  // or all other categories
+  std::shared_ptr<const Sieve> sieve;    // non-matching allocations are pale; null: none
   std::uint32_t version = 0;
 
   friend bool operator==(const MapQuery&, const MapQuery&) = default;
 };
 
-/// Pixels are 0xAABBGGRR, row by row, low addresses at the bottom.
+/// Pixels are 0xAABBGGRR, in rows, low addresses at the bottom.
 struct MapPicture {
   MapQuery query;
   AddressScale scale;
   std::vector<std::uint32_t> pixels;
   std::uint32_t drawn = 0;              // rectangles
-  std::uint32_t folded = 0;             // of these, narrower than a pixel: they share one with others
-  std::vector<std::uint32_t> labelled;  // allocations that have room for a label; of too many the largest
+  std::uint32_t folded = 0;             // of these, narrower than a pixel: they share a pixel with others
+  std::vector<std::uint32_t> labelled;  // allocations with room for a label; the largest if there are too many
 };
 
 /// The colour of an allocation, `0xAABBGGRR`.
 using ColourOf = std::function<std::uint32_t(std::uint32_t allocation)>;
 
-/// Looks at every allocation that is held at some time of the picture. None when cancelled.
+/// Visits every allocation held at any time in the picture. None when cancelled.
 std::optional<MapPicture> draw_map(const Document& document, const MapQuery& query, const ColourOf& colour_of,
                                    std::uint32_t segment_colour, const Progress& progress);
 
-/// The allocation that is held at `time` and lies at `address`.
+/// The allocation held at `time` that contains `address`.
 std::optional<std::uint32_t> allocation_at(const Document& document, HeapId heap, Nanoseconds time, Address address);
 
 }  // namespace memreel::viewer

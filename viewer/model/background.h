@@ -1,4 +1,4 @@
-// Work that takes longer than a frame: done beside it, while what was known before stays on screen.
+// Work that takes longer than a frame: done in the background while the previous result stays on screen.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace memreel::viewer {
 
-/// What a job sees of the world besides its input.
+/// A job's handle for progress and cancellation.
 class Progress {
  public:
   Progress(std::stop_token stop, std::atomic<float>& share) : stop_(std::move(stop)), share_(&share) {}
@@ -33,18 +33,18 @@ class Progress {
   std::atomic<float>* share_;
 };
 
-/// The value that belongs to a key, or the latest that could be computed meanwhile. Used from one thread.
+/// The value for a key, or the latest one computed so far. For use from one thread.
 ///
-/// One job runs at a time; of the keys that are asked for while it does, only the last is computed. One that needs more
-/// memory than there is is given up.
+/// One job runs at a time; of the keys requested meanwhile, only the last is computed. A job that runs out of memory is
+/// abandoned.
 template <class Key, class Value>
 class Background {
  public:
-  using Work = std::function<std::optional<Value>(const Progress&)>;  // none when it was cancelled
+  using Work = std::function<std::optional<Value>(const Progress&)>;  // none if cancelled
 
-  /// Asks for the value of `key`; `work` computes it and must not touch anything that changes. Does nothing when it is
-  /// there, on its way or given up. `cancel`: give up the value that is on its way, which helps when jobs take long and
-  /// hurts when keys change faster than jobs end.
+  /// Requests the value of `key`; `work` computes it and must not touch mutable data. Does nothing if the value is
+  /// present, being computed or abandoned. `cancel`: abandon the value being computed, which helps when jobs take long
+  /// and hurts when keys change faster than jobs finish.
   void request(const Key& key, Work work, bool cancel = true) {
     poll();
     if (wanted_ && *wanted_ == key) return;
@@ -58,14 +58,14 @@ class Background {
     start(key, std::move(work));
   }
 
-  /// The latest value; null before the first.
+  /// The latest value; null before there is one.
   const std::shared_ptr<const Value>& value() {
     poll();
     return value_;
   }
-  /// Whose value that is.
+  /// The key of value().
   const std::optional<Key>& key() const { return value_key_; }
-  /// Whether value() is what was last asked for.
+  /// Whether value() is the value last requested.
   bool is_current() {
     poll();
     return !job_ && (given_up_ || wanted_ == value_key_);
@@ -74,20 +74,20 @@ class Background {
     poll();
     return job_ != nullptr;
   }
-  /// Zero when nothing is.
+  /// Zero if no job runs.
   std::chrono::steady_clock::duration running_for() {
     poll();
     return job_ ? std::chrono::steady_clock::now() - job_->start : std::chrono::steady_clock::duration::zero();
   }
   float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }
-  /// What is on its way is not wanted any more, however often it is asked for: until something else is, or retry().
+  /// Abandons the running job; requests for its key are ignored until another key is requested or retry() is called.
   void give_up() {
     if (job_) job_->worker.request_stop();
     next_ = nullptr;
     given_up_ = true;
   }
   bool given_up() const { return given_up_; }
-  /// What was given up is computed when it is asked for again.
+  /// Allows an abandoned value to be requested again.
   void retry() {
     if (given_up_) wanted_.reset();
     given_up_ = false;
@@ -99,9 +99,9 @@ class Background {
     std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
     std::atomic<float> share{0};
     std::atomic<bool> done{false};
-    bool out_of_memory = false;  // once it is done
+    bool out_of_memory = false;  // valid once done
     std::optional<Value> result;
-    Worker worker;  // last: it uses the others
+    Worker worker;  // last member: it uses the others
     explicit Job(Key k) : key(std::move(k)) {}
   };
 
@@ -121,7 +121,7 @@ class Background {
   void poll() {
     if (!job_ || !job_->done.load(std::memory_order_acquire)) return;
     const std::unique_ptr<Job> job = std::move(job_);
-    job->worker = Worker();  // what a thread wrote is there when it has ended
+    job->worker = Worker();  // joins, so that what the thread wrote is visible
     if (job->result) {
       value_ = std::make_shared<const Value>(*std::move(job->result));
       value_key_ = job->key;

@@ -1,4 +1,4 @@
-// What every allocation is for, which layer made it and in which phase: as the analyzer infers it (docs/categories.md).
+// Category, layer and phase of every allocation, as inferred by the analyzer (docs/categories.md).
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace memreel::viewer {
 
 class Sieve;
 
-/// Answers for allocations and stacks that were there when it was made; of later ones nothing is known. Memory: two
-/// bytes for each allocation, and a few for each stack.
+/// Covers the allocations and stacks that existed when it was made; later ones are unknown. Memory: two bytes for each
+/// allocation, and a few for each stack.
 struct Classification {
   Categories categories;
-  bool knows_any = false;  // whether any allocation is more than `unknown`
+  bool knows_any = false;  // whether any allocation is other than `unknown`
   bool knows_layers = false;
-  std::string problem;  // why nothing is known; empty: nothing stood in the way
+  std::string problem;  // why nothing is known; empty: no problem
 
   Evidence evidence(std::uint32_t allocation) const {
     return allocation < categories.evidence.size() ? categories.evidence[allocation] : Evidence::none;
@@ -33,25 +33,25 @@ struct Classification {
   Phase phase(std::uint32_t allocation) const {
     return allocation < categories.phase.size() ? categories.phase[allocation] : Phase::other;
   }
-  /// Which time the line ran that the layer of the allocation goes through (analyzer/category/layer_calls.h).
+  /// How many times the layer's line had run when the allocation was made (analyzer/category/layer_calls.h).
   std::uint16_t call(std::uint32_t allocation) const { return categories.calls.of(allocation); }
-  /// The path of the layer; empty where the stack is in no module. Of a long one the innermost part.
+  /// The path of the layer, or the innermost part if it is long; empty if the stack is in no module.
   std::string layer(const Tables& tables, StackId stack, std::uint16_t call) const;
 };
 
-/// The key is how many events the document has.
+/// The key is the number of events in the document.
 using ClassificationJob = Background<std::uint32_t, Classification>;
 
-/// Whether the trace is one of those that are judged: longer ones are only browsed.
+/// Whether the trace is short enough to be judged: longer ones can only be browsed.
 bool can_be_classified(const Document& document);
 
-/// Whether it is time to classify `events` events, after `classified` were. A file that is still written is classified
-/// anew once it has grown by an eighth, or has been `still` for two seconds: in all that is some nine times what it
-/// holds in the end, however often it grows.
+/// Whether it is time to classify `events` events, after `classified` were. A file that is still being written is
+/// classified again once it has grown by an eighth, or has been `still` for two seconds: in total some nine times the
+/// final number of events, however often it grows.
 bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still);
 
-/// Reads the whole trace. Nothing is known of one that needs more than `memory_limit` for this (0: as its size
-/// suggests). None when cancelled.
+/// Reads the whole trace. The result is empty if this needs more than `memory_limit` (0: a limit based on its size).
+/// None when cancelled.
 std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                             const Progress& progress);
 
@@ -62,11 +62,11 @@ struct CategoryHolding {
 
 using LiveByCategory = std::array<CategoryHolding, category_count>;  // by Category
 
-/// What is live after `events` events. Cost: as that of heap_at(). `sieve`: what passes but for its category; null:
-/// all.
+/// Live bytes after `events` events. Costs as much as heap_at(). `sieve`: counts what matches apart from its category;
+/// null: all.
 LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
                                 std::uint32_t events, const Sieve* sieve = nullptr);
-/// The same of the blocks that a heap holds at an instant.
+/// The same for the blocks that a heap holds at an instant.
 LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
                                 const Sieve* sieve = nullptr);
 

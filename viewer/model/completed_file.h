@@ -1,4 +1,4 @@
-// A trace as it is judged (analyzer/replay/completed_trace.h), which is how it is shown.
+// A trace completed as for judging (analyzer/replay/completed_trace.h), which is how it is shown.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace memreel::viewer {
 
-/// Longer traces are shown as they were recorded: the whole trace is held for this, 37 bytes for each event.
+/// Longer traces are shown as recorded: completing a trace holds all of it, at 37 bytes for each event.
 inline constexpr std::uint64_t longest_completed = 50'000'000;
 
-/// The trace once more as it is judged, as a file in memory; null when that is as it was recorded. Events and
-/// allocations have other numbers in it, rows of tables have the same. Fails as load_checked() does.
+/// The completed trace, as a file in memory; null if it equals the recorded one. Its events and allocations have other
+/// numbers, its table rows the same. Fails as load_checked() does.
 Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
                                                  Bytes memory_limit = {});
 

@@ -1,5 +1,5 @@
-// What the device itself said of its memory (memory_info): the part of it that no heap of the trace accounts for, and
-// what was left, as wide as the screen.
+// The device's own memory figures (memory_info): the part that no heap of the trace accounts for, and free memory in
+// pixel columns.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@ struct DeviceSample {
   Bytes used, free;
 };
 
-/// Whose samples speak of the device that a heap is on: those of the device's driver, else the heap's own (a framework
-/// that was given a limit says what is left of it). Null when there are none.
+/// The heap whose samples describe the device of a heap: the device's driver, else the heap itself (a framework with a
+/// limit reports what is left of it). Null if there are none.
 const HeapSeries* sampled_series(const Document& document, HeapId heap);
 
 /// The last sample of `series` among the first `events` events.
 std::optional<DeviceSample> sample_before(const Document& document, const HeapSeries& series, std::uint32_t events);
 
-/// What the device says is used and no heap on it holds, at the last sample among the first `events` events: contexts,
-/// code, other processes. None without samples of the driver. As the leak verdict `unattributed` counts it.
+/// Memory that the device reports as used but no heap on it holds, at the last sample among the first `events` events:
+/// contexts, code, other processes. None without driver samples. Counted as by the leak verdict `unattributed`.
 std::optional<Bytes> unattributed(const Document& document, HeapId heap, std::uint32_t events);
 
-/// The most that a heap can have, as far as samples say: what the device has, or the limit that a framework was given.
+/// The capacity of a heap, as far as samples show it: the device's memory, or the limit set for a framework.
 std::optional<Bytes> sampled_limit(const Document& document, HeapId heap);
 
-/// The free bytes that the samples of `series` gave in a column of pixels: least and most.
+/// Minimum and maximum of the free bytes sampled in a column of pixels.
 struct FreeColumn {
   std::uint64_t least = 0, most = 0;
   bool known = false;  // false before the first sample
   friend bool operator==(const FreeColumn&, const FreeColumn&) = default;
 };
 
-/// A column between each two of `edges`, which ascend. Looks at every sample in between.
+/// One column between each two of `edges`, which are ascending. Visits every sample in between.
 std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series,
                                      std::span<const Nanoseconds> edges);
 /// The same for `width` columns from `begin` to `end`.
