@@ -37,7 +37,7 @@ struct FrameTimes {
   /// submit_ms over this is a software driver's, which transforms every vertex before it returns.
   double hand_over_ms = 0;
   double raster_ms = 0;  // wall time of rasterization, which in software is most of the frame
-  double whole_ms = 0;   // by the clock
+  double whole_ms = 0;   // wall time
 
   std::uint32_t vertices = 0, draws = 0;
 

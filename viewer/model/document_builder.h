@@ -14,23 +14,23 @@
 
 namespace memreel::viewer {
 
-/// Events between keyframes: a state is found by looking at no more allocations than one frame can.
+/// Events between keyframes: few enough that a state can be rebuilt within one frame.
 inline constexpr std::uint32_t keyframe_interval = 1U << 16U;
 
-/// For one thread. Memory: about 16 bytes for each event, and what is live.
+/// For use on one thread. Memory: about 16 bytes for each event, plus the live state.
 class DocumentBuilder {
  public:
-  /// `interval`: events between keyframes, where little is live.
+  /// `interval`: events between keyframes when little is live.
   explicit DocumentBuilder(std::uint32_t interval = keyframe_interval)
       : keyframe_interval_(interval), next_keyframe_(interval) {}
 
-  /// How often another trace was written in the place of the one that was read: Document::begun_anew.
+  /// How often the file was overwritten with another trace: Document::begun_anew.
   void set_begun_anew(std::uint32_t times) { begun_anew_ = times; }
 
-  /// Adds the events of a batch. `tables` are those that it refers to.
+  /// Adds the events of a batch. `tables`: those that the batch refers to.
   void add(const EventBatch& batch, const Tables& tables);
 
-  /// The version up to here.
+  /// The document up to here.
   std::shared_ptr<const Document> publish(const TraceReader& reader, std::uint64_t bytes, bool complete);
 
  private:
@@ -42,12 +42,12 @@ class DocumentBuilder {
   struct PlaceHash {
     std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
   };
-  /// A heap while it is followed.
+  /// The running state of a heap.
   struct Series {
     HeapId heap = HeapId::none;
     Pyramid pyramid;
-    Metrics now{}, before{};  // before the event that is added
-    Extent leaf;              // of the leaf that is not complete
+    Metrics now{}, before{};  // `before`: before the event being added
+    Extent leaf;              // of the incomplete leaf
     std::uint64_t allocations = 0, failures = 0;
     std::uint64_t peak_live = 0, peak_reserved = 0;
     std::uint32_t peak_live_event = 0, peak_reserved_event = 0;
@@ -62,7 +62,7 @@ class DocumentBuilder {
   void add_alloc(const Event& event);
   void add_free(const Event& event);
   void add_other(const Event& event, std::int64_t reserved_change);
-  /// Ends an allocation as far as it has not ended.
+  /// Ends whatever part of an allocation's life has not ended.
   void end_allocation(std::uint32_t id, Series& series);
   void complete(std::uint32_t id, Series& series);
   void add_mark(const Event& event);
@@ -73,7 +73,7 @@ class DocumentBuilder {
   std::uint32_t begun_anew_ = 0;
   std::uint32_t keyframe_interval_, next_keyframe_;
   const Tables* tables_ = nullptr;
-  std::uint32_t at_ = 0;  // the event that is added
+  std::uint32_t at_ = 0;  // the event being added
   GrowingPacked time_offset_, subject_, address_, size_, stack_, origin_;
   Growing<std::int64_t> leaf_time_, leaf_latest_;
   Growing<std::uint32_t> leaf_allocation_;
@@ -83,7 +83,7 @@ class DocumentBuilder {
   Growing<MarkSpan> span_;
   Growing<LateEvent> span_end_;
   std::map<ThreadId, std::vector<std::uint32_t>> open_spans_;  // innermost last
-  std::unordered_map<StringId, std::uint32_t> spans_named_;    // how many so far
+  std::unordered_map<StringId, std::uint32_t> spans_named_;    // number so far
   std::uint32_t span_depths_ = 0;
   SegmentHistory segments_;
   FlatMap<Place, PlaceHash> by_place_;

@@ -1,4 +1,4 @@
-// The analyzer's verdicts on a whole trace: leaks, fragmentation, failed requests, and what all of it comes down to.
+// The analyzer's verdicts on a whole trace: leaks, fragmentation, failed requests, and their summary.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct Findings {
   Remedies remedies;
   OutOfMemories ooms;
   Verdict verdict;  // as `memreel report` opens
-  /// What each allocation that is kept was judged to be, by its number; none of those that were freed.
+  /// The leak verdict of each kept allocation, by number; none for freed ones.
   std::vector<std::optional<LeakVerdict>> of_allocation;
-  std::string problem;  // why there are none; empty: there are
+  std::string problem;  // why there are none; empty: no problem
 };
 
-/// Reads the whole trace. `known`: what its allocations are for, which says who holds the peak; may be null. None when
+/// Reads the whole trace. `known`: the classification, which tells who holds the peak; may be null. None when
 /// cancelled.
 std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                    const std::shared_ptr<const Classification>& known, const Progress& progress);

@@ -1,4 +1,4 @@
-// What a flight recorder remembers of events that it did not keep (formats/model/folded.h), as panes show it.
+// A flight recorder's sums over events that it did not keep (formats/model/folded.h), as panes show them.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +13,22 @@
 
 namespace memreel::viewer {
 
-/// The live bytes of a heap when an interval of the sums had ended.
+/// The live bytes of a heap at the end of an interval of the sums.
 struct FoldedPoint {
   Nanoseconds time{};
   Bytes live;
   friend bool operator==(const FoldedPoint&, const FoldedPoint&) = default;
 };
 
-/// From the beginning of the recording (0 bytes) until Losses::folded_until, where they are what the trace's own
-/// allocations say. Empty where nothing was folded.
+/// From the beginning of the recording (0 bytes) until Losses::folded_until, where they match the trace's own
+/// allocations. Empty if nothing was folded.
 std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap);
 
-/// The live bytes at `time`, as the last interval that had ended by then says; none before the first, after the last.
+/// The live bytes at `time`, from the last interval that had ended by then; none before the first and after the last.
 std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& course, Nanoseconds time);
 
-/// What each stack allocated in intervals that overlap the range `begin` .. `end`: bytes and how often, nothing of
-/// single allocations. `sieve` (null: all) limits stacks by its text; sizes and categories of sums are not known.
+/// What each stack allocated in intervals that overlap the range `begin` .. `end`: bytes and counts, without single
+/// allocations. `sieve` (null: all) limits stacks by its text; sums have no sizes or categories.
 std::optional<std::vector<StackWeight>> weigh_folded(const Document& document, HeapId heap, Nanoseconds begin,
                                                      Nanoseconds end, const Sieve* sieve, const Progress& progress);
 

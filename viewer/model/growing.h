@@ -1,4 +1,4 @@
-// Columns that one thread appends to while others read what was there when they looked.
+// Columns that one thread appends to while others read a snapshot.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ namespace memreel::viewer {
 /// Rows per block of storage.
 inline constexpr std::size_t block_rows = std::size_t{1} << 16U;
 
-/// A column of `T` as it was when the view was taken. Cheap to copy, immutable, safe to read on any thread.
+/// A snapshot of a column of `T`. Cheap to copy, immutable, safe to read on any thread.
 template <class T>
 class ColumnView {
  public:
@@ -60,8 +60,9 @@ class Growing {
   std::size_t count_ = 0;
 };
 
-/// An event's ordinal that is written once, later, in a row that views already see. A view of `n` events takes values
-/// from `n` on for "not yet": so that it never changes.
+/// An event's ordinal that is written once, later, into a row that views already see. A view of `n` events treats
+/// values
+/// >= `n` as "not yet", so it never changes.
 class LateEvent {
  public:
   static constexpr std::uint32_t never = 0xFFFF'FFFF;
@@ -81,7 +82,7 @@ class LateEvent {
   std::atomic<std::uint32_t> value_{never};
 };
 
-/// Up to block_rows numbers, each in as few whole bytes as the largest so far needs.
+/// Up to block_rows numbers, each stored in as many whole bytes as the largest so far needs.
 class PackedBlock {
  public:
   explicit PackedBlock(unsigned width = 1)
@@ -90,12 +91,12 @@ class PackedBlock {
   unsigned width() const { return width_; }
   static unsigned width_of(std::uint64_t value) { return (static_cast<unsigned>(std::bit_width(value | 1U)) + 7) / 8; }
 
-  /// Rows are set in order: what lies behind `i` is overwritten.
+  /// Rows are set in order: bytes after row `i` are overwritten.
   void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, sizeof value); }
   std::uint64_t get(std::size_t i) const {
     const std::byte* at = bytes_.get() + i * width_;
     std::uint64_t value = 0;
-    // Constant sizes: a call of memcpy for each number would cost more than the number.
+    // Constant sizes, because a call of memcpy for each number would be too slow.
     if (width_ == 4) {
       std::memcpy(&value, at, 4);
     } else if (width_ == 3) {
@@ -119,7 +120,7 @@ class PackedBlock {
   std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays)
 };
 
-/// A column of numbers as it was when the view was taken.
+/// A snapshot of a column of numbers.
 class PackedView {
  public:
   using Blocks = std::vector<std::shared_ptr<const PackedBlock>>;
@@ -134,7 +135,7 @@ class PackedView {
   std::size_t count_ = 0;
 };
 
-/// The writer's end of a column of numbers. Little-endian machines only, as everything CUDA runs on is.
+/// The writer's end of a column of numbers. Little-endian machines only, like all that CUDA runs on.
 class GrowingPacked {
  public:
   void push_back(std::uint64_t value) {
@@ -153,7 +154,7 @@ class GrowingPacked {
   }
 
  private:
-  /// The latest block, of which so many rows are set. Views keep the narrow one.
+  /// The latest block, with this many rows set. Views keep the narrower one that it replaced.
   void widen(std::size_t rows, unsigned width) {
     auto wider = std::make_shared<PackedBlock>(width);
     for (std::size_t i = 0; i < rows; ++i) wider->set(i, blocks_.back()->get(i));

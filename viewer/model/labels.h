@@ -1,4 +1,4 @@
-// What things of a trace are called on screen. Pools and streams: formats/model/origin_text.h.
+// Labels for the things in a trace. Pools and streams: formats/model/origin_text.h.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace memreel::viewer {
 
-/// "modeling_gpt2.py:240  forward > activations.py:66  ← train.py:42": the frame that explains (own_frame.h), the
-/// innermost that it comes to, and the line of the stack that its reader can change, where they are others. What only
-/// passes a call on is none of them. "(no stack)" without one.
+/// "modeling_gpt2.py:240  forward > activations.py:66  ← train.py:42": the most informative frame (own_frame.h),
+/// the innermost frame below it, and the stack's own line (the one that the reader can change), if these differ. Frames
+/// that only pass a call on are skipped. "(no stack)" without one.
 std::string stack_label(const Tables& tables, StackId stack);
-/// What is called so that has no stack, by the phase that it was made in: "(no stack, in the backward pass)".
+/// The label of allocations without a stack, by phase: "(no stack, in the backward pass)".
 std::string no_stack_label(Phase phase);
 std::string thread_label(const Tables& tables, ThreadId id);
 /// "device 0 torch.cuda"
@@ -22,10 +22,10 @@ std::string heap_label(const Tables& tables, HeapId id);
 std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by);
 /// "0x7f2c40000000"
 std::string address_text(Address address);
-/// Since the beginning of the trace, with as many digits as tell two instants `resolution` apart: "1.250 s",
+/// Time since the beginning of the trace, with enough digits to distinguish instants `resolution` apart: "1.250 s",
 /// "2:05 min", "3:07:30 h", "4 d 6:00 h".
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);
-/// Only the last part of a path, as people name files.
+/// The last component of a path.
 std::string_view file_name(std::string_view path);
 
 }  // namespace memreel::viewer

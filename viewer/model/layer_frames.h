@@ -1,4 +1,4 @@
-// Which frames of a stack are layers and the program's own functions: what a flame graph by layer shows.
+// The frames of a stack that a flame graph by layer shows: layers and the program's own functions.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 
 namespace memreel::viewer {
 
-/// By StackId: whether its frame is a call of a module, which stands for the functions of that module, or a function of
-/// the program's own outside of modules. Where the recording does not know modules, the functions that nn.Module's
+/// By StackId: whether its frame is a call of a module, which stands for the module's functions, or one of the
+/// program's own functions outside modules. If the recording does not know modules, the functions that nn.Module's
 /// machinery calls stand for them. That machinery, hooks, decorators and libraries are folded.
 std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMeaning>& stacks);
 

@@ -1,4 +1,4 @@
-// Where to go: instants by name, the next event or mark, the life of what is selected.
+// Navigation targets: named instants, the next event or mark, the selection's lifetime.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +10,22 @@
 
 namespace memreel::viewer {
 
-/// How many events precede an instant of `heap`: "peak", "reserved-peak", "oom" (the first failure), "end",
-/// "event:123", "45%", "1.5" (seconds since the beginning). 0 where the trace has no such instant; none when `name` is
+/// The number of events that precede an instant of `heap`: "peak", "reserved-peak", "oom" (the first failure), "end",
+/// "event:123", "45%", "1.5" (seconds since the beginning). 0 if the trace has no such instant; none if `name` is
 /// none of these.
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name);
 
 /// From its begin until it was freed, or the end of the trace.
 TimeRange life_of(const Document& document, std::uint32_t allocation);
 
-/// Puts the cursor after the next event of the heap's memory (`by` = 1), or the previous one (-1), and selects what it
-/// is about; others change nothing that is on screen.
+/// Moves the cursor after the next event of the heap's memory (`by` = 1), or the previous one (-1), and selects its
+/// allocation; other events change nothing on screen.
 void step_event(const Document& document, Selection& selection, int by);
 
 /// Likewise after the next mark, failure or `empty_cache`.
 void step_mark(const Document& document, Selection& selection, int by);
 
-/// Shows what is marked, else the life of what is selected, else all; all where that is shown already.
+/// Shows the marked range, else the selection's lifetime, else everything; everything if that is shown already.
 void look_at_selected(const Document& document, Selection& selection);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// Policies as a person types or pastes them.
+// Parses policies as typed or pasted by the user.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace memreel::viewer {
 
-/// A list of policies as `memreel replay --policy` takes it. Settings of PYTORCH_CUDA_ALLOC_CONF, alone or with the
-/// variable and `export` in front, are those of torch.native; everything else is as it was.
+/// A list of policies in the syntax of `memreel replay --policy`. Settings of PYTORCH_CUDA_ALLOC_CONF, alone or with
+/// the variable and `export` in front, become parameters of torch.native; everything else is unchanged.
 std::string as_policies(std::string_view typed);
 
 }  // namespace memreel::viewer

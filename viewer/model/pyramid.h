@@ -13,12 +13,13 @@
 
 namespace memreel::viewer {
 
-/// The metrics of a heap that are followed, in bytes unless said otherwise.
+/// The tracked metrics of a heap, in bytes unless stated otherwise.
 enum class Metric : std::uint8_t {
   live,           // requested and not freed
-  held,           // ... or freed while the device still used it
+  held,           // live, or freed but still used by the device
   reserved,       // segments
-  fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than known segments have
+  fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than the known segments
+                  // have
 };
 inline constexpr std::size_t metric_count = 4;
 using Metrics = std::array<std::uint64_t, metric_count>;  // by Metric
@@ -26,12 +27,12 @@ using Metrics = std::array<std::uint64_t, metric_count>;  // by Metric
 inline std::uint64_t& part(Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
 inline std::uint64_t value_of(const Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
 
-/// What the metrics were over a stretch of events.
+/// The range of the metrics over a run of events.
 struct Extent {
   Metrics min{}, max{}, last{};
 
   static Extent at(const Metrics& metrics) { return {metrics, metrics, metrics}; }
-  /// Appends a later stretch.
+  /// Appends a later run.
   void add(const Extent& later) {
     for (std::size_t f = 0; f < metric_count; ++f) {
       min[f] = std::min(min[f], later.min[f]);
@@ -46,7 +47,7 @@ struct Extent {
 inline constexpr std::uint32_t leaf_events = 128;
 inline constexpr std::uint32_t fan_out_bits = 4, fan_out = 1U << fan_out_bits;
 
-/// Whole leaves only; what lies beside them is the reader's to add (Document::extent).
+/// Whole leaves only; Document::extent adds partial ones.
 class PyramidView {
  public:
   PyramidView() = default;
@@ -60,7 +61,7 @@ class PyramidView {
     Extent extent = leaf(begin);
     std::uint32_t level = 0;
     for (std::uint32_t at = begin + 1; at < end; at += 1U << (fan_out_bits * level)) {
-      // The largest node that begins here and is over by `end`; a leaf is.
+      // The largest node that begins here and ends by `end`; at least a leaf does.
       while (is_within(level + 1, at, end)) ++level;
       while (level > 0 && !is_within(level, at, end)) --level;
       extent.add(levels_[level][at >> (fan_out_bits * level)]);
@@ -76,7 +77,7 @@ class PyramidView {
     return at % leaves == 0 && end - at >= leaves && (at >> bits) < levels_[level].size();
   }
 
-  std::vector<ColumnView<Extent>> levels_;  // a node is there when all below it are
+  std::vector<ColumnView<Extent>> levels_;  // a node exists once all below it do
 };
 
 class Pyramid {

@@ -1,4 +1,4 @@
-// The recordings of several processes: what a list of ranks and their series side by side need of each.
+// The recordings of several processes: what the list of ranks and their small multiples need of each.
 #pragma once
 
 #include <atomic>
@@ -19,30 +19,30 @@
 namespace memreel::viewer {
 
 struct RankSeries {
-  std::string name;     // "rank 3"; the file's own where nothing says which rank it is
-  std::string problem;  // why it can't be shown; empty: it can
+  std::string name;     // "rank 3"; the file's name if the rank is unknown
+  std::string problem;  // why it can't be shown; empty: no problem
   Bytes peak_reserved, peak_live;
-  std::vector<Bytes> reserved, allocated;  // the most in each of equal stretches of its time
+  std::vector<Bytes> reserved, allocated;  // maxima over equal intervals of its time
 };
 
-/// The recordings among files and directories. Errors: something does not exist, or there are none.
+/// The recordings among files and directories. Errors: a path does not exist, or there are no recordings.
 Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::filesystem::path> named);
 
-/// Reads one file after the other on a thread of its own.
+/// Reads one file after the other on its own thread.
 class Ranks {
  public:
-  /// `wake` is called, by that thread, whenever there is something new. `memory_limit`: what each file may ask for; 0:
-  /// as its size suggests.
+  /// `wake` is called on that thread whenever there is news. `memory_limit`: for each file; 0: a limit based on its
+  /// size.
   Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit = {});
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
-  /// Null: not read yet.
+  /// Null until it is read.
   std::shared_ptr<const RankSeries> series(std::size_t file) const;
-  /// "rank 3", or the file's name as long as nothing else is known.
+  /// "rank 3", or the file's name until the rank is known.
   std::string name(std::size_t file) const;
   std::size_t read() const { return read_.load(std::memory_order_acquire); }
   bool complete() const { return read() == files_.size(); }
-  /// The highest peak of those that are read.
+  /// The highest peak among the ranks read so far.
   Bytes highest() const;
 
  private:
@@ -50,7 +50,7 @@ class Ranks {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const RankSeries>> all_series_;
   std::atomic<std::size_t> read_ = 0;
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last member: it uses the others
 };
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// What the recording itself took.
+// The cost of the recording itself.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace memreel::viewer {
 
-/// Share of the time of the trace that our own recorder took on the program's threads, all of them together: an
-/// estimate, the number of events times what one was measured to cost (docs/measurements.md). None for traces that
-/// another tool recorded.
+/// The share of the trace's time that memreel's recorder took on all of the program's threads together: an estimate,
+/// the number of events times the measured cost of one (docs/measurements.md). None for traces recorded by another
+/// tool.
 std::optional<double> recording_share(const Document& document);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// How much of its segment each allocation takes beyond what was requested.
+// How much memory each allocation takes beyond its requested size.
 #pragma once
 
 #include <cstdint>
@@ -10,21 +10,21 @@
 
 namespace memreel::viewer {
 
-/// As the rules of its allocator have it (analyzer/insight/block_sizes.h). Memory: one to three bytes for each
-/// allocation, mostly.
+/// Follows from the allocator's rules (analyzer/insight/block_sizes.h). Memory: mostly one to three bytes for each
+/// allocation.
 struct Rounding {
-  std::vector<HeapId> heaps;  // of which it is known
-  PackedView extra;           // bytes, by allocation; of those that had begun when it was found
+  std::vector<HeapId> heaps;  // heaps with known rounding
+  PackedView extra;           // bytes, by allocation; for those that had begun when this was computed
 
   bool is_known(HeapId heap) const;
-  /// 0 where it is not known.
+  /// 0 if unknown.
   Bytes of(std::uint32_t allocation) const;
 };
 
-/// The key is how many events the document has.
+/// The key is the number of events in the document.
 using RoundingJob = Background<std::uint32_t, Rounding>;
 
-/// Whether a heap of the document has rules that are known, and the trace is one of those that are judged.
+/// Whether a heap of the document has known rules, and the trace is short enough to be judged.
 bool has_known_rounding(const Document& document);
 
 /// One pass over all events. None when cancelled.

@@ -1,4 +1,4 @@
-// Which device memory each heap had, and when.
+// The device memory of each heap over time.
 #pragma once
 
 #include <cstdint>
@@ -10,23 +10,23 @@
 
 namespace memreel::viewer {
 
-/// Follows the segment events of a trace. The rules where they contradict each other are those of LiveSet
-/// (formats/model/live_set.h); only, neighbours that were mapped one by one stay as they were mapped.
+/// Tracks the segment events of a trace. Contradictory events are resolved as in LiveSet (formats/model/live_set.h),
+/// except that adjacent ranges mapped separately stay separate.
 class SegmentHistory {
  public:
-  /// A segment event. Returns by how much the reserved bytes of `heap` changed.
+  /// A segment event. Returns the change of the reserved bytes of `heap`.
   std::int64_t apply(const Event& event, HeapId heap, std::uint32_t at);
 
   const Growing<Segment>& segments() const { return segments_; }
   const Growing<LateEvent>& ends() const { return ends_; }
-  /// Rows of those that have not ended.
+  /// Rows of the segments that have not ended.
   std::vector<std::uint32_t> held() const;
 
  private:
   using Place = std::pair<HeapId, Address>;
 
   void begin(const Segment& segment, HeapId heap);
-  /// Ends what lies in the range; parts beside it begin anew.
+  /// Ends the segments in the range; parts outside it begin as new segments.
   std::int64_t cut(HeapId heap, Address begin, Address end, std::uint32_t at);
 
   Growing<Segment> segments_;

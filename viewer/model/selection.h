@@ -1,4 +1,4 @@
-// What the person is looking at: the only thing through which panes talk to each other.
+// The user's selection and view: the only channel between panes.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,19 @@ class Selection {
  public:
   HeapId heap = HeapId::none;
   TimeRange view;                           // limits every pane
-  AxisScale axis;                           // what its width counts, in every pane with time on it
-  std::uint32_t cursor = 0;                 // panes show the state after so many events
-  std::optional<std::uint32_t> kept;        // A: the instant that B, the cursor's, is compared with
-  std::optional<TimeRange> marked;          // by M or a drag with Shift: lists are about it
-  std::optional<Nanoseconds> marking_from;  // where a drag with Shift began that goes on
+  AxisScale axis;                           // the unit of the time axis in every pane that has one
+  std::uint32_t cursor = 0;                 // panes show the state after this many events
+  std::optional<std::uint32_t> kept;        // A: the instant that B, the cursor, is compared with
+  std::optional<TimeRange> marked;          // by M or a drag with Shift: the scope of lists
+  std::optional<Nanoseconds> marking_from;  // start of the current drag with Shift
   std::optional<std::uint32_t> allocation;  // selected
-  std::optional<StackId> stack;             // selected; of the allocation, when there is one
-  std::optional<Category> category;         // selected: lists and pictures are about its allocations
-  std::optional<MapColour> colour;          // none: nobody has chosen,
-  std::optional<SplitBy> split;             // nor here
+  std::optional<StackId> stack;             // selected; the allocation's, if one is selected
+  std::optional<Category> category;         // selected: lists and pictures are limited to it
+  std::optional<MapColour> colour;          // none: not chosen by the user
+  std::optional<SplitBy> split;             // none: not chosen by the user
   std::string search;
 
-  /// What the pointer is on, wherever that is: panes highlight what was hovered in the frame before.
+  /// What the pointer is on, in any pane: panes highlight what was hovered in the previous frame.
   std::optional<std::uint32_t> hovered_allocation;
   std::optional<StackId> hovered_stack;
   std::optional<Category> hovered_category;
@@ -62,7 +62,7 @@ class Selection {
     allocation.reset();
     stack = stack_id;
   }
-  /// Of the category that is selected nothing is, after this.
+  /// Deselects the category.
   void toggle(Category one) { category = category == one ? std::nullopt : std::optional(one); }
   void clear() {
     allocation.reset();
@@ -71,7 +71,7 @@ class Selection {
     marked.reset();
   }
 
-  /// Events and allocations have other numbers from now on.
+  /// To be called when events and allocations are renumbered.
   void renumber() {
     allocation.reset();
     hovered_allocation.reset();
@@ -80,11 +80,11 @@ class Selection {
     here_ = 0;
   }
 
-  /// Whether an allocation is one that the selection or the pointer is about.
+  /// Whether an allocation is selected or pointed at.
   bool highlights(const Document& document, std::uint32_t id) const {
     return hovered_allocation == id || (hovered_stack && document.site_of(id) == document.site_of(*hovered_stack));
   }
-  /// Whether the pointer is on a stack, or on an allocation that it made.
+  /// Whether the pointer is on this stack, or on an allocation that it made.
   bool highlights(const Document& document, StackId id) const {
     if (id == StackId::none) return false;
     if (hovered_stack && document.site_of(*hovered_stack) == document.site_of(id)) return true;
@@ -92,19 +92,19 @@ class Selection {
            document.site_of(*hovered_allocation) == document.site_of(id);
   }
 
-  /// As was chosen, else by category where any is known.
+  /// The user's choice, else by category if any is known.
   SplitBy split_by(bool knows_categories) const {
     return split.value_or(knows_categories ? SplitBy::category : SplitBy::nothing);
   }
   MapColour colour_by(bool knows_categories) const {
     return colour.value_or(knows_categories ? MapColour::category : MapColour::stack);
   }
-  /// The stack that pictures show and all others pale: pointed at, or selected as a whole.
+  /// The highlighted stack, with all others pale: pointed at, or selected as a whole.
   std::optional<StackId> lit_stack() const { return hovered_stack ? hovered_stack : allocation ? std::nullopt : stack; }
-  /// The category that pictures show and all others pale.
+  /// The highlighted category, with all others pale.
   std::optional<Category> lit_category() const { return hovered_category ? hovered_category : category; }
 
-  /// The events that lie in a range: from how many to how many precede its ends.
+  /// The events in a range, as the numbers of events before its ends.
   struct Events {
     std::uint32_t first = 0, end = 0;
   };
@@ -113,11 +113,11 @@ class Selection {
             document.events_until(range.end)};
   }
   Events viewed(const Document& document) const { return events_in(document, view); }
-  /// What lists are about: the range that is marked, else what is in view.
+  /// The scope of lists: the marked range, else the view.
   Events listed(const Document& document) const { return events_in(document, marked.value_or(view)); }
   const char* listed_words() const { return marked ? "in the range" : "in view"; }
 
-  /// Shows `range`, as far as the trace reaches; keeps at least 10 ns on screen.
+  /// Shows `range`, clamped to the trace; keeps at least 10 ns on screen.
   void look_at(const Document& document, TimeRange range) {
     constexpr Nanoseconds least{10};
     const Nanoseconds first = document.first_time();
@@ -157,7 +157,7 @@ class Selection {
     look_at(document, {view.begin + by, view.end + by});
   }
 
-  // Alt+arrows: places that were looked at.
+  // Alt+arrows: the history of views.
   void remember() {
     if (!history_.empty() && history_[here_] == place()) return;
     if (!history_.empty()) history_.resize(here_ + 1);
@@ -175,7 +175,7 @@ class Selection {
   }
 
  private:
-  /// Shows what is between two positions of the axis.
+  /// Shows the range between two positions of the axis.
   void look_between(const Document& document, double begin, double end) {
     const Nanoseconds first = document.first_time(), last = document.last_time() + Nanoseconds{1};
     look_at(document, {std::clamp(axis.time_at(begin), first, last), std::clamp(axis.time_at(end), first, last)});

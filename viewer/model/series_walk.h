@@ -1,4 +1,4 @@
-// A heap's metrics, event after event.
+// Iterates over a heap's metrics, event by event.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,18 @@
 
 namespace memreel::viewer {
 
-/// Goes through a trace in order. The document and the series must outlive it.
+/// Walks a trace in order. The document and the series must outlive it.
 class SeriesWalk {
  public:
-  /// Begins after `events` events, at most all. Cost: the events of one leaf.
+  /// Starts after `events` events, at most all. Cost: the events of one leaf.
   SeriesWalk(const Document& document, const HeapSeries& heap, std::uint32_t events);
 
-  /// How many events lie behind, and the metrics after them.
+  /// The number of events passed, and the metrics after them.
   std::uint32_t at() const { return at_; }
   const Metrics& metrics() const { return metrics_; }
 
-  /// Goes on until `end` events lie behind, at least one more and at most all. Returns what the metrics were after each
-  /// of those passed. Looks at no more than the events of two leaves.
+  /// Advances until `end` events are passed, at least one more and at most all. Returns the extent of the metrics after
+  /// each of those events. Visits at most the events of two leaves.
   Extent advance(std::uint32_t end);
 
  private:

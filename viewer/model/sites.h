@@ -1,4 +1,4 @@
-// Stacks that a person calls the same: one name, one colour, one entry of a legend.
+// Groups stacks that have the same name: one colour, one legend entry.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace memreel::viewer {
 
-/// By StackId: the first stack that has the same label. Stacks that came later than this was made stand for themselves.
+/// By StackId: the first stack with the same label. Stacks added after this was built stand for themselves.
 using SiteTable = std::vector<StackId>;
 
-/// Finds out while a trace is read.
+/// Builds the groups while a trace is read.
 class Sites {
  public:
-  /// Looks at the stacks that are new. Ids stay what they were.
+  /// Adds the new stacks. Existing ids don't change.
   std::shared_ptr<const SiteTable> extend(const Tables& tables);
 
  private:
   SiteTable of_stack_;
   std::vector<std::uint32_t> depth_;
-  std::uint64_t frames_ = 0;  // that were looked at
+  std::uint64_t frames_ = 0;  // frames processed so far
   std::unordered_map<std::string, StackId> by_label_;
 };
 

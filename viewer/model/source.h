@@ -1,5 +1,5 @@
-// A file on its way to becoming a Document: opened, imported if it is not a trace, read block by block, followed while
-// it grows.
+// Loads a file into a Document: opens it, imports it if it is not a trace, reads it block by block, and follows it
+// while it grows.
 #pragma once
 
 #include <atomic>
@@ -24,15 +24,15 @@ enum class Stage : std::uint8_t { importing, reading, complete, failed };
 struct SourceStatus {
   Stage stage = Stage::importing;
   double progress = 0;    // 0 .. 1
-  bool followed = false;  // the file has no footer: it may still grow, and what is added appears
+  bool followed = false;  // the file has no footer: it may still grow, and additions appear
   std::optional<Error> error;
 };
 
-/// Reads beside the window (worker.h), until this object goes. What is imported is read while it is.
+/// Reads in the background (worker.h) until this object is destroyed. Imported files are read while the import runs.
 class Source {
  public:
-  /// `changed` is called where it reads whenever document() or status() has changed; may be empty. `memory_limit`: what
-  /// the file may ask for; 0: as its size suggests.
+  /// `changed` is called on the reading thread whenever document() or status() has changed; may be empty.
+  /// `memory_limit`: for the file; 0: a limit based on its size.
   explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {});
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
@@ -42,11 +42,11 @@ class Source {
   /// The latest version; never null.
   std::shared_ptr<const Document> document() const;
   SourceStatus status() const;
-  /// The trace itself as the latest document shows it, for jobs that read it whole; null while it is imported.
+  /// The trace file behind the latest document, for jobs that read it whole; null during an import.
   std::shared_ptr<ByteFile> file() const;
 
  private:
-  /// An import beside the thread that reads what there is of it.
+  /// An import that runs beside the thread that reads its output.
   class Import;
 
   void run(const std::stop_token& stop);
@@ -54,7 +54,7 @@ class Source {
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
   Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                const TraceReader& raw);
-  /// Whether the file is not the one any more of which `size` bytes were read, the first of them `beginning`.
+  /// Whether the file has been replaced since `size` bytes of it were read, the first of them `beginning`.
   bool is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const;
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
@@ -63,15 +63,15 @@ class Source {
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
-  // Of who reads.
-  bool written_anew_ = false;     // reading ended because another trace was written in this one's place
-  std::uint32_t begun_anew_ = 0;  // how often that was
+  // Used by the reading thread.
+  bool written_anew_ = false;     // reading ended because the file was overwritten with another trace
+  std::uint32_t begun_anew_ = 0;  // how often that happened
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Document> document_;
   std::shared_ptr<ByteFile> file_;
   SourceStatus status_;
-  Worker worker_;  // last: it uses the others
+  Worker worker_;  // last member: it uses the others
 };
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// A stack as a person reads it: a line for each frame.
+// A stack as text: a line for each frame.
 #pragma once
 
 #include <string>
@@ -12,26 +12,25 @@ namespace memreel::viewer {
 /// Whether a frame only passes a call on: a decorator, a hook, nn.Module's machinery.
 bool passes_on(const FrameText& frame);
 
-/// "forward"; "libtorch_cuda.so+0x1234" of a native frame whose symbols nobody has looked up; "(unknown)" where nothing
-/// is known.
+/// "forward"; "libtorch_cuda.so+0x1234" for a native frame without resolved symbols; "(unknown)" if nothing is known.
 std::string frame_name(const Tables& tables, FrameId frame);
 
 struct StackLine {
-  FrameText frame;   // lives as long as the tables
+  FrameText frame;   // valid as long as the tables
   std::string name;  // frame_name()
-  bool own = false;  // the innermost that its reader can change (own_frame.h)
+  bool own = false;  // the innermost one that the reader can change (own_frame.h)
   bool library = false;
   bool wrapper = false;  // passes_on()
-  bool unnamed = false;  // its name is a place in a module
+  bool unnamed = false;  // its name is an offset in a module
 };
 
 /// Innermost first.
 std::vector<StackLine> stack_lines(const Tables& tables, StackId stack);
 
-/// All of a stack, a line for each frame, with whole paths.
+/// The whole stack, a line for each frame, with full paths.
 std::string copied_stack(const std::vector<StackLine>& lines);
 
-/// "record.py:71  leak": the line of a stack that its reader can change; empty without frames.
+/// "record.py:71  leak": the line of a stack that the reader can change; empty without frames.
 std::string own_line(const std::vector<StackLine>& lines);
 
 }  // namespace memreel::viewer

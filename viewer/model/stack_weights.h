@@ -1,4 +1,4 @@
-// How much memory each call stack stands for.
+// The memory attributed to each call stack.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace memreel::viewer {
 
-/// What is weighed.
+/// The quantity to weigh.
 enum class Weighing : std::uint8_t {
   live_at_cursor,  // bytes live at an instant
   allocated,       // bytes allocated in a range, however short they lived
-  peak,            // bytes live when most were in a range
+  peak,            // bytes live at the peak of a range
   kept,            // bytes allocated in a range and live at its end
-  leaked,          // bytes that are kept and were judged to be a leak: weigh_allocations()
-  folded,          // bytes allocated in a range of time, by the sums of a flight recorder (folded_series.h)
+  leaked,          // bytes kept and judged to be a leak: weigh_allocations()
+  folded,          // bytes allocated in a time range, from a flight recorder's sums (folded_series.h)
 };
 
 struct StackWeight {
   StackId stack = StackId::none;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
-  std::uint64_t largest = 0;      // bytes of the largest allocation; 0 where that is not known
+  std::uint64_t largest = 0;      // bytes of the largest allocation; 0 if unknown
   std::uint32_t example = never;  // that allocation
 
   friend bool operator==(const StackWeight&, const StackWeight&) = default;
@@ -37,18 +37,18 @@ struct WeightQuery {
   Weighing weighing = Weighing::live_at_cursor;
   HeapId heap = HeapId::none;
   std::uint32_t first_event = 0, end_event = 0;  // of the range; live: after end_event events
-  Nanoseconds begin{}, end{};                    // of the range, for `folded` alone
+  Nanoseconds begin{}, end{};                    // of the range, only for `folded`
   std::uint32_t version = 0;
   std::shared_ptr<const Sieve> sieve;  // null: all
 
   friend bool operator==(const WeightQuery&, const WeightQuery&) = default;
 };
 
-/// Stacks that have a weight, the heaviest first. None when cancelled.
+/// Stacks with a weight, heaviest first. None when cancelled.
 std::optional<std::vector<StackWeight>> weigh_stacks(const Document& document, const WeightQuery& query,
                                                      const Progress& progress);
 
-/// The same of some allocations, each counted once.
+/// The same for some allocations, each counted once.
 std::optional<std::vector<StackWeight>> weigh_allocations(const Document& document, std::span<const std::uint32_t> ids,
                                                           const Progress& progress);
 

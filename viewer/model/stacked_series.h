@@ -1,4 +1,4 @@
-// The series of a heap's live bytes, split by who holds them.
+// The time series of a heap's live bytes, split by holder.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace memreel::viewer {
 
-/// A tag is the innermost range between two marks that an allocation was made in by its thread; a step is an iteration
+/// A tag is the innermost range between two marks of its thread in which an allocation was made; a step is an iteration
 /// of the program's main loop (analyzer/replay/steps.h).
 enum class SplitBy : std::uint8_t { nothing, category, phase, stack, pool, stream, thread, tag, step };
 inline constexpr std::array<std::string_view, 9> split_words{"nothing", "category", "phase", "stack", "pool",
@@ -26,21 +26,21 @@ struct SplitQuery {
   HeapId heap = HeapId::none;
   SplitBy by = SplitBy::nothing;
   std::uint32_t version = 0;
-  std::uint32_t classified = 0;        // allocations; 0 where that does not matter
-  std::shared_ptr<const Sieve> sieve;  // what passes but for its category is counted; null: all
+  std::uint32_t classified = 0;        // number of classified allocations; 0 if irrelevant
+  std::shared_ptr<const Sieve> sieve;  // counts what matches apart from its category; null: all
   friend bool operator==(const SplitQuery&, const SplitQuery&) = default;
 };
 
-/// Bytes of each group after every `stride` events. Groups are the largest ones, and the rest together, last; of
-/// categories all, from the bottom of the stack (category_style.h).
+/// Bytes of each group after every `stride` events. Groups are the largest ones, then the rest together; for
+/// categories all of them, from the bottom of the stack (category_style.h).
 struct StackedSeries {
-  static constexpr std::size_t most_groups = 6;  // besides the rest: as many as there are colours to tell apart
+  static constexpr std::size_t most_groups = 6;  // besides the rest: one for each distinguishable colour
   struct Group {
     std::uint32_t key = 0;  // id of the site (sites.h), pool, stream, thread or string of the tag; number of the step,
                             // from 0; Category, Phase
     std::string label;
     bool is_rest = false;
-    std::vector<std::uint64_t> bytes;  // held when the live bytes of the heap were at their highest in the stretch
+    std::vector<std::uint64_t> bytes;  // held at the stretch's peak of the heap's live bytes
   };
   std::uint32_t stride = 1;
   std::vector<Group> groups;
@@ -48,7 +48,7 @@ struct StackedSeries {
 };
 
 /// None when cancelled. Each stretch is shown as it was at the highest total within it, so that no peak is lost.
-/// `classification`: may be null where neither category nor phase is asked for.
+/// `classification`: may be null if neither category nor phase is requested.
 std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress,
                                           const Classification* classification = nullptr);
 

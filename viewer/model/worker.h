@@ -1,4 +1,4 @@
-// Where work is done that takes longer than a frame.
+// Runs work that takes longer than a frame.
 #pragma once
 
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace memreel::viewer {
 
-/// What a Worker does, and how far it is.
+/// The state and progress of a Worker.
 class Turns;
 
-/// A thread of its own (worker.cpp). A page in a browser has none: it does the work in turns, between frames
-/// (viewer/page/page_worker.cpp), as far as the work gives way.
+/// A separate thread (worker.cpp). A page in a browser has no threads: it interleaves the work with frames
+/// (viewer/page/page_worker.cpp) whenever the work yields.
 class Worker {
  public:
   using Work = std::function<void(const std::stop_token&)>;
@@ -21,8 +21,8 @@ class Worker {
   explicit Worker(Work work);
   Worker(Worker&&) noexcept;
   Worker& operator=(Worker&&) noexcept;
-  /// Asks the work to stop. A thread is waited for. In a page the work ends where it gives way next, and what it would
-  /// have written to afterwards may be gone.
+  /// Requests the work to stop. Waits for a thread. In a page the work ends where it next yields, and the objects that
+  /// it would have written to may be gone by then.
   ~Worker();
 
   void request_stop();
@@ -31,9 +31,9 @@ class Worker {
   std::shared_ptr<Turns> turns_;
 };
 
-/// For work, as often as it can: lets frames be drawn where there is one thread for both. Costs nothing elsewhere.
+/// Called by work as often as possible: yields to frames if there is one thread for both. Costs nothing elsewhere.
 void give_way();
-/// For work: waits until `stop`, or for so long.
+/// Called by work: waits until `stop`, or for this long.
 void pause(const std::stop_token& stop, std::chrono::milliseconds duration);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// The fonts that a page brings with it, as TrueType: made by cmake/web/fonts.py.
+// The fonts embedded in a page, as TrueType: made by cmake/web/fonts.py.
 #pragma once
 
 #include <span>

@@ -1,12 +1,12 @@
-// Keys as browsers name them.
+// Browser key codes.
 #pragma once
 
 #include <string_view>
 
 namespace memreel::viewer {
 
-/// GLFW's number of the key that browsers call `code` (KeyboardEvent.code, by its place on the keyboard); 0: none that
-/// the viewer knows.
+/// The GLFW key code for a browser's `code` (KeyboardEvent.code, by position on the keyboard); 0: not known to the
+/// viewer.
 int key_of_code(std::string_view code);
 
 }  // namespace memreel::viewer

@@ -1,29 +1,28 @@
-// What the viewer and the page that it is in know of each other: functions of page.js, and those that page.js calls.
+// The interface between the viewer and its page: functions of page.js, and functions that page.js calls.
 #pragma once
 
 extern "C" {
 
-// In page.js.
+// Defined in page.js.
 /// Calls memreel_run_work(work) when there is time between frames.
 void page_begin(void* work);
-/// For what memreel_run_work() does: lets frames be drawn when it is time for one, and comes back after at least so
-/// long. 0: this browser can't suspend what runs.
+/// For work run by memreel_run_work(): yields so that a frame can be drawn when due, and returns after at least this
+/// long. 0: this browser can't suspend running code.
 int page_give_way(double milliseconds);
-/// Says why there is nothing to see.
+/// Shows why there is nothing to see.
 void page_fail(const char* why);
-/// Asks for a file, which comes by memreel_open().
+/// Opens the browser's file dialog; the file arrives through memreel_open().
 void page_choose_file();
-/// Text for the clipboard, and from it: what was copied here or pasted last. Belongs to the page until it is called
-/// again.
+/// Writes and reads clipboard text: what was copied here or pasted last. The page owns the text until the next call.
 void page_copy(const char* text);
 const char* page_pasted();
-/// The shape of the pointer: a name of CSS.
+/// The pointer's shape: a CSS cursor name.
 void page_set_pointer(const char* name);
 
-// For page.js.
+// Called by page.js.
 void memreel_run_work(void* work);
-/// What is on screen, as JSON (Viewer::state()). Belongs to the viewer until it is called again.
+/// The state on screen, as JSON (Viewer::state()). The viewer owns the text until the next call.
 const char* memreel_state();
-/// Shows another file of the page's own file system.
+/// Opens another file of the page's own file system.
 void memreel_open(const char* path);
 }

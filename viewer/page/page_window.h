@@ -1,9 +1,9 @@
-// What is asked of a Window in a page beside what others ask of one.
+// The additional interface of a Window in a page.
 #pragma once
 
 namespace memreel::viewer {
 
-/// Whether something has happened since the last call that a frame shows: an event, or Window::wake().
+/// Whether a frame is due because of an event or Window::wake() since the last call.
 bool take_wake();
 
 }  // namespace memreel::viewer
