@@ -14,7 +14,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Whether the letters of `wanted` are in `text` in that order.
+/// Whether `text` contains the letters of `wanted` in order.
 bool matches(const std::string& text, const std::string& wanted) {
   std::size_t next = 0;
   for (const char c : text)
@@ -24,7 +24,7 @@ bool matches(const std::string& text, const std::string& wanted) {
   return next == wanted.size();
 }
 
-/// Less is better: begins with it, has it in one piece, has its letters.
+/// Lower is better: starts with it, contains it, contains its letters in order.
 int distance(const std::string& text, const std::string& wanted) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   const auto found = std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), same);
@@ -34,9 +34,9 @@ int distance(const std::string& text, const std::string& wanted) {
 }  // namespace
 
 void Commands::handle(const Window& window, bool has_dialog) {
-  if (palette_ || has_dialog) return;  // they take all keys
+  if (palette_ || has_dialog) return;  // menus take all keys
   if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
-    // A menu that is open is what Esc is about.
+    // Esc closes an open menu first.
     if (std::ranges::count(window.keys(), GLFW_KEY_ESCAPE, &KeyPress::key) > 0) ImGui::ClosePopupToLevel(0, true);
     return;
   }
@@ -70,7 +70,7 @@ void Commands::draw_palette(const Window& window) {
     ImGui::SetWindowFocus();
     ImGui::SetKeyboardFocusHere();
   }
-  // Enter ends the input; on nothing it shall go on.
+  // Enter ends the input; if nothing matches, keep it open.
   if (std::exchange(unfocused_, false)) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
   ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_);
@@ -81,7 +81,7 @@ void Commands::draw_palette(const Window& window) {
       found.push_back(&command);
   if (!typed_.empty())
     std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
-  // By the window's list of keys: one that is let go of within the same frame counts, too.
+  // From the window's list of keys, so that a key released within the same frame counts too.
   const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
   const bool entered = !opened && window.entered();
   chosen_ += static_cast<int>(pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP));

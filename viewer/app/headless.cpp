@@ -19,9 +19,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::minutes patience{30};  // a hundred million events in software on a busy machine
-constexpr int settled = 3;  // frames: what a job found is drawn in the next, and laid out in the one after
+constexpr int settled = 3;  // frames: a job's result is drawn in the next, and laid out in the one after
 
-/// The frames of one kind.
+/// Timings of one kind of frame.
 class Frames {
  public:
   void add(double value) { values_.push_back(value); }
@@ -45,7 +45,7 @@ std::uint64_t resident_bytes() {
   return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// Draws until nothing is left to do. Fails when the file can't be read, or when it takes too long.
+/// Draws until nothing is left to do. Fails if the file can't be read, or if this takes too long.
 Result<void> settle(Window& window, Viewer& viewer) {
   const auto start = Clock::now();
   for (int idle = 0; idle < settled;) {
@@ -122,7 +122,7 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
   window.measure_hand_over(true);
   {
     const Document& document = viewer.document();
-    // In with every frame down to a ten-thousandth of the trace, along, and out again.
+    // Zooms in frame by frame to a ten-thousandth of the trace, pans, and zooms out again.
     selection.look_at_all(document);
     const double factor = std::pow(1e-4, 3.0 / static_cast<double>(std::max<std::uint64_t>(frames, 3)));
     for (std::uint64_t i = 0; i < frames; ++i) {
@@ -142,7 +142,7 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
       whole.add(times.whole_ms);
       raster.add(times.raster_ms);
     }
-    // The cursor across the whole trace, forth and back.
+    // Moves the cursor across the whole trace and back.
     selection.look_at_all(document);
     viewer.show_tab("segments");
     const std::uint64_t steps = std::max<std::uint64_t>(frames / 2, 2);
@@ -206,7 +206,7 @@ Control::Control()
       }) {}
 
 Control::~Control() {
-  // A read of standard input can't be ended from outside; the thread ends with its writer or with the process.
+  // A read of standard input can't be interrupted; the thread ends with its writer or with the process.
   if (ended_)
     reader_.join();
   else
@@ -214,7 +214,7 @@ Control::~Control() {
 }
 
 bool Control::serve(Window& window, Viewer& viewer) {
-  // What came with this frame may do something in the next.
+  // Input of this frame may take effect in the next.
   const std::uint64_t inputs = window.key_count() + window.mouse_count();
   const bool is_quiet = inputs == std::exchange(inputs_, inputs);
   idle_frames_ = is_quiet && viewer.is_idle() ? idle_frames_ + 1 : 0;
@@ -229,7 +229,7 @@ bool Control::serve(Window& window, Viewer& viewer) {
     const auto wanted = request.is_object() ? request.find("do") : request.end();
     const std::string what =
         request.is_object() && wanted != request.end() && wanted->is_string() ? wanted->get<std::string>() : "";
-    if (!std::exchange(waiting_, true)) idle_frames_ = 0;  // what was typed before may come with the next frame
+    if (!std::exchange(waiting_, true)) idle_frames_ = 0;  // earlier input may arrive with the next frame
     if (what == "wait" && idle_frames_ < settled) return true;
     waiting_ = false;
     {

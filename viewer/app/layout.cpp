@@ -12,9 +12,9 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::string_view lists = "lists";  // the pane that has the tabs
+constexpr std::string_view lists = "lists";  // the pane with the tabs
 
-/// A line between two panes that can be dragged; `share` of `total` is what it sets.
+/// A draggable line between two panes; it sets `share` of `total`.
 void splitter(Scene& scene, const char* name, bool vertical, float total, float sign, float& share) {
   const float thickness = scene.px(5);
   const ImVec2 at = ImGui::GetCursorScreenPos(), avail = ImGui::GetContentRegionAvail();
@@ -60,7 +60,7 @@ void Layout::draw_pane(Scene& scene, std::string_view name, ImVec2 size, const s
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(4)});
   contents();
   ImGui::PopStyleVar();
-  // A double click on the line that a pane begins with, where nothing is that could be clicked.
+  // A double click on a pane's title line, where there is nothing to click.
   const ImVec2 at = ImGui::GetWindowPos();
   const Area title{at.x, at.y, at.x + ImGui::GetWindowWidth(), at.y + padding.y + ImGui::GetFrameHeight()};
   note_place(scene, "title/" + std::string(name), title);
@@ -88,7 +88,7 @@ void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents
   const float bottom = std::floor(all.y * settings.bottom_share), top = std::floor(all.y * settings.timeline_share);
   const float above = all.y - bottom - gap, middle = above - top - gap;
   const float right = std::floor(all.x * settings.inspector_share), left = all.x - right - gap;
-  // What has time on it is one column: one axis.
+  // Panes with a time axis share one column, and so one axis.
   ImGui::BeginChild("above", {0, above});
   ImGui::BeginChild("left", {left, 0});
   pane("timeline", {0, top});
@@ -127,7 +127,7 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme.alarm : theme.accent);
     ImGui::SameLine(0, scene.px(20));
   }
-  ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // words on one line
+  ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // a line of text
   contents.draw_beside_tabs(tab_);
   ImGui::NewLine();
   contents.draw(tab_);

@@ -26,9 +26,9 @@ namespace memreel::viewer {
 namespace {
 
 struct Arguments {
-  std::vector<std::filesystem::path> traces;  // one, or of several ranks
+  std::vector<std::filesystem::path> traces;  // one file, or those of several ranks
   std::filesystem::path compare, screenshot;
-  std::vector<std::string> to;  // of a prediction
+  std::vector<std::string> to;  // for a prediction
   std::string capacity;
   std::string size = "1600x1000", max_memory, at, pane, split, colour, policies;
   double scale = 0;
@@ -144,10 +144,10 @@ void print_text(const BenchResult& r) {
               per_event(r));
 }
 
-/// The signal that asks the program to end; 0: none has come.
+/// The termination signal received; 0: none.
 volatile std::sig_atomic_t ending_signal = 0;
 
-/// Ends in order when the session or a person ends it: what is remembered is written first.
+/// Shuts down cleanly when the session or the user ends it, saving the settings first.
 void end_on_signals() {
   for (const int signal : {SIGTERM, SIGINT, SIGHUP}) std::signal(signal, [](int number) { ending_signal = number; });
 }
@@ -161,7 +161,7 @@ void run_window(Window& window, Viewer& viewer, bool control) {
     if (controlled && !controlled->serve(window, viewer)) break;
     const Stage stage = viewer.status().stage;
     if (stage == Stage::importing || stage == Stage::reading) window.rest();
-    // A picture that does not change is not drawn again and again.
+    // An unchanged picture is not redrawn.
     idle_since = viewer.is_idle() ? idle_since + 1 : 0;
     if (idle_since > 30) window.wait(controlled ? 0.02 : 0.25);
   }
@@ -183,7 +183,7 @@ int measure(const Arguments& arguments, Window& window, Viewer& viewer, Clock::t
   return 0;
 }
 
-/// One file as it is named, which may have been deleted since; of several, and of directories, the recordings.
+/// A single file as named, which may have been deleted since; for several files or directories, their recordings.
 Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) {
   std::error_code problem;
   const auto& named = arguments.traces;
@@ -196,7 +196,7 @@ Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) 
   return files;
 }
 
-/// Those of a prediction; empty: files are only to be shown.
+/// The inputs of a prediction; empty: files are only shown.
 Result<std::vector<RecordingArgument>> recordings_of(const Arguments& arguments) {
   std::vector<std::string> words;
   for (const std::filesystem::path& trace : arguments.traces)
@@ -240,12 +240,12 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (path.empty()) settings.tour_done = true;
   if (arguments.light || arguments.dark) settings.dark = arguments.dark;
 
-  // Reading begins while the window is made, which takes longer than the first events.
+  // Reading starts while the window is created, which takes longer than the first events.
   std::unique_ptr<Source> source;
   if (files->size() == 1 && predicted->empty())
     source = std::make_unique<Source>(
         files->front(), [] { Window::wake(); }, *memory_limit);
-  // From before there is a window on, so that whoever sees one can end it without loss.
+  // Installed before there is a window, so that ending a visible window never loses settings.
   if (arguments.screenshot.empty() && arguments.bench_frames == 0) end_on_signals();
   auto window = Window::open({.title = title_of(*files),
                               .width = size->first,
@@ -325,7 +325,7 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view --serve run.reel\n\n"
       "The last is for computers without a screen: in a browser; memreel view --serve --help says more.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
-  // As `memreel view` starts it, the first argument is the command's name.
+  // `memreel view` passes the command's name as the first argument.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";
   try {
     app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);

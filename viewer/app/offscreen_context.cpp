@@ -12,7 +12,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// EGL's functions. The library stays loaded: drivers don't like to leave.
+/// EGL's functions. The library stays loaded, because drivers don't unload cleanly.
 struct Egl {
   void* library = ::dlopen("libEGL.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -42,7 +42,7 @@ const Egl& egl() {
   return one;
 }
 
-/// Mesa's display of no device, else the first device's, as NVIDIA's driver has it.
+/// Mesa's surfaceless display, else the first device's, as with NVIDIA's driver.
 EGLDisplay display() {
   const auto get =
       reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(egl().get_proc_address("eglGetPlatformDisplayEXT"));

@@ -1,5 +1,5 @@
-// OpenGL's functions, found when they are first called: memreel-view starts, and says what is missing, where there is
-// no OpenGL. These are all that window.cpp and panes/texture.cpp use; Dear ImGui finds its own.
+// OpenGL's functions, looked up on first call, so that memreel-view starts without OpenGL and reports what is missing.
+// These are all that window.cpp and panes/texture.cpp use; Dear ImGui looks up its own.
 #include "viewer/app/opengl.h"
 
 #include <GL/gl.h>
@@ -13,7 +13,7 @@ memreel::viewer::OpenGlFinder& finder() {
   return current;
 }
 
-/// Calls the function that is declared as `declared` and called `name` in the OpenGL of the current context.
+/// Calls OpenGL's function `name`, of the type of `declared`, in the current context.
 template <auto declared, typename... Arguments>
 void call(const char* name, Arguments... arguments) {
   static const auto function = reinterpret_cast<decltype(declared)>(finder()(name));

@@ -17,7 +17,7 @@ using Box = std::span<Counted>;
 
 unsigned channel(std::uint32_t colour, unsigned shift) { return (colour >> shift) & 0xFFU; }
 
-/// How far the colours of a box lie apart in the channel where that is most.
+/// The largest extent of a box's colours over the channels.
 std::pair<unsigned, unsigned> widest(Box box) {
   std::pair<unsigned, unsigned> best{0, 16};
   for (const unsigned shift : {16U, 8U, 0U}) {
@@ -40,7 +40,7 @@ std::uint32_t mean(Box box) {
   return static_cast<std::uint32_t>(((red / total) << 16U) | ((green / total) << 8U) | (blue / total));
 }
 
-/// Cuts the box whose colours lie farthest apart, each time where half of its pixels are on either side.
+/// Repeatedly splits the box with the largest extent at the median of its pixels.
 std::vector<Box> cut(std::vector<Counted>& colours, std::size_t wanted) {
   std::vector<Box> boxes{Box(colours)};
   while (boxes.size() < wanted) {

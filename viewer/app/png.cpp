@@ -26,7 +26,7 @@ std::string chunk(std::string_view type, const std::string& data) {
   return big_endian(static_cast<std::uint32_t>(data.size())) + body + big_endian(static_cast<std::uint32_t>(crc));
 }
 
-/// Every row is the difference to the one above (filter 2): surfaces of one colour become zeros.
+/// Each row is encoded as the difference from the one above (filter 2): areas of one colour become zeros.
 std::vector<std::uint8_t> differences(std::uint32_t width, std::uint32_t height, std::span<const std::uint8_t> rgba) {
   std::vector<std::uint8_t> rows;
   rows.reserve(std::size_t{height} * (std::size_t{width} * 3 + 1));

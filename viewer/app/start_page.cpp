@@ -13,7 +13,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// What to do where nothing is shown: open a file, one of the last, or the sample.
+/// Offers to open a file, a recent one, or the sample.
 StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
   StartChoice choice;
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), scene.px(7)});

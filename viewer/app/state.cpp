@@ -1,4 +1,4 @@
-// What the viewer says of itself to tests and scripts.
+// The viewer's state, for tests and scripts.
 #include <imgui.h>
 
 #include <array>
@@ -37,7 +37,7 @@ Json compared(ComparePane& pane) {
           {"by", pane.aligned_by() == AlignBy::step ? "step" : "time"}};
 }
 
-/// `known`: null where nothing is.
+/// `known`: null if nothing is known.
 Json described(const Document& document, const Classification* known, std::uint32_t allocation) {
   const Allocation a = document.allocation(allocation);
   Json json{{"bytes", a.size.count},
@@ -52,7 +52,7 @@ Json described(const Document& document, const Classification* known, std::uint3
   return json;
 }
 
-/// `strip`: null before it is known.
+/// `strip`: null until it is ready.
 Json described(const VerdictStrip* strip) {
   if (strip == nullptr) return nullptr;
   const auto texts = [](const std::vector<VerdictItem>& items) {

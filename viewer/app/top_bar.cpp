@@ -1,4 +1,4 @@
-// The line above all panes: what is open, the search, and what is not known.
+// The line above all panes: the open file, the search, and what is not known.
 #include <imgui.h>
 // after imgui.h
 #include <imgui_stdlib.h>
@@ -19,7 +19,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// One of the things that the trace does not know, with why.
+/// One unknown of the trace, with its reason.
 struct Unknown {
   const char* name = "";
   std::string value;
@@ -144,7 +144,7 @@ void Viewer::draw_rank_list(Scene& scene) {
 
 void Viewer::draw_search(Scene& scene) {
   ImGui::SameLine();
-  // As wide as what is not known leaves room for: that is always in sight.
+  // Takes the width left by the list of unknowns, which is always visible.
   const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(300);
   ImGui::SetNextItemWidth(std::clamp(room, scene.px(90), scene.px(260)));
   if (focus_search_) {
@@ -156,7 +156,7 @@ void Viewer::draw_search(Scene& scene) {
     match_step_ = 0;
   if (item_entered(scene)) {
     match_step_ = 1;
-    ImGui::SetWindowFocus(nullptr);  // so that n goes to the next
+    ImGui::SetWindowFocus(nullptr);  // so that n moves to the next match
   }
   note_item(scene, "search");
   if (selection_.search.empty()) return;

@@ -37,7 +37,7 @@ Area area_of(ImVec4 place) { return {place.x, place.y, place.x + place.z, place.
 }  // namespace
 
 void Tour::draw(Scene& scene, bool has_room, bool& seen) {
-  if (scene.doc().empty() || !scene.doc().complete) return;  // what it shows is not there yet
+  if (scene.doc().empty() || !scene.doc().complete) return;  // its subject is not there yet
   if (!is_on()) {
     if (seen) return;
     begin();
@@ -52,7 +52,7 @@ void Tour::draw(Scene& scene, bool has_room, bool& seen) {
   }
   const Area area = area_of(place->second);
   outline(*ImGui::GetForegroundDrawList(), area, scene.theme.accent, scene.px(2));
-  // Beside what it speaks of, so that neither hides the other.
+  // Beside its subject, so that neither hides the other.
   const float width = scene.px(360), height = scene.px(130), gap = scene.px(8);
   const ImVec2 display = ImGui::GetIO().DisplaySize;
   ImVec2 at{std::clamp((area.left + area.right - width) / 2, 0.0F, std::max(display.x - width, 0.0F)), 0};

@@ -1,4 +1,4 @@
-// What is brought up to date before a frame is drawn: the document, what is known of it, the heap at the cursor.
+// Updates before a frame is drawn: the document, its classification, the heap at the cursor.
 #include <algorithm>
 #include <utility>
 
@@ -7,7 +7,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// The heap that is shown first: the one that mattered most.
+/// The heap shown first: the most important one.
 HeapId main_heap(const Document& document) {
   const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapSeries& series) {
     return std::pair{series.allocations != 0, std::max(series.peak_reserved, series.peak_live)};
@@ -24,7 +24,7 @@ void Viewer::follow_document() {
   const bool first = document_->empty() && !latest->empty();
   const bool moved = !first && selection_.view != followed_view_;
   if (!first && latest->begun_anew != document_->begun_anew) {
-    forget_document();  // another trace, at the same place
+    forget_document();  // another trace, at the same path
     return follow_document();
   }
   if (!first && latest->renumbered != document_->renumbered) renumber(*latest);
@@ -47,7 +47,7 @@ void Viewer::follow_document() {
   if (first) selection_.remember();
 }
 
-/// What the view was moved by without a pause is one step back.
+/// View moves without a pause in between are one step in the history.
 void Viewer::remember_view(double now) {
   constexpr double pause = 0.3;
   if (selection_.view != last_view_) {
@@ -59,7 +59,7 @@ void Viewer::remember_view(double now) {
   }
 }
 
-/// Keeps of what is shown what means the same in `next`.
+/// Keeps the part of the selection that is still valid in `next`.
 void Viewer::renumber(const Document& next) {
   if (document_->empty()) return;
   auto panes = std::make_unique<Panes>();
@@ -90,7 +90,7 @@ void Viewer::update_classification() {
   if (!panes_->classification.is_current()) busy_ = true;
 }
 
-/// What nobody limits all passes; else the last sieve is used until the one that is asked for is there.
+/// Without a filter everything passes; else the previous sieve is used until the requested one is ready.
 void Viewer::update_sieve() {
   SieveKey key{.filter = typed_filter(selection_.search), .version = document_->event_count()};
   key.filter.category = selection_.category;
@@ -111,7 +111,7 @@ void Viewer::update_sieve() {
     sieve_ = panes_->sieve.value();
 }
 
-/// The heap at the cursor. How much rounding takes of it comes when that is found.
+/// The heap at the cursor. Its rounding is added once known.
 void Viewer::update_heap() {
   if (document_->complete && has_known_rounding(*document_)) {
     panes_->rounding.request(
@@ -132,7 +132,7 @@ void Viewer::update_heap() {
   live_ = known ? live_by_category(heap_.blocks, *known, sieve_.get()) : LiveByCategory{};
 }
 
-/// Steps are found beside the window; of a trace without any the axis counts time.
+/// Steps are found in the background; without any, the axis counts time.
 void Viewer::update_axis() {
   if (axis_ == AxisBy::time || document_->empty()) {
     selection_.axis = {};

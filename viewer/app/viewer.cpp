@@ -51,7 +51,7 @@ void Viewer::close() {
 }
 
 void Viewer::forget_document() {
-  // What panes hold of the last trace means nothing in the next.
+  // The panes' state of the previous trace means nothing in the next.
   panes_ = std::make_unique<Panes>();
   heap_ = HeapAt();
   heap_rounding_.reset();
@@ -71,7 +71,7 @@ void Viewer::forget_document() {
 
 void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
   close();
-  source_ = std::move(source);  // what is read already comes with the next frame
+  source_ = std::move(source);  // what has been read appears in the next frame
   if (is_sample) return;
   const std::string name = std::filesystem::absolute(source_->path()).string();
   std::erase(settings_.recent, name);
@@ -101,7 +101,7 @@ bool Viewer::go_to(std::string_view instant) {
   if (!event) return false;
   cursor_follows_ = false;
   if (source_ && !document_->complete)
-    wanted_instant_ = instant;  // it may lie in what is not read, or not here, yet
+    wanted_instant_ = instant;  // it may not be read, or not be here, yet
   else
     selection_.cursor = *event;
   return true;
@@ -215,7 +215,7 @@ void Viewer::draw() {
   commands_.draw_help(window_, places_);
   tour_.draw(scene, layout_.maximised().empty(), settings_.tour_done);
 
-  // A view that is moved by hand stays where it is when the trace grows; so does the cursor.
+  // A view or cursor that the user has moved stays in place when the trace grows.
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
   remember_view(now);
   selection_.end_frame();

@@ -25,7 +25,7 @@ namespace {
 
 constexpr float text_size = 14.5F;
 
-/// The one that comes with this program, else the first of these fonts that the system has.
+/// The bundled font, else the first of these that the system has.
 std::string find_font(const char* own, std::initializer_list<const char*> candidates) {
   std::error_code ignored;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", ignored);
@@ -36,14 +36,14 @@ std::string find_font(const char* own, std::initializer_list<const char*> candid
   return {};
 }
 
-/// What this thread has computed so far, in milliseconds of a processor.
+/// This thread's CPU time so far, in milliseconds.
 double processor_ms() {
   timespec t{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
 }
 
-/// Processor time of handing `data` to OpenGL without anything to be drawn.
+/// CPU time of submitting `data` to OpenGL with nothing drawn.
 double hand_over_ms(ImDrawData& data) {
   std::vector<unsigned> counts;
   const auto each = [&](const auto& see) {
@@ -59,16 +59,16 @@ double hand_over_ms(ImDrawData& data) {
   return taken;
 }
 
-/// GLFW says what went wrong to a callback.
+/// GLFW reports errors to a callback.
 std::string& glfw_problem() {
   static std::string problem;
   return problem;
 }
 
-// Of GLFW 3.4, which may be what runs even where the header is older.
+// From GLFW 3.4, which may be the one loaded even if the header is older.
 constexpr int platform_hint = 0x00050003, platform_null = 0x00060005;
 
-/// Whether pictures are drawn without any display: GLFW can do that from 3.4 on.
+/// Whether to draw without a display, which GLFW supports from 3.4 on.
 bool draws_without_display(bool offscreen) {
   const auto is_set = [](const char* name) {
     const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
@@ -87,7 +87,7 @@ Error no_display(const std::string& problem) {
                                   : "a display is needed; without a screen: xvfb-run -a memreel view ..."};
 }
 
-/// A window, or a place to draw in, without OpenGL.
+/// A window or an off-screen target, without OpenGL.
 Error no_opengl(const std::string& problem, bool without_display) {
   return {.what = std::string(without_display ? "can't draw with OpenGL 3.3" : "can't open a window with OpenGL 3.3") +
                   ": " + problem,
@@ -96,7 +96,7 @@ Error no_opengl(const std::string& problem, bool without_display) {
                         : "install a driver, or Mesa's software one (Debian: libgl1, libgl1-mesa-dri)"};
 }
 
-/// GLFW can be called from other threads only between its beginning and its end.
+/// Other threads may call GLFW only between its initialization and its termination.
 std::atomic<bool>& has_window() {
   static std::atomic<bool> exists = false;
   return exists;
@@ -182,9 +182,9 @@ Result<void> Window::create(const WindowOptions& options) {
   IMGUI_CHECKVERSION();
   ImGui::CreateContext();
   has_imgui_ = true;
-  ImGui::GetIO().IniFilename = nullptr;  // what is remembered is in our own settings
+  ImGui::GetIO().IniFilename = nullptr;  // memreel has its own settings file
   load_fonts();
-#ifndef IMGUI_HAS_TEXTURES  // from 1.92 on letters are drawn when they are first needed
+#ifndef IMGUI_HAS_TEXTURES  // from 1.92 on, glyphs are rasterized on first use
   ImGui::GetIO().Fonts->Build();
 #endif
   start_times_.fonts_ms = milliseconds_since(begin);
@@ -211,7 +211,7 @@ Window::~Window() {
 }
 
 void Window::load_fonts() const {
-  // Roboto: its digits are equally wide, so that numbers line up.
+  // Roboto, because its digits are equally wide, so that numbers line up.
   const std::string main =
       find_font("Roboto-Regular.ttf", {"/usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf",
                                        "/usr/share/fonts/google-roboto/Roboto-Regular.ttf",
@@ -328,7 +328,7 @@ std::vector<std::uint8_t> Window::pixels(std::uint32_t& width, std::uint32_t& he
   std::vector<std::uint8_t> upside_down(row * height), pixels(row * height);
   glPixelStorei(GL_PACK_ALIGNMENT, 1);
   if (!offscreen_) {
-    // What the screen shows can't be read back everywhere: the same commands once more.
+    // The screen can't be read back on every system, so draw the same commands again.
     ImGui_ImplOpenGL3_RenderDrawData(ImGui::GetDrawData());
     glReadBuffer(GL_BACK);
   }

@@ -7,9 +7,9 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::uint32_t piece = 1U << 16U;  // rows between looks at whether the job is cancelled
+constexpr std::uint32_t piece = 1U << 16U;  // rows between checks for cancellation
 
-/// Sorts in pieces and merges them, so that it can be given up on the way. False when it was.
+/// Sorts in pieces and merges them, so that it can be cancelled in between. Returns false when cancelled.
 template <class Less>
 bool sort_rows(std::vector<std::uint32_t>& rows, const Less& less, const Progress& progress) {
   const std::size_t count = rows.size();
@@ -85,7 +85,7 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
       done = by([&](std::uint32_t id) { return document.size_of(id); });
       break;
     case AllocationOrder::lifetime: {
-      // Looked up once for each: a comparison would search for both begins.
+      // Looked up once for each row, because every comparison would search for both begins.
       std::vector<std::uint64_t> lifetimes(end);
       const std::int64_t last = document.last_time().count();
       for (const std::uint32_t id : rows) {

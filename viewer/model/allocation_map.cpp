@@ -8,8 +8,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Calls `take` with each allocation of `heap` that is held at some time between two events, and the event it begins
-/// with.
+/// Calls `take` with each allocation of `heap` held at any time between two events, and the event that begins it.
 template <class Take>
 bool for_each_in_range(const Document& document, HeapId heap, std::uint32_t first, std::uint32_t end,
                        const Progress* progress, const Take& take) {
@@ -26,7 +25,7 @@ bool for_each_in_range(const Document& document, HeapId heap, std::uint32_t firs
   return true;
 }
 
-/// Address ranges as one list without overlaps, by address.
+/// Merges address ranges into a sorted list without overlaps.
 std::vector<AddressScale::Range> merged(std::vector<std::pair<Address, Address>> parts) {
   std::ranges::sort(parts);
   std::vector<AddressScale::Range> ranges;
@@ -46,7 +45,7 @@ std::vector<AddressScale::Range> merged(std::vector<std::pair<Address, Address>>
   return ranges;
 }
 
-/// From times and addresses to pixels.
+/// Maps times and addresses to pixels.
 class Canvas {
  public:
   Canvas(const MapQuery& query, MapPicture& picture)
@@ -79,7 +78,7 @@ class Canvas {
     const std::uint32_t x1 = std::max(x0 + 1, pixel(std::round(right), query_.width));
     const std::uint32_t y0 = pixel(std::floor(top), query_.height - 1);
     const std::uint32_t y1 = std::max(y0 + 1, pixel(std::round(bottom), query_.height));
-    // A line of the ground between rectangles that are large enough to spare it.
+    // A line of background between rectangles that are large enough.
     const std::uint32_t y_end = edge && y1 - y0 >= 4 ? y1 - 1 : y1;
     const std::uint32_t x_end = edge && x1 - x0 >= 4 ? x1 - 1 : x1;
     for (std::uint32_t y = y0; y < y_end; ++y)
@@ -108,7 +107,7 @@ AddressScale::AddressScale(const Document& document, HeapId heap, std::uint32_t 
     }
   } else {
     for_each_in_range(document, heap, first_event, end_event, nullptr, [&](std::uint32_t id, std::uint32_t) {
-      // Neighbours within a page of the driver count as one range.
+      // Neighbours within one driver page count as one range.
       constexpr std::uint64_t page = std::uint64_t{2} << 20U;
       const std::uint64_t begin = document.columns.address[id] / page * page;
       const std::uint64_t last = document.columns.address[id] + document.size_of(id).count;
@@ -139,7 +138,7 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
   MapPicture picture{.query = query};
   picture.pixels.resize(std::size_t{query.width} * query.height);
   if (document.empty() || query.width == 0 || query.height == 0 || query.end <= query.begin) return picture;
-  // The scale is that of the whole trace, so that addresses stay where they are when time is zoomed.
+  // The scale covers the whole trace, so that addresses stay in place when time is zoomed.
   picture.scale = AddressScale(document, query.heap, 0, document.event_count());
   const std::uint32_t first = document.events_until(query.begin), end = document.events_until(query.end);
   Canvas canvas(query, picture);

@@ -22,7 +22,7 @@ double AxisScale::position_of(Nanoseconds time) const {
   if (!document_) return static_cast<double>(time.count());
   const std::uint32_t events = document_->events_until(time);
   if (events == 0 || events == document_->event_count()) return events;
-  // Between two events it moves on evenly.
+  // Interpolates linearly between two events.
   const Nanoseconds before = document_->time(events - 1), after = document_->time(events);
   const auto gap = static_cast<double>(std::max((after - before).count(), std::int64_t{1}));
   return events + std::clamp(static_cast<double>((time - before).count()) / gap, 0.0, 1.0) * 0.999;
@@ -46,7 +46,7 @@ std::vector<Nanoseconds> AxisScale::edges(Nanoseconds begin, Nanoseconds end, st
   edges.reserve(width + 1);
   const double from = position_of(begin), length = position_of(end) - from;
   for (std::uint32_t x = 0; x < width; ++x) {
-    // Of times only what is since the beginning: nanoseconds of a date have more digits than a double.
+    // Times relative to the beginning: absolute nanoseconds have more digits than a double.
     const Nanoseconds at =
         by() == AxisBy::time
             ? begin + Nanoseconds{static_cast<std::int64_t>(static_cast<double>((end - begin).count()) * x / width)}

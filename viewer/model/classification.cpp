@@ -15,7 +15,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// What classifying takes at its most for an event, beside the trace itself.
+/// The most that classifying takes for an event, besides the trace itself.
 constexpr std::uint64_t bytes_per_event = 64;
 
 Result<void> check_memory(const Trace& trace, std::uint64_t file_size, Bytes memory_limit) {

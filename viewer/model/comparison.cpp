@@ -27,7 +27,7 @@ struct Side {
   }
 };
 
-/// A sieve but for its text, which is about pairs of stacks. An address is no stack's.
+/// A sieve without its text, which applies to pairs of stacks. No stack has an address.
 std::shared_ptr<const Sieve> without_text(const Moment& moment, const std::shared_ptr<const Classification>& known,
                                           const std::shared_ptr<const Sieve>& sieve) {
   if (!sieve || sieve->is_address()) return sieve;
@@ -49,7 +49,7 @@ std::optional<Side> side_of(const Moment& moment, const std::shared_ptr<const Si
   return side;
 }
 
-/// Of one trace a stack is itself.
+/// Within one trace a stack matches itself.
 std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const Side& b) {
   if (moments.a.document->tables != moments.b.document->tables)
     return match_stacks(*moments.a.document->tables, a.stacks, *moments.b.document->tables, b.stacks);
@@ -60,12 +60,12 @@ std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const 
   return pairs;
 }
 
-/// Where an address is searched for, allocations have it and not stacks.
+/// When searching for an address, allocations match, not stacks.
 bool passes(const SievePair& sieves, const StackPair& pair) {
   return sieves.a->is_address() || sieves.a->passes(pair.first) || sieves.b->passes(pair.second);
 }
 
-/// The largest change first, either way. `of`: only of this category; none: of all.
+/// Sorts by the size of the change, in either direction. `of`: only this category; none: all.
 std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b, std::optional<Category> of) {
   std::map<std::pair<Category, std::string>, PlaceChange> changes;
   for (const auto& [key, bytes] : a.live) changes[key].a = bytes;
@@ -81,7 +81,7 @@ std::vector<PlaceChange> places_of(const Purposes& a, const Purposes& b, std::op
   return list;
 }
 
-/// Of what `sieve` (null: all) lets pass but for its category, and of `stacks`. None when cancelled.
+/// Counts what passes `sieve` (null: all) apart from its category, and `stacks`. None when cancelled.
 std::optional<Purposes> purposes_at(const Moment& moment, const Classification& known, const Sieve* sieve,
                                     const std::unordered_set<StackId>& stacks, const Progress& progress) {
   const Document& document = *moment.document;
@@ -97,7 +97,7 @@ std::optional<Purposes> purposes_at(const Moment& moment, const Classification& 
   for (const auto& [key, bytes] : by_stack) {
     if (seen++ % 1024 == 0 && progress.cancelled()) return std::nullopt;
     const auto& [category, stack] = key;
-    // A stack that came after the classification has no meaning yet.
+    // A stack added after the classification has no meaning yet.
     const bool is_known = index(stack) < known.categories.stacks.size();
     const std::string place =
         is_known ? holder_label(*document.tables, known.categories, stack) : site_label(*document.tables, stack);
@@ -122,7 +122,7 @@ SideFacts facts_of(const Moment& moment, bool whole) {
     const OtherEvent& failure = columns.other[columns.failure[i]];
     facts.failures += failure.at < end && document.heap_of(failure.event.origin) == moment.heap ? 1U : 0U;
   }
-  // Each call begins or ends segments; one that takes the middle of what was mapped does both.
+  // Each call begins or ends segments; unmapping the middle of a mapping does both.
   std::vector<std::uint32_t> calls;
   for (std::uint32_t i = 0; i < document.segment_count(); ++i) {
     const Segment segment = document.segment(i);
@@ -153,7 +153,7 @@ std::optional<Comparison> compare(const MomentPair& moments, const Classificatio
   Comparison comparison{.facts_a = facts_of(moments.a, whole), .facts_b = facts_of(moments.b, whole)};
   std::unordered_set<StackId> stacks_a, stacks_b;
   for (const auto& [stack_a, stack_b] : pairs) {
-    // Without a counterpart the stack is none, which may itself hold something that is another pair's.
+    // Without a counterpart the stack is none, whose own memory belongs to another pair.
     const bool both_none = stack_a == StackId::none && stack_b == StackId::none;
     const bool has_a = stack_a != StackId::none || both_none, has_b = stack_b != StackId::none || both_none;
     if (has_a) stacks_a.insert(stack_a);

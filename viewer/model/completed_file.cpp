@@ -12,7 +12,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Bytes that nobody else keeps.
+/// A file that owns its bytes.
 class OwnFile final : public ByteFile {
  public:
   explicit OwnFile(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}

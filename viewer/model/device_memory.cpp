@@ -14,7 +14,7 @@ DeviceSample sample_at(const Document& document, const HeapSeries& series, std::
   return {.event = row.at, .used = row.event.size, .free = {row.event.value}};
 }
 
-/// How many samples of `series` there are among the first `events` events.
+/// The number of samples of `series` among the first `events` events.
 std::size_t samples_before(const Document& document, const HeapSeries& series, std::uint32_t events) {
   std::size_t begin = 0;
   for (std::size_t end = series.samples.size(); begin < end;) {

@@ -7,7 +7,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Rows of a view, for the searches of <algorithm>.
+/// Row numbers of a view, for the searches of <algorithm>.
 template <class Predicate>
 std::uint32_t first_row(std::uint32_t count, const Predicate& not_before) {
   std::uint32_t begin = 0;
@@ -55,7 +55,7 @@ std::optional<std::uint32_t> Document::allocation_of(std::uint32_t event) const 
 }
 
 std::uint32_t Document::begin_of(std::uint32_t allocation) const {
-  // Allocations begin in order of their ids: the leaf by search, the event by counting in it.
+  // Allocations begin in order of their ids: find the leaf by search, then the event by counting within it.
   const auto leaves = static_cast<std::uint32_t>(columns.leaf_allocation.size());
   const std::uint32_t leaf =
       first_row(leaves, [&](std::uint32_t i) { return columns.leaf_allocation[i] > allocation; }) - 1;

@@ -130,7 +130,7 @@ void DocumentBuilder::add_mark(const Event& event) {
     span_depths_ = std::max(span_depths_, static_cast<std::uint32_t>(open.size()));
     span_end_.push_back();
   } else if (mark.phase == MarkPhase::end) {
-    // Ends may be missing: those of ranges inside end with theirs.
+    // Ends may be missing: nested ranges end with the outer one.
     const auto begin =
         std::find_if(open.rbegin(), open.rend(), [&](std::uint32_t s) { return span_[s].name == mark.name; });
     if (begin == open.rend()) return;
@@ -200,7 +200,7 @@ void DocumentBuilder::take_keyframe() {
     if (completed_[id].get() == never) keyframe->held.push_back(id);
   keyframe->held.shrink_to_fit();
   keyframe->segments_held = segments_.held();
-  // Where much is live keyframes are far apart, so that all of them together take half a byte for each event.
+  // With much live, keyframes are farther apart, so that together they take half a byte for each event.
   const std::size_t rows = keyframe->held.size() + keyframe->segments_held.size();
   next_keyframe_ =
       at_ + std::max(keyframe_interval_, static_cast<std::uint32_t>(std::min<std::size_t>(8 * rows, 1U << 24U)));
@@ -221,12 +221,12 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
   if (!published_tables_ || !same_size(*published_tables_, reader.tables()))
     published_tables_ = std::make_shared<const Tables>(reader.tables());
   document->tables = published_tables_;
-  // While more is on its way nobody waits for names.
+  // Names are not needed while more events are coming.
   if (complete && published_sites_->size() != published_tables_->stacks.size())
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
   document->losses = reader.losses();
-  // It comes in parts, before the events.
+  // It arrives in parts, before the events.
   if (reader.folded().rows.size() != published_folded_->rows.size())
     published_folded_ = std::make_shared<const FoldedHistory>(reader.folded());
   document->folded = published_folded_;

@@ -16,7 +16,7 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-/// Limits the size where `word` says so.
+/// Limits the size if `word` is a size.
 bool take_size(std::string_view word, Filter& filter) {
   const std::size_t signs = word.find_first_not_of("<>=");
   if (signs == 0 || signs == std::string_view::npos) return false;
@@ -38,7 +38,7 @@ bool take_size(std::string_view word, Filter& filter) {
   return true;
 }
 
-/// Words; a size with a space before its number or its unit is one of them.
+/// Splits into words; a size with a space before its number or unit is one word.
 std::vector<std::string> words_of(std::string_view typed) {
   std::vector<std::string> words;
   while (!typed.empty()) {

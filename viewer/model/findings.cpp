@@ -27,7 +27,7 @@ Verdict verdict_on(const Trace& trace, const Findings& findings, const Classific
   if (const HeapHistory* const heap = deciding_heap(trace.tables, heaps)) {
     const std::vector<Lifetime> lives = lifetimes(trace);
     std::vector<CategoryShare> shares;
-    // What a file has gained since it was classified is not known.
+    // Events added to the file since it was classified are not known.
     if (known != nullptr && known->categories.evidence.size() == trace.allocation_events.size())
       shares = category_shares(trace, lives, known->categories, heap->heap, heap->peak_live_event + 1);
     holders = holders_at_peak(trace, lives, *heap, shares);

@@ -9,17 +9,17 @@
 namespace memreel::viewer {
 namespace {
 
-/// A frame of a flame graph while weights are added up.
+/// A node of a flame graph while weights are summed.
 struct Node {
   FlameNode shown;
   std::map<std::uint64_t, std::uint32_t> children;
 };
 
-/// By depth, the heaviest child leftmost.
+/// Ordered by depth, with the heaviest child leftmost.
 std::vector<FlameNode> lay_out(std::vector<Node> nodes) {
   std::vector<FlameNode> flame;
   const auto total = static_cast<double>(std::max<std::uint64_t>(nodes[0].shown.bytes, 1));
-  std::vector<std::uint32_t> level{0};  // nodes of one depth, by their numbers in `nodes`
+  std::vector<std::uint32_t> level{0};  // nodes of one depth, as indices into `nodes`
   std::vector<std::uint32_t> place(nodes.size());
   nodes[0].shown.end = 1;
   while (!level.empty()) {
@@ -45,7 +45,7 @@ std::vector<FlameNode> lay_out(std::vector<Node> nodes) {
   return flame;
 }
 
-/// Adds weights up along the paths of frames that the shape makes of their stacks.
+/// Sums weights along the paths of frames that the shape derives from the stacks.
 class Tree {
  public:
   Tree(const Tables& tables, const FlameShape& shape) : tables_(tables), shape_(shape), nodes_(1) {
@@ -65,7 +65,7 @@ class Tree {
   std::vector<Node> take() && { return std::move(nodes_); }
 
  private:
-  static constexpr std::uint32_t deepest = 64;  // bottom-up: nodes would be as many as stacks times their depth
+  static constexpr std::uint32_t deepest = 64;  // bottom-up: there would be as many nodes as stacks times their depth
 
   bool is_node(StackId stack) const {
     return shape_.are_nodes.empty() || (index(stack) < shape_.are_nodes.size() && shape_.are_nodes[index(stack)]);
@@ -87,7 +87,7 @@ class Tree {
     return node;
   }
 
-  /// Stacks are a tree already, but equal frames of one caller can be several of its nodes: these become one.
+  /// Stacks already form a tree, but a caller can have several nodes for equal frames: merge these.
   std::uint32_t path_to(StackId stack) {
     std::vector<StackId> path;
     for (; node_of_[index(stack)] == never; stack = tables_[stack].caller) path.push_back(stack);
@@ -125,7 +125,7 @@ std::vector<bool> frames_without_wrappers(const Tables& tables) {
   std::vector<bool> frames(tables.frames.size());
   for (std::uint32_t f = 1; f < frames.size(); ++f) frames[f] = !passes_on(frame_text(tables, FrameId{f}));
   std::vector<bool> shown(tables.stacks.size()), has_any(tables.stacks.size());
-  // Callers come before those that they call.
+  // Callers come before their callees.
   for (std::uint32_t s = 1; s < shown.size(); ++s) {
     const bool caller_has_any = has_any[index(tables.stacks[s].caller)];
     shown[s] = frames[index(tables.stacks[s].frame)] || !caller_has_any;

@@ -11,7 +11,7 @@ bool is_sound(const FoldedHistory& folded) {
   return !folded.empty() && folded.interval > Nanoseconds{} && folded.begin <= folded.until;
 }
 
-/// When the interval of that number begins; where the file says there are more than there can be, at the end.
+/// When the interval with this number begins; the end if the file claims impossibly many.
 Nanoseconds begin_of(const FoldedHistory& folded, std::uint64_t interval) {
   const auto begin = static_cast<std::uint64_t>(folded.begin.count());
   const std::uint64_t span = static_cast<std::uint64_t>(folded.until.count()) - begin;
@@ -27,7 +27,7 @@ std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap) {
   std::vector<FoldedPoint> course;
   if (!is_sound(folded)) return course;
   course.push_back({.time = folded.begin, .live = {}});
-  std::int64_t live = 0;  // below zero only between the rows of an interval, or in a damaged file
+  std::int64_t live = 0;  // negative only between the rows of an interval, or in a damaged file
   for (std::size_t row = 0; row < folded.rows.size();) {
     const std::uint32_t interval = folded.rows[row].interval;
     for (; row < folded.rows.size() && folded.rows[row].interval == interval; ++row) {

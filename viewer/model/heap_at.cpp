@@ -14,7 +14,7 @@ auto* found_at(Range& sorted, Address address) {
   return address < after->end() ? &*after : none;
 }
 
-/// Calls `take` with every allocation that is held after `events` events, by id.
+/// Calls `take` with every allocation held after `events` events, by id.
 template <class Take>
 void for_each_held(const Document& document, HeapId heap, std::uint32_t events, const Take& take) {
   const Keyframe& keyframe = document.keyframe_before(events);
@@ -53,7 +53,7 @@ void add_segments(const Document& document, HeapAt& state) {
   }
 }
 
-/// Which blocks lie in which segment, and the gaps between them.
+/// Assigns blocks to segments, and finds the gaps between them.
 void measure_segments(HeapAt& state) {
   std::uint32_t next = 0;
   const auto count = static_cast<std::uint32_t>(state.blocks.size());
@@ -101,7 +101,7 @@ const HeldSegment* HeapAt::segment_at(Address address) const { return found_at(s
 
 HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events, const Rounding* rounding) {
   HeapAt state{.heap = heap, .event = std::min(events, document.event_count())};
-  // That of a shorter version of the document lacks the latest.
+  // The rounding of a shorter version of the document lacks the latest allocations.
   if (rounding != nullptr && rounding->is_known(heap) &&
       document.allocations_before(state.event) <= rounding->extra.size())
     state.rounding = 0_B;

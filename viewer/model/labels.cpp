@@ -104,7 +104,7 @@ std::string address_text(Address address) { return hexadecimal(address.value); }
 
 namespace {
 
-/// "2:05 min", "3:07:30 h", "4 d 6:00 h": down to what `step`, in nanoseconds, can tell apart.
+/// "2:05 min", "3:07:30 h", "4 d 6:00 h": down to a resolution of `step` nanoseconds.
 std::string clock_text(double ns, double step) {
   constexpr std::uint64_t minute = 60, hour = 60 * minute, day = 24 * hour;
   const int digits = static_cast<int>(std::clamp(std::ceil(std::log10(1e9 / step)), 0.0, 9.0));

@@ -8,16 +8,16 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::uint32_t most_counted = 20'000;  // ranges that are looked at one by one in a frame
-constexpr int most_around = 64;                 // that are looked at to find those that reach into the view
+constexpr std::uint32_t most_counted = 20'000;  // ranges visited one by one in a frame
+constexpr int most_around = 64;                 // visited to find those that reach into the view
 
-/// Bands while ranges are added, in order of their begin.
+/// Builds bands from ranges added in order of their begin.
 class Bands {
  public:
   Bands(const Document& document, const std::function<double(Nanoseconds)>& x_of, const BandLimits& limits)
       : document_(document), x_of_(x_of), limits_(limits), last_(limits.depths, none) {}
 
-  /// Returns the band that it is in; null where it is too deep.
+  /// Returns its band; null if it is too deep.
   MarkBand* add(std::uint32_t span) {
     const MarkSpan& range = document_.columns.span[span];
     if (range.depth >= limits_.depths) return nullptr;
@@ -49,7 +49,7 @@ class Bands {
     return &bands_.back();
   }
 
-  /// The ranges around `span` that begin at `first` or later, outermost first.
+  /// The ranges that enclose `span` and begin at `first` or later, outermost first.
   void add_around(std::uint32_t span, std::uint32_t first) {
     std::vector<std::uint32_t> around;
     std::uint32_t at = document_.columns.span[span].parent;
@@ -67,10 +67,10 @@ class Bands {
   const std::function<double(Nanoseconds)>& x_of_;
   BandLimits limits_;
   std::vector<MarkBand> bands_;
-  std::vector<std::size_t> last_;  // band of each depth
+  std::vector<std::size_t> last_;  // the current band of each depth
 };
 
-/// Ranges that began before `first` and are on at `event`, by their begin.
+/// Ranges that began before `first` and are open at `event`, by their begin.
 std::vector<std::uint32_t> reaching_into(const Document& document, std::uint32_t first, std::uint32_t event) {
   std::vector<std::uint32_t> found;
   const auto see = [&](std::uint32_t span) {

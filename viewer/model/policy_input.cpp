@@ -12,7 +12,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(blank) - begin + 1);
 }
 
-/// Without `export`, the variable's name and quotes.
+/// Strips `export`, the variable's name and quotes.
 std::string_view without_variable(std::string_view text) {
   text = trimmed(text);
   if (constexpr std::string_view word = "export "; text.starts_with(word)) text = trimmed(text.substr(word.size()));
@@ -23,7 +23,7 @@ std::string_view without_variable(std::string_view text) {
   return trimmed(text);
 }
 
-/// Its parts between commas that are in no bracket.
+/// Splits at commas outside brackets.
 std::vector<std::string_view> parts_of(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;

@@ -3,7 +3,7 @@
 namespace memreel::viewer {
 namespace {
 
-// The higher of two machines' metrics for an event, CUPTI's own share of it included.
+// The higher of two machines' costs for an event, including CUPTI's own share.
 constexpr double nanoseconds_with_stack = 600, nanoseconds_without = 230;
 
 }  // namespace

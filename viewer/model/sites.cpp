@@ -5,7 +5,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Stacks of real programs have far fewer frames in all; of those that recurse a million deep each is its own site.
+/// Stacks of real programs have far fewer frames in total; stacks that recurse a million deep are each their own site.
 constexpr std::uint64_t most_frames = 2'000'000;
 
 }  // namespace

@@ -22,9 +22,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
 constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
-constexpr std::chrono::milliseconds import_progress{100};  // each is a frame, drawn on the processors that import
+constexpr std::chrono::milliseconds import_progress{100};  // each causes a frame, drawn on the CPUs that import
 
-/// For progress: what the footer says, or a guess.
+/// For progress: from the footer, or a guess.
 std::uint64_t expected_events(ByteFile& file) {
   const std::uint64_t size = file.size();
   const auto footer = read_footer(file, size);
@@ -32,7 +32,7 @@ std::uint64_t expected_events(ByteFile& file) {
   return std::max<std::uint64_t>(size / 4, 1);
 }
 
-/// `work`, which may need more memory than there is.
+/// Runs `work`, which may run out of memory.
 template <class Work>
 Result<void> within_memory(const std::filesystem::path& file, const Work& work) {
   try {
@@ -81,7 +81,7 @@ void Source::set_status(const SourceStatus& status) {
 void Source::publish(std::shared_ptr<const Document> document, const SourceStatus& status) {
   {
     const std::lock_guard lock(mutex_);
-    document_.swap(document);  // the old version goes when the lock is gone
+    document_.swap(document);  // the old version is destroyed after the lock is released
     status_ = status;
   }
   if (changed_) changed_();
@@ -107,7 +107,7 @@ class Source::Import {
  private:
   Result<void> result_;
   std::atomic<bool> done_{false};
-  std::jthread thread_;  // last: it uses the others
+  std::jthread thread_;  // last member: it uses the others
 };
 
 void Source::run(const std::stop_token& stop) {
@@ -117,7 +117,7 @@ void Source::run(const std::stop_token& stop) {
   };
   Result<void> done = read_it();
   while (written_anew_ && !stop.stop_requested()) {
-    // Whoever writes it anew may just have emptied it: what is no trace yet becomes one, if not for long.
+    // A writer that overwrites it may just have truncated it: allow it a moment to become a trace again.
     ++begun_anew_;
     constexpr int most_tries = 25;
     for (int tries = 0; tries == 0 || (!done && tries < most_tries && !stop.stop_requested()); ++tries) {
@@ -130,7 +130,7 @@ void Source::run(const std::stop_token& stop) {
 
 bool Source::is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const {
   const auto now = open_file(path_);
-  if (!now) return false;  // it was deleted; what was read of it stays
+  if (!now) return false;  // it was deleted; keep what was read
   if ((*now)->size() < size) return true;
   std::vector<std::byte> bytes(beginning.size());
   const auto read = (*now)->read(0, bytes);
@@ -157,8 +157,7 @@ else set_file(opening->file);
 return read(stop, opening->file, import ? &*import : nullptr);
 }  // namespace memreel::viewer
 
-/// Reads a trace that was read to its end once more, as it is judged, and publishes that. False when that is as it was
-/// recorded.
+/// Reads a fully read trace again, completed for judging, and publishes it. False if that equals the recorded one.
 Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
                                      const TraceReader& raw) {
   const auto subject = completed_file(file, path_.string(), memory_limit_);
@@ -177,17 +176,17 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
   }
   if (stop.stop_requested()) return true;
   auto document = std::make_shared<Document>(*builder.publish(*reader, file->size(), true));
-  document->read = raw.report();  // what was lost was lost in the file
+  document->read = raw.report();  // the losses are those of the file
   document->renumbered = true;
   set_file(*subject);
   publish(std::move(document), {.stage = Stage::complete, .progress = 1});
   return true;
 }
 
-// One loop over the states that a file goes through while it grows.
+// A loop over the states of a growing file.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
-  // The beginning of a trace is written at once.
+  // The beginning of a trace is written in one piece.
   while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) pause(stop, import_check);
   if (import != nullptr && import->done() && !import->result()) return import->result();
   if (stop.stop_requested()) return {};
@@ -212,7 +211,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     if (!more) return std::move(more).error();
     if (*more) {
       events += batch.events.count();
-      constexpr std::uint64_t bytes_per_event = 37;  // as whole traces are read
+      constexpr std::uint64_t bytes_per_event = 37;  // as for complete traces
       const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
       if (Bytes{events * bytes_per_event} > limit)
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
@@ -224,7 +223,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
         interval = std::min(2 * interval, longest_between_publications);
         if (!importing && expected == 0) expected = expected_events(*file);
         const double share = importing ? 0.99 : static_cast<double>(events) / static_cast<double>(expected);
-        // What is added to a file that was read to its end is no reason to say that it is being read.
+        // Additions to a fully read file don't switch its status back to reading.
         if (following)
           publish(builder.publish(*reader, file->size(), true),
                   {.stage = Stage::complete, .progress = 1, .followed = true});
@@ -244,7 +243,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     }
     const bool followed = import == nullptr && !reader->report().has_footer;
     if (!followed && events <= longest_completed && may_be_completed(reader->header(), reader->tables())) {
-      // Where that fails, the trace is shown as it was recorded.
+      // If that fails, the trace is shown as recorded.
       if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
     }
     if (!published_end || !followed) {  // the end may come alone, after all events

@@ -29,7 +29,7 @@ std::vector<StackLine> stack_lines(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   if (frames.empty()) return {};
   std::vector<StackLine> lines;
-  std::unordered_map<std::uint32_t, std::size_t> known;  // a recursion has few frames that differ
+  std::unordered_map<std::uint32_t, std::size_t> known;  // a recursion has few distinct frames
   for (const FrameText& frame : frames) {
     const FrameId id = tables[stack].frame;
     stack = tables[stack].caller;

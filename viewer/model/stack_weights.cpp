@@ -9,7 +9,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Weights while they are added up, by stack.
+/// Sums weights by stack.
 class Scales {
  public:
   explicit Scales(const Document& document) : document_(document), by_stack_(document.tables->stacks.size()) {}

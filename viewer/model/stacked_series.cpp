@@ -17,7 +17,7 @@ namespace {
 constexpr std::uint32_t most_stretches = 1U << 16U;
 constexpr std::uint8_t other_heap = 0xFF;
 
-/// What each allocation is counted for. Asked in order of their begins.
+/// The key of each allocation. To be called in order of their begins.
 class Keys {
  public:
   Keys(const Document& document, const SplitQuery& query, const Classification* classification)
@@ -71,11 +71,10 @@ class Keys {
   std::vector<std::uint32_t> step_ends_;
   std::size_t step_ = 0;
   std::map<ThreadId, std::vector<std::uint32_t>> open_;  // ranges, innermost last
-  std::uint32_t span_ = 0;                               // the next that begins
+  std::uint32_t span_ = 0;                               // the next one to begin
 };
 
-/// Calls `take` with each allocation that is asked for, the event that it begins with, and its key. False when
-/// cancelled.
+/// Calls `take` with each matching allocation, the event that begins it, and its key. False when cancelled.
 template <class Take>
 bool for_each_allocation(const Document& document, Keys keys, const SplitQuery& query, const Progress& progress,
                          const Take& take) {
@@ -89,7 +88,7 @@ bool for_each_allocation(const Document& document, Keys keys, const SplitQuery& 
   return true;
 }
 
-/// The keys of those that hold most for longest, so that no colour goes to what nobody sees. None when cancelled.
+/// The keys that hold the most for the longest, so that no colour is wasted on invisible groups. None when cancelled.
 std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, const Keys& all,
                                                       const SplitQuery& query, const Progress& progress) {
   std::unordered_map<std::uint32_t, double> weights;
@@ -107,7 +106,7 @@ std::optional<std::vector<std::uint32_t>> ranked_keys(const Document& document, 
   return keys;
 }
 
-/// What the groups hold as the trace goes on, and what they held when that was most since it was last asked.
+/// What the groups hold along the trace, and what they held at the maximum since the last query.
 class GroupsHeld {
  public:
   GroupsHeld(const Document& document, std::vector<std::uint8_t> group_of, std::size_t groups)
@@ -126,7 +125,7 @@ class GroupsHeld {
     }
   }
 
-  /// After all that one event changes.
+  /// To be called after all changes of an event.
   void settle() {
     if (total_ < highest_) return;
     highest_ = total_;
@@ -145,7 +144,7 @@ class GroupsHeld {
   std::uint64_t total_ = 0, highest_ = 0;
 };
 
-/// Steps lie upon each other in their order, as phases do; categories in theirs.
+/// Steps and phases are stacked in their order; categories in theirs.
 void arrange(std::span<std::uint32_t> keys, SplitBy by) {
   const auto place = [](std::uint32_t key) {
     return std::ranges::find(category_styles(), static_cast<Category>(key), &CategoryStyle::category);
@@ -154,7 +153,7 @@ void arrange(std::span<std::uint32_t> keys, SplitBy by) {
   if (by == SplitBy::category) std::ranges::sort(keys, {}, place);
 }
 
-/// Fills in the bytes of the series's groups. False when cancelled.
+/// Fills in the bytes of the groups. False when cancelled.
 bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, const Progress& progress) {
   std::uint32_t other = 0;
   const auto others = static_cast<std::uint32_t>(document.columns.other.size());
@@ -198,7 +197,7 @@ std::optional<StackedSeries> split_series(const Document& document, const SplitQ
   }
   if (keys->size() > named) series.groups.push_back({.label = "everything else", .is_rest = true});
 
-  // Ends come in any order: what each allocation is counted for is kept until then.
+  // Ends come in any order, so each allocation's key is kept until then.
   std::vector<std::uint8_t> group_of(document.allocation_count(), other_heap);
   const auto rest = static_cast<std::uint8_t>(named);
   const bool grouped =

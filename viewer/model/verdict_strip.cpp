@@ -24,7 +24,7 @@ std::optional<StackId> failed_stack(const Document& document, std::uint64_t even
   return std::nullopt;
 }
 
-/// The largest of what is accused.
+/// The largest suspect.
 const LeakFinding* first_leak(const LeakReport& report) {
   const bool any = !report.findings.empty() && accuses(report.findings.front().verdict);
   return any ? &report.findings.front() : nullptr;

@@ -7,7 +7,7 @@
 
 namespace memreel::viewer {
 
-/// All turns at once.
+/// Never needs to yield.
 class Turns {
  public:
   explicit Turns(Worker::Work work) : thread_(std::move(work)) {}

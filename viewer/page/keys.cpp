@@ -54,7 +54,7 @@ int key_of_code(std::string_view code) {
   const auto is_one_of = [&](std::string_view kind, char first, char last) {
     return code.size() == kind.size() + 1 && code.starts_with(kind) && code.back() >= first && code.back() <= last;
   };
-  if (is_one_of("Key", 'A', 'Z') || is_one_of("Digit", '0', '9')) return code.back();  // as GLFW numbers them
+  if (is_one_of("Key", 'A', 'Z') || is_one_of("Digit", '0', '9')) return code.back();  // GLFW key codes
   if (is_one_of("Numpad", '0', '9')) return GLFW_KEY_KP_0 + (code.back() - '0');
   const auto found = std::ranges::find(names, code, &std::pair<std::string_view, int>::first);
   return found == names.end() ? 0 : found->second;

@@ -16,7 +16,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// As long as the page is there.
+/// Lives as long as the page.
 struct Page {
   std::unique_ptr<Window> window;
   std::unique_ptr<Viewer> viewer;
@@ -25,12 +25,12 @@ struct Page {
   std::string state;
 
   void frame() {
-    // A picture that does not change is not drawn again and again.
+    // An unchanged picture is not redrawn.
     constexpr int settled = 30;
     constexpr double rest = 250;  // milliseconds
     const bool woken = take_wake();
-    // While work goes on only its progress changes by itself, and where pixels are drawn in software a frame takes a
-    // processor a tenth of a second: what is done, and what a hand does, wakes the page.
+    // While work runs, only its progress changes, and with software rendering a frame takes a tenth of a second of CPU
+    // time: finished work and user input wake the page.
     if (!woken && !viewer->is_idle() && milliseconds_since(drawn) < rest) return;
     idle_frames = woken || !viewer->is_idle() ? 0 : idle_frames + 1;
     if (idle_frames >= settled) return;

@@ -1,4 +1,4 @@
-// A page shows one file, which is a trace: what the viewer could do with several, and with other formats, is not there.
+// A page shows one file, which is a trace: stubs for the viewer's functions on several files and other formats.
 #include "formats/import/import.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/prediction.h"

@@ -1,12 +1,12 @@
-// What the viewer calls in its page (viewer/page/page.h). Merged into what emscripten makes of the program.
+// Functions that the viewer calls in its page (viewer/page/page.h). Merged into emscripten's output.
 mergeInto(LibraryManager.library, {
-  // Work takes turns: each on a stack of its own, suspended where it gives way. That needs what browsers call JavaScript
-  // Promise Integration; where there is none, work runs to its end when it has begun.
+  // Jobs take turns, each on its own stack, suspended where it yields. This needs JavaScript Promise Integration;
+  // without it, a job runs to its end once started.
   $Turns: {
     waiting: [],
     scheduled: false,
     stackBytes: 1 << 20,
-    frameStack: 0,  // where the stack is while nothing runs
+    frameStack: 0,  // the stack pointer while nothing runs
     channel: null,
     run: null,
 
@@ -24,7 +24,7 @@ mergeInto(LibraryManager.library, {
       Turns.scheduled = true;
       Turns.channel.port2.postMessage(0);
     },
-    // One turn for each event of the browser's: stacks change nowhere else.
+    // One turn for each browser event: stacks switch nowhere else.
     next: function() {
       Turns.scheduled = false;
       Turns.waiting.shift()();

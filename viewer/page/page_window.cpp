@@ -1,7 +1,7 @@
-// The window is the page's canvas: events of the browser, WebGL, and the fonts that the page brings.
+// The window is the page's canvas: browser events, WebGL, and the page's embedded fonts.
 #include <GL/gl.h>
 #include <GL/glext.h>
-#include <GLFW/glfw3.h>  // its numbers for keys
+#include <GLFW/glfw3.h>  // for its key codes
 #include <backends/imgui_impl_opengl3.h>
 #include <emscripten/emscripten.h>
 #include <emscripten/html5.h>
@@ -28,7 +28,7 @@ constexpr std::size_t mouse_buttons = 3;
 
 }  // namespace
 
-/// What there is of a window beside Dear ImGui's state.
+/// The window's state besides Dear ImGui's.
 struct GLFWwindow {
   EMSCRIPTEN_WEBGL_CONTEXT_HANDLE context = 0;
   std::array<bool, mouse_buttons> pressed{};  // since the last frame, if released within it
@@ -41,7 +41,7 @@ namespace {
 
 constexpr float text_size = 14.5F;
 
-/// Something has happened that the next frame shows. A page has one thread.
+/// Whether a frame is due. A page has one thread.
 bool is_awake = true;
 
 void take_modifiers(bool control, bool shift, bool alt) {
@@ -56,17 +56,17 @@ int modifiers_of(const EmscriptenKeyboardEvent& event) {
          (event.shiftKey != 0 ? GLFW_MOD_SHIFT : 0) | (event.altKey != 0 ? GLFW_MOD_ALT : 0);
 }
 
-/// The character that a key types; 0: none.
+/// The character typed by a key; 0: none.
 unsigned character_of(const EmscriptenKeyboardEvent& event) {
   const auto* const key = reinterpret_cast<const unsigned char*>(event.key);
   const std::size_t length = std::strlen(event.key);
   if (length == 1) return key[0];
   if (length == 2 && key[0] >= 0xC0) return (key[0] & 0x1FU) << 6U | (key[1] & 0x3FU);
   if (length == 3 && key[0] >= 0xE0) return (key[0] & 0x0FU) << 12U | (key[1] & 0x3FU) << 6U | (key[2] & 0x3FU);
-  return 0;  // a name, as "Enter"
+  return 0;  // a name, such as "Enter"
 }
 
-/// Dear ImGui's numbers: of the browser's 0, 1, 2 the second is in the middle.
+/// Dear ImGui's button numbers: the browser's 1 is the middle button.
 std::size_t button_of(const EmscriptenMouseEvent& event) {
   return event.button == 1   ? ImGuiMouseButton_Middle
          : event.button == 2 ? ImGuiMouseButton_Right
@@ -123,7 +123,7 @@ void name_keys(ImGuiIO& io) {
 
 }  // namespace
 
-// The canvas has no display that it would have to be drawn without.
+// A canvas is never off-screen.
 OffscreenContext::~OffscreenContext() = default;
 
 Result<std::unique_ptr<Window>> Window::open(const WindowOptions& options) {
@@ -132,7 +132,7 @@ Result<std::unique_ptr<Window>> Window::open(const WindowOptions& options) {
   return window;
 }
 
-// One place for all that a browser can say.
+// One handler for all browser events.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 Result<void> Window::create(const WindowOptions& options) {
   window_ = new GLFWwindow;
@@ -164,7 +164,7 @@ Result<void> Window::create(const WindowOptions& options) {
       window.new_characters_.push_back(character);
       io.AddInputCharacter(character);
     }
-    // What is pasted comes with an event that only the browser's own answer to the key makes.
+    // Pasted text arrives with an event that only the browser's default action for the key sends.
     const bool is_paste = (modifiers & GLFW_MOD_CONTROL) != 0 && key == GLFW_KEY_V;
     const bool is_viewers = key != 0 && (!is_command || key == GLFW_KEY_P || key == GLFW_KEY_O || key == GLFW_KEY_C ||
                                          key == GLFW_KEY_MINUS || key == GLFW_KEY_EQUAL || key == GLFW_KEY_0);
@@ -183,7 +183,7 @@ Result<void> Window::create(const WindowOptions& options) {
   };
   emscripten_set_keyup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_keyup);
   const em_focus_callback_func on_blur = [](int, const EmscriptenFocusEvent*, void* user) -> EM_BOOL {
-    // What is released elsewhere is not heard of.
+    // Releases outside the page are not reported.
     Window& window = *static_cast<Window*>(user);
     window.held_alone_.clear();
     std::ranges::fill(ImGui::GetIO().KeysDown, false);
@@ -202,7 +202,7 @@ Result<void> Window::create(const WindowOptions& options) {
     return button == ImGuiMouseButton_Middle ? EM_TRUE : EM_FALSE;
   };
   emscripten_set_mousedown_callback(canvas, this, EM_TRUE, on_mousedown);
-  // Of the whole page: what is dragged may leave the canvas.
+  // On the whole page, because drags may leave the canvas.
   const em_mouse_callback_func on_mouseup = [](int, const EmscriptenMouseEvent* event, void* user) -> EM_BOOL {
     Window& window = *static_cast<Window*>(user);
     wake();

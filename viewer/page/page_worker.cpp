@@ -1,5 +1,5 @@
-// Work in a page, which has one thread: it is begun after a frame was drawn, and gives way to the next frame where the
-// browser can suspend what runs (page.js). Where it can't, work runs to its end at once.
+// Work in a page, which has one thread: it starts after a frame was drawn, and yields to the next frame if the browser
+// can suspend running code (page.js). Otherwise it runs to its end at once.
 #include <emscripten/emscripten.h>
 
 #include <utility>
@@ -14,7 +14,7 @@ namespace {
 /// Milliseconds of work between frames.
 constexpr double longest_turn = 20;
 
-/// Ends work that nobody waits for any more, from where it gave way.
+/// Ends abandoned work at the point where it yielded.
 struct Abandoned {};
 
 }  // namespace
@@ -28,12 +28,12 @@ class Turns {
     begun_ = emscripten_get_now();
     try {
       if (!abandoned_) work_(stop_.get_token());
-    } catch (const Abandoned&) {  // nothing is left to do
+    } catch (const Abandoned&) {  // nothing left to do
     }
     current() = nullptr;
     work_ = nullptr;
   }
-  /// Comes back when others had their turn, and after at least so long.
+  /// Returns after others had their turn, and after at least this long.
   void give_way(double milliseconds) {
     current() = nullptr;
     const bool can_suspend = page_give_way(milliseconds) != 0;
@@ -47,7 +47,7 @@ class Turns {
     request_stop();
     abandoned_ = true;
   }
-  /// Whose turn it is; null while a frame is drawn.
+  /// The running job; null while a frame is drawn.
   static Turns*& current() {
     static Turns* turns = nullptr;
     return turns;
@@ -56,7 +56,7 @@ class Turns {
  private:
   Worker::Work work_;
   std::stop_source stop_;
-  double begun_ = 0;  // this turn, in milliseconds
+  double begun_ = 0;  // start of this turn, in milliseconds
   bool abandoned_ = false;
 };
 
@@ -92,5 +92,5 @@ void memreel_run_work(void* work) {
   using memreel::viewer::Turns;
   const std::unique_ptr<std::shared_ptr<Turns>> turns(static_cast<std::shared_ptr<Turns>*>(work));
   (*turns)->run();
-  memreel::viewer::Window::wake();  // the next frame takes what it found, and begins what waits for it
+  memreel::viewer::Window::wake();  // the next frame takes the result, and starts the jobs waiting for it
 }

@@ -1,4 +1,4 @@
-// What is live, by what it is for: as a legend with all numbers.
+// Live memory by category, as a legend with figures.
 #pragma once
 
 #include "viewer/model/classification.h"
@@ -6,8 +6,9 @@
 
 namespace memreel::viewer {
 
-/// A row for each category that holds anything, the largest first: colour, name, bytes, share, allocations. Where rows
-/// can be clicked, a click selects the category; `place`: of their places, "PLACE/activation"; empty: they can't.
+/// Draws a row for each category that holds anything, largest first: colour, name, bytes, share, allocations. A click
+/// on a row selects its category. `place`: prefix of the rows' positions, "PLACE/activation"; empty: rows can't be
+/// clicked.
 void draw_categories(Scene& scene, const LiveByCategory& live, const std::string& place = {});
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// Two instants of this trace, or two traces, one under the other on one axis: who holds more, who holds less.
+// Compares two instants of this trace, or two traces, one below the other on one axis: who holds more, who holds less.
 #pragma once
 
 #include <array>
@@ -21,10 +21,10 @@ class ComparePane {
   ComparePane();
   void draw(Scene& scene);
 
-  /// Another trace to compare this one with; empty: instants of this one.
+  /// Sets the trace to compare with; empty: compare instants of this one.
   void set_other(std::string file);
   const std::string& other() const { return other_; }
-  /// What is compared on screen; null before that.
+  /// The comparison on screen; null if there is none yet.
   const MomentPair* shown() const { return comparison_.key() ? &comparison_.key()->moments : nullptr; }
   AlignBy aligned_by() const { return align_; }
   std::shared_ptr<const Comparison> comparison() { return comparison_.value(); }
@@ -48,15 +48,15 @@ class ComparePane {
   };
 
   void draw_controls(Scene& scene);
-  /// The other trace once it is read; before that null, and what there is to say of it is said.
+  /// The other trace once it is read; until then null, and its status is shown.
   std::shared_ptr<const Document> read_other(Scene& scene);
   std::optional<CompareSides> two_traces(Scene& scene);
   CompareSides two_instants(Scene& scene);
-  /// Puts both on an axis; what they are aligned by in the end.
+  /// Puts both on one axis; returns what they are aligned by.
   AlignBy align(Scene& scene, CompareSides& sides);
-  /// What is known of both sides; of the other trace it is asked for.
+  /// The classifications of both sides; requests the other trace's.
   ClassificationPair classified(Scene& scene);
-  /// What both sides are limited to: as the scene is, as soon as that is there for the other trace, too.
+  /// The filters of both sides: the scene's, once the other trace's is ready too.
   SievePair sieves(Scene& scene, const ClassificationPair& known);
   void draw_facts(Scene& scene, const Comparison& comparison) const;
   static void draw_most_changed(Scene& scene, const Comparison& comparison);
@@ -68,17 +68,17 @@ class ComparePane {
 
   Table table_, categories_, places_;
   ChangesBy by_ = ChangesBy::stack;
-  bool chosen_above_ = false;  // in this frame: beside what is compared, not above the list
+  bool chosen_above_ = false;  // in this frame: shown beside the moments, not above the list
   std::string other_, typed_;
   std::unique_ptr<Source> source_;  // of the other trace
-  bool given_up_ = false;           // reading it
-  bool at_peaks_ = true;            // two traces, not at the cursor
+  bool given_up_ = false;           // stopped reading it
+  bool at_peaks_ = true;            // two traces at their peaks, not at the cursor
   AlignBy align_ = AlignBy::time;
   std::array<Background<StepsOf, Steps>, 2> steps_;
   CompareRows rows_;
   std::unique_ptr<ClassificationJob> other_known_ = std::make_unique<ClassificationJob>();
   std::unique_ptr<SieveJob> other_sieve_ = std::make_unique<SieveJob>();
-  SievePair sieves_;  // the last ones
+  SievePair sieves_;  // the latest ones
   Background<Key, Comparison> comparison_;
 };
 

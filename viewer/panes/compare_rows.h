@@ -1,4 +1,4 @@
-// The series of two sides under each other, on one axis.
+// The time series of two sides, one below the other on one axis.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ using CompareSides = std::array<CompareSide, 2>;
 
 class CompareRows {
  public:
-  /// Draws both sides over the part of the axis that the view of `sides[reference]` is. Returns what was clicked: a
-  /// side, and how many of its events precede the place.
+  /// Draws both sides over the part of the axis covered by the view of `sides[reference]`. Returns the clicked side and
+  /// the number of its events before that position.
   struct Click {
     std::size_t side = 0;
     std::uint32_t event = 0;
@@ -39,11 +39,11 @@ class CompareRows {
     double begin = 0, end = 1;
     friend bool operator==(const Range&, const Range&) = default;
   };
-  /// What the columns on screen were made for.
+  /// The key of the columns on screen.
   struct Key {
     std::array<std::shared_ptr<const Document>, 2> documents;
     std::array<HeapId, 2> heaps{};
-    std::array<Nanoseconds, 2> begins{}, ends{};  // of the range, in either side's time
+    std::array<Nanoseconds, 2> begins{}, ends{};  // of the range, in each side's time
     AlignBy by = AlignBy::time;
     Range range;
     std::uint32_t width = 0;
@@ -58,7 +58,7 @@ class CompareRows {
   static void draw_axis(Scene& scene, const CompareSides& sides, const Range& range, AlignBy by);
 
   Background<Key, Columns> columns_;
-  std::optional<double> hovered_, next_hovered_;  // a position of the axis
+  std::optional<double> hovered_, next_hovered_;  // a position on the axis
 };
 
 }  // namespace memreel::viewer

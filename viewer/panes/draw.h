@@ -1,4 +1,4 @@
-// Drawing that several panes do in the same way.
+// Drawing helpers shared by the panes.
 #pragma once
 
 #include <chrono>
@@ -22,19 +22,19 @@ struct Area {
   bool contains(ImVec2 p) const { return p.x >= left && p.x < right && p.y >= top && p.y < bottom; }
 };
 
-/// What is left of the window, taken: an invisible button called `name` lies over it.
+/// Takes the rest of the window and covers it with an invisible button called `name`.
 Area take_area(const char* name);
 void note_place(Scene& scene, const std::string& name, const Area& area);
-/// The place of the last item.
+/// The area of the last item.
 void note_item(Scene& scene, const std::string& name);
 
 void fill(ImDrawList& list, const Area& area, Colour colour);
 void outline(ImDrawList& list, const Area& area, Colour colour, float thickness = 1);
 /// `align`: 0 left of `at`, 0.5 centred on it, 1 right.
 void text(ImDrawList& list, ImVec2 at, Colour colour, std::string_view what, float align = 0);
-/// Beside the tick of an axis at `at`: to the right of it, or to the left where that would reach beyond `right`.
+/// Draws text beside an axis tick at `at`: to the right of it, or to the left if it would extend beyond `right`.
 void tick_label(const Scene& scene, ImDrawList& list, ImVec2 at, float right, std::string_view what);
-/// Cut with an ellipsis so that it takes at most `width`.
+/// The text, shortened with an ellipsis to at most `width`.
 std::string fitting(std::string_view what, float width);
 
 /// Time on a horizontal axis.
@@ -42,10 +42,10 @@ class TimeAxis {
  public:
   TimeAxis(TimeRange view, Area area, AxisScale scale = {});
   float x_of(Nanoseconds time) const;
-  /// Far beyond the area, too.
+  /// Also valid far outside the area.
   double exact_x_of(Nanoseconds time) const;
   Nanoseconds time_at(float x) const;
-  /// Round instants, counted from `zero`, about `spacing` pixels apart; of an axis of time.
+  /// Round instants, counted from `zero`, about `spacing` pixels apart; for a time axis.
   std::vector<Nanoseconds> ticks(Nanoseconds zero, float spacing) const;
   Nanoseconds tick_step(float spacing) const;
   struct Tick {
@@ -61,40 +61,40 @@ class TimeAxis {
   TimeRange view_;
   Area area_;
   AxisScale scale_;
-  double begin_ = 0, length_ = 1;  // positions; of axes that are not time
+  double begin_ = 0, length_ = 1;  // positions; for axes other than time
 };
 
-/// A power of two or a half of one above `bytes`, for the top of an axis, and the distance of its ticks.
+/// The distance of an axis's ticks up to `top`: a power of two, such that there are at most `most`.
 std::uint64_t byte_tick(std::uint64_t top, int most);
 
-/// Wheel, drag and click on an area whose width is time: the wheel zooms, the right button pans, the left one puts the
-/// cursor and drags it; with Shift it marks a range. Call right after take_area(). `click_puts_cursor`: whether a click
-/// without a drag does.
+/// Handles wheel, drag and click on an area with a time axis: the wheel zooms, the right button pans, the left one sets
+/// and drags the cursor; with Shift it marks a range. Call right after take_area(). `click_puts_cursor`: whether a
+/// click without a drag sets the cursor.
 void navigate(Scene& scene, const TimeAxis& axis, const Area& area, bool click_puts_cursor = true);
 
-/// Whether the left button was dragged since it went down, and not only clicked; while it is down, and when it is let
-/// go of.
+/// Whether the left button was dragged since it was pressed, not just clicked; valid while it is down and in the frame
+/// of its release.
 bool was_dragged();
 
-/// The vertical lines of cursor, pointer and the instant that was kept, and the range that is marked.
+/// Draws the vertical lines of cursor, pointer and kept instant, and the marked range.
 void draw_instants(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
-/// Where the cursor can be taken hold of, at the top of `area`; with an instant that was kept, the two are A and B.
+/// Draws the cursor's handle at the top of `area`; with a kept instant, the two are labelled A and B.
 void draw_handles(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
 
-/// A colour and what it means, beside what is there. False when there is no more room: half an entry tells nobody
-/// anything.
+/// Draws a legend entry, a colour and its meaning, on the current line. Returns false without drawing if there is no
+/// room for a whole entry.
 bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value);
-/// All of the entry that was drawn last, its colour and its name with it.
+/// The area of the entry drawn last, including its colour and name.
 Area legend_area(const Scene& scene, const std::string& name, const std::string& value);
 
-/// What a pane says instead of its content: why there is none, and what to do.
+/// Shows a message instead of a pane's content: why there is none, and what to do.
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});
 
-/// A text and, before it, a button; true when that was pressed.
+/// A button followed by a text; true when the button was pressed.
 bool draw_job_line(Scene& scene, const std::string& place, const std::string& what, const char* button);
 
-/// How far a job is, on the current line, with a button that gives it up; or, when it was, one that takes it up again.
-/// Nothing of a job that is over before anybody could read it. `name`: of their places, "NAME/cancel" and "NAME/go on";
+/// A job's progress on the current line, with a button to cancel it or, once cancelled, to resume it. Shows nothing for
+/// a job that ends too quickly to be read. `name`: prefix of the buttons' positions, "NAME/cancel" and "NAME/go on";
 /// `doing`: "Judging".
 template <class Job>
 void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job) {
@@ -106,17 +106,17 @@ void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job
   }
 }
 
-/// Whether Enter was pressed in the text field that was drawn last.
+/// Whether Enter was pressed in the text field drawn last.
 bool item_entered(const Scene& scene);
 
-/// Whether a text field takes the keys of this frame. WantTextInput alone is one frame late: it still holds in the frame
-/// after the field was left, and a shortcut pressed then would be lost.
+/// Whether a text field takes this frame's keys. WantTextInput alone lags by a frame: it is still set in the frame
+/// after the field lost focus, and a shortcut pressed then would be lost.
 bool is_typing();
 
-/// Whether a key was pressed in this frame, or repeats.
+/// Whether a key was pressed or repeated in this frame.
 bool key_pressed(ImGuiKey key);
 
-/// A label and a value on one line, the value to the right of `column`; it can be selected and copied.
+/// A label and a value on one line, the value right of `column`; the value can be selected and copied.
 void property(const char* label, const std::string& value, float column);
 
 }  // namespace memreel::viewer

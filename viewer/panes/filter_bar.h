@@ -1,11 +1,11 @@
-// What lists and pictures are limited to, to choose: a category, a least size.
+// The filter menus: a category, a minimum size.
 #pragma once
 
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {
 
-/// On the current line, as far as there is room. The size is a part of what is typed into the search.
+/// Drawn on the current line as far as there is room. The size becomes part of the search text.
 void draw_filter_bar(Scene& scene);
 
 }  // namespace memreel::viewer

@@ -1,4 +1,4 @@
-// The flame graph of what is live at the cursor or at the peak, allocated in the view, or leaked: by stack or by layer.
+// The flame graph of memory live at the cursor or at the peak, allocated in the view, or leaked: by stack or by layer.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +18,16 @@ namespace memreel::viewer {
 class FlamePane {
  public:
   void draw(Scene& scene, Verdicts& verdicts);
-  /// What is on screen, for tests: the first nodes of it.
+  /// The first nodes on screen, for tests.
   std::span<const FlameNode> first_nodes() const {
     return shown_ ? std::span(*shown_).first(std::min<std::size_t>(shown_->size(), 64)) : std::span<const FlameNode>();
   }
-  /// What the bar of a node says besides its bytes: "forward  model.py:240"; by layer "h.3.mlp" below the module
+  /// The label of a node's bar, besides its bytes: "forward  model.py:240"; by layer "h.3.mlp" below the module
   /// "transformer", else "model.py:240  forward".
   std::string name_of(const Tables& tables, const FlameNode& node) const;
 
  private:
-  /// Which frames are nodes, and in which order.
+  /// The shape: which frames are nodes, and in which order.
   struct Frames {
     bool by_layer = false, bottom_up = false, wrappers = false;
     friend bool operator==(const Frames&, const Frames&) = default;
@@ -46,7 +46,7 @@ class FlamePane {
   Frames frames_;
   Background<Key, std::vector<FlameNode>> flame_;
   std::shared_ptr<const std::vector<FlameNode>> shown_;
-  double begin_ = 0, end_ = 1;  // part of the width on screen
+  double begin_ = 0, end_ = 1;  // visible part of the width
   float scroll_ = 0;
 };
 

@@ -17,17 +17,17 @@ class HeapPane {
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
-  /// What of a segment lies in a row.
+  /// The piece of a segment in one row.
   struct Piece {
-    Area area;  // from the corner of the pane's content
+    Area area;  // relative to the corner of the pane's content
     std::uint32_t segment = 0;
-    float before = 0, total = 0;  // widths: of the segment's pieces before this one, and of all of them
+    float before = 0, total = 0;  // widths of the segment's earlier pieces, and of all of them
   };
   struct Title {
     float y = 0;
     std::string label;
   };
-  /// Where everything goes, until the heap or the pane is another.
+  /// The layout, until the heap or the pane changes.
   struct Layout {
     struct Key {
       HeapId heap = HeapId::none;
@@ -52,7 +52,7 @@ class HeapPane {
   Layout layout_;
   StackLabels stack_labels_;
   std::function<std::uint32_t(std::uint32_t)> colour_of_;
-  double zoom_ = 1;  // 1: all of it fits
+  double zoom_ = 1;  // 1: everything fits
   float scroll_ = 0;
 };
 

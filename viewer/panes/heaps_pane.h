@@ -1,4 +1,4 @@
-// All heaps of all devices under each other, on the axis of the timeline: who had how much, and when.
+// All heaps of all devices, one below the other on the timeline's axis: who had how much, and when.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace memreel::viewer {
 class HeapsPane {
  public:
   void draw(Scene& scene);
-  /// How many there are, for tests.
+  /// The number of heaps, for tests.
   std::size_t shown() const { return shown_ ? shown_->size() : 0; }
 
  private:
@@ -34,7 +34,7 @@ class HeapsPane {
 
   Background<Key, Rows> rows_;
   std::shared_ptr<const Rows> shown_;
-  bool one_scale_ = true;  // bytes are as high in every row
+  bool one_scale_ = true;  // all rows share one scale of bytes
 };
 
 }  // namespace memreel::viewer

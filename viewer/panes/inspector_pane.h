@@ -1,4 +1,4 @@
-// What is selected: its life, its place, its stack with the lines of the source.
+// The selection: its lifetime, its address, its stack with source lines.
 #pragma once
 
 #include <map>
@@ -25,18 +25,18 @@ class InspectorPane {
   static void draw_purpose(Scene& scene, const Allocation& a);
   void draw_stack(Scene& scene, StackId stack);
   void draw_frame(Scene& scene, const StackLine& line);
-  /// A line of a source file, when the file is here; read once.
+  /// A line of a source file, if the file is available; read once.
   const std::string& source_line(const std::string& file, std::uint32_t line);
 
   std::map<std::string, std::vector<std::string>> files_;
-  std::vector<StackLine> lines_;  // of the stack that was shown last
+  std::vector<StackLine> lines_;  // of the stack shown last
   StackId lines_of_ = StackId::none;
-  std::shared_ptr<const Tables> lines_tables_;  // whose it is
-  bool shows_stack_ = true;                     // where there is no room for the details beside it
-  bool unfolded_ = false;                       // frames that only pass a call on are shown
+  std::shared_ptr<const Tables> lines_tables_;  // the tables that it belongs to
+  bool shows_stack_ = true;                     // instead of the details, if there is no room for both
+  bool unfolded_ = false;                       // whether frames that only pass a call on are shown
 };
 
-/// What the trace is known to lack, in sentences; nothing when it is whole.
+/// What the trace is known to lack, in sentences; empty if it is complete.
 std::vector<std::string> shortcomings(const Document& document);
 
 }  // namespace memreel::viewer

@@ -22,14 +22,14 @@ class AllocationsPane {
  public:
   AllocationsPane();
   void draw(Scene& scene);
-  /// Selects the next (1) or previous (-1) allocation that the search found, and puts the cursor where it begins;
-  /// 0: none. To be called in every frame.
+  /// Selects the next (1) or previous (-1) match of the search, and moves the cursor to its begin; 0: none. To be
+  /// called in every frame.
   void step_match(Scene& scene, int by);
-  /// How many allocations the search found in the view; 0 without one.
+  /// The number of allocations in the view that match the search; 0 without a search.
   std::uint64_t matches() const { return matches_; }
-  /// How many rows the latest list has.
+  /// The number of rows of the latest list.
   std::uint64_t listed() { return list_.value() ? list_.value()->size() : 0; }
-  /// How far the list is that is made, with a button that gives it up; nothing when none is.
+  /// The progress of the list being built, with a cancel button; nothing if none is.
   void draw_progress(Scene& scene) { draw_job(scene, "allocations", "Listing", list_); }
   /// "3 of 1,234"
   std::string matches_text() const;
@@ -42,21 +42,21 @@ class AllocationsPane {
   const Labels& labels_of(const Scene& scene, std::uint32_t allocation);
 
   Table table_;
-  std::shared_ptr<const Tables> labelled_;  // what labels_ are of
+  std::shared_ptr<const Tables> labelled_;  // the tables that labels_ belong to
   std::shared_ptr<const Classification> classified_;
-  // By stack and call. Stacks can be deep: those on screen lately.
+  // By stack and call. Only recently shown ones, because stacks can be deep.
   std::map<std::pair<StackId, std::uint16_t>, Labels> labels_;
   Background<AllocationQuery, AllocationList> list_;
-  std::optional<std::uint32_t> followed_;  // the selected allocation that was scrolled to
-  int step_ = 0;                           // asked for while the list was being made
+  std::optional<std::uint32_t> followed_;  // the selected allocation that was last scrolled to
+  int step_ = 0;                           // requested while the list was being built
   std::uint64_t matches_ = 0;
-  std::optional<std::uint32_t> match_;  // row of the list
+  std::optional<std::uint32_t> match_;  // a row of the list
 };
 
-/// What Stacks and Flame weigh: one choice for instants, and one for a range while one is marked.
+/// The quantity that Stacks and Flame weigh: one choice for instants, and one while a range is marked.
 class WeighingChoice {
  public:
-  /// Buttons that choose it.
+  /// Draws the buttons that choose it.
   void draw(Scene& scene);
   Weighing of(const Selection& selection) const { return selection.marked ? in_range_ : at_instant_; }
 
@@ -64,12 +64,12 @@ class WeighingChoice {
   Weighing at_instant_ = Weighing::live_at_cursor, in_range_ = Weighing::allocated;
 };
 
-/// Who holds memory at the cursor, or allocated in the view.
+/// Memory by stack: live at the cursor, or allocated in the view.
 class StacksPane {
  public:
   StacksPane();
   void draw(Scene& scene, Verdicts& verdicts);
-  /// What all stacks on screen stand for together.
+  /// The total of all stacks on screen.
   std::uint64_t shown_bytes() const;
 
  private:
@@ -82,30 +82,30 @@ class StacksPane {
   bool sorted_descending_ = true;
 };
 
-/// The segments of the heap at the cursor, or when most was reserved in the range that is marked.
+/// The segments of the heap at the cursor, or at the reserved peak of the marked range.
 class SegmentsPane {
  public:
   SegmentsPane();
   void draw(Scene& scene);
-  /// Of what instant: after so many events. For tests.
+  /// The instant shown: after this many events. For tests.
   std::uint32_t shown_event() const { return shown_event_; }
 
  private:
   const HeapAt& heap_shown(Scene& scene);
 
   Table table_;
-  HeapAt fullest_;  // in the range; kept while that is the same
+  HeapAt fullest_;  // at the range's reserved peak; kept until the range changes
   std::uint32_t fullest_version_ = 0;
   std::shared_ptr<const Rounding> fullest_rounding_;
   std::uint32_t shown_event_ = 0;
 };
 
-/// What is weighed, for the jobs of several panes.
+/// The key of the weights, for the jobs of several panes.
 WeightQuery weight_query(const Scene& scene, Weighing weighing);
-/// The job that weighs it. None when it has to wait for the verdict on leaks.
+/// The job that computes the weights. None if it has to wait for the leak verdicts.
 using WeightWork = std::function<std::optional<std::vector<StackWeight>>(const Progress&)>;
 std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const WeightQuery& query);
-/// What a pane says instead of weights of which there are none.
+/// The message of a pane without weights.
 void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool is_ready);
 
 }  // namespace memreel::viewer

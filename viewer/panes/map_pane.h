@@ -16,11 +16,11 @@
 
 namespace memreel::viewer {
 
-/// How allocations are coloured, by what the selection asks for. `findings`: null while they are made. Made once for a
-/// document: afterwards it needs nothing but the allocation's number, on any thread.
+/// The colours of allocations, as chosen in the selection. `findings`: null until they are ready. Built once for a
+/// document; afterwards it needs only the allocation's number, on any thread.
 ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& findings);
 
-/// The same, with what is not of the stack or the category that is selected or pointed at pale.
+/// The same, with everything pale outside the stack or category that is selected or pointed at.
 ColourOf with_others_pale(const Scene& scene, ColourOf colour);
 
 class MapPane {
@@ -29,27 +29,27 @@ class MapPane {
 
  private:
   void draw_toolbar(Scene& scene);
-  /// What a colour means.
+  /// A legend entry.
   struct Entry {
     std::string name;
     Colour colour{};
-    std::optional<StackId> stack;  // that it is of, or
+    std::optional<StackId> stack;  // its stack, or
     std::optional<Category> category;
   };
   std::vector<Entry> named_colours(const Scene& scene);
   void draw_legend(Scene& scene, float right);
-  /// Whose colours are worth a word: the stacks that hold most at the cursor.
+  /// The stacks in the legend: those that hold most at the cursor.
   const std::vector<StackId>& heaviest_stacks(const Scene& scene);
   void request(Scene& scene, const Area& area, const std::shared_ptr<const Findings>& findings);
   void draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void point(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
-  /// Bytes and addresses upwards; time to the right where nothing else on screen has it.
+  /// Labels bytes and addresses upwards; time to the right if no other pane on screen does.
   void draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) const;
-  /// What large allocations are.
+  /// Labels large allocations.
   void draw_labels(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
-  /// Where a place of the address scale is on screen.
+  /// The screen position of a position on the address scale.
   float y_of(const Area& area, std::uint64_t offset) const;
-  /// Where an allocation is on screen; none where it is of another heap.
+  /// The screen area of an allocation; none if it belongs to another heap.
   std::optional<Area> box_of(const Scene& scene, const TimeAxis& axis, const Area& area, std::uint32_t id) const;
   void frame_allocation(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint32_t id,
                         Colour colour) const;
@@ -58,7 +58,7 @@ class MapPane {
   std::shared_ptr<const MapPicture> shown_;
   Texture texture_;
   StackLabels stack_labels_;
-  double low_ = 0, high_ = 1;  // part of the address scale on screen
+  double low_ = 0, high_ = 1;  // visible part of the address scale
   struct Heaviest {
     HeapId heap = HeapId::none;
     std::uint32_t event = 0, version = 0;

@@ -1,4 +1,4 @@
-// What other allocators would have reserved: replays run from here, their series laid over the timeline.
+// Replays other allocators: what they would have reserved, overlaid on the timeline.
 #pragma once
 
 #include <memory>
@@ -15,12 +15,12 @@ namespace memreel::viewer {
 class PoliciesPane {
  public:
   PoliciesPane();
-  /// Runs what was asked for; to be called in every frame, whether the pane is on screen or not.
+  /// Runs the requested replays; to be called in every frame, whether the pane is on screen or not.
   void update(Scene& scene);
   void draw(Scene& scene);
-  /// Asks for a replay, as its button does.
+  /// Requests a replay, like its button.
   void run();
-  /// Adds a policy to those that are replayed, replays them, and lays its curve over the timeline.
+  /// Adds a policy to the list, replays the list, and overlays the policy's curve on the timeline.
   void overlay(const std::string& policy);
 
  private:
@@ -35,7 +35,7 @@ class PoliciesPane {
   Table table_;
   std::string specs_ = "torch.native,torch.expandable,cuda.malloc,fit.best,bound.live";
   std::string wanted_;
-  std::string problem_;  // with what was asked for last; the table shows what came before it
+  std::string problem_;  // with the last request; the table shows the previous result
   Background<std::string, Outcome> replay_;
   std::shared_ptr<const Outcome> seen_;   // the latest
   std::shared_ptr<const Outcome> shown_;  // the latest without a problem

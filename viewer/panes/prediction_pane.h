@@ -1,4 +1,4 @@
-// Memory over the size that a program runs at: what was recorded, and what is predicted.
+// Memory over a program's parameter: recorded and predicted.
 #pragma once
 
 #include "viewer/model/prediction.h"
@@ -6,7 +6,7 @@
 
 namespace memreel::viewer {
 
-/// `view` null: still on its way.
+/// `view`: null until it is ready.
 void draw_prediction(Scene& scene, const PredictionView* view);
 
 }  // namespace memreel::viewer

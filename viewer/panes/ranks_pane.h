@@ -1,4 +1,4 @@
-// All ranks of a job as small multiples: the series of each on one scale.
+// All ranks of a job as small multiples on one scale.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace memreel::viewer {
 
-/// What was clicked: a rank to show, or one to compare the shown one with.
+/// The user's click: a rank to show, or one to compare with the shown one.
 struct RankChoice {
   std::optional<std::size_t> show, compare;
 };

@@ -1,4 +1,4 @@
-// What every pane is given.
+// The input of every pane.
 #pragma once
 
 #include <functional>
@@ -22,50 +22,50 @@
 
 namespace memreel::viewer {
 
-/// A policy's reserved bytes over the trace, to be drawn over the recorded ones.
+/// A policy's reserved bytes over the trace, overlaid on the recorded ones.
 struct Overlay {
   HeapId heap = HeapId::none;
   std::string name;
-  std::vector<std::uint32_t> events;  // ascending: from each on, up to the next,
-  std::vector<std::uint64_t> bytes;   // so much was reserved at most
+  std::vector<std::uint32_t> events;  // ascending: from each one to the next,
+  std::vector<std::uint64_t> bytes;   // the maximum reserved
 };
 
-/// One frame's view of everything: alive for that frame only.
+/// The state of one frame: valid for that frame only.
 struct Scene {
-  std::shared_ptr<const Document> document;  // jobs keep it
+  std::shared_ptr<const Document> document;  // shared with jobs
   std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
-  Bytes memory_limit;                        // what it may ask for; 0: as its size suggests
+  Bytes memory_limit;                        // for the trace; 0: a limit based on its size
   Selection& selection;
   const Theme& theme;
   float scale = 1;                                       // pixels per unit of length
   const HeapAt& heap;                                    // of the selection's heap at its cursor
-  const LiveByCategory& live;                            // in it; zeros until that is known
-  RoundingJob& rounding;                                 // asked for when all of the trace is read
-  std::shared_ptr<const Classification> classification;  // what allocations are for; null until that is known
-  bool classifying = false;                              // that is on its way
-  std::shared_ptr<const Sieve> sieve;        // what lists and pictures are limited to; null: nothing limits them
-  bool sieving = false;                      // another one is on its way
-  std::uint32_t judged_events = 0;           // so many of a file that grows are judged: not each time that it has grown
-  std::shared_ptr<const Findings> findings;  // of those that were asked for; null until they are made
+  const LiveByCategory& live;                            // in this heap; zeros until known
+  RoundingJob& rounding;                                 // requested once the whole trace is read
+  std::shared_ptr<const Classification> classification;  // null until known
+  bool classifying = false;                              // a classification is being computed
+  std::shared_ptr<const Sieve> sieve;                    // the filter of lists and pictures; null: none
+  bool sieving = false;                                  // a new one is being computed
+  std::uint32_t judged_events = 0;           // events of a growing file that are judged; lags behind its growth
+  std::shared_ptr<const Findings> findings;  // if requested; null until they are ready
   std::vector<Overlay>& overlays;
-  std::map<std::string, ImVec4>& places;  // where things are on screen: x, y, width, height
-  bool enter = false;                     // Enter was pressed since the last frame, if let go of within it
-  bool& busy;                             // set by panes that wait for a job
-  std::function<void()> wake;             // draws a frame when something has changed; from any thread
+  std::map<std::string, ImVec4>& places;  // positions on screen: x, y, width, height
+  bool enter = false;                     // Enter was pressed since the last frame, even if already released
+  bool& busy;                             // set by panes that are waiting for a job
+  std::function<void()> wake;             // requests a frame after a change; callable from any thread
 
   const Document& doc() const { return *document; }
   const Tables& tables() const { return *document->tables; }
   const HeapSeries* series() const { return document->series(selection.heap); }
-  /// How many allocations were classified.
+  /// The number of classified allocations.
   std::uint32_t classified() const {
     return classification ? static_cast<std::uint32_t>(classification->categories.evidence.size()) : 0;
   }
-  /// Whether anything is known of what allocations are for.
+  /// Whether any category is known.
   bool has_categories() const { return classification && classification->knows_any; }
-  /// What the timeline is split and allocations are coloured by.
+  /// How the timeline is split and allocations are coloured.
   SplitBy split() const { return selection.split_by(has_categories()); }
   MapColour colour() const { return selection.colour_by(has_categories()); }
-  /// The sieve where it limits more than the category: pictures show that by their colours.
+  /// The sieve if it filters by more than the category, which pictures show by their colours.
   std::shared_ptr<const Sieve> sieve_but_category() const {
     return sieve && (!sieve->filter().text.empty() || sieve->filter().limits_size()) ? sieve : nullptr;
   }

@@ -1,4 +1,4 @@
-// Labels of the stacks that were on screen lately: making one takes as long as its stack is deep.
+// A cache of the labels of recently shown stacks: making one takes time proportional to the stack's depth.
 #pragma once
 
 #include <memory>
@@ -9,18 +9,18 @@
 
 namespace memreel::viewer {
 
-/// Who made an allocation: the label of its stack, without one the phase that it was made in, where that is known.
+/// The maker of an allocation: the label of its stack or, without one, the phase in which it was made, if known.
 std::string maker_label(const Scene& scene, std::uint32_t allocation);
 
 class StackLabels {
  public:
   /// stack_label(); valid until the next call.
   const std::string& of(const Scene& scene, StackId stack);
-  /// What a block has written on it besides its size: its category where colours are those, else who made it.
+  /// The text on a block besides its size: its category if blocks are coloured by category, else its maker.
   const std::string& of_block(const Scene& scene, std::uint32_t allocation);
 
  private:
-  std::shared_ptr<const Tables> tables_;  // what the labels are of
+  std::shared_ptr<const Tables> tables_;  // the tables that the labels belong to
   std::unordered_map<StackId, std::string> labels_;
   std::string words_;
 };

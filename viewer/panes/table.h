@@ -1,4 +1,4 @@
-// A table of any number of rows of which only those on screen are ever looked at.
+// A table with any number of rows that only touches the rows on screen.
 #pragma once
 
 #include <cstdint>
@@ -16,25 +16,25 @@ namespace memreel::viewer {
 
 struct Column {
   const char* title = "";
-  float width = 80;    // at first, in units of length; 0: what is left
-  bool right = false;  // numbers
-  int sort = -1;       // passed back when the table is to be sorted by it; -1: it can't be
+  float width = 80;    // initial, in units of length; 0: the rest
+  bool right = false;  // right-aligned, for numbers
+  int sort = -1;       // passed back to sort by this column; -1: not sortable
   bool hidden = false;
 };
 
-/// What a table does with the rows that it shows. Whatever it shows can be copied: a right click asks what of it.
+/// The callbacks of a table for its rows. Everything shown can be copied through the right-click menu.
 struct Rows {
   std::uint64_t count = 0;
   std::function<std::string(std::uint64_t row, int column)> cell;
   std::function<bool(std::uint64_t row)> selected;
   std::function<bool(std::uint64_t row)> highlighted;
-  std::function<std::optional<Colour>(std::uint64_t row)> swatch;  // shown before the first column; may be empty
+  std::function<std::optional<Colour>(std::uint64_t row)> swatch;  // a colour before the first column; may be empty
   std::function<void(std::uint64_t row)> on_click;
   std::function<void(std::uint64_t row)> on_double_click;
   std::function<void(std::uint64_t row)> on_hover;
 
-  /// Where set, the table sorts: what rows are compared by when the header with that `sort` was clicked. They are
-  /// sorted anew when `of`, what they are rows of, their number or the selected heap is another.
+  /// If set, the table sorts by this key when the header with that `sort` was clicked. It sorts again when `of` (the
+  /// rows' source), their number or the selected heap changes.
   std::function<double(std::uint64_t row, int sort)> key;
   std::shared_ptr<const void> of;
 };
@@ -49,7 +49,7 @@ class Table {
 
   void hide(int column, bool hidden) { columns_[static_cast<std::size_t>(column)].hidden = hidden; }
 
-  /// The `sort` of the column that was clicked, and the direction; none before.
+  /// The `sort` of the clicked column, and the direction; none until a click.
   std::optional<int> sort() const { return sort_; }
   bool descending() const { return descending_; }
   void set_sort(int sort, bool descending) {
@@ -58,7 +58,7 @@ class Table {
   }
 
  private:
-  /// How many columns there is room for; one of width 0 has its part of it, and is shown anyway.
+  /// The number of columns that fit; a column of width 0 gets its share and is always shown.
   std::size_t shown_columns(float width, const Scene& scene) const;
   Rows sorted(const Rows& rows, HeapId heap);
   void draw_rows(Scene& scene, const Rows& rows);
@@ -72,13 +72,13 @@ class Table {
 
   const char* name_;
   std::vector<Column> columns_;
-  double first_ = 0;  // the row at the top: a position in pixels of 35 million rows is no longer exact
+  double first_ = 0;  // the top row: a pixel position would be inexact with 35 million rows
   std::optional<std::uint64_t> wanted_;
-  std::uint64_t menu_row_ = 0;  // what a right click was on
+  std::uint64_t menu_row_ = 0;  // the row that was right-clicked
   int menu_column_ = 0;
   std::optional<int> sort_;
   bool descending_ = true;
-  /// The rows as they are sorted, and what that was made of.
+  /// The sorted rows, and the inputs of the sort.
   std::vector<std::uint64_t> order_;
   std::shared_ptr<const void> order_of_;
   HeapId order_heap_ = HeapId::none;

@@ -1,4 +1,4 @@
-// A picture on the graphics card.
+// A texture on the graphics card.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Colours: a quiet ground, few lines, and data that everybody can tell apart.
+// Colours: a quiet background, few lines, and data colours that everybody can distinguish.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace memreel::viewer {
 
-/// 0xAABBGGRR, as ImGui and textures take it.
+/// 0xAABBGGRR, as in ImGui and textures.
 using Colour = std::uint32_t;
 
 constexpr Colour rgb(std::uint32_t hex, std::uint32_t alpha = 0xFF) {
@@ -28,15 +28,15 @@ struct Theme {
   bool dark = true;
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
   Colour segment{};                   // reserved memory
-  Colour rounding{};                  // of it, taken beyond what was requested
+  Colour rounding{};                  // the part taken beyond the request
   Colour reserved{}, held{}, live{};  // series
   Colour selection{};
 
-  /// Of the six hues of Okabe and Ito that are not the alarm's, in an order that contrasts neighbours.
+  /// The six hues of Okabe and Ito other than the alarm's, ordered so that neighbours contrast.
   Colour hue(std::size_t i) const;
-  /// What memory is for: analyzer/report/category_style.h.
+  /// Category colours: analyzer/report/category_style.h.
   Colour category(Category category) const;
-  /// Many things: the six hues in three shades.
+  /// For many items: the six hues in three shades.
   Colour shade(std::uint64_t hash) const;
   Colour rest() const { return dark ? rgb(0x5B616D) : rgb(0xB4B8C0); }
   /// Cividis (Nunez, Anderton, Renslow 2018): reads the same with and without colour blindness. 0 .. 1

@@ -1,5 +1,5 @@
 // Reserved, held and live bytes over time; fragmentation and the device's free memory, each on an axis of its own;
-// marks; what other policies would have reserved; all of time in small.
+// marks; other policies' reserved bytes; the minimap.
 #pragma once
 
 #include <cstdint>
@@ -21,24 +21,24 @@ namespace memreel::viewer {
 inline constexpr double lane_height = 32;  // units of length
 Colour fragmentation_colour(const Theme& theme);
 Colour free_colour(const Theme& theme);
-/// Of what was live by the sums of a flight recorder.
+/// For live bytes from a flight recorder's sums.
 inline Colour folded_colour(const Theme& theme) { return mix(theme.live, theme.panel, 0.72); }
-/// A framework's samples say what is left of the limit that it was given.
+/// A framework's samples report what is left of its limit.
 const char* free_name(const Tables& tables, const HeapSeries& sampled);
 
 class TimelinePane {
  public:
   void draw(Scene& scene);
-  /// Whether events are on screen.
+  /// Whether any events are on screen.
   bool shows_events() const { return !plot_.contents->series.empty(); }
-  /// What live bytes are split into on screen, for tests; null before that.
+  /// The split of live bytes on screen, for tests; null until there is one.
   const StackedSeries* shown_groups() const { return ordered_of_.get(); }
   std::span<const MarkBand> shown_bands() const { return bands_; }
   const std::string& told_band() const { return told_band_; }
   bool folded_is_told() const { return folded_is_told_; }
 
  private:
-  /// What the columns on screen were made for.
+  /// The key of the columns on screen.
   struct Key {
     HeapId heap = HeapId::none;
     TimeRange view;
@@ -50,18 +50,18 @@ class TimelinePane {
     std::vector<SeriesColumn> series;
     std::vector<FreeColumn> free;  // empty without samples of the device
   };
-  /// Columns of pixels; when many events are in view they are made beside the window, and the last ones are shown where
-  /// they belong until they are there.
+  /// Columns of pixels; with many events in view they are computed in the background, and the previous ones are shown
+  /// in their place until then.
   struct Columns {
     Key key;
     std::shared_ptr<const Contents> contents = std::make_shared<const Contents>();
     Background<Key, Contents> next;
-    double left = 0, step = 1;  // where the first one is on screen, and how wide each is
+    double left = 0, step = 1;  // position of the first one on screen, and the width of each
 
     float x_of(std::size_t column) const { return static_cast<float>(left + step * static_cast<double>(column)); }
   };
 
-  /// What the sums of a flight recorder are of.
+  /// The key of a flight recorder's sums.
   struct FoldedKey {
     std::shared_ptr<const FoldedHistory> sums;
     HeapId heap = HeapId::none;
@@ -69,14 +69,14 @@ class TimelinePane {
   };
 
   void draw_legend(Scene& scene);
-  /// How live bytes are split, once that is known for what is asked; it is asked for.
+  /// Requests the split of live bytes; returns it once it is ready for the current key.
   std::shared_ptr<const StackedSeries> request_groups(Scene& scene);
   void draw_group_names(Scene& scene, std::uint32_t events);
   const LiveByCategory& live_at(const Scene& scene, std::uint32_t events);
   void draw_values(Scene& scene, const HeapSeries& series, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
-  /// False while there are none.
+  /// False if there are none.
   bool draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   static float marks_height(const Scene& scene);
@@ -86,24 +86,24 @@ class TimelinePane {
   void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static void draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
   void draw_minimap(Scene& scene);
-  /// Empty where nothing was summed up, or before that is known.
+  /// Empty if nothing was summed up, or until known.
   const std::vector<FoldedPoint>& folded_series_of(Scene& scene);
   void draw_folded_series(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
-  /// Where single events begin, and that there are none before.
+  /// Marks where single events begin.
   void draw_folded_end(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   static std::optional<Contents> make(const Document& document, const Key& key);
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
-  std::vector<MarkBand> bands_;  // as they were drawn last
-  std::string told_band_;        // what the tooltip says of one; empty: none is pointed at
+  std::vector<MarkBand> bands_;  // as drawn last
+  std::string told_band_;        // the tooltip of the band pointed at; empty: none
   bool flag_clicked_ = false;    // in this frame
-  bool folded_is_told_ = false;  // likewise: the tooltip is on screen
+  bool folded_is_told_ = false;  // in this frame: the tooltip is on screen
   Background<FoldedKey, std::vector<FoldedPoint>> folded_;
   Background<SplitQuery, StackedSeries> groups_;
   std::shared_ptr<const StackedSeries> ordered_of_;
   std::vector<std::size_t> legend_order_;  // of its groups
-  /// What the legend said last of an instant that is not the cursor's.
+  /// The last legend values for an instant other than the cursor.
   LiveByCategory live_{};
   std::uint32_t live_after_ = never;
   HeapId live_heap_ = HeapId::none;

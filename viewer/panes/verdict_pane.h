@@ -1,4 +1,4 @@
-// What the trace comes down to: what decides, who holds the peak, what leaks, the setting that helps. Each is a click
+// The summary of the trace: the main finding, who holds the peak, what leaks, the setting that helps. Each is a click
 // away from its moment.
 #pragma once
 
@@ -13,32 +13,32 @@
 
 namespace memreel::viewer {
 
-/// What a click in it asks for.
+/// The action requested by a click.
 struct VerdictAction {
   std::optional<Destination> go;
-  std::string overlay;  // a policy, to be replayed and laid over the timeline; empty: none
+  std::string overlay;  // a policy to replay and overlay on the timeline; empty: none
 };
 
 class VerdictPane {
  public:
-  /// In lines above all panes.
+  /// Draws it as lines above all panes.
   VerdictAction draw_strip(Scene& scene, Verdicts& verdicts);
-  /// Alone in the window: each in a line of its own.
+  /// Draws it alone in the window, each item on its own line.
   VerdictAction draw(Scene& scene, Verdicts& verdicts);
-  /// How high the strip is, with the space around it.
+  /// The height of the strip, including the space around it.
   static float strip_height(const Scene& scene);
-  /// What is on screen, for tests; null before it is known.
+  /// The strip on screen, for tests; null until it is ready.
   const VerdictStrip* shown() const { return of_ ? &strip_ : nullptr; }
 
  private:
-  /// Asks for the findings, and says what is to be said while there are none. False then.
+  /// Requests the findings; shows a status and returns false until they are ready.
   bool update(Scene& scene, Verdicts& verdicts);
   void draw_headline(Scene& scene, VerdictAction& action);
   void draw_holders(Scene& scene, VerdictAction& action);
   void draw_offer(Scene& scene, VerdictAction& action);
 
-  std::shared_ptr<const Findings> of_;  // what strip_ was made of
-  std::uint32_t version_ = 0;           // and of how many events
+  std::shared_ptr<const Findings> of_;  // the source of strip_
+  std::uint32_t version_ = 0;           // and its number of events
   VerdictStrip strip_;
   bool copied_ = false;
 };

@@ -1,4 +1,4 @@
-// The analyzer's verdicts on the whole trace: leaks, fragmentation, failed requests. Made once, when first asked for.
+// The analyzer's verdicts on the whole trace: leaks, fragmentation, failed requests. Computed once, on first request.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace memreel::viewer {
 class Verdicts {
  public:
   static bool is_too_long(const Scene& scene);
-  /// How far that is, with a button that gives it up; nothing when it is not on its way.
+  /// The progress with a cancel button; nothing if no job runs.
   void draw_progress(Scene& scene, const char* name) { draw_job(scene, name, "Judging", findings_); }
-  /// Those that are made already; null: none are. Asks for nothing.
+  /// The findings if they are ready, else null. Requests nothing.
   std::shared_ptr<const Findings> known() { return findings_.value(); }
-  /// How many causes of leaks there are, as far as that is known; asks for nothing.
+  /// The number of leak causes, as far as known; requests nothing.
   std::size_t leaks();
-  /// Null until they are made, which this asks for.
+  /// Requests the findings; null until they are ready.
   std::shared_ptr<const Findings> ask(Scene& scene);
-  /// Null until they are made; says so in `area` of the pane called `name`.
+  /// Null until they are ready; meanwhile shows progress in `area` of the pane called `name`.
   std::shared_ptr<const Findings> get(Scene& scene, const char* name);
 
  private:
@@ -32,21 +32,21 @@ class Verdicts {
 
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
 
-/// What the program keeps of what it allocated in the view, and whether it should.
+/// Leaks among what the program allocated in the view.
 class LeaksPane {
  public:
   LeaksPane();
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
-  /// Of one stack.
+  /// The findings on one stack.
   struct Kept {
     const LeakFinding* finding = nullptr;
     Bytes bytes;
     std::uint64_t count = 0;
     std::optional<std::uint32_t> example;  // an allocation
   };
-  /// What there is of a heap's findings in a range of allocations.
+  /// A heap's findings within a range of allocations.
   struct InView {
     std::shared_ptr<const Findings> of;
     HeapId heap = HeapId::none;
@@ -60,28 +60,28 @@ class LeaksPane {
   std::shared_ptr<const InView> shown_;
 };
 
-/// Who pinned free memory when most was reserved in the view, and what would have given it back.
+/// Who pinned free memory at the reserved peak of the view, and which setting would have released it.
 class FragmentationPane {
  public:
   FragmentationPane();
   void draw(Scene& scene, Verdicts& verdicts);
 
  private:
-  /// A moment that is judged: what was reserved after `event`.
+  /// A judged moment: the reserved bytes after `event`.
   struct Key {
     HeapId heap = HeapId::none;
     std::uint32_t event = 0, version = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  using Judged = std::optional<Fragmentation>;  // none: there is nothing to judge then
+  using Judged = std::optional<Fragmentation>;  // none: nothing to judge
 
   std::shared_ptr<const Judged> judge(Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key);
   void draw_sites(Scene& scene, const std::shared_ptr<const Judged>& judged);
   void draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings);
 
   Table sites_, remedies_;
-  Background<Key, Judged> elsewhere_;                 // than at the peak of the whole trace
-  std::shared_ptr<std::vector<PinningSite>> listed_;  // those of a judgement that pass
+  Background<Key, Judged> elsewhere_;                 // for moments other than the peak of the whole trace
+  std::shared_ptr<std::vector<PinningSite>> listed_;  // the sites of a judgement that pass the filter
   std::shared_ptr<const Judged> listed_of_;
   std::shared_ptr<const Sieve> listed_sieve_;
   std::shared_ptr<const Judged> at_peak_;
@@ -94,11 +94,11 @@ class FailuresPane {
  public:
   FailuresPane();
   void draw(Scene& scene, Verdicts& verdicts);
-  /// How many are listed, for tests.
+  /// The number listed, for tests.
   std::size_t listed() const { return shown_.rows.size(); }
 
  private:
-  /// Of columns.failure: those of a range of events that pass.
+  /// Rows of columns.failure in a range of events that pass the filter.
   struct InView {
     std::uint32_t first = 0, end = 0;
     std::shared_ptr<const Sieve> sieve;
