@@ -20,11 +20,11 @@ except ImportError as missing:
     sys.exit(f"read_trace.py: {missing}: install python3-protobuf and python3-zstandard")
 
 SYNC = b"\x09MEMREEL\n"
-SYNC_OFFSET = 5  # behind the packet's tag and its length of four bytes
+SYNC_OFFSET = 5  # after the packet's tag and its length of four bytes
 
 
 def load_schema():
-    """Makes the classes of formats/proto/memreel/trace.proto and returns their module."""
+    """Generates the classes of formats/proto/memreel/trace.proto and returns their module."""
     proto = pathlib.Path(__file__).resolve().parent.parent / "formats" / "proto"
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(["protoc", f"-I{proto}", f"--python_out={out}", "memreel/trace.proto"], check=True)
@@ -33,7 +33,7 @@ def load_schema():
 
 
 def packets(data, schema):
-    """Yields every whole packet; goes on at the next sync word where there is none."""
+    """Yields every complete packet; skips to the next sync word if there is none."""
     at = 0
     while (found := data.find(SYNC, at + SYNC_OFFSET)) >= 0:
         at = found - SYNC_OFFSET
@@ -54,7 +54,7 @@ def unpack(message, frame, size):
 
 
 def column(values, count):
-    """An iterator over `count` values: all of them, or one that stands for all, or none for zeros."""
+    """An iterator over `count` values, stored as all of them, one for all, or none for zeros."""
     return iter(values if len(values) == count else [values[0] if values else 0] * count)
 
 
@@ -89,10 +89,10 @@ def main(path):
     counts, sizes, live, live_bytes, peak = collections.Counter(), [], set(), 0, 0
     for packet in packets(pathlib.Path(path).read_bytes(), schema):
         if packet.HasField("header"):
-            sizes, live = [], set()  # in a concatenation allocations are counted anew
+            sizes, live = [], set()  # in a concatenation, numbering of allocations restarts
         if not packet.HasField("events"):
             continue
-        sizes += [0] * (packet.events.first_allocation - len(sizes))  # of blocks that were lost
+        sizes += [0] * (packet.events.first_allocation - len(sizes))  # for lost blocks
         for kind, size, freed in events(packet.events, schema, sizes):
             counts[kind] += 1
             if kind == schema.EventKind.ALLOC:

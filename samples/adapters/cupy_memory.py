@@ -1,4 +1,4 @@
-"""Shows memreel what CuPy's memory pool hands out.
+"""Reports the allocations of CuPy's memory pool to memreel.
 
     import cupy_memory, cupy
 
@@ -27,7 +27,7 @@ class Recorded(cupy.cuda.MemoryHook):
             self._pool(call["device_id"]).segment_add(call["mem_ptr"], call["mem_size"])
 
     def malloc_postprocess(self, **call):
-        """The pool handed out memory: `size` was asked for, `mem_size` is what it came to."""
+        """The pool handed out memory: `size` as requested, `mem_size` after rounding."""
         if call["mem_ptr"]:
             stream = cupy.cuda.get_current_stream(call["device_id"]).ptr
             self._pool(call["device_id"]).alloc(call["mem_ptr"], call["size"], stream)
@@ -35,5 +35,5 @@ class Recorded(cupy.cuda.MemoryHook):
             self._pool(call["device_id"]).oom(call["size"])
 
     def free_preprocess(self, **call):
-        """Before the memory can be handed out again."""
+        """Called before the memory can be handed out again."""
         self._pool(call["device_id"]).free(call["mem_ptr"])

@@ -1,4 +1,4 @@
-// Shows memreel what an RMM pool hands out, and what it gets from its upstream.
+// Reports an RMM pool's allocations, and what it gets from its upstream, to memreel.
 //
 //     rmm::mr::cuda_memory_resource cuda;
 //     memreel::annotated_pool pool{"rmm", MEMREEL_POOL_CACHING};
@@ -7,7 +7,7 @@
 //     memreel_adapters::rmm_allocations above{&mr, pool};
 //     rmm::mr::set_current_device_resource(&above);
 //
-// For RMM with rmm::mr::device_memory_resource. Without a recorder in the process each call reads one variable more.
+// For RMM with rmm::mr::device_memory_resource. Without a recorder, each call costs one extra read of a variable.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace memreel_adapters {
 
-/// Passes everything on to `upstream`. What goes through it are allocations of `pool`; both outlive it.
+/// Forwards everything to `upstream`, and reports it as allocations of `pool`; both must outlive it.
 class rmm_allocations final : public rmm::mr::device_memory_resource {
  public:
   rmm_allocations(rmm::mr::device_memory_resource* upstream, const memreel::annotated_pool& pool)
@@ -45,7 +45,7 @@ class rmm_allocations final : public rmm::mr::device_memory_resource {
   const memreel::annotated_pool* pool_;
 };
 
-/// The same between a pool and its upstream: what goes through it are segments of `pool`.
+/// The same between a pool and its upstream: reports segments of `pool`.
 class rmm_segments final : public rmm::mr::device_memory_resource {
  public:
   rmm_segments(rmm::mr::device_memory_resource* upstream, const memreel::annotated_pool& pool)

@@ -1,4 +1,4 @@
-// What every sample does with an error: says it and ends.
+// Error handling for every sample: print the error and exit.
 #pragma once
 
 #include <cuda.h>

@@ -2,8 +2,8 @@
 //
 //   memreel record ./fragmentation && memreel report --oom memreel-*.reel
 //
-// The GPU gives memory in pages of 2 MiB. Requests of 1 MiB share them by two; when one of each pair is freed, half of
-// the memory is free and no page is. A ballast stands for the rest of the program, so that the GPU is full soon.
+// The GPU hands out memory in pages of 2 MiB. Two requests of 1 MiB share a page; when one of each pair is freed, half
+// of the memory is free but no page is. A ballast stands for the rest of the program, so that the GPU fills up quickly.
 #include <cstdint>
 #include <vector>
 
@@ -13,13 +13,13 @@
 namespace {
 
 constexpr std::size_t mib = 1 << 20;
-constexpr std::size_t room = 256 * mib;  // what the ballast leaves
+constexpr std::size_t room = 256 * mib;  // left by the ballast
 
-/// Null when there is no memory.
+/// Returns null when out of memory.
 void* try_to_allocate(std::size_t bytes) {
   void* pointer = nullptr;
   if (cudaMalloc(&pointer, bytes) == cudaErrorMemoryAllocation) {
-    cudaGetLastError();  // an expected error is no reason for later calls to fail
+    cudaGetLastError();  // clears the expected error, so that later calls don't fail
     truth::failed("linear", bytes);
     return nullptr;
   }

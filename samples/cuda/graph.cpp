@@ -44,7 +44,7 @@ int main() {
   check(cudaGraphInstantiate(&exec, graph, 0), "cudaGraphInstantiate");
   for (int launch = 0; launch < 3; ++launch) {
     check(cudaGraphLaunch(exec, stream), "cudaGraphLaunch");
-    // The result belongs to whoever launched it, who frees it as any stream-ordered memory.
+    // The result belongs to the launcher, which frees it like any stream-ordered memory.
     check(cudaFreeAsync(nodes.result, stream), "cudaFreeAsync");
     check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   }

@@ -1,14 +1,14 @@
-// How a program that is recorded says what it did itself, so that a trace can be compared with it event for event.
+// A recorded program's own account of its events, to compare a trace with it event by event.
 //
 // One line for each event, in one write, to the file that MEMREEL_TRUTH names, else to standard output:
 //
 //   truth TIME THREAD EVENT HEAP ADDRESS BYTES [DEVICE]
 //
-// TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's number;
+// TIME is in nanoseconds since 1970, taken before a free and after an allocation; THREAD is the kernel's thread id;
 // ADDRESS is hexadecimal. EVENT and HEAP: alloc, free and alloc_failed of linear, managed, pinned, registered, array,
 // ordered (a stream's), imported (another process's) and physical memory (which has no address: 0); map and unmap of
 // mapped and of imported memory; reserve and release of addresses; node and free_node of a graph. DEVICE is CUDA's
-// number, where there are several.
+// ordinal, if there are several.
 #pragma once
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ inline int file() {
   return opened;
 }
 
-/// `device`: -1 where it is not said.
+/// `device`: -1 to leave it out.
 inline void say(const char* event, const char* heap, std::uint64_t address, std::uint64_t bytes, int device = -1) {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
@@ -55,7 +55,7 @@ template <class P>
 void allocated(const char* heap, P pointer, std::uint64_t bytes) {
   say("alloc", heap, number(pointer), bytes);
 }
-/// Say it before the call: afterwards the address may already be another thread's.
+/// Write it before the call: afterwards the address may already belong to another thread.
 template <class P>
 void freeing(const char* heap, P pointer, std::uint64_t bytes) {
   say("free", heap, number(pointer), bytes);

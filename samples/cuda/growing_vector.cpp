@@ -1,9 +1,9 @@
-// Virtual memory management: an array that grows in place, without copying and without a larger block being free.
+// Virtual memory management: an array that grows in place, without copying and without needing a larger free block.
 //
 //   memreel record ./growing_vector && memreel report memreel-*.reel
 //
-// Addresses are reserved once; physical memory is created and mapped behind what is there, as PyTorch's expandable
-// segments do. The handle is let go of right after mapping: the mapping alone keeps the memory.
+// Addresses are reserved once; physical memory is created and mapped after the existing mapping, as in PyTorch's
+// expandable segments. The handle is released right after mapping: the mapping alone keeps the memory.
 #include <cstdint>
 #include <vector>
 

@@ -2,11 +2,11 @@
 //
 //   memreel record ./leak && memreel report --leaks memreel-*.reel
 //
-// Each of 20 steps loads a batch, works on it, and forgets something:
-//   early_return   the buffer of a batch that was refused is not freed: 3 MiB every fourth step
+// Each of 20 steps loads a batch, processes it, and leaks something:
+//   early_return   the buffer of a rejected batch is not freed: 3 MiB every fourth step
 //   overwritten    a pointer gets a new buffer while it still holds the old one: 2.5 MiB every step
-//   endless_cache  results are kept for batches that never come back: a little more every step
-//   weights        32 MiB that live as long as the program should: no leak
+//   endless_cache  results are cached for batches that never come back: a little more every step
+//   weights        32 MiB that are meant to live as long as the program: no leak
 #include <cstdint>
 #include <map>
 
@@ -31,14 +31,14 @@ void release(void* pointer, std::size_t bytes) {
 
 bool early_return(int step) {
   void* const batch = allocate(3 * mib);
-  if (step % 4 == 3) return false;  // the batch was refused, and nobody frees it
+  if (step % 4 == 3) return false;  // the batch is rejected, and its buffer never freed
   release(batch, 3 * mib);
   return true;
 }
 
 struct Workspace {
   void* buffer = nullptr;
-  void resize(std::size_t bytes) { buffer = allocate(bytes); }  // what of the one before?
+  void resize(std::size_t bytes) { buffer = allocate(bytes); }  // leaks the previous buffer
 };
 
 struct Cache {
@@ -60,7 +60,7 @@ int main() {
   for (int step = 0; step < 20; ++step) {
     if (!early_return(step)) ++refused;
     overwritten.resize(5 * mib / 2);
-    endless_cache.of(step);  // a batch has a number of its own, so nothing is ever found
+    endless_cache.of(step);  // every batch has a new number, so there is never a hit
   }
   check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   std::printf("leaked: %d batches, %d workspaces, %zu results\n", refused, 19, endless_cache.results.size());

@@ -1,9 +1,10 @@
-// Stream-ordered allocation: the device's own pool, and one that keeps what it has.
+// Stream-ordered allocation: the device's default pool, and a pool that keeps its memory.
 //
 //   memreel record ./pools && memreel report memreel-*.reel
 //
-// A request server handles requests on four streams. Activations come from the device's pool, which gives everything
-// back at each synchronization; results come from a pool with a release threshold, which keeps it for the next round.
+// A request server handles requests on four streams. Activations come from the device's pool, which releases
+// everything at each synchronization; results come from a pool with a release threshold, which keeps it for the next
+// round.
 #include <array>
 #include <cstdint>
 #include <random>

@@ -2,8 +2,8 @@
 //
 //   memreel record ./threads && memreel report --by thread memreel-*.reel
 //
-// What one thread frees, the GPU gives to another at once: a recording that mixed up the order would show two owners of
-// one address.
+// The GPU hands memory freed by one thread to another at once: a recording with events out of order would show two
+// owners of one address.
 #include <cstdint>
 #include <mutex>
 #include <random>
@@ -33,10 +33,10 @@ void release(const Buffer& buffer) {
   check(cudaFree(buffer.pointer), "cudaFree");
 }
 
-/// Buffers that wait for whoever takes them.
+/// A queue of buffers for any thread to take.
 class Exchange {
  public:
-  /// Puts one in; gives another one back when there are enough.
+  /// Puts one in; returns another one when there are enough.
   Buffer swap(const Buffer& buffer, std::mt19937& random) {
     const std::lock_guard lock(mutex_);
     waiting_.push_back(buffer);

@@ -1,4 +1,4 @@
-/* Every size is rounded up to a power of two, at least `min`; what is let go of is kept for requests of the same size.
+/* Every size is rounded up to a power of two, at least `min`; freed memory is kept for requests of the same size.
  *
  *     cc -std=c99 -O2 -shared -fPIC -I analyzer/include samples/policies/powers.c -o powers.so
  *     memreel replay samples/traces/gpt_default.reel --policy './powers.so,./powers.so{min=2097152}' */
@@ -57,7 +57,7 @@ static void free_completed(void* policy, uint32_t slot) {
   powers* p = policy;
   unsigned order = order_of(p->of_slot[slot].size);
   if (!p->kept[order]) p->kept[order] = calloc(p->environment.slot_count, sizeof **p->kept);
-  p->kept[order][p->count[order]++] = p->of_slot[slot].address; /* never more than there were at once: slot_count */
+  p->kept[order][p->count[order]++] = p->of_slot[slot].address; /* never more than were live at once: slot_count */
   p->free += p->of_slot[slot].size;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the traces of this directory anew: make.py MEMREEL HISTORIES [RECORDED]
+"""Regenerates the traces of this directory: make.py MEMREEL HISTORIES [RECORDED]
 
 HISTORIES has the histories and their truth.json. RECORDED is what tests/gpu/record_matrix.py recorded; without it, the
 samples from there stay as they are.
@@ -13,11 +13,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Recorded under JAX as they are; what truth.json says of them was found without memreel and stays.
+# JAX profiles as recorded; their entries in truth.json were found without memreel and are kept.
 PROFILES = ("jax_oom_growth", "jax_oom_fraction", "jax_crowded")
 NAMES = ("gpt_default", "decode_default", "oom_default", "streams_default", "leak", "oom_expandable", "graphs_default",
          "graphs_expandable")
-# Kept as PyTorch wrote them: it is their import that they are samples of.
+# Kept as PyTorch wrote them, as samples for the importer.
 RECORDED = ("captures_s63_default", "captures_s64_expandable", "capture_streams_s71_default", "mempools_s82_default",
             "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc", "pressure_s7_expandable_maxsplit",
             "oom_s12_expandable_gc", "oom_s14_nonsplit", "streams_s32_expandable_pow2",
@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def counted(entries):
-    """What the entries of a device's history add up to."""
+    """The totals of a device's history."""
     actions, sizes = {}, {}
     reserved = peak_reserved = live = peak_live = 0
     for entry in entries:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes rmm_third_run.csv, a log in the form of RMM's logging_resource_adaptor: make_rmm_log.py > rmm_third_run.csv
+"""Makes rmm_third_run.csv, a log in the format of RMM's logging_resource_adaptor: make_rmm_log.py > rmm_third_run.csv
 
-Made up, not recorded. It has the pattern of https://github.com/rapidsai/rmm/issues/1969: the same program runs three
+Synthetic, not recorded. It has the pattern of https://github.com/rapidsai/rmm/issues/1969: the same program runs three
 times on a pool of 84.6 GB that cannot grow, everything is freed after each run, and the third run fails with more than
 20 GB free. Two streams do it: what a run frees stays in the list of the stream that freed it, so the next run finds the
 same memory cut in other places.
@@ -12,7 +12,7 @@ import random
 STREAMS = (("0x0", 2342727), ("0x55d2c8a3f0e0", 2342731))  # a thread each
 GB = 846_000_000
 
-# One run: what is allocated (name, hundredths of the pool, stream), and what is freed (name).
+# One run: allocations (name, hundredths of the pool, stream) and frees (name).
 RUN = [("build", 17, 0), "build", ("table", 57, 1), ("keys", 4, 1), ("index", 4, 0), ("join", 24, 1), "join", "table",
        "index", "keys"]
 RUNS = 3
@@ -46,7 +46,7 @@ class Log:
         self.line("free", hex(address), size, stream)
 
     def scratch(self, stream):
-        """What kernels need for themselves, back at once."""
+        """Scratch memory of kernels, freed at once."""
         for _ in range(self.random.randrange(10, 30)):
             self.allocate("scratch", self.random.choice((256, 1024, 4096, 40_000, 1_048_576)), stream)
             self.free("scratch")

@@ -15,7 +15,7 @@ std::string lifetime(const Document& document, std::uint32_t id, Nanoseconds beg
   return text_of_seconds(std::chrono::duration<double>(lived).count());
 }
 
-/// Whether the order of rows follows from what allocations are for.
+/// Whether the order of rows depends on categories.
 bool is_by_purpose(std::optional<int> sort) {
   return sort == static_cast<int>(AllocationOrder::category) || sort == static_cast<int>(AllocationOrder::phase);
 }
@@ -82,13 +82,13 @@ void AllocationsPane::step_match(Scene& scene, int by) {
   matches_ = list->size();
   match_ = selection.allocation ? list->row_of(*selection.allocation) : std::nullopt;
   if (step_ == 0 || list->size() == 0) return;
-  // From the match that is selected to its neighbour, and around.
+  // From the selected match to its neighbour, wrapping around.
   std::uint32_t row = step_ > 0 ? 0 : list->size() - 1;
   if (match_) row = (*match_ + list->size() + (step_ > 0 ? 1 : list->size() - 1)) % list->size();
   step_ = 0;
   match_ = row;
   selection.select(scene.doc(), (*list)[row]);
-  // It may have begun before what is in view.
+  // It may have begun before the view.
   selection.cursor = std::max(scene.doc().begin_of((*list)[row]) + 1, selection.listed(scene.doc()).first);
   selection.remember();
 }
@@ -130,7 +130,7 @@ void AllocationsPane::draw(Scene& scene) {
     if (followed_)
       if (const auto row = list->row_of(*followed_)) table_.show(*row);
   }
-  // Two cells of a row say when it began, which takes a search.
+  // Two cells of a row show its begin, which takes a search.
   std::optional<std::uint32_t> known;
   Nanoseconds began{};
   const auto begin_of = [&](std::uint32_t id) {

@@ -20,8 +20,8 @@ std::string most_of(const CategoryChange& c) {
   return c.place.empty() ? "" : c.place + " " + change_text(change_of(c.place_a, c.place_b));
 }
 
-/// A row for each change of a category: the change, both sides, the category, and what `last_of` says of it. `changes`
-/// is a part of `comparison`.
+/// A row for each change of a category: the change, both sides, the category, and the text from `last_of`. `changes` is
+/// part of `comparison`.
 template <class Change, class LastOf>
 Rows rows_of(Scene& scene, const std::shared_ptr<const Comparison>& comparison, const std::vector<Change>& changes,
              LastOf last_of) {
@@ -55,7 +55,7 @@ Rows rows_of(Scene& scene, const std::shared_ptr<const Comparison>& comparison, 
 
 }  // namespace
 
-/// What decides between two settings or two runs, before who holds what.
+/// The figures that decide between two settings or two runs, above who holds what.
 void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) const {
   const SideFacts &a = comparison.facts_a, &b = comparison.facts_b;
   const auto fact = [&](const char* name, const std::string& from, const std::string& to, double change) {
@@ -162,7 +162,7 @@ void ComparePane::draw_stacks(Scene& scene, const std::shared_ptr<const Comparis
   rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {
     return scene.theme.hue(changes[row].change() > 0 ? 1 : 0);
   };
-  // What only the other trace has is of none of this one's stacks.
+  // Stacks that only the other trace has match none of this one's.
   const bool instants = other_.empty();
   const auto own = [&](std::uint64_t row) {
     const StackChange& c = changes[row];

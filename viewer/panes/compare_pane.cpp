@@ -25,7 +25,7 @@ std::string live_at(const Moment& moment) {
   return text_of(Bytes{value_of(moment.document->metrics_after(*series, moment.event), Metric::live)}) + " live";
 }
 
-/// A choice among two, as buttons; `place`: "compare/by time".
+/// A choice between two, as buttons; `place`: "compare/by time".
 template <class Value>
 void choose(Scene& scene, const char* name, Value& value, Value chosen) {
   if (ImGui::RadioButton(name, value == chosen)) value = chosen;
@@ -110,7 +110,7 @@ void ComparePane::draw_controls(Scene& scene) {
     ImGui::SameLine();
     if (ImGui::Button("instants instead")) set_other({});
   }
-  // Here, where there is room, the list is a row longer.
+  // Drawn here if there is room, so that the list is a row longer.
   const auto comparison = comparison_.value();
   ImGui::SameLine(0, scene.px(18));
   chosen_above_ = comparison && !comparison->categories.empty() && ImGui::GetContentRegionAvail().x > scene.px(310);
@@ -192,7 +192,7 @@ AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
     }
   }
   for (std::size_t i = 0; i < sides.size(); ++i) sides.at(i).scale = steps_.at(i).value()->scale;
-  // The step that the one instant lies in upon that of the other.
+  // Aligns the steps of the two instants.
   const auto step_of = [](const CompareSide& side) { return std::floor(side.scale.position_of(side.time())); };
   if (instants) sides[0].scale.move_to_zero(step_of(sides[0]) - step_of(sides[1]));
   return AlignBy::step;

@@ -19,7 +19,7 @@ std::vector<SeriesColumn> columns_of(const CompareSide& side, double begin, doub
   std::vector<Nanoseconds> edges;
   for (std::uint32_t x = 0; x <= width; ++x) edges.push_back(side.scale.time_at(begin + (end - begin) * x / width));
   std::vector<SeriesColumn> columns = series_columns(document, *series, edges);
-  // Nothing is said of what is before a trace or after it.
+  // Nothing is shown before a trace or after it.
   const Nanoseconds first = document.first_time(), last = document.last_time();
   for (std::uint32_t x = 0; x < width; ++x)
     if (edges[x + 1] < first || edges[x] > last) columns[x] = {};
@@ -121,7 +121,7 @@ void CompareRows::draw_axis(Scene& scene, const CompareSides& sides, const Range
   }
   const double most = std::max(1.0, static_cast<double>(area.width() / spacing));
   const double step = std::max(1.0, std::ceil(length / most));
-  // What is drawn after the last step is none.
+  // The part drawn after the last step is not a step.
   const double last = std::max(sides[0].scale.last_step(), sides[1].scale.last_step());
   for (double at = std::ceil(std::max(range.begin, 0.0) / step) * step; at < std::min(range.end, last); at += step) {
     const std::string number = std::to_string(static_cast<std::int64_t>(at) + 1);

@@ -189,7 +189,7 @@ bool was_dragged() {
 
 namespace {
 
-/// When the last of so many events was.
+/// The time of the last of this many events.
 Nanoseconds time_after(const Document& document, std::uint32_t events) {
   return document.time(std::clamp(events, 1U, document.event_count()) - 1);
 }
@@ -275,7 +275,7 @@ bool draw_job_line(Scene& scene, const std::string& place, const std::string& wh
 }
 
 bool item_entered(const Scene& scene) {
-  // A field that Enter is held in ends the input by itself.
+  // A field in which Enter is held ends the input on its own.
   return scene.enter && (ImGui::IsItemActive() || ImGui::IsItemDeactivated());
 }
 
@@ -292,7 +292,7 @@ bool key_pressed(ImGuiKey key) {
 void property(const char* label, const std::string& value, float column) {
   ImGui::TextDisabled("%s", label);
   ImGui::SameLine(column);
-  // A field that can't be changed: its text can be selected and copied.
+  // A read-only field, so that its text can be selected and copied.
   std::string copyable = value;
   ImGui::PushID(label);
   ImGui::SetNextItemWidth(-1);

@@ -93,7 +93,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.on_click = [&](std::uint64_t row) {
     const OtherEvent& f = failure(row);
     scene.selection.heap = document.heap_of(f.event.origin);
-    scene.selection.cursor = f.at + 1;  // nothing changed by it; its instant is where its flag is
+    scene.selection.cursor = f.at + 1;  // it changed nothing; its instant is its flag's
     scene.selection.select(f.event.stack);
     scene.selection.remember();
   };

@@ -38,7 +38,7 @@ FlameShape FlamePane::shape_of(const Document& document, const Classification* k
 
 void FlamePane::choose_frames(Scene& scene) {
   const Frames before = frames_;
-  // Beside what is weighed, where there is room for all of it.
+  // Beside the choice of weights, if there is room for all of it.
   const float left = ImGui::GetItemRectMax().x + scene.px(24);
   if (ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - left > scene.px(390)) ImGui::SameLine(0, scene.px(24));
   if (scene.classification && scene.classification->knows_layers) {
@@ -116,14 +116,14 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
       continue;
     const Area visible{std::max(box.left, area.left), box.top, std::min(box.right, area.right), box.bottom};
     draw_node(scene, list, visible, n);
-    constexpr std::uint32_t noted = 16;  // of tests
+    constexpr std::uint32_t noted = 16;  // for tests
     if (n < noted) note_place(scene, "flame/" + std::to_string(n), visible);
   }
   draw_rest(scene, list, area);
   list.PopClipRect();
 }
 
-/// What no frame stands for: the right end of the row below all.
+/// Weight that no frame accounts for: the right end of the row below the root.
 void FlamePane::draw_rest(Scene& scene, ImDrawList& list, const Area& area) {
   double covered = 0;
   for (const FlameNode& node : *shown_)

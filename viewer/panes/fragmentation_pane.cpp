@@ -11,7 +11,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// The sites that have blocks after `events` events which pass.
+/// The sites that have matching blocks after `events` events.
 std::unordered_set<std::string> passing_sites(const Scene& scene, std::uint32_t events) {
   std::unordered_set<StackId> stacks;
   for (const std::uint32_t id : held_at(scene.doc(), scene.selection.heap, events))
@@ -35,7 +35,7 @@ FragmentationPane::FragmentationPane()
 
 std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
     Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
-  // That of the peak of all is among the verdicts.
+  // The judgement at the overall peak is among the verdicts.
   if (key.event + 1 == scene.series()->peak_reserved_event) {
     if (at_peak_of_ != findings || at_peak_heap_ != key.heap) {
       const auto found = std::ranges::find(findings->fragmentation, key.heap, &Fragmentation::heap);
@@ -160,10 +160,10 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
   sites_.draw(scene, rows);
 }
 
-/// Settings and policies are replayed over the whole trace, whatever is in view.
+/// Settings and policies are replayed over the whole trace, regardless of the view.
 void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Remedies& remedies = findings->remedies;
-  // What it ran with comes first: the others are read against it.
+  // The program's own settings come first, as the reference for the others.
   const std::uint64_t failed = findings->verdict.setting ? findings->verdict.setting->failed_before : 0;
   Rows other;
   other.count = remedies.tried.empty() ? 0 : remedies.tried.size() + 1;

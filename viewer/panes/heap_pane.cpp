@@ -35,8 +35,8 @@ Lanes lanes_of(const Scene& scene) {
   return lanes;
 }
 
-/// Calls `place(area, segment)` for every piece of a segment and `title(y, lane)` for every lane: lanes of rows, all of
-/// one scale, broken where the pane ends. Returns the height of all.
+/// Calls `place(area, segment)` for every piece of a segment and `title(y, lane)` for every lane. Lanes consist of rows
+/// on one scale, wrapped at the pane's edge. Returns the total height.
 template <class Place, class Title>
 float arrange(const Scene& scene, const Lanes& lanes, float width, double bytes_per_pixel, const Place& place,
               const Title& title) {
@@ -49,7 +49,7 @@ float arrange(const Scene& scene, const Lanes& lanes, float width, double bytes_
     for (const std::uint32_t s : lane.second.segments) {
       double left = std::max(static_cast<double>(scene.px(4)),
                              static_cast<double>(scene.heap.segments[s].size.count) / bytes_per_pixel);
-      // A segment that is wider than the pane is cut into rows.
+      // A segment wider than the pane is split into rows.
       bool first = true;
       while (left > 0) {
         if (x > 0 && x + static_cast<float>(left) > width && (first || x >= width)) {
@@ -70,7 +70,7 @@ float arrange(const Scene& scene, const Lanes& lanes, float width, double bytes_
   return y;
 }
 
-/// Bytes for a pixel such that the lane that has most fills a line.
+/// Bytes per pixel such that the largest lane fills a line.
 double widest_lane(const Scene& scene, const Lanes& lanes, float width) {
   double most = 1;
   for (const auto& [name, lane] : lanes) {
@@ -81,8 +81,8 @@ double widest_lane(const Scene& scene, const Lanes& lanes, float width) {
   return most;
 }
 
-/// Bytes for a pixel such that everything just fits, found by halving. Where there are more lanes than lines each has
-/// one, and the rest is scrolled to.
+/// Bytes per pixel such that everything just fits, found by bisection. If there are more lanes than lines, each gets
+/// one, and the pane scrolls.
 double fitting_scale(const Scene& scene, const Lanes& lanes, float width, float height) {
   const auto fits = [&](double bytes_per_pixel) {
     return arrange(
@@ -106,7 +106,7 @@ std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
          (scene.heap.rounding ? ",  " + text_of(of.rounding) + " rounding" : "");
 }
 
-/// The pointer is on an allocation; a click selects it.
+/// Handles the pointer on an allocation; a click selects it.
 void point_at(Scene& scene, std::uint32_t allocation) {
   scene.selection.hover(allocation);
   if (!ImGui::IsMouseClicked(ImGuiMouseButton_Left)) return;
@@ -114,7 +114,7 @@ void point_at(Scene& scene, std::uint32_t allocation) {
   scene.selection.remember();
 }
 
-/// What was requested of a block ends at `requested`; the rest of it is rounding.
+/// The requested part of a block ends at `requested`; the rest is rounding.
 void draw_block(ImDrawList& list, const Area& area, float requested, Colour colour, Colour rounding) {
   if (area.left >= area.right) return;
   const float middle = std::clamp(std::round(requested), area.left, area.right);
@@ -122,7 +122,7 @@ void draw_block(ImDrawList& list, const Area& area, float requested, Colour colo
   if (middle < area.right) fill(list, {middle, area.top, area.right, area.bottom}, rounding);
 }
 
-/// `block`: that the pointer is on; null between blocks.
+/// `block`: the one under the pointer; null between blocks.
 void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
   ImGui::BeginTooltip();
   if (block != nullptr) {
@@ -149,17 +149,17 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
 
 }  // namespace
 
-/// One line: every other one is a row of segments less in a small window.
+/// One line only: in a small window, each further line costs a row of segments.
 void HeapPane::draw_title(Scene& scene) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("heap at event %s", text_of(std::uint64_t{scene.heap.event}).c_str());
   draw_legend(scene);
   draw_hole(scene);
-  ImGui::SameLine(0, 0);  // where something had no room the line is not ended
+  ImGui::SameLine(0, 0);  // an entry without room leaves the line open
   ImGui::NewLine();
 }
 
-/// The largest free block, and who keeps it from being larger.
+/// The largest free block, and what keeps it from being larger.
 void HeapPane::draw_hole(Scene& scene) {
   const HeapAt& heap = scene.heap;
   if (!heap.largest_gap) return;
@@ -195,7 +195,7 @@ void HeapPane::draw_hole(Scene& scene) {
   pin(heap.pin_after, "heap/pin after");
 }
 
-/// What is no allocation's own colour, and how much of it there is.
+/// The colours that don't belong to an allocation, and their bytes.
 void HeapPane::draw_legend(Scene& scene) {
   const HeapAt& heap = scene.heap;
   if (heap.segments.empty()) return;
@@ -278,7 +278,7 @@ void HeapPane::arrange_segments(const Scene& scene, const Area& area) {
       [&](float y, const Lanes::value_type& lane) {
         layout_.titles.push_back({y, fitting(title_of(scene, lane), width)});
       });
-  // Pieces of a segment, in order, share its bytes by their width.
+  // The pieces of a segment, in order, share its bytes in proportion to their width.
   for (std::size_t i = 0; i < layout_.pieces.size();) {
     std::size_t end = i;
     float total = 0;
@@ -304,7 +304,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     Colour colour;
     float width;
   };
-  std::vector<Outline> outlines;  // drawn over all blocks
+  std::vector<Outline> outlines;  // drawn on top of all blocks
   const ImVec2 mouse = ImGui::GetIO().MousePos;
   const bool pointed = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
   const auto first = scene.heap.blocks.begin() + segment.first_block, last = first + segment.blocks;
@@ -322,7 +322,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     }
     const auto number = static_cast<std::uint32_t>(block - scene.heap.blocks.begin());
     const bool pins = scene.heap.pin_before == number || scene.heap.pin_after == number;
-    if (right <= drawn_to && !marked && !pins) continue;  // under what is drawn
+    if (right <= drawn_to && !marked && !pins) continue;  // below the blocks
     const Colour colour = colour_of_(block->allocation);
     const float gap = right - left > 3 ? 1.0F : 0.0F;
     const Area visible{std::max(left, area.left), area.top, std::min(right - gap, area.right), area.bottom};
@@ -341,7 +341,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
   }
   const bool has_gap = scene.heap.largest_gap == piece.segment;
   if (has_gap || !outlines.empty()) {
-    // They may reach beyond this piece.
+    // They may extend beyond this piece.
     list.PushClipRect(area.min(), area.max(), true);
     for (const Outline& o : outlines) outline(list, o.area, o.colour, o.width);
     if (has_gap) {

@@ -10,9 +10,9 @@
 namespace memreel::viewer {
 namespace {
 
-constexpr std::size_t most_heaps = 64;  // more are not looked at in a frame
+constexpr std::size_t most_heaps = 64;  // visited in a frame at most
 
-/// By device, the largest of each first.
+/// By device, each device's largest first.
 std::vector<const HeapSeries*> ordered_heaps(const Document& document) {
   std::vector<const HeapSeries*> heaps;
   for (const HeapSeries& series : document.heaps) heaps.push_back(&series);
@@ -24,7 +24,7 @@ std::vector<const HeapSeries*> ordered_heaps(const Document& document) {
   return heaps;
 }
 
-/// The part of the pane that time is on: that of the timeline, so that both have the same edges; names are beside it.
+/// The part of the pane with the time axis: the timeline's, so that both have the same edges; names are beside it.
 Area time_area(const Scene& scene, const Area& row) {
   const auto timeline = scene.places.find("timeline");
   if (timeline != scene.places.end()) {

@@ -39,7 +39,7 @@ void InspectorPane::draw(Scene& scene) {
       selection.allocation && *selection.allocation < count ? selection.allocation : std::nullopt;
   if (allocation) draw_heading(scene, *allocation);
   if (!allocation && !selection.stack) draw_trace(scene);
-  // The stack has all of the height, beside the details only where there is room for both.
+  // The stack gets the full height, beside the details only if there is room for both.
   const bool has_both = allocation && selection.stack;
   const bool shows_both = has_both && size.y > scene.px(640);
   if (has_both && !shows_both) choose_part(scene);
@@ -55,7 +55,7 @@ void InspectorPane::choose_part(Scene& scene) {
   }
 }
 
-/// What an allocation is, in a line.
+/// Describes an allocation in one line.
 void InspectorPane::draw_heading(Scene& scene, std::uint32_t id) {
   ImGui::TextUnformatted(text_of(scene.doc().size_of(id)).c_str());
   ImGui::SameLine(0, scene.px(14));
@@ -112,7 +112,7 @@ void InspectorPane::draw_trace(Scene& scene) {
   ImGui::PopStyleColor();
 }
 
-/// What happened to the heap in the range that is marked.
+/// What happened to the heap in the marked range.
 void InspectorPane::draw_range(Scene& scene, TimeRange range) {
   const Document& document = scene.doc();
   const HeapSeries* const series = scene.series();
@@ -134,7 +134,7 @@ void InspectorPane::draw_range(Scene& scene, TimeRange range) {
   ImGui::Spacing();
 }
 
-/// What the allocation is for, and how that is known.
+/// The category of the allocation, and the evidence for it.
 void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
   const Classification& known = *scene.classification;
   const float column = scene.px(120);
@@ -181,7 +181,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   if (const HeldSegment* const segment = scene.heap.segment_at(a.address))
     property("segment", text_of(segment->size) + " at " + address_text(segment->address), column);
 
-  // Its life in the whole trace.
+  // Its lifetime within the whole trace.
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const float width = ImGui::GetContentRegionAvail().x, height = scene.px(6);
   const double span = std::max(1.0, static_cast<double>((document.last_time() - document.first_time()).count()));
@@ -260,7 +260,7 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
                          no_stack_label(scene.classification->phase(*id)).c_str());
     return;
   }
-  // What its reader can change comes first.
+  // The line that the reader can change comes first.
   if (const auto own = std::ranges::find(lines_, true, &StackLine::own); own != lines_.end() && !own->library) {
     draw_frame(scene, *own);
     ImGui::Separator();

@@ -1,4 +1,4 @@
-// What is written on the allocation map: bytes and addresses upwards, time to the right, what large allocations are.
+// The labels of the allocation map: bytes and addresses upwards, time to the right, large allocations.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,7 +21,7 @@ void MapPane::draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, co
   if (total == 0) return;
   const float line = ImGui::GetTextLineHeight();
   const auto at_share = [&](double share) { return static_cast<std::uint64_t>(share * static_cast<double>(total)); };
-  // Bytes of addresses that the heap had, counted from the lowest.
+  // Bytes of the address ranges that the heap had, counted from the lowest.
   const std::uint64_t first = at_share(low_), last = at_share(high_);
   const int most = std::clamp(static_cast<int>(area.height() / (3 * line)), 1, 6);
   const std::uint64_t step = byte_tick(std::max<std::uint64_t>(last - first, 1), most);
@@ -32,7 +32,7 @@ void MapPane::draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, co
     label(scene, list, {area.left + scene.px(10), y - line / 2}, tick_text(tick));
     note_place(scene, "map/tick", {area.left, y - line / 2, area.left + scene.px(60), y + line / 2});
   }
-  // Where addresses that it never had are left out a range begins; with room, the address that it begins at.
+  // A line where an address range begins after omitted addresses; with its first address if there is room.
   const bool has_room = area.height() > 16 * line, says_time = !scene.places.contains("marks");
   float free_above = area.bottom - (says_time ? 2 : 1) * line;
   for (const AddressScale::Range& range : shown_->scale.ranges()) {
@@ -46,7 +46,7 @@ void MapPane::draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, co
     note_place(scene, "map/address", {left, y - line, area.right, y});
     free_above = y - 2 * line;
   }
-  // The marks have the same axis; where they are not on screen the map says what time it is.
+  // The marks have the same axis; if they are not on screen, the map labels time itself.
   if (!says_time) return;
   for (const TimeAxis::Tick& tick : axis.labelled_ticks(scene.doc().first_time(), scene.px(120))) {
     fill(list, {std::floor(tick.x), area.bottom - scene.px(5), std::floor(tick.x) + 1, area.bottom}, scene.theme.text);
@@ -55,7 +55,7 @@ void MapPane::draw_axes(Scene& scene, ImDrawList& list, const TimeAxis& axis, co
   }
 }
 
-/// The picture may be of another view than the one on screen: only what has room on this one is labelled.
+/// The picture may be for another view than the one on screen: label only what has room in this one.
 void MapPane::draw_labels(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const float line = ImGui::GetTextLineHeight(), least = scene.px(60);
   const ColourOf colour = with_others_pale(scene, colours_of(scene, scene.findings));

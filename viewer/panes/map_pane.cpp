@@ -37,7 +37,7 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
     case MapColour::stack:
       return [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->site_of(id))); };
     case MapColour::size:
-      // 512 B to 1 GiB, each power of two alike.
+      // 512 B to 1 GiB, on a logarithmic scale.
       return [document = scene.document, theme](std::uint32_t id) {
         const double power = static_cast<double>(std::bit_width(document->size_of(id).count)) - 9;
         return theme.ramp(power / 21);
@@ -201,7 +201,7 @@ void MapPane::draw(Scene& scene, Verdicts& verdicts) {
   draw_instants(scene, list, axis, area);
   list.PopClipRect();
   if (ImGui::IsItemHovered() && ImGui::GetIO().KeyAlt && ImGui::GetIO().MouseWheel != 0) {
-    // Alt and the wheel: addresses instead of time.
+    // Alt and the wheel zoom addresses instead of time.
     const double at =
         high_ - (high_ - low_) * static_cast<double>((ImGui::GetIO().MousePos.y - area.top) / area.height());
     const double factor = std::pow(0.75, static_cast<double>(ImGui::GetIO().MouseWheel));
@@ -281,12 +281,12 @@ void MapPane::request(Scene& scene, const Area& area, const std::shared_ptr<cons
 
 void MapPane::draw_picture(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   if (!shown_ || shown_->query.heap != scene.selection.heap || texture_.empty()) return;
-  // Until the picture of this view is there, the last one is shown where it belongs.
+  // Until the picture for this view is ready, the previous one is shown in its place.
   const MapQuery& query = shown_->query;
   const double scale = static_cast<double>(area.height()) / (high_ - low_);
   const float top = area.top + static_cast<float>((high_ - query.high) * scale);
   const float bottom = area.top + static_cast<float>((high_ - query.low) * scale);
-  if (query.axis.by() != scene.selection.axis.by()) return;  // it would be bent
+  if (query.axis.by() != scene.selection.axis.by()) return;  // it would be distorted
   const auto x_of = [&](Nanoseconds time) { return static_cast<float>(axis.exact_x_of(time)); };
   list.AddImage(texture_.id(), {x_of(query.begin), top}, {x_of(query.end), bottom});
 }

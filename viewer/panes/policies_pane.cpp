@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::uint32_t most_events = 50'000'000;  // a replay holds the whole trace: 37 bytes for each of its events
 
-/// As a person would write it: without what is the default.
+/// As a user would write it: without default parameters.
 std::string name_of(const ReplayResult& result) {
   PolicySpec spec = result.policy;
   for (const PolicyInfo& info : policies())
@@ -63,7 +63,7 @@ void PoliciesPane::request(Scene& scene) {
                     progress.set(0.3);
                     ReplayOptions options;
                     options.series_points = 2048;
-                    // As many at once as there are cores, so that it can be given up in between.
+                    // As many at once as there are cores, so that it can be cancelled in between.
                     const std::size_t at_once = std::max(std::thread::hardware_concurrency(), 1U);
                     Outcome outcome;
                     for (std::size_t done = 0; done < parsed->size(); done += at_once) {
@@ -88,7 +88,7 @@ void PoliciesPane::run() {
 }
 
 void PoliciesPane::overlay(const std::string& policy) {
-  // Policies are told apart by commas outside of braces.
+  // Policies are separated by commas outside braces.
   if (("," + specs_ + ",").find("," + policy + ",") == std::string::npos)
     specs_ += (specs_.empty() ? "" : ",") + policy;
   overlay_when_done_ = policy;

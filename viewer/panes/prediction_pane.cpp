@@ -12,13 +12,13 @@ namespace {
 
 Colour reserved_colour(const Scene& scene) { return scene.theme.hue(1); }
 
-/// From values and bytes to pixels.
+/// Maps values and bytes to pixels.
 class Axes {
  public:
   Axes(const GrowthChart& chart, const Area& area) : area_(area) {
     for (const GrowthChart::Recorded& p : chart.recorded) include(p.at, std::max(p.live, p.reserved));
     for (const GrowthChart::Predicted& p : chart.predicted) include(p.at, std::max(p.live, p.high));
-    // A limit far above would leave no height for the curves.
+    // A limit far above the curves would leave them no height.
     shows_limit = chart.limit && chart.limit->count <= 3 * top_;
     if (shows_limit) top_ = std::max(top_, chart.limit->count);
     top_ += top_ / 20 + 1;
@@ -58,7 +58,7 @@ void draw_curves(Scene& scene, ImDrawList& list, const GrowthChart& chart, const
   }
 }
 
-/// A point, its place for who looks for it, and what it is for who points at it.
+/// A point, with its position for tests and a tooltip.
 void draw_point(Scene& scene, ImDrawList& list, ImVec2 at, Colour colour, const std::string& name,
                 const std::string& what) {
   const float radius = scene.px(4);

@@ -9,7 +9,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// One column of `values` for each pixel or two, as high as its share of `highest`.
+/// One column for each pixel or two, with a height in proportion to `highest`.
 void draw_series(ImDrawList& list, const Area& area, const std::vector<Bytes>& values, Bytes highest, Colour colour) {
   if (values.empty() || highest == 0_B) return;
   const float width = area.width() / static_cast<float>(values.size());

@@ -105,7 +105,7 @@ void SegmentsPane::draw(Scene& scene) {
     return at >= s.address && at < s.end();
   };
   rows.on_click = [&](std::uint64_t row) {
-    // The largest of its blocks: most likely what pins it.
+    // Its largest block, which most likely pins it.
     const HeldSegment& s = segments[order[row]];
     const HeldBlock* largest = nullptr;
     for (std::uint32_t b = s.first_block; b < s.first_block + s.blocks; ++b)

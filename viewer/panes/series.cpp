@@ -22,10 +22,10 @@ void draw_series(const Theme& theme, ImDrawList& list, const Area& area, std::ui
   const std::array<Part, 3> parts{
       {{Metric::reserved, theme.reserved}, {Metric::held, theme.held}, {Metric::live, theme.live}}};
   for (const Part& part : parts) {
-    // Without pending frees what is held is what is live.
+    // Without pending frees, held equals live.
     if (part.metric == Metric::held && !has_pending) continue;
     const auto y = [&](const Metrics& metrics) { return y_of(area, value_of(metrics, part.metric), top); };
-    // Up to the minimum the colour is full; what is reached for a moment only is paler, up to the maximum.
+    // The colour is solid up to the minimum and paler from there to the maximum.
     fill_columns(list, columns.size(), x_of, part.colour, [&](std::size_t x) {
       return std::pair{y(columns[x].extent.min), area.bottom};
     });

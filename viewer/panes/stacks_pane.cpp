@@ -33,7 +33,7 @@ WeightQuery weight_query(const Scene& scene, Weighing weighing) {
       .weighing = weighing, .heap = selection.heap, .version = scene.doc().event_count(), .sieve = scene.sieve};
   if (weighing == Weighing::live_at_cursor) {
     query.end_event = selection.cursor;
-    query.version = 0;  // longer versions say the same of it
+    query.version = 0;  // longer versions agree on it
   } else {
     const auto [first, end] = selection.listed(scene.doc());
     query.first_event = first;
@@ -112,7 +112,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   if (work) weights_.request(query, *work, false);
   if (!weights_.is_current()) scene.busy = true;
   const auto weights = weights_.value();
-  // The last complete weights stay, but never under the name of something else.
+  // The last complete weights stay on screen, but never under another quantity's name.
   const bool is_ready = work && weights && weights_.key()->weighing == weighing;
   if (!is_ready || weights->empty()) {
     const Area area = take_area("stacks");
@@ -152,7 +152,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
       case 3:
         return w.largest == 0 ? "" : text_of(Bytes{w.largest});
       default:
-        // Nobody made it that is known; when it was made may be.
+        // Its maker is unknown; the phase may be known.
         return w.example != never ? maker_label(scene, w.example) : stack_label(scene.tables(), w.stack);
     }
   };

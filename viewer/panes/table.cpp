@@ -76,7 +76,7 @@ void Table::draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible
 }
 
 std::size_t Table::shown_columns(float width, const Scene& scene) const {
-  constexpr double least_rest = 130;  // for the column that takes what is left: a file and a line
+  constexpr double least_rest = 130;  // for the column that takes the rest: a file and a line
   const bool has_rest = std::ranges::any_of(columns_, [](const Column& c) { return c.width == 0 && *c.title != 0; });
   float taken = has_rest ? scene.px(least_rest) : 0;
   std::size_t shown = 0;
@@ -88,7 +88,7 @@ std::size_t Table::shown_columns(float width, const Scene& scene) const {
   return shown;
 }
 
-/// What is the whole row's, in its first cell. True when the mouse is on it.
+/// Row-wide behaviour, in the first cell. True when the mouse is on the row.
 bool Table::begin_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
                         ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick) &&
@@ -117,7 +117,7 @@ void Table::draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int col
   const std::string cell = rows.cell(row, column);
   const float width = ImGui::GetContentRegionAvail().x;
   const ImVec2 at = ImGui::GetCursorScreenPos();
-  // Measured once: most texts fit.
+  // Measure first, because most texts fit.
   float taken = ImGui::CalcTextSize(cell.data(), cell.data() + cell.size()).x;
   const bool fits = taken <= width;
   const std::string cut = fits ? std::string() : fitting(cell, width);
@@ -150,7 +150,7 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
 }
 
 void Table::draw_menu(Scene& scene, const Rows& rows) {
-  constexpr std::uint64_t most = 100'000;  // rows that are written down within a frame that nobody notices much
+  constexpr std::uint64_t most = 100'000;  // rows that can be copied without a noticeable delay
   if (!ImGui::BeginPopup("copy")) return;
   if (menu_row_ >= rows.count) {
     ImGui::CloseCurrentPopup();

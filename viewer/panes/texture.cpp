@@ -17,7 +17,7 @@ void Texture::upload(std::uint32_t width, std::uint32_t height, std::span<const 
   if (name_ == 0) {
     glGenTextures(1, &name_);
     glBindTexture(GL_TEXTURE_2D, name_);
-    // Nearest: a rectangle of one pixel stays one pixel.
+    // Nearest filtering keeps a rectangle of one pixel one pixel.
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
     glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);

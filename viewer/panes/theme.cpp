@@ -9,7 +9,7 @@
 namespace memreel::viewer {
 namespace {
 
-// Okabe and Ito, "Color universal design" (2008); vermillion is kept for alarms.
+// Okabe and Ito, "Color universal design" (2008); vermillion is reserved for alarms.
 constexpr std::array<std::uint32_t, 6> hues{0x56B4E9, 0xE69F00, 0x009E73, 0xCC79A7, 0x0072B2, 0xF0E442};
 constexpr std::uint32_t vermillion = 0xD55E00;
 
@@ -115,7 +115,7 @@ void apply(const Theme& theme, float scale) {
   set(ImGuiCol_Text, theme.text);
   set(ImGuiCol_TextDisabled, theme.faint);
   set(ImGuiCol_WindowBg, theme.panel);
-  set(ImGuiCol_ChildBg, with_alpha(theme.panel, 0));  // the frame begins as a panel: nothing is filled twice
+  set(ImGuiCol_ChildBg, with_alpha(theme.panel, 0));  // the frame starts out as panel colour
   set(ImGuiCol_PopupBg, theme.panel);
   set(ImGuiCol_TitleBg, mix(theme.panel, theme.line, 0.7));
   set(ImGuiCol_TitleBgActive, mix(theme.panel, theme.accent, 0.22));

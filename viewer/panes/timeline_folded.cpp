@@ -1,4 +1,4 @@
-// The part of the timeline of which a flight recorder kept sums only.
+// The part of the timeline for which a flight recorder kept only sums.
 #include <algorithm>
 #include <string>
 

@@ -1,4 +1,4 @@
-// Live bytes in the timeline, split by what they are for or by who holds them.
+// Live bytes in the timeline, split by category or by holder.
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -19,8 +19,7 @@ Colour group_colour(const Theme& theme, SplitBy by, const StackedSeries& groups,
   return by == SplitBy::stack ? theme.shade(group.key) : theme.hue(g);
 }
 
-/// Of the stretches in each column the one that holds most, as the series shows its maximum; none before the first
-/// event.
+/// For each column, its stretch with the most bytes, since the series shows its maximum; none before the first event.
 std::vector<std::optional<std::size_t>> fullest_stretches(const StackedSeries& groups,
                                                           const std::vector<SeriesColumn>& columns) {
   std::vector<std::optional<std::size_t>> fullest(columns.size());
@@ -37,7 +36,7 @@ std::vector<std::optional<std::size_t>> fullest_stretches(const StackedSeries& g
   return fullest;
 }
 
-/// What there is no room for in the legend is here.
+/// Holds what does not fit in the legend.
 void tell_categories(Scene& scene, const LiveByCategory& live) {
   ImGui::BeginTooltip();
   draw_categories(scene, live);
@@ -65,7 +64,7 @@ std::shared_ptr<const StackedSeries> TimelinePane::request_groups(Scene& scene) 
   auto groups = groups_.value();
   if (!groups || groups_.key()->by != query.by || groups_.key()->heap != query.heap) return nullptr;
   if (groups != ordered_of_) {
-    // By the most that each ever held: an order that stays while the cursor moves.
+    // By each group's maximum, so that the order stays while the cursor moves.
     const auto most = [&](std::size_t g) {
       const std::vector<std::uint64_t>& bytes = groups->groups[g].bytes;
       return bytes.empty() ? 0 : *std::ranges::max_element(bytes);

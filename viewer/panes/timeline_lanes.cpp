@@ -1,4 +1,4 @@
-// What lies below the timeline's plot, each on an axis of its own: fragmentation, and the device's free memory.
+// The lanes below the timeline's plot, each with its own axis: fragmentation, and the device's free memory.
 #include <algorithm>
 #include <array>
 #include <functional>
@@ -11,7 +11,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// A series below the plot, on an axis of its own from 0 to `top`.
+/// A time series below the plot, with its own axis from 0 to `top`.
 struct Lane {
   const char* name = "";
   std::string title, top_text;
@@ -36,7 +36,7 @@ void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lan
     const FreeColumn& column = lane.columns[x];
     return std::pair{column.known ? y(column.least) : plot.bottom, plot.bottom};
   });
-  // At least a line, so that 0 and steady values are seen.
+  // At least a line, so that 0 and steady values are visible.
   fill_columns(list, lane.columns.size(), x_of, lane.colour, [&](std::size_t x) {
     const FreeColumn& column = lane.columns[x];
     const float top = std::min(y(column.most), plot.bottom - scene.px(1.2));
@@ -67,7 +67,7 @@ void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
       lane.columns.push_back({.least = value_of(column.extent.min, Metric::fragmentation),
                               .most = value_of(column.extent.max, Metric::fragmentation),
                               .known = true});
-    // Round shares; the largest is all of it.
+    // Round shares, up to 100 %.
     constexpr std::array<std::uint64_t, 5> tops{50'000, 100'000, 250'000, 500'000, 1'000'000};
     lane.top =
         *std::ranges::find_if(tops.begin(), tops.end() - 1, [&](std::uint64_t top) { return lane.most() <= top; });

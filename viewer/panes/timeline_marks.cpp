@@ -1,4 +1,4 @@
-// What the program did below the timeline's plot: its ranges, nested and numbered, failures, caches emptied.
+// The program's marks below the timeline's plot: ranges, nested and numbered, failures, emptied caches.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr double band_height = 13;  // units of length
 
-/// As many depths of ranges as there are, and as there is room for.
+/// As many depths of ranges as exist and fit.
 std::uint32_t depths_of(const Scene& scene) {
   constexpr std::uint32_t most = 4;
   return std::clamp(scene.doc().columns.span_depths, 1U, most);
@@ -65,7 +65,7 @@ void TimelinePane::draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& ax
   scene.selection.remember();
 }
 
-/// Marks of an instant: a line for each pixel that has any, with the name where ranges leave room for it.
+/// Instant marks: a line for each pixel that has any, with the name where ranges leave room for it.
 void TimelinePane::draw_instant_marks(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Document& document = scene.doc();
   const ColumnView<std::uint32_t>& rows = document.columns.instant;
@@ -96,7 +96,7 @@ void TimelinePane::draw_instant_marks(Scene& scene, ImDrawList& list, const Time
   }
 }
 
-/// A flag is where the request failed; it says why, and a click on it leads there.
+/// A flag marks a failed request and says why it failed; a click on it leads there.
 void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Document& document = scene.doc();
   const ColumnView<std::uint32_t>& rows = document.columns.failure;
@@ -149,7 +149,7 @@ void TimelinePane::draw_marks(Scene& scene) {
   draw_bands(scene, list, axis, area);
   draw_instant_marks(scene, list, axis, area);
 
-  // One sign of a kind per pixel: how many there are in view does not matter.
+  // At most one sign of a kind per pixel, regardless of how many are in view.
   const auto signs = [&, first = first, end = end](const ColumnView<std::uint32_t>& rows, float apart,
                                                    const auto& draw_sign) {
     const auto count = static_cast<std::uint32_t>(rows.size());

@@ -19,7 +19,7 @@ constexpr std::array<const char*, split_words.size()> split_names{
 
 constexpr double millionths = 1e6;  // Metric::fragmentation
 
-/// The most that the heap can have: as the device says, else as requests that failed show.
+/// The heap's capacity: from the device, else from failed requests.
 std::optional<Bytes> limit_of(const Scene& scene) {
   if (scene.findings)
     for (const OutOfMemory& oom : scene.findings->ooms.examined)
@@ -40,12 +40,12 @@ std::optional<TimelinePane::Contents> TimelinePane::make(const Document& documen
 }
 
 void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
-  constexpr std::uint32_t quickly = 16'384;  // events that are looked at in a fraction of a frame
+  constexpr std::uint32_t quickly = 16'384;  // events that take a fraction of a frame to visit
   const Key key{scene.selection.heap, view, scene.selection.axis,
                 static_cast<std::uint32_t>(std::max(area.width(), 1.0F)), scene.doc().event_count()};
   if (scene.series() == nullptr) return;
   if (!(key == kept.key)) {
-    // What is shown first is worth waiting for within the frame: there is nothing else to look at.
+    // The first result is worth waiting for within the frame, because there is nothing else to show.
     if (kept.contents->series.empty() || key.axis.by() != kept.key.axis.by() ||
         scene.doc().events_until(view.end) - scene.doc().events_until(view.begin) <= quickly) {
       kept.contents = std::make_shared<const Contents>(make(scene.doc(), key).value_or(Contents{}));
@@ -187,7 +187,7 @@ void TimelinePane::draw_plot(Scene& scene) {
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
   for (const FoldedPoint& point : folded_series_of(scene))
     if (point.time >= scene.selection.view.begin) top = std::max(top, point.live.count);
-  // The limit is on screen where it is within reach.
+  // The limit is shown only if it is near the data.
   if (const auto limit = limit_of(scene); limit && limit->count <= top + top / 2) top = std::max(top, limit->count);
   const int most_ticks = std::clamp(static_cast<int>(area.height() / scene.px(24)), 1, 5);
   const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), most_ticks);

@@ -11,10 +11,10 @@ constexpr int strip_lines = 3;
 
 float line_height(const Scene& scene) { return ImGui::GetTextLineHeight() + scene.px(6); }
 
-/// What is left of the line, less `reserved`.
+/// The rest of the line, less `reserved`.
 float room(float reserved = 0) { return std::max(ImGui::GetContentRegionAvail().x - reserved, 1.0F); }
 
-/// A topic and what there is to say of it, on the current line, with its colour before it; a click leads to its moment.
+/// A topic and its text, on the current line, with its colour before it; a click leads to its moment.
 void draw_item(Scene& scene, const VerdictItem& item, float width, VerdictAction& action) {
   const Theme& theme = scene.theme;
   const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -45,7 +45,7 @@ void draw_item(Scene& scene, const VerdictItem& item, float width, VerdictAction
   if (clicked) action.go = item.to;
 }
 
-/// The next item is on the same line.
+/// Continues on the same line.
 void beside(const Scene& scene) { ImGui::SameLine(0, scene.px(26)); }
 
 }  // namespace
@@ -87,7 +87,7 @@ void VerdictPane::draw_headline(Scene& scene, VerdictAction& action) {
   ImGui::Dummy({size.x + scene.px(12), size.y});
   ImGui::SameLine(0, scene.px(10));
   VerdictItem item = strip_.headline;
-  item.topic.clear();  // the word before it says that
+  item.topic.clear();  // the preceding word says so
   draw_item(scene, item, room(), action);
 }
 
@@ -97,7 +97,7 @@ void VerdictPane::draw_holders(Scene& scene, VerdictAction& action) {
   for (std::size_t i = 0; i < strip_.holders.size(); ++i) {
     ImGui::SameLine(0, scene.px(i == 0 ? 10 : 22));
     if (room() < scene.px(60)) break;
-    // The first may take half: what the others are is worth a word, too.
+    // The first may take half of the line, so that the others get a word too.
     const float share = room() / static_cast<float>(strip_.holders.size() - i);
     const float wanted = ImGui::CalcTextSize(strip_.holders[i].text.c_str()).x + scene.px(16);
     draw_item(scene, strip_.holders[i], std::min(wanted, std::max(share, room() * 0.5F)), action);
@@ -137,7 +137,7 @@ VerdictAction VerdictPane::draw_strip(Scene& scene, Verdicts& verdicts) {
   if (update(scene, verdicts)) {
     draw_headline(scene, action);
     if (!strip_.holders.empty()) draw_holders(scene, action);
-    // The setting last: what does not fit is cut, and its buttons are at the end.
+    // The setting comes last: text that does not fit is cut, and its buttons are at the end.
     for (const VerdictItem& item : strip_.others) {
       draw_item(scene, item, room() * 0.4F, action);
       beside(scene);

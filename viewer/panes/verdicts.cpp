@@ -38,7 +38,7 @@ bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count(
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
   if (is_too_long(scene) || !scene.file || !scene.doc().complete) return nullptr;
   if (scene.classifying) {
-    scene.busy = true;  // who holds the peak is said by category
+    scene.busy = true;  // who holds the peak is named by category
     return findings_.value();
   }
   findings_.request(scene.judged_events,
