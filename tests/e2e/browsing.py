@@ -1,5 +1,5 @@
-"""Pages in the hands of their user: Chromium without a screen, real events, and a look at what it shows. It is told what to do
-over a pipe (DevTools protocol)."""
+"""Drives pages in headless Chromium with real input events and inspects what is rendered. Commands go over a pipe (DevTools
+protocol)."""
 
 import base64
 import itertools
@@ -16,12 +16,12 @@ import zlib
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATIENCE = 240
-CONTROL = 2  # of DevTools' modifiers
-KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, "")}  # DevTools wants old numbers of keys, too
+CONTROL = 2  # a DevTools modifier
+KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, "")}  # DevTools also needs legacy key codes
 
 
 def pixels_of(data):
-    """The pixels of a PNG of 8 bits a channel and without a palette, each as its bytes."""
+    """The pixels of a PNG with 8 bits per channel and no palette, each as bytes."""
     at, packed, header = 8, b"", None
     while at < len(data):
         size, kind = struct.unpack(">I4s", data[at:at + 8])
@@ -49,7 +49,7 @@ def pixels_of(data):
 
 
 class Browser:
-    """One page, of the size given. `before` is JavaScript that runs before each page's own."""
+    """One page of the given size. `before` is JavaScript that runs before each page's own."""
 
     def __init__(self, folder, width=1400, height=900, before=""):
         read_here, write_there = os.pipe()
@@ -60,7 +60,7 @@ class Browser:
             os.dup2(os.dup(read_there), 3)
             os.dup2(os.dup(write_there), 4)
 
-        # Numbers below 5 may be those of our own pipes: they are moved out of the way first.
+        # Our own pipes may have numbers below 5: move them out of the way first.
         read_there, write_there = (self.beyond(fd) for fd in (read_there, write_there))
         self.process = subprocess.Popen(
             [BROWSER, "--headless=new", "--no-sandbox", "--remote-debugging-pipe", f"--user-data-dir={tempfile.mkdtemp(dir=folder)}", "--no-first-run",
@@ -89,7 +89,7 @@ class Browser:
         return moved
 
     def call(self, method, **parameters):
-        """The answer to one command."""
+        """Sends a command and returns the answer."""
         message = {"id": next(self.ids), "method": method, "params": parameters}
         if self.session:
             message["sessionId"] = self.session
@@ -118,14 +118,14 @@ class Browser:
         self.call("Page.navigate", url=address)
 
     def value(self, expression):
-        """What JavaScript makes of an expression; a promise is waited for."""
+        """The value of a JavaScript expression; promises are awaited."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
 
     def wait_for(self, condition):
-        """Until JavaScript says so."""
+        """Waits until a JavaScript expression is true."""
         deadline = time.monotonic() + PATIENCE
         while not self.value(condition):
             if time.monotonic() > deadline:
@@ -133,7 +133,7 @@ class Browser:
             time.sleep(0.05)
 
     def event(self, method):
-        """The first event of that name, which may be still to come."""
+        """Returns the first event with this name, waiting for it if necessary."""
         deadline = time.monotonic() + PATIENCE
         while True:
             for event in self.events:
@@ -142,7 +142,7 @@ class Browser:
             self.events.append(self.next_message(deadline))
 
     def complaints(self):
-        """What the page wrote to its console as warnings and errors."""
+        """The warnings and errors in the page's console."""
         found = []
         for event in self.events:
             parameters = event.get("params", {})
@@ -155,17 +155,17 @@ class Browser:
         return found
 
     def picture(self, path):
-        """Writes what is shown as PNG."""
+        """Writes a screenshot as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def colours(self, x, y, width, height):
-        """How many colours a part of what is shown has."""
+        """The number of colours in a part of the screenshot."""
         data = base64.b64decode(self.call("Page.captureScreenshot", format="png", clip={
             "x": x, "y": y, "width": width, "height": height, "scale": 1})["data"])
         return len(set(pixels_of(data)))
 
     def close(self):
-        """Whatever state it is in, with all of its processes: they are a group of their own."""
+        """Kills the browser's process group, whatever its state."""
         try:
             os.killpg(self.process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -179,11 +179,11 @@ class Page(Browser):
     """The viewer in a page."""
 
     def shown(self):
-        """What is on screen; none as long as nothing is."""
+        """The state on screen; None while there is nothing."""
         return self.value("typeof memreel != 'undefined' && memreel.running && Module.calledRun ? memreel.state() : null")
 
     def settled(self):
-        """What is shown once nothing is left to do, in two looks that are frames apart."""
+        """The state once two looks, frames apart, find nothing left to do."""
         deadline, before = time.monotonic() + PATIENCE, None
         while time.monotonic() < deadline:
             failed = self.value("typeof memreel != 'undefined' && memreel.failed ? document.getElementById('say').textContent : ''")
@@ -222,7 +222,7 @@ class Page(Browser):
         return self.settled()
 
     def wheel(self, x, y, notches):
-        """Up is positive, as one that zooms in."""
+        """Positive turns up and zooms in."""
         self.mouse("mouseMoved", x, y)
         self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100 * notches)
         return self.settled()

@@ -1,4 +1,4 @@
-"""How much of what programs said about their own memory memreel says as well: precision and recall by category.
+"""How well memreel's categories agree with the programs' own labels: precision and recall by category.
 
     category_score.py [FILE.pickle.xz...]    labelled histories; default: all in shared/histories/labels
 """
@@ -24,7 +24,7 @@ def labelled():
 
 
 class Instant:
-    """Labelled bytes at one instant: by label, those of each name that memreel gave."""
+    """Labelled bytes at one instant: for each label, the bytes by memreel's category."""
 
     def __init__(self, labels, live):
         self.where = f"step {labels['step']}, {labels['when']}"

@@ -1,4 +1,4 @@
-"""Compares what a program said it did (samples/cuda/ground_truth.h) with the trace that memreel recorded of it."""
+"""Compares a program's own account (samples/cuda/ground_truth.h) with memreel's trace of it."""
 
 import collections
 import json
@@ -7,8 +7,8 @@ import subprocess
 # One line of the ground truth.
 Truth = collections.namedtuple("Truth", "time thread event heap address size device", defaults=(None,))
 
-# One event of either side. `address` is none where there is nothing to compare: failures, and physical memory, which is
-# named by its handle. `device` is none where the program does not say it.
+# One event of either side. `address` is None if there is nothing to compare: for failures, and for physical memory, which
+# is named by its handle. `device` is None if the program does not report it.
 Event = collections.namedtuple("Event", "kind heap address size device", defaults=(None,))
 
 HEAPS = {"linear": "cuda.driver", "managed": "cuda.driver", "array": "cuda.driver", "ordered": "cuda.driver", "ordered-host": "cuda.host",
@@ -20,7 +20,7 @@ KINDS = {"alloc": "alloc", "free": "free_requested", "alloc_failed": "alloc_fail
 
 
 def read_truth(text):
-    """In the order in which the program wrote it. A last line may be cut off."""
+    """Events in the order in which the program wrote them. The last line may be cut off."""
     events = []
     for line in text.splitlines():
         words = line.split()
@@ -45,7 +45,7 @@ def read_trace(memreel, trace):
 
 
 def driver_events(rows, truth):
-    """(thread, Event) of the rows that a ground truth speaks of."""
+    """(thread, Event) for the rows that the ground truth covers."""
     with_physical = any(line.heap == "physical" for line in truth)
     with_device = any(line.device is not None for line in truth)
     result = []
@@ -60,8 +60,8 @@ def driver_events(rows, truth):
 
 
 def differences(truth, rows):
-    """Texts of what is not the same, at most a few; empty when the trace is what the program did, thread by thread and
-    with every address used by one owner at a time."""
+    """The differences as text, at most a few; empty if the trace matches the program, thread by thread and with every
+    address used by one owner at a time."""
     wanted, found = collections.defaultdict(list), collections.defaultdict(list)
     for line in truth:
         wanted[line.thread].append(expected(line))
@@ -79,7 +79,7 @@ def differences(truth, rows):
 
 
 def ownership(rows):
-    """Addresses that the trace gives to two owners at once, or takes from nobody."""
+    """Addresses that the trace gives to two owners at once, or frees without an owner."""
     texts, live = [], {}
     for row in rows:
         if row["heap"] not in ("cuda.driver", "cuda.host"):

@@ -1,5 +1,4 @@
-"""Where the recorded histories are: those that $MEMREEL_HISTORIES names or that lie beside the checkout, and the samples
-inside it."""
+"""Locates recorded histories: in $MEMREEL_HISTORIES or beside the checkout, and the samples inside it."""
 
 import json
 import os
@@ -15,7 +14,7 @@ for directory in reversed(IN_USE):
 
 
 def path(name):
-    """The file of a history, or None when it is not among those in use."""
+    """The file of a history, or None if it is not available."""
     for directory in IN_USE:
         for suffix in (".pickle.xz", ".reel", ".xplane.pb.gz"):
             file = directory / (name + suffix)

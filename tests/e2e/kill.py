@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Kills recorded programs and looks at what is left: kill.py MEMREEL PROGRAM COUNT [JOBS] [--json]
+"""Kills recorded programs and checks the traces they leave: kill.py MEMREEL PROGRAM COUNT [JOBS] [--json]
 
-A trace must open and miss nothing that was older than 100 ms when the program was killed: the promise of a recording."""
+A trace must open and lack nothing older than 100 ms at the time of the kill: that is what a recording promises."""
 
 import concurrent.futures
 import json
@@ -20,8 +20,8 @@ PROMISE = 100_000_000  # ns
 
 
 def kill_after(memreel, program, seconds, environment):
-    """Starts `program` under `memreel record`, kills it with SIGKILL that long after its first event. Returns how many
-    events are in the trace and how old, in ns, the oldest is that is not; raises when the trace is wrong."""
+    """Starts `program` under `memreel record` and kills it with SIGKILL this long after its first event. Returns the number
+    of events in the trace and the age, in ns, of the oldest missing one; raises if the trace is wrong."""
     with tempfile.TemporaryDirectory(prefix="memreel-kill-") as directory:
         truth_file, trace = Path(directory, "truth"), Path(directory, "run.reel")
         process = subprocess.Popen([memreel, "record", "-q", "-o", trace, "--", *program], stdin=subprocess.DEVNULL,
@@ -50,7 +50,7 @@ def compare(truth, rows, killed):
     for thread in {line.thread for line in truth}:
         said = [line for line in truth if line.thread == thread]
         recorded = found.get(thread, [])
-        # What was in the middle of a call may be recorded without having been said.
+        # A call in progress may be recorded but not yet reported by the program.
         if recorded[:len(said)] != [expected(line) for line in said][:len(recorded)]:
             raise AssertionError(f"thread {thread}: the trace is not what the program did")
         if len(recorded) < len(said):

@@ -1,4 +1,4 @@
-"""Python packages of others that tests compare memreel with, in an environment of their own below build/."""
+"""Third-party Python packages that tests compare memreel with, in a separate environment below build/."""
 
 import os
 import subprocess
@@ -11,12 +11,12 @@ from program import MEMREEL
 ENVIRONMENT = Path(os.environ.get("MEMREEL_PEERS", Path(MEMREEL).resolve().parents[1] / "peers"))
 
 
-# Where a package is not imported by the name that pip knows.
+# Packages whose import name differs from pip's.
 MODULES = {"py-rattler-build": "rattler_build"}
 
 
 def python_with(*packages):
-    """The interpreter of an environment that has `packages`, installed with pip when they are missing."""
+    """The interpreter of an environment with `packages`, installed with pip if missing."""
     python = ENVIRONMENT / "bin/python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)

@@ -1,16 +1,16 @@
-"""Processes that a process started."""
+"""Finds the descendants of a process."""
 
 from pathlib import Path
 
 
 def processes_below(process):
-    """(pid, command line) of those that `process` started, and of those that they did."""
+    """(pid, command line) of all descendants of `process`."""
     below = []
     for children in Path(f"/proc/{process}/task").glob("*/children"):
         try:
             for child in map(int, children.read_text().split()):
                 command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 below += [(child, command), *processes_below(child)]
-        except OSError:  # it ended meanwhile
+        except OSError:  # it has ended
             continue
     return below

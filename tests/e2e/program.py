@@ -1,4 +1,4 @@
-"""Runs memreel as a user does and looks at what comes back."""
+"""Runs memreel as a user would and checks the results."""
 
 import json
 import os
@@ -17,8 +17,8 @@ SANITIZED = os.environ.get("MEMREEL_SANITIZE", "") != ""
 
 
 def run(*arguments, memory_limit=None, processor_limit=None, timeout=500, environment=None):
-    """The finished process; `memory_limit` bounds its address space in bytes, `processor_limit` its processor time in
-    seconds. Neither does under a sanitizer."""
+    """Returns the finished process; `memory_limit` bounds its address space in bytes, `processor_limit` its CPU time in
+    seconds. Neither applies under a sanitizer."""
     def limit():
         for kind, most in ((resource.RLIMIT_AS, memory_limit), (resource.RLIMIT_CPU, processor_limit)):
             if most is not None and not SANITIZED:
@@ -29,7 +29,7 @@ def run(*arguments, memory_limit=None, processor_limit=None, timeout=500, enviro
 
 
 class ProgramTest(unittest.TestCase):
-    """A test that has a directory of its own, `self.directory`."""
+    """A test with its own directory, `self.directory`."""
 
     def setUp(self):
         directory = tempfile.TemporaryDirectory(prefix="memreel-e2e-")
@@ -42,17 +42,17 @@ class ProgramTest(unittest.TestCase):
         return path
 
     def answer(self, *arguments, code=0):
-        """The process, which must have ended with `code`."""
+        """Runs memreel, which must exit with `code`, and returns the process."""
         process = run(*arguments)
         self.assertEqual(process.returncode, code, f"memreel {' '.join(map(str, arguments))}\n{process.stderr}")
         return process
 
     def document(self, *arguments, code=0):
-        """The one JSON document on standard output."""
+        """The JSON document on standard output."""
         return json.loads(self.answer(*arguments, "--json", code=code).stdout)
 
     def assert_refused(self, process, *mentions):
-        """Exit code 2, nothing on standard output, and one line on standard error that contains all of `mentions`."""
+        """Asserts exit code 2, an empty standard output, and one line on standard error that contains all of `mentions`."""
         self.assertEqual(process.returncode, 2, process.stderr)
         self.assertEqual(process.stdout, "")
         self.assertEqual(len(process.stderr.splitlines()), 1, process.stderr)

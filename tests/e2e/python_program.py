@@ -1,4 +1,4 @@
-"""A Python program on the fake GPU that writes down where it was at every event: python_program.py LIBC10_CUDA MODULE_DIR.
+"""A Python program on the fake GPU that logs its stack at every event: python_program.py LIBC10_CUDA MODULE_DIR.
 
 Prints a JSON list of [event, size, [[file, line, function], ... innermost first]].
 """
@@ -18,7 +18,7 @@ torch = ctypes.CDLL(sys.argv[1])
 
 
 def here(event, size, frame):
-    """Adds the event with its stack; the frames that make it come on top."""
+    """Logs the event with its stack; the frames that make it come on top."""
     frames = []
     while frame:
         code = frame.f_code

@@ -1,4 +1,4 @@
-"""Records programs with `memreel record` on the fake GPU of tests/fake, as a user does on a real one."""
+"""Records programs with `memreel record` on the fake GPU of tests/fake, as a user would on a real one."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ class RecordTest(ProgramTest):
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, **arguments)
 
     def record(self, *command, options=(), environment=None, code=0, **arguments):
-        """A finished one; it must have ended with `code`."""
+        """A finished `memreel record`, which must exit with `code`."""
         process = self.start(*command, options=options, environment=environment, **arguments)
         output, errors = process.communicate(timeout=300)
         self.assertEqual(process.returncode, code, errors)
@@ -37,7 +37,7 @@ class RecordTest(ProgramTest):
         return self.record(PROGRAM, *mode, **arguments)
 
     def truth(self, since=0):
-        """What the program has said since its file was that long, in bytes."""
+        """The program's account since its file had this size in bytes."""
         if not self.truth_file.exists():
             return []
         with self.truth_file.open() as file:
@@ -48,7 +48,7 @@ class RecordTest(ProgramTest):
         return sorted(self.directory.glob("*.reel"))
 
     def trace(self):
-        """The only one."""
+        """The only trace."""
         traces = self.traces()
         self.assertEqual(len(traces), 1, traces)
         return traces[0]
@@ -57,7 +57,7 @@ class RecordTest(ProgramTest):
         return read_trace(MEMREEL, trace or self.trace())
 
     def assert_equals_truth(self, trace=None, truth=None):
-        """The events of the trace, after they were found to be what the program said it did."""
+        """The events of the trace, after checking them against the program's account."""
         events = self.events(trace)
         self.assertEqual(differences(self.truth() if truth is None else truth, events), [])
         return events

@@ -1,4 +1,4 @@
-"""Programs of any size, as PyTorch would record them: what `memreel predict` learns from, and what it has to find."""
+"""Synthetic programs of any size, as PyTorch would record them: input and expected output of `memreel predict`."""
 
 import pickle
 
@@ -107,8 +107,8 @@ def training(layers=3, batch=2, seq=64, width=256, micro=1, steps=3):
 
 
 def embedding(batch, steps=3):
-    """A table of words. Its gradient is made by a sort from 3,073 words on: 4,096 in 8 samples, 8,192 in 16. What it asks
-    for then is what PyTorch 2.11 asked for on an H200."""
+    """An embedding. Its gradient is computed by a sort from 3,073 words on: 4,096 in 8 samples, 8,192 in 16. Its requests
+    then are those of PyTorch 2.11 on an H200."""
     width, table, indices = 768, 16000 * 768 * ROW_BYTES, batch * 512
     sizes = {4096: (83455, 1279, 36040, 13839360), 8192: (150015, 1279, 72088, 27681792)}.get(indices)
     made = Recorder("words.py")
@@ -142,7 +142,7 @@ def embedding(batch, steps=3):
 
 
 def vision(side):
-    """The same over an image's patches and one token more: its attention grows with the fourth power of the side."""
+    """The same over an image's patches plus one token: its attention grows with the fourth power of the side."""
     return training(seq=(side // 16) ** 2 + 1)
 
 
@@ -170,7 +170,7 @@ def generation(tokens=16, batch=2, layers=2, width=512, steps=2):
 
 
 def ragged(batch, steps=3):
-    """How often it asks for the same again depends on its data."""
+    """The number of repeated requests depends on its data."""
     made = Recorder("ragged.py")
     for _ in range(steps):
         made.step("START")
@@ -183,7 +183,7 @@ def ragged(batch, steps=3):
 
 
 def convolutions(batch, steps=3):
-    """A library that takes another algorithm, with another workspace, for larger batches."""
+    """A library that chooses another algorithm, with another workspace, for larger batches."""
     made = Recorder("convolve.py")
     weights = [made.alloc(9 * 256 * 256 * 4, 10) for _ in range(4)]
     for _ in range(steps):
@@ -202,7 +202,7 @@ def convolutions(batch, steps=3):
 
 
 def pinned(batch, steps=3):
-    """Small results keep the segments of what was large before: PyTorch can use them again only when they expand."""
+    """Small results pin segments of earlier large ones: PyTorch can reuse them only if they are expandable."""
     made = Recorder("pin.py")
     for _ in range(steps):
         made.step("START")

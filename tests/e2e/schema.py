@@ -1,4 +1,4 @@
-"""Validates JSON documents by the schemas in docs/schema: the part of JSON Schema 2020-12 that these use, and no more."""
+"""Validates JSON documents against the schemas in docs/schema: only the part of JSON Schema 2020-12 that these use."""
 
 import json
 from functools import cache
@@ -17,7 +17,7 @@ def schema_of(name):
 
 
 def resolve(reference, home):
-    """The schema that "common.json#/$defs/stack" means in the file `home`, and the file that it is in."""
+    """Resolves a reference such as "common.json#/$defs/stack" from the file `home`: the schema and its file."""
     file, _, path = reference.partition("#/")
     schema = schema_of(file or home)
     for key in path.split("/"):
@@ -33,7 +33,7 @@ def is_a(value, kind):
 
 
 def problems(value, schema, home, where="$"):
-    """What is wrong with `value` by `schema`, which is in the file `home`: one line for each defect."""
+    """The defects of `value` by `schema`, which is in the file `home`, one line each."""
     if unknown := set(schema) - KEYWORDS - ANNOTATIONS:
         raise ValueError(f"{home}: this validator does not know {unknown}")
     if "$ref" in schema:
@@ -72,6 +72,6 @@ def problems(value, schema, home, where="$"):
 
 
 def defects(document):
-    """Of a document, by the schema that it names: "memreel.report/1" is docs/schema/report.json."""
+    """The defects of a document by the schema that it names: "memreel.report/1" is docs/schema/report.json."""
     name = document["schema"].removeprefix("memreel.").partition("/")[0] + ".json"
     return list(problems(document, schema_of(name), name))

@@ -1,6 +1,6 @@
-"""Makes snapshots in the shape of torch.cuda.memory._snapshot(), for cases that no recording at hand shows.
+"""Makes snapshots in the format of torch.cuda.memory._snapshot(), for cases that no available recording covers.
 
-As a program, writes them in every encoding into the directory that is named: seeds for the fuzzers."""
+As a program, writes them in every encoding into the given directory, as seeds for the fuzzers."""
 
 import json
 import pickle
@@ -13,7 +13,7 @@ FRAME = {"name": "step", "filename": "train.py", "line": 7}
 
 
 class Recorder:
-    """Appends trace entries one microsecond apart."""
+    """Appends trace entries, one microsecond apart."""
 
     def __init__(self):
         self.entries = []
@@ -55,7 +55,7 @@ def snapshot(second_offset=512):
 
 
 def encodings(document):
-    """The document as PyTorch and its viewer may write it: (file name, content)."""
+    """The document in every form that PyTorch and its viewer write: (file name, content)."""
     for protocol in (2, 3, 4, 5):
         yield f"protocol{protocol}.pickle", pickle.dumps(document, protocol=protocol)
     yield "snapshot.json", json.dumps(document).encode()

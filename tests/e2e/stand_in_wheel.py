@@ -1,4 +1,4 @@
-"""A wheel whose memreel is the program under test: what installs one is tested without building one."""
+"""A wheel whose memreel is the program under test: tests code that installs a wheel without building one."""
 
 import zipfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Programs that run already are joined and left, again and again, and don't notice."""
+"""Running programs are attached to and detached from, again and again, without noticing."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ WAITING = os.environ.get("MEMREEL_WAITING_PROGRAM", str(REPOSITORY / "build/rele
 
 
 def may_trace():
-    """Whether this machine lets us trace another process at all."""
+    """Whether this machine allows tracing other processes at all."""
     probe = ("import ctypes, os, sys\n"
              "libc = ctypes.CDLL(None, use_errno=True)\n"
              "child = os.fork()\n"
@@ -36,7 +36,7 @@ def may_trace():
 
 class AttachTest(RecordTest):
     def run_program(self, *command, **variables):
-        """A program that runs without us, and has used the GPU."""
+        """A program that runs without memreel and has used the GPU."""
         process = subprocess.Popen(list(map(str, command)), text=True, cwd=self.directory,
                                    env=self.environment(**variables), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, start_new_session=True)
@@ -45,7 +45,7 @@ class AttachTest(RecordTest):
 
     def end(self, process):
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # with all that it started
+            os.killpg(process.pid, signal.SIGKILL)  # including its children
         except ProcessLookupError:
             pass
         process.communicate(timeout=30)
@@ -74,28 +74,28 @@ class AttachTest(RecordTest):
         self.wait_until(lambda: self.truth_file.exists() and len(self.truth_file.read_bytes().splitlines()) >= lines)
 
     def truth_size(self):
-        """The length of the truth, less what calls that are on their way may have said of themselves."""
+        """The size of the ground truth, less what calls in progress may have written."""
         return max(0, self.truth_file.stat().st_size - 10_000)
 
     @contextlib.contextmanager
     def stopped(self, pid):
-        """While the test looks at what a program did, it does not do more: on a busy machine that would never end."""
+        """Stops the program while the test checks what it did; otherwise a busy machine would never catch up."""
         os.kill(pid, signal.SIGSTOP)
         yield
         os.kill(pid, signal.SIGCONT)
 
     def assert_has_all_between(self, trace, begin, end, since):
-        """All that the program did between two instants is in the trace, in order, thread by thread; and a little
-        before and after, but nothing that it did not do. `since`: truth_size() before the trace began."""
+        """Checks that everything the program did between two instants is in the trace, in order, thread by thread; the trace may
+        also have a little before and after, but nothing the program did not do. `since`: truth_size() before the trace began."""
         truth = self.truth(since)
         rows = self.events(trace)
         for thread in {line.thread for line in truth}:
             found = [event for tid, event in driver_events(rows, truth) if tid == thread]
             lines = [line for line in truth if line.thread == thread]
-            # Sizes of what was there before are not known when it is freed.
+            # The sizes of earlier allocations are not known when they are freed.
             kept = [(event.kind, event.address) for event in found]
             did = [(expected(line).kind, expected(line).address) for line in lines]
-            # A thread may have been inside of its first call before it was seen, and before its last when it was not any more.
+            # A thread may have been inside its first call when recording began, and before its last when it ended.
             due = [(expected(line).kind, expected(line).address) for line in lines if begin < line.time < end][1:-1]
             self.assertTrue(any(did[i:i + len(kept)] == kept for i in range(len(did) - len(kept) + 1)),
                             "the trace has what the program did not do")
@@ -104,7 +104,7 @@ class AttachTest(RecordTest):
 
 
 class Dormant(AttachTest):
-    """A program that was started with the library asleep."""
+    """A program started with the library dormant."""
 
     def start_dormant(self, *command, **variables):
         process = self.run_program(MEMREEL, "record", "--dormant", "--", *command, **variables)
@@ -194,7 +194,7 @@ class Dormant(AttachTest):
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Entered(AttachTest):
-    """A program that was started without us."""
+    """A program started without memreel."""
 
     def test_cycles(self):
         process = self.run_program(PROGRAM, "endless", 3, FAKE_CUDA_DELAY_US=100)
@@ -240,7 +240,7 @@ class Entered(AttachTest):
         self.assert_undisturbed(process)
 
     def test_attacher_killed(self):
-        """At any moment: the program goes on as it was, and can be joined again."""
+        """Kills memreel at any moment: the program continues undisturbed, and can be attached to again."""
         chance = random.Random(7)
         process = self.start_waiting("compute")
         for _ in range(25):
@@ -272,13 +272,13 @@ class Entered(AttachTest):
         self.wait_for_truth(20)
         pid = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()[0]
         self.assert_refused(self.memreel("attach", pid, code=2), pid, "run.reel")
-        time.sleep(0.3)  # what happened just before it is killed may be missing
+        time.sleep(0.3)  # events just before the kill may be missing
         os.kill(int(pid), signal.SIGTERM)
         process.communicate(timeout=30)
         self.assertTrue(self.document("info", self.directory / "run.reel")["kinds"]["alloc"])
 
     def test_in_a_signal_handler_of_its_own(self):
-        """A handler may have interrupted anything: the thread in it is left alone until it is out of it."""
+        """A signal handler may have interrupted anything: a thread in one is left alone until it returns."""
         process = self.run_program(sys.executable, "-c", HANDLER, str(FAKE))
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.memreel("attach", process.pid, "--time-limit", 20)
@@ -291,7 +291,7 @@ for kind in ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compu
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Tensors(AttachTest):
-    """A Python program with PyTorch's allocator in it (a fake one), joined in the middle."""
+    """A Python program with a fake PyTorch allocator, attached to while it runs."""
 
     def test_what_was_held_and_what_comes(self):
         process = self.run_program(sys.executable, "-B", "-c", TENSORS, C10_CUDA)
@@ -305,7 +305,7 @@ class Tensors(AttachTest):
             old = [row for row in rows if row["kind"] == "alloc" and "before recording" in str(row.get("stack", ""))]
             tensors = {(row["address"], row["size"]) for row in old if row["heap"] == "torch.cuda"}
             segments = {(row["address"], row["size"]) for row in old if row["heap"] == "cuda.driver"}
-            # The block at 0x10200 is let go of, but not by the device; that at 0x10600 is the one that comes and goes.
+            # The block at 0x10200 is freed, but not by the device; the one at 0x10600 comes and goes.
             self.assertLessEqual({(0x10000, 512), (0x10200, 1024), (0x30000, 4096)}, tensors)
             self.assertLessEqual(len(tensors), 4)
             self.assertEqual(segments, {(0x10000, 2 << 20)})
@@ -322,7 +322,7 @@ class Tensors(AttachTest):
         self.assertIn("KeyboardInterrupt", errors)
 
     def test_what_frees_code_is_put_back(self):
-        """The code of CPython 3.9 to 3.11 has no version, so its deaths are counted while a recording lasts."""
+        """Code objects of CPython 3.9 to 3.11 have no version, so frees of them are counted during a recording."""
         place = "print(id(type((lambda: 0).__code__)) + 48, flush=True)\n"  # of PyCode_Type.tp_dealloc
         for python in [python for minor in ("9", "10", "11") for python in pythons(minor)]:
             process = self.run_program(python, "-B", "-c", place + TENSORS, C10_CUDA)
@@ -370,7 +370,7 @@ class Python(AttachTest):
             self.end(process)
 
     def test_python_does_not_come_to_it(self):
-        """It sleeps: it is entered from outside, and does not find a request later that nobody waits for."""
+        """A sleeping interpreter is entered from outside, and does not find a stale request later."""
         self.check_other_door()
 
     def test_python_is_not_to_be_asked(self):
@@ -489,7 +489,7 @@ class Refusals(AttachTest):
         fifo = self.directory / "fifo"
         process = self.start_between_exec_and_main(fifo)
         attach = self.run_program(MEMREEL, "attach", process.pid)
-        fifo.open("wb").close()  # which the dynamic linker finds too short, and goes on
+        fifo.open("wb").close()  # which the dynamic linker finds too short, and skips
         self.assertIn("libcuda.so.1", attach.communicate()[1])
 
     @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
@@ -511,7 +511,7 @@ class Refusals(AttachTest):
         self.refused(process.pid, "is stopped", "continue it")
 
     def test_confined(self):
-        """PR_SET_SECCOMP with a filter that allows everything: it could as well forbid what we need."""
+        """PR_SET_SECCOMP with a filter that allows everything: it might as well forbid what memreel needs."""
         script = ("import ctypes, struct, sys, time\n"
                   "ctypes.CDLL(sys.argv[1] + '/libcuda.so.1')\n"
                   "allow = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7fff0000))\n"
@@ -529,7 +529,7 @@ class Refusals(AttachTest):
         self.refused(process.pid, "a 32-bit program")
 
     def program_of_32_bits(self):
-        """One that waits for a signal (pause(2)) again and again, and is nothing but that."""
+        """A program that only waits for signals (pause(2)), again and again."""
         base, code = 0x8048000, bytes.fromhex("b81d000000cd80ebf7")
         header = b"\x7fELF\x01\x01\x01" + bytes(9) + struct.pack(
             "<HHIIIIIHHHHHH", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0)
@@ -554,7 +554,7 @@ class Refusals(AttachTest):
         self.refused(self.run_program(program).pid, "statically linked", "link it dynamically")
 
     def test_in_a_container(self):
-        """That is, with other mounts than ours."""
+        """That is, with different mounts."""
         unshare = shutil.which("unshare")
         if unshare is None or subprocess.run([unshare, "-m", "true"], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("no mounts of one's own may be made here")
@@ -572,7 +572,7 @@ class Refusals(AttachTest):
         if command[0] is None:
             self.skipTest("there is no setpriv to become another user with")
         answer = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/")
-        # This checkout may be where only its owner may go.
+        # This checkout may be readable by its owner only.
         if answer.returncode == 127 or "setpriv" in answer.stderr or "needs the program" in answer.stderr:
             self.skipTest("no other user may run memreel here: " + answer.stderr.strip())
         self.assertEqual(answer.returncode, 2, answer.stderr)

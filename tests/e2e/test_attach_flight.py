@@ -1,4 +1,4 @@
-"""memreel attach --flight: programs that run already are recorded for ever from now on."""
+"""memreel attach --flight: running programs are recorded indefinitely from now on."""
 
 import os
 import re
@@ -33,7 +33,7 @@ class Flight(AttachTest):
         return process
 
     def go_on(self, process):
-        """The next line that it says, once it was told to go on."""
+        """Tells the program to continue and returns its next line."""
         process.stdin.write("\n")
         process.stdin.flush()
         return process.stdout.readline().strip()

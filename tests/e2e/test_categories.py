@@ -1,4 +1,4 @@
-"""What memreel says that memory is for, against what the programs said that made it."""
+"""memreel's categories, compared with the programs' own labels."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ class Categories(unittest.TestCase):
 
 
 class Sample(unittest.TestCase):
-    """A recorded training run that comes with the checkout."""
+    """A recorded training run from the checkout."""
 
     TRACE = SAMPLES / "gpt_default.reel"
 
@@ -51,7 +51,7 @@ class Sample(unittest.TestCase):
         self.assertTrue(activations)
         for row in activations:
             self.assertEqual(row["phase"], "forward")
-            # From the model's call inwards; the machinery of calls and decorators is left out.
+            # From the model's call inwards, without the machinery of calls and decorators.
             self.assertNotIn("module.py", row["layer"])
             self.assertNotIn("generic.py", row["layer"])
         self.assertEqual({row["layer"] for row in made if row["category"] == "parameter"}, {""})

@@ -1,4 +1,4 @@
-"""memreel check in a pipeline: budgets, baselines, exit codes, and what it writes for others."""
+"""memreel check in a pipeline: budgets, baselines, exit codes, and the files it writes for other tools."""
 
 import json
 import pickle
@@ -17,7 +17,7 @@ LEAK = SAMPLES / "leak.reel"
 
 class Check(ProgramTest):
     def figures(self):
-        """What the sample needs, as replay says."""
+        """What the sample needs, according to replay."""
         return self.document("replay", SAMPLE, "--policy", "torch.native")["policies"][0]
 
     def test_keys(self):
@@ -105,16 +105,16 @@ class Check(ProgramTest):
             with self.subTest(budget):
                 process = run("check", late, budget, "1GiB")
                 self.assertEqual((process.returncode, process.stdout), (2, ""))
-                refusal = process.stderr.splitlines()[-1]  # after what is noted about any such trace
+                refusal = process.stderr.splitlines()[-1]  # after the notes on any such trace
                 for mention in ("late.pickle", "missing: the history", "--allow-incomplete"):
                     self.assertIn(mention, refusal)
         allowed = self.document("check", late, "--max-reserved", "1GiB", "--allow-incomplete")
         self.assertEqual(len(allowed["missing"]), 1)
-        # What was reserved is known even then, and a replay from the middle may need less.
+        # The reserved bytes are known even then, and a replay from the middle may need less.
         failed = self.document("check", late, "--max-reserved", "1MiB", "--allow-incomplete", code=1)
         self.assertIn("recorded", [entry["policy"] for entry in failed["checks"] if not entry["passed"]])
         fragmentation, = self.document("report", late, "--fragmentation")["fragmentation"]["heaps"]
-        # One small block is alive in a segment of 2 MiB: not 100 %, which is what it was before that block's time.
+        # One small block is live in a segment of 2 MiB, so not 100 %, the value before that block.
         self.assertGreater(fragmentation["at_peak"]["allocated_bytes"], 0)
 
     def test_a_device_that_the_baseline_lacks_cannot_be_judged(self):
@@ -162,7 +162,7 @@ class Check(ProgramTest):
                 self.assert_refused(run(*arguments), mention)
 
     def test_a_baseline_runs_no_code(self):
-        """A policy may be a library of the user's (docs/own-policy.md), and to load one is to run it."""
+        """A policy may be the user's own library (docs/own-policy.md), and loading one runs its code."""
         compiler = shutil.which("cc")
         if compiler is None:
             self.skipTest("there is no C compiler here")

@@ -46,7 +46,7 @@ class Action(ProgramTest):
         done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 7GiB; touch came $(touch through)")
         self.assertEqual(done.returncode, 2)
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), [])
-        # Nor does the action itself paste what it is given into a script.
+        # The action itself does not paste its inputs into a script either.
         for script in re.findall(r"run: (.*)", (ACTION / "action.yml").read_text()):
             self.assertNotIn("${{", script)
 

@@ -1,4 +1,4 @@
-"""The GitLab template, included as docs/ci.md does: its scripts, run as a runner runs them."""
+"""The GitLab template, included as in docs/ci.md: its scripts, executed as a runner would."""
 
 import os
 import re
@@ -18,7 +18,7 @@ EXAMPLE = yaml.safe_load(re.search(r"## GitLab\n+```yaml\n(.*?)```", DOCUMENT, r
 
 
 def filled_in(node, values):
-    """As GitLab does before it looks at anything else."""
+    """Interpolates inputs, as GitLab does before anything else."""
     if isinstance(node, dict):
         return {filled_in(key, values): filled_in(value, values) for key, value in node.items()}
     if isinstance(node, list):
@@ -39,7 +39,7 @@ class GitLab(ProgramTest):
         return job
 
     def run_job(self, job):
-        """In a folder that has what the example's earlier job left."""
+        """Runs in a folder with the artifacts of the example's earlier job."""
         script = "\n".join(["set -e", *job["before_script"], *job["script"]])
         environment = {"PATH": os.environ["PATH"], "TMPDIR": str(self.directory), "CI": "true", "GITLAB_CI": "true", **job["variables"]}
         work = self.directory / "builds"

@@ -61,7 +61,7 @@ class Fish(unittest.TestCase):
 @unittest.skipUnless(shutil.which("zsh"), "needs zsh")
 class Zsh(unittest.TestCase):
     def completed(self, *words):
-        """What the function offers; zsh chooses of it by what is typed."""
+        """What the function offers; zsh filters it by what is typed."""
         program = ('words=("$@"); CURRENT=$#; PREFIX=${words[-1]}; _describe() { print -rl -- "${(@P)2}"; }; _files() { print files; }; '
                    f"source '{SCRIPTS}/_memreel'")
         return completed_by("zsh", "-fc", program, "zsh", *words)

@@ -1,4 +1,4 @@
-"""What is installed for others: the headers by find_package, pkg-config and FetchContent; the pages."""
+"""What is installed for other projects: the headers through find_package, pkg-config and FetchContent; the pages."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def run(*command, env=None):
 
 
 def consume(directory, get, *arguments, env=None):
-    """Configures, builds and runs a project in `directory` that gets memreel so: its build folder."""
+    """Configures, builds and runs a project in `directory` that gets memreel this way; returns its build folder."""
     directory.mkdir()
     (directory / "CMakeLists.txt").write_text(PROJECT.format(get=get))
     for program in ("annotated.c", "own_policy.cpp"):
@@ -44,7 +44,7 @@ def consume(directory, get, *arguments, env=None):
 
 
 def headers_in(prefix):
-    """What is installed there, but for what Debian's packages have beside it."""
+    """The installed files, except those that only Debian's packages have."""
     files = {str(path.relative_to(prefix)): path.read_bytes() for path in prefix.rglob("*") if path.is_file()}
     return {name: content for name, content in sorted(files.items()) if not name.startswith("share/doc/")}
 

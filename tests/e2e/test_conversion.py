@@ -1,4 +1,4 @@
-"""Into a trace and out of it again."""
+"""Conversion into a trace and back."""
 
 import csv
 import io

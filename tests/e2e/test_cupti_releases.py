@@ -1,4 +1,4 @@
-"""NVIDIA's own libcupti from 11.8 to 13.5, as PyPI has it, and its headers: what memreel takes for granted of each.
+"""NVIDIA's own libcupti from 11.8 to 13.5, from PyPI, and its headers: what memreel assumes about each.
 
 Without a GPU none of them can be subscribed to: they ask the driver for tables that the fake one does not have. What can
 be seen is which one is found, what it exports, how its structures lie, and that a program goes on when it is refused.
@@ -15,7 +15,7 @@ from peers import ENVIRONMENT
 from program import REPOSITORY
 from recorded import FAKE, RecordTest
 
-# The wheels of CUPTI and of cuda.h, and what cuptiSubscribe answers on a driver that is none.
+# The wheels of CUPTI and of cuda.h, and what cuptiSubscribe returns without a real driver.
 RELEASES = {
     "11.8": ("nvidia-cuda-cupti-cu11==11.8.87", "nvidia-cuda-runtime-cu11==11.8.89", 15),
     "12.0": ("nvidia-cuda-cupti-cu12==12.0.90", "nvidia-cuda-runtime-cu12==12.0.146", 15),
@@ -84,14 +84,14 @@ class Releases(RecordTest):
         driver.mkdir()
         (driver / "libcuda.so.1").symlink_to(FAKE / "libcuda.so.1")
         for release, folder in self.for_each():
-            # The wheel lies in a folder of Python's packages; no CUPTI is later than the driver.
+            # The wheel is in a site-packages folder; no CUPTI is newer than the driver.
             packages = self.directory / release / "site-packages"
             packages.parent.mkdir()
             packages.symlink_to(folder, target_is_directory=True)
             version = int(release.split(".")[0]) * 1000 + int(release.split(".")[1]) * 10
             environment = self.environment(LD_LIBRARY_PATH=driver, PYTHONPATH=packages, FAKE_CUDA_VERSION=version)
             answer = RELEASES[release][2]
-            if answer is None:  # it is called only where the driver is as new as itself, and there it would not end
+            if answer is None:  # it is only called if the driver is as new as it is; here it would never return
                 environment["FAKE_CUDA_VERSION"] = "13010"
             process = self.record_program("single", 20, environment=environment)
             tried = process.stderr.partition("CUPTI unusable: ")[2].partition("; intercepting")[0].split("; ")

@@ -1,4 +1,4 @@
-"""memreel demo: what somebody sees who has just installed it."""
+"""memreel demo: the first thing a new user sees."""
 
 import shutil
 import subprocess

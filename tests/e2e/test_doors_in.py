@@ -1,4 +1,4 @@
-"""Recordings of other tools, made up in their own formats: what a user learns from each."""
+"""Synthetic recordings in other tools' formats: what a user learns from each."""
 
 import gzip
 import json
@@ -12,7 +12,7 @@ MIB = 1 << 20
 
 class DoorTest(ProgramTest):
     def assert_goes_on(self, path):
-        """What was read is the same events as a trace, and the same memory of devices as a PyTorch snapshot."""
+        """What was read has the same events as a trace, and the same device memory as a PyTorch snapshot."""
         trace, snapshot = self.directory / "imported.reel", self.directory / "exported.pickle"
         self.answer("import", path, "-o", trace)
         self.assertEqual(*(self.answer("export", each, "--format", "jsonl").stdout for each in (path, trace)))
@@ -88,7 +88,7 @@ class CuPy(DoorTest):
         self.assertEqual(info["devices"][0]["end_live_bytes"], 1024)
         self.assertEqual(info["devices"][0]["peak_reserved_bytes"], 2048)
         self.assertEqual(info["losses"]["unknown_actions"], 1)
-        # The pool's decisions are those of the policy.
+        # The pool's decisions match the policy's.
         self.assertIs(self.document("verify", path)["exact"], True)
         self.assert_goes_on(path)
 
@@ -114,7 +114,7 @@ class Paddle(DoorTest):
 
 
 def global_id(process, thread=0):
-    """As Nsight Systems packs processes and threads."""
+    """Process and thread ids as packed by Nsight Systems."""
     return process << 24 | thread
 
 

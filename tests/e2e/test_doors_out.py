@@ -1,4 +1,4 @@
-"""Traces written for other tools: what those tools, or their own rules, say of them."""
+"""Traces exported for other tools, checked by those tools' own rules."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from program import REPOSITORY, SAMPLES, ProgramTest
 
 RELEASES = REPOSITORY / "tests/data/releases"
 
-# What the reader of https://pytorch.org/memory_viz knows.
+# What the reader of https://pytorch.org/memory_viz supports.
 MEMORY_VIZ_OPCODES = set(
     "PROTO FRAME MEMOIZE EMPTY_DICT EMPTY_LIST EMPTY_TUPLE MARK APPEND APPENDS SETITEM SETITEMS BINGET LONG_BINGET BINPUT "
     "LONG_BINPUT BININT BININT1 BININT2 LONG1 BINFLOAT SHORT_BINUNICODE BINUNICODE TUPLE TUPLE1 TUPLE2 TUPLE3 LIST DICT "
@@ -41,7 +41,7 @@ class Torch(ProgramTest):
         self.assertGreater(len(after), 0)
 
     def verified(self, trace, code=0):
-        """What verify says, but for the file's name."""
+        """The output of verify, without the file name."""
         return {key: value for key, value in self.document("verify", trace, code=code).items() if key != "trace"}
 
     def test_the_same_allocator_by_the_same_rules(self):
@@ -78,7 +78,7 @@ class Torch(ProgramTest):
         self.assertLessEqual(max(opcode.proto for opcode, _, _ in opcodes), 4)
 
     def test_a_trace_without_segments(self):
-        # Each allocation is a segment then.
+        # Then each allocation is a segment.
         trace = SAMPLES / "rmm_third_run.csv"
         before, after = self.figures(trace), self.figures(self.exported(trace))
         self.assertEqual([row[1] for row in after], [row[1] for row in before])
@@ -107,7 +107,7 @@ class Viewers(ProgramTest):
             self.assertTrue(point["gb"] <= point["mb"] <= point["tb"])
             self.assertLess(max(point["fs"]), len(dhat["ftbl"]))
             self.assertEqual(dhat["ftbl"][point["fs"][-1]], "device 0 torch.cuda")
-        # What the Firefox Profiler takes a frame's line from.
+        # Where the Firefox Profiler gets a frame's line from.
         self.assertTrue(any(frame.startswith("0x0: ") and ".py:" in frame for frame in dhat["ftbl"]))
 
     def test_firefox(self):

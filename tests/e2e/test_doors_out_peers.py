@@ -1,4 +1,4 @@
-"""What the tools that a trace was written for say of it themselves."""
+"""Exported traces, read by the tools that they were written for."""
 
 import importlib.util
 import os
@@ -12,8 +12,8 @@ from program import SAMPLES, ProgramTest
 
 
 def memory_viz():
-    """PyTorch's torch/cuda/_memory_viz.py as a module: of the PyTorch that is installed, or the file MEMREEL_MEMORY_VIZ
-    names."""
+    """PyTorch's torch/cuda/_memory_viz.py as a module: from the installed PyTorch, or the file named by
+    MEMREEL_MEMORY_VIZ."""
     path = os.environ.get("MEMREEL_MEMORY_VIZ")
     if path is None:
         torch = importlib.util.find_spec("torch")

@@ -1,4 +1,4 @@
-"""memreel fleet: one answer for the ranks of a job, over recordings of a real one and over broken ones."""
+"""memreel fleet: one answer for the ranks of a job, for real recordings and for broken ones."""
 
 import json
 import pickle
@@ -14,11 +14,11 @@ from program import SAMPLES, SANITIZED, ProgramTest, run
 FLEET16 = histories.SHARED / "fleet16"
 SAMPLE = SAMPLES / "gpt_default.reel"
 LEAK = SAMPLES / "leak.reel"
-LONG = SAMPLES / "decode_default.reel"  # of more than one block of events
+LONG = SAMPLES / "decode_default.reel"  # has more than one block of events
 
 
 def size_text(size):
-    """As people write it: "1.25 GiB"."""
+    """Human-readable: "1.25 GiB"."""
     for unit, name in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
         if size >= unit:
             return f"{size / unit:.2f} {name}"
@@ -31,7 +31,7 @@ def reels():
 
 @unittest.skipUnless((FLEET16 / "truth.jsonl").exists(), "the recordings of 16 ranks are not here")
 class Sixteen(ProgramTest):
-    """Four pipeline stages of four replicas: rank 6 had one longer step, rank 9 leaks."""
+    """Four pipeline stages with four replicas: rank 6 had one longer step, rank 9 leaks."""
 
     @classmethod
     def setUpClass(cls):
@@ -247,7 +247,7 @@ class Broken(ProgramTest):
 
 
 class Page(ProgramTest):
-    """The HTML page holds the figures of the JSON document."""
+    """The HTML page has the figures of the JSON document."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""memreel fleet map, merge and memreel-fleet-mpi: the same bytes and the same answer, whoever does the work."""
+"""memreel fleet map, merge and memreel-fleet-mpi: the same bytes and the same answer, whichever process does the work."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
 LONG = SAMPLES / "decode_default.reel"
 MPI = os.environ.get("MEMREEL_FLEET_MPI", "")
 MPIRUN = os.environ.get("MEMREEL_MPIRUN", "mpirun")
-# mpirun as root in a container: Open MPI asks twice whether that is meant.
+# mpirun as root in a container: Open MPI wants it confirmed twice.
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
                    "OMPI_MCA_plm_rsh_agent": "sh", "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
                    # Open MPI leaks at exit; LeakSanitizer would make that the process's exit code.
@@ -25,12 +25,12 @@ LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "RANK", "WORLD_SIZE", "JOB_COMP
 
 
 def content_of(out, names="*"):
-    """What a directory of results holds: names and bytes. A killed process may leave what it had not renamed."""
+    """The contents of a directory of results: names and bytes. A killed process may leave files not yet renamed."""
     return {file.name: file.read_bytes() for file in sorted(out.glob(names)) if file.suffix != ".partial"}
 
 
 class Recordings(ProgramTest):
-    """Six recordings, one cut off, and what `fleet map` makes of them: self.expected."""
+    """Six recordings, one cut off, and the output of `fleet map` for them: self.expected."""
 
     def setUp(self):
         super().setUp()
@@ -75,7 +75,7 @@ class Parts(Recordings):
                 self.assertEqual(self.mapped(name, environment=dict(zip(variables, ("1", "2")))), self.expected)
 
     def test_every_pod_of_the_documented_job_does_its_part(self):
-        """samples/fleet/kubernetes.yaml, with what Kubernetes tells the pods of an indexed job."""
+        """samples/fleet/kubernetes.yaml, with the environment of an indexed job's pods."""
         page = (REPOSITORY / "samples/fleet/kubernetes.yaml").read_text()
         command = json.loads(re.search(r"command: (\[.*\])", page)[1])
         completions = int(re.search(r"completions: (\d+)", page)[1])
@@ -113,12 +113,12 @@ class Parts(Recordings):
             self.assertTrue(self.said.startswith(f"{len(self.expected) - done} result"), self.said)
 
     def test_a_full_disk_keeps_what_was_whole(self):
-        """Writing fails as on a full disk: files may have so many bytes, and more is an error instead of a signal."""
+        """Writing fails as on a full disk: file size is limited, and exceeding it is an error instead of a signal."""
         largest = max(map(len, self.expected.values()))
         out = self.directory / "full"
         process = subprocess.run([MEMREEL, "fleet", "map", self.job, "-o", out, "--shard", "0/1"], text=True, capture_output=True,
                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, largest - 1)),
-                                 restore_signals=False)  # Python ignores SIGXFSZ, and so does what it starts
+                                 restore_signals=False)  # Python ignores SIGXFSZ, and its children inherit that
         self.assert_refused(process, "can't be written", "disk")
         kept = content_of(out)
         self.assertEqual(kept, {name: self.expected[name] for name in kept})
@@ -154,7 +154,7 @@ class Parts(Recordings):
 
 @unittest.skipUnless(MPI and os.path.exists(MPI) and shutil.which(MPIRUN), "this build has no memreel-fleet-mpi")
 class Mpi(Recordings):
-    """The same with processes of MPI, whose number differs."""
+    """The same with varying numbers of MPI processes."""
 
     def start(self, count, out, *arguments, files=None):
         return subprocess.Popen([MPIRUN, "-n", str(count), MPI, files or self.job, "-o", self.directory / out, *arguments],
@@ -187,7 +187,7 @@ class Mpi(Recordings):
         job = self.start(4, "lost", "--no-setting")
         while job.poll() is None and not (out.exists() and any(out.glob("*.rank"))):
             time.sleep(0.002)
-        # The first is one of the four; those that it has started to read recordings come behind it.
+        # The first is one of the four; after it come the processes that it started to read recordings.
         worker = next(process for process, command in processes_below(job.pid) if command.startswith(MPI))
         os.kill(worker, signal.SIGKILL)
         job.communicate(timeout=500)

@@ -1,4 +1,4 @@
-"""memreel fleet --engine ray: tasks on a cluster of this machine, one of whose workers is killed."""
+"""memreel fleet --engine ray: tasks on a local cluster, one of whose workers is killed."""
 
 import json
 import os
@@ -19,7 +19,7 @@ STARTED = "import ray; ray.init(num_cpus=2, log_to_driver=False, logging_level='
 
 
 def workers_of(process):
-    """Processes below `process` that run a task of Ray now."""
+    """Descendants of `process` that are running a Ray task."""
     return [pid for pid, command in processes_below(process) if command.startswith("ray::map_file")]
 
 

@@ -1,4 +1,4 @@
-"""samples/fleet/slurm.sbatch and arrays, on a Slurm of one node that the test starts."""
+"""samples/fleet/slurm.sbatch and arrays, on a one-node Slurm started by the test."""
 
 import os
 import shutil
@@ -10,8 +10,8 @@ from pathlib import Path
 from program import MEMREEL, REPOSITORY
 from test_fleet_parts import Recordings, content_of
 
-# Ports of its own, so that a Slurm of this machine is left alone. More processors than there are, so that tasks need not
-# wait for each other.
+# Separate ports, so that this machine's own Slurm is left alone. More CPUs than exist, so that tasks need not wait for
+# each other.
 CONFIGURATION = """
 ClusterName=memreel
 SlurmctldHost=localhost(127.0.0.1)
@@ -47,7 +47,7 @@ class Slurm(Recordings):
     def setUp(self):
         super().setUp()
         here = self.directory / "slurm"
-        # munged trusts only directories that others can reach and not write to.
+        # munged trusts only directories that others can traverse but not write to.
         self.directory.chmod(0o755)
         for name in ("munge", "state", "spool"):
             (here / name).mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""What is installed, as readelf shows it: mistakes in it are hard to use (cmake/MemreelHardening.cmake)."""
+"""Hardening of the installed binaries, as shown by readelf: bugs in them are hard to exploit (cmake/MemreelHardening.cmake)."""
 
 import os
 import re
@@ -20,7 +20,7 @@ def readelf(*arguments):
 
 
 def shortcomings(file):
-    """What a program or library lacks, a line each."""
+    """What a program or library lacks, one line each."""
     segments, dynamic = readelf("-hl", file), readelf("-d", file)
     symbols = set(re.findall(r" ([\w]+)@", readelf("--dyn-syms", file)))
     if not re.search(r"Type:\s+DYN", segments):
@@ -42,7 +42,7 @@ def shortcomings(file):
 
 
 def unmarked(files):
-    """Those of object files or archives with an object that does not say that it is made for IBT and SHSTK."""
+    """The object files, or archives with an object, not marked as built for IBT and SHSTK."""
     notes = readelf("-n", *files)
     if len(files) == 1:
         notes = f"File: {files[0]}\n{notes}"
@@ -86,7 +86,7 @@ class Hardening(ProgramTest):
         objects = [file for room in ROOMS for file in (BUILD / room).rglob("*.o")]
         self.assertGreater(len(objects), 20)
         self.assertEqual(unmarked(objects), [])
-        # The linker marks a program when every object in it is marked. Debian's C library has some that are not.
+        # The linker marks a program if every object in it is marked. Some in Debian's C library are not.
         if not unmarked(start_files()):
             self.assertEqual(unmarked(self.installed()), [])
 

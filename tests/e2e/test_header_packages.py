@@ -16,7 +16,7 @@ RECIPE = REPOSITORY / "cmake/conan"
 PACKAGED = {"include/memreel/memreel.h", "include/memreel/policy.h", "share/memreel/memreelConfig.cmake",
             "share/memreel/memreelConfigVersion.cmake", "share/pkgconfig/memreel.pc", "share/memreel/copyright", "share/memreel/usage"}
 
-# What the port calls, as far as vcpkg's documentation says what it does to a package without libraries.
+# Stand-ins for the functions that the port calls, as documented by vcpkg for a package without libraries.
 VCPKG = r"""
 function(vcpkg_cmake_configure)
   cmake_parse_arguments(PARSE_ARGV 0 arg "" SOURCE_PATH OPTIONS)

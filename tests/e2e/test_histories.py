@@ -1,14 +1,14 @@
-"""What real allocators did, and what memreel makes of it. One test per history; their names are those of the files."""
+"""What real allocators did, and memreel's results for it. One test per history, named after its file."""
 
 import unittest
 
 import histories
 from program import ProgramTest
 
-# Recorded under the default settings: replayed without being told anything, the policy reserves what PyTorch did.
+# Recorded under the default settings: without any parameters, the policy reserves what PyTorch did.
 DEFAULT = ("decode_default", "gpt_default", "streams_default", "oom_default", "threads", "leak", "random_2m", "ddp_rank0",
            "ddp_rank1", "two_gpus")
-# Reproduced to the last address under the settings that they were recorded with.
+# Every address reproduced under the settings that they were recorded with.
 EXACT = DEFAULT + ("gpt_maxsplit", "gpt_pow2", "gpt_expandable", "resnet_expandable", "streams_expandable",
                    "oom_expandable", "mempool", "mempool_expandable", "graphs_default", "graphs_expandable", "oom_gc",
                    "oom_maxsplit", "random_pow2_split", "resnet_gc", "jax_oom_growth", "jax_oom_fraction", "jax_crowded",
@@ -39,7 +39,7 @@ class Histories(ProgramTest):
         for action in {action for device in truth.values() for action in device["actions"]}:
             recorded = sum(device["actions"].get(action, 0) for device in truth.values())
             self.assertEqual(info["kinds"][RENAMED.get(action, action)], recorded, action)
-        # Of requests that fail, profiles of JAX record that there were some.
+        # JAX profiles only record the number of failed requests.
         self.assertEqual(info["lost_events"], histories.TRUTH[name].get("failures", 0))
         if name in BYTES_PER_EVENT:
             self.assertLessEqual(info["bytes_per_event"], BYTES_PER_EVENT[name])

@@ -1,4 +1,4 @@
-"""No file can hurt, and no name: every command on recordings that were made, or damaged, to do harm."""
+"""No file or name does harm: every command on recordings crafted, or damaged, to do harm."""
 
 import gzip
 import itertools
@@ -15,7 +15,7 @@ from pathlib import Path
 
 try:
     import zstandard
-except ImportError:  # a Python of the user's own
+except ImportError:  # the user's own Python
     zstandard = None
 
 from program import MEMREEL, REPOSITORY, SANITIZED, SAMPLES, ProgramTest, run
@@ -23,8 +23,8 @@ from test_view_page import PageTest
 
 HOSTILE = sorted(path for path in (REPOSITORY / "tests/data/hostile").iterdir() if path.suffix in (".reel", ".pickle", ".json"))
 GIB = 1 << 30
-SECONDS = 10  # of processor time
-HANGS = 120  # seconds by the clock, on a busy machine
+SECONDS = 10  # of CPU time
+HANGS = 120  # seconds of wall time, on a busy machine
 POLICIES = ("bound.live,bound.pages,cuda.malloc,cuda.async,torch.native,torch.expandable,tf.bfc,jax.default,jax.growth,"
             "ort.arena,rmm.pool,rmm.arena,rmm.binning,cupy.pool,pool.exact,fit.first,fit.best,fit.next,buddy,tlsf,slab,gmlake,vpmm,"
             "plan.size,plan.best").split(",")
@@ -33,7 +33,7 @@ MISLEADING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u
 
 
 def commands(trace, directory):
-    """Every command, with each of its formats: arguments, and the file that is written."""
+    """Every command, with each of its formats: arguments, and the file written."""
     yield ["info", trace], None
     yield ["info", trace, "--json"], None
     yield ["verify", trace], None
@@ -67,7 +67,7 @@ def commands(trace, directory):
 
 class HostileTest(ProgramTest):
     def assert_survives(self, *arguments):
-        """Within a gibibyte and ten seconds, with one of the three exit codes, and without a word of the C++ library's."""
+        """Runs within a gibibyte and ten seconds, with one of the three exit codes, and no message from the C++ library."""
         process = run(*arguments, memory_limit=GIB, processor_limit=SECONDS, timeout=HANGS)
         line = "memreel " + " ".join(map(str, arguments))
         self.assertIn(process.returncode, (0, 1, 2), f"{line}\n{process.stderr}")
@@ -95,7 +95,7 @@ for hostile in HOSTILE:
 
 
 def deep_pickle(frames):
-    """A snapshot of which one stack has that many frames."""
+    """A snapshot with one stack of this many frames."""
     entry = {"action": "alloc", "addr": 1 << 40, "size": 512, "stream": 0, "time_us": 1,
              "frames": [{"name": f"f{i}", "filename": "f.py", "line": i} for i in range(frames)]}
     return pickle.dumps({"segments": [], "device_traces": [[entry]]}, protocol=4)
@@ -110,7 +110,7 @@ class Bounds(HostileTest):
         return self.file("snapshot.json", json.dumps({"segments": [], "device_traces": [entries], **more}).encode())
 
     def test_bombs_end_with_one_line(self):
-        # A sanitized program needs minutes for 256 MiB, the least that is allowed without being asked.
+        # A sanitized program needs minutes for 256 MiB, the smallest default limit.
         allowed, options = (16, ("--max-memory", "16MiB")) if SANITIZED else (256, ())
         bomb = b'{"device_traces": [[' + b" " * ((allowed + 4) << 20)
         bombs = [("gz", gzip.compress(bomb, 1)), ("xz", lzma.compress(bomb, preset=0))]
@@ -225,7 +225,7 @@ class Names(HostileTest):
 
 
 class Served(PageTest):
-    """memreel view --serve: whatever is served, and whoever asks."""
+    """memreel view --serve: any file, any client."""
 
     def test_traces_are_served_as_they_are_or_refused_in_one_line(self):
         for trace in HOSTILE:
@@ -255,7 +255,7 @@ class Served(PageTest):
                     connection.sendall(request)
                     connection.shutdown(socket.SHUT_WR)
                     answer = connection.recv(1 << 16)
-                except OSError:  # it was cut off while it went on
+                except OSError:  # it was cut off while still sending
                     answer = b""
                 self.assertRegex(answer, rb"^$|^HTTP/1\.1 (400|404|405) ")
                 self.assertNotIn(b"root:", answer)
@@ -269,7 +269,7 @@ class Served(PageTest):
         before = status("VmRSS")
         for _ in range(10):
             crowd = []
-            for i in range(60):  # silent, slow, and such that never read
+            for i in range(60):  # silent ones, slow ones, and ones that never read
                 connection = socket.create_connection((host, port), timeout=60)
                 crowd.append(connection)
                 try:

@@ -1,4 +1,4 @@
-"""No file can hurt the viewer: every pane, of recordings that were made, or damaged, to do harm."""
+"""No file does harm to the viewer: every pane, on recordings crafted, or damaged, to do harm."""
 
 import os
 import resource
@@ -9,13 +9,13 @@ from program import SANITIZED
 from test_hostile import GIB, HOSTILE
 from viewing import VIEW, ViewTest
 
-SECONDS = 100 if SANITIZED else 10  # of processor time, for all panes
+SECONDS = 100 if SANITIZED else 10  # of CPU time, for all panes
 RESIDENT = 2 * GIB if SANITIZED else GIB
 
 
 class Viewer(ViewTest):
     def look_at(self, *arguments):
-        """Every pane of a recording, one after the other: the exit code, and what was said."""
+        """Shows every pane of a recording, one after the other; returns the exit code and the output."""
         def limit():
             resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
         with subprocess.Popen([VIEW, *map(str, arguments), "--screenshot", self.directory / "panes", "--pane", "all",

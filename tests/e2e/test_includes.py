@@ -1,4 +1,4 @@
-"""The check of who includes whom finds what it is there for."""
+"""The include check finds the violations it is meant to find."""
 
 import importlib.util
 import tempfile

@@ -1,4 +1,4 @@
-"""memreel report --leaks on recorded programs of which it is known what leaks."""
+"""memreel report --leaks on recorded programs with known leaks."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""Manual pages, made of what the commands say of themselves (cmake/man_pages.py)."""
+"""Manual pages, generated from the commands' own help (cmake/man_pages.py)."""
 
 import gzip
 import re

@@ -1,4 +1,4 @@
-"""Replays on a GPU, played by the driver of tests/unit/device/fake_libcuda.cpp: no GPU is needed."""
+"""Replays on a GPU that is simulated by tests/unit/device/fake_libcuda.cpp: no GPU is needed."""
 
 import json
 import os

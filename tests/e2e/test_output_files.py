@@ -1,4 +1,4 @@
-"""Files that commands write: complete or not there, and nothing is destroyed that is not a regular file of the user's."""
+"""Files that commands write are complete or absent, and nothing but the user's own regular files is overwritten."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from program import MEMREEL, SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "graphs_default.reel"
 PICKLE = SAMPLES / "captures_s63_default.pickle.xz"
-# Each writes the file that is appended.
+# Each writes the file appended as the last argument.
 WRITERS = {
     "report": ("report", SAMPLE, "--format", "html", "-o"),
     "export": ("export", SAMPLE, "--format", "csv", "-o"),
@@ -102,7 +102,7 @@ class OutputFiles(ProgramTest):
         for name, arguments in WRITERS.items():
             with self.subTest(name):
                 if name == "symbols":
-                    continue  # writes into the trace itself, which is what it is for
+                    continue  # writes into the trace itself, by design
                 self.assert_refused(run(*[trace if a in (SAMPLE, PICKLE) else a for a in arguments], link),
                                     "overwrite the input")
                 self.assertEqual(trace.read_bytes(), SAMPLE.read_bytes())
@@ -116,7 +116,7 @@ class OutputFiles(ProgramTest):
                 self.assertEqual(set(self.directory.iterdir()), before)
 
     def test_name_of_the_unfinished_file_is_not_foreseeable(self):
-        # Somebody else's file under a name that an earlier version used is left alone.
+        # An unrelated file under a name that an earlier version used is left alone.
         trap = self.directory / "out.html.partial"
         trap.symlink_to(self.file("precious", b"precious"))
         self.answer("report", SAMPLE, "-o", self.directory / "out.html")

@@ -1,4 +1,4 @@
-"""The Python package memreel, as it lies in the repository and as `cmake --install` installs it."""
+"""The Python package memreel, as in the repository and as installed by `cmake --install`."""
 
 import json
 import os
@@ -28,7 +28,7 @@ class PackageTest(ProgramTest):
         return process
 
     def value(self, expression):
-        """Of a Python expression in which `recording` is the sample's."""
+        """The value of a Python expression in which `recording` is the sample's."""
         program = f"import json, memreel\nrecording = memreel.load({str(SAMPLE)!r})\nprint(json.dumps({expression}))"
         return json.loads(self.python("-c", program).stdout)
 

@@ -1,4 +1,4 @@
-"""The Debian packages that cpack makes, installed in a Debian 12 with nothing else."""
+"""The Debian packages made by cpack, installed in a bare Debian 12."""
 
 import json
 import os
@@ -33,7 +33,7 @@ class PackagesTest(ProgramTest):
 class Lintian(PackagesTest):
     @unittest.skipUnless(shutil.which("lintian"), "needs lintian")
     def test_lintian_finds_no_errors(self):
-        # Not Debian's own: no changelog as Debian writes it, no maintainer of Debian's.
+        # Not an official Debian package: no Debian changelog, no Debian maintainer.
         run("lintian", "--allow-root", "--fail-on", "error", "--suppress-tags", "no-changelog,bogus-mail-host",
             *self.packages.values())
 

@@ -1,4 +1,4 @@
-"""Pinned host memory of PyTorch's: what its history says, replayed, verified and tuned. The real one's: test_releases.py."""
+"""PyTorch's pinned host memory: synthetic histories, replayed, verified and tuned. Real ones: test_releases.py."""
 
 import pickle
 import unittest
@@ -11,7 +11,7 @@ BASE = 0x7A0000000000
 
 
 class Host:
-    """Appends entries of `host_traces` as CachingHostAllocator.h does."""
+    """Appends entries to `host_traces` as CachingHostAllocator.h does."""
 
     def __init__(self):
         self.entries = []

@@ -1,5 +1,5 @@
 """Pools other than PyTorch's: RMM 26.10 and CuPy 14.2, as they recorded themselves on an H200, and ONNX Runtime's arena, as
-tests/lab/run drove it. Every address comes out again."""
+driven by tests/lab/run. Every address is reproduced."""
 
 import json
 import lzma
@@ -9,7 +9,7 @@ from program import REPOSITORY, ProgramTest, run
 
 POOLS = REPOSITORY / "tests/data/pools"
 ONNX_RUNTIME = sorted(POOLS.glob("ort-*.jsonl.xz"))
-BINNING = "rmm.binning{initial=64MiB,smallest=256,largest=1MiB}"  # what the log does not say
+BINNING = "rmm.binning{initial=64MiB,smallest=256,largest=1MiB}"  # not in the log
 
 
 def lines_of(log):
@@ -49,7 +49,7 @@ class Pools(ProgramTest):
 
     def test_rmm_pool_with_a_maximum(self):
         device = self.verified("rmm.pool.max")
-        self.assertEqual(device["params"]["maximum"], "700MiB")  # which the log does not say, but its growth
+        self.assertEqual(device["params"]["maximum"], "700MiB")  # not in the log, but deduced from its growth
         self.assertEqual(device["peak_reserved_bytes"], device["recorded_peak_reserved_bytes"])
 
     def test_rmm_arena(self):

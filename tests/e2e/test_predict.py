@@ -1,4 +1,4 @@
-"""memreel predict: what a larger run will need, judged by that larger run."""
+"""memreel predict: predictions of a larger run, compared with that larger run."""
 
 import collections
 import json
@@ -24,7 +24,7 @@ class Predicting(ProgramTest):
         return self.document("replay", recording.split(":", 1)[1], "--policy", "torch.native")["policies"][0]
 
     def predict(self, program, recorded, target, **fixed):
-        """The document of predicting `target` from `recorded`, lists of the parameters of runs of `program`."""
+        """The document for predicting `target` from `recorded`, lists of the parameters of runs of `program`."""
         recordings = [self.record(program, **at) for at in recorded]
         to = ",".join(f"{key}={value}" for key, value in target.items())
         return self.document("predict", *recordings, "--to", to, **fixed)
@@ -64,7 +64,7 @@ class Counts(Predicting):
         self.assert_exact(training, [{"layers": 2}, {"layers": 3}, {"layers": 4}], {"layers": 12})
 
     def test_more_layers_than_one(self):
-        """What stands before a single layer's state, made by the same line, says nothing about the next layer's."""
+        """What precedes a single layer's state, made by the same line, says nothing about the next layer's."""
         self.assert_exact(training, [{"layers": 1}, {"layers": 2}, {"layers": 3}], {"layers": 12})
 
     def test_layers_in_uneven_strides(self):
@@ -75,7 +75,7 @@ class Counts(Predicting):
         self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
 
     def test_more_micro_batches(self):
-        """Only the first keeps its gradients: copies are of another."""
+        """Only the first keeps its gradients: copies are made of another."""
         self.assert_exact(training, [{"micro": 1}, {"micro": 2}, {"micro": 3}], {"micro": 16})
 
     def test_more_tokens(self):
@@ -92,7 +92,7 @@ class Counts(Predicting):
 
 
 class Kernels(Predicting):
-    """What a kernel asks for beside its result where a larger run takes another path."""
+    """A kernel's scratch requests when a larger run takes another path."""
 
     def requests(self, trace):
         rows = self.answer("export", trace, "--format", "csv").stdout.splitlines()[1:]
@@ -100,7 +100,7 @@ class Kernels(Predicting):
 
     def test_the_gradient_of_words_is_sorted_in_larger_runs(self):
         trace = self.directory / "large.reel"
-        for recorded in ((1, 2, 4), (2, 4, 8)):  # below where that begins, and across
+        for recorded in ((1, 2, 4), (2, 4, 8)):  # below the threshold, and across it
             recordings = [self.record(embedding, batch=n) for n in recorded]
             for batch in (8, 16):
                 self.answer("predict", *recordings, "--to", f"batch={batch}", "-o", trace)
@@ -205,7 +205,7 @@ class Setting(Predicting):
 
 
 class Page(Predicting):
-    """The chart has the numbers that the document has."""
+    """The chart has the document's numbers."""
 
     def test_chart(self):
         recordings = [self.record(training, batch=n) for n in (1, 2, 4)]
@@ -281,7 +281,7 @@ class Document(Predicting):
 
 
 class Synthetic(Predicting):
-    """The trace that is written is one like any other."""
+    """The written trace is a trace like any other."""
 
     def setUp(self):
         super().setUp()
@@ -344,7 +344,7 @@ SCALE = histories.SHARED / "scale"
 
 @unittest.skipUnless((SCALE / "truth.jsonl").exists(), "no recordings at growing sizes")
 class Recorded(Predicting):
-    """Real programs at growing sizes: from the three smallest to every larger one."""
+    """Real programs at growing sizes: predictions from the three smallest for every larger one."""
 
     def test_predictions(self):
         truth = {}
@@ -377,8 +377,8 @@ class Recorded(Predicting):
         self.assertGreater(per_sample["activation"], 300 << 20)
 
     def test_the_trace_of_a_size_that_was_recorded(self):
-        """As many requests in every step, and 99 % of their bytes in requests of the same sizes. From a batch of 8 on the
-        gradient of GPT's embedding is made by a sort, whose 14 small requests are not predicted."""
+        """Every step has as many requests, with 99 % of their bytes in requests of the same sizes. From a batch of 8 on, the
+        gradient of GPT's embedding is computed by a sort, whose 14 small requests are not predicted."""
         for program, small, large, as_many in (("gpt_batch", (1, 2, 3), 6, True), ("gpt_batch", (1, 2, 3), 32, False),
                                                ("decode_batch", (1, 2, 4), 32, True)):
             with self.subTest(program, large=large):
@@ -393,7 +393,7 @@ class Recorded(Predicting):
                     self.assertGreaterEqual(sum(size * count for size, count in equal.items()), 0.99 * sum(theirs))
 
     def steps(self, file):
-        """Sizes of the requests of each step, those before the first and after the last included."""
+        """Sizes of the requests of each step, including those before the first and after the last."""
         steps = [[]]
         for line in self.answer("export", file, "--format", "jsonl").stdout.splitlines():
             event = json.loads(line)

@@ -1,4 +1,4 @@
-"""Profiles of JAX programs: those that are recorded, and some that are made up."""
+"""Profiles of JAX programs, recorded and synthetic."""
 
 import gzip
 import json

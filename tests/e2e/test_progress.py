@@ -1,4 +1,4 @@
-"""Work that takes long says so on a terminal, and nowhere else."""
+"""Long work shows its progress on a terminal, and nowhere else."""
 
 import os
 import subprocess
@@ -11,11 +11,11 @@ from program import MEMREEL, SAMPLES, SANITIZED, run
 
 
 def on_terminal(*arguments):
-    """What a command wrote to a terminal that is its standard error."""
+    """What a command wrote to standard error when that is a terminal."""
     terminal, end = os.openpty()
     process = subprocess.Popen([MEMREEL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=end)
     os.close(end)
-    # One that hangs closes its terminal in the end.
+    # A hanging command is ended, which closes its terminal.
     watchdog = threading.Timer(300, process.kill)
     watchdog.start()
     shown = b""
@@ -40,7 +40,7 @@ class Progress(unittest.TestCase):
         directory = tempfile.TemporaryDirectory(prefix="memreel-e2e-")
         cls.addClassCleanup(directory.cleanup)
         cls.long, cls.longer = Path(directory.name) / "long.reel", Path(directory.name) / "longer.reel"
-        for file, times in ((cls.long, 30), (cls.longer, 120)):  # what is replayed once, and what is replayed often
+        for file, times in ((cls.long, 30), (cls.longer, 120)):  # for a single replay, and for many
             file.write_bytes((SAMPLES / "gpt_default.reel").read_bytes() * times)  # traces can be concatenated
 
     def assert_shows(self, label, command, trace, *options):

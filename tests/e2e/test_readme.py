@@ -1,4 +1,4 @@
-"""Every memreel command that the README shows can be typed as it stands."""
+"""Every memreel command in the README runs as written."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""The Dockerfile and the conda recipe, as far as neither Docker nor conda is needed."""
+"""The Dockerfile and the conda recipe, as far as they can be tested without Docker and conda."""
 
 import re
 import stat
@@ -36,7 +36,7 @@ class Image(ProgramTest):
         for script in re.findall(r"(?:\./|cmake/)\S+", " ".join(self.arguments("RUN"))):
             self.assertTrue((REPOSITORY / script).exists(), script)
         self.assertRegex((REPOSITORY / "dev").read_text(), r"\n    wheel\) wheel ;;")
-        # The first image is what the wheel is made on, and the programs are where the second one looks for them.
+        # The first image builds the wheel, and the programs are where the second one looks for them.
         self.assertEqual(self.arguments("FROM"), ["debian:12 AS build", "debian:12-slim"])
         self.assertIn("--from=build /opt/memreel /opt/memreel", self.arguments("COPY"))
         self.assertEqual(self.arguments("ENV"), ["PATH=/opt/memreel/bin:$PATH"])
@@ -50,7 +50,7 @@ class Conda(unittest.TestCase):
         self.assertEqual((RECIPE.parent / recipe["source"]["path"]).resolve(), REPOSITORY)
         self.assertTrue((REPOSITORY / recipe["about"]["license_file"]).exists())
         self.assertIn(recipe["about"]["license"], (REPOSITORY / "pyproject.toml").read_text())
-        # What the build asks for, and switches that there are.
+        # The build uses existing options.
         built_by = re.search(r'requires = \["([^"]+)>=([^"]+)"\]', (REPOSITORY / "pyproject.toml").read_text())
         self.assertIn(f"{built_by[1]} >={built_by[2]}", recipe["requirements"]["host"])
         options = (REPOSITORY / "cmake/MemreelOptions.cmake").read_text()

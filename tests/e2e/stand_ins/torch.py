@@ -1,10 +1,10 @@
-"""As much of PyTorch as memreel uses when memory runs out. Its snapshot is the file $STAND_IN_SNAPSHOT."""
+"""The part of PyTorch that memreel uses when memory runs out. Its snapshot is the file $STAND_IN_SNAPSHOT."""
 
 import os
 import pickle
 from types import SimpleNamespace
 
-calls = []  # what was asked of it, in order
+calls = []  # the calls made, in order
 recording = False
 _observers, _queued, _initialized = [], [], False
 

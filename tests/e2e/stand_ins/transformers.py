@@ -1,4 +1,4 @@
-"""As much of Hugging Face's transformers as a callback notices."""
+"""The part of Hugging Face's transformers that a callback uses."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ class TrainerCallback:
 
 
 def train(callback, model, steps, training_step):
-    """As Trainer.train(): the order of the events. Errors are told to nobody."""
+    """Mimics Trainer.train(): the order of the events. Callbacks are not told about errors."""
     state = SimpleNamespace(global_step=0)
     callback.on_train_begin(None, state, None, model=model)
     for step in range(steps):

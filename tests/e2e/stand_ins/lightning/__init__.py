@@ -1,1 +1,1 @@
-"""As much of PyTorch Lightning as a callback notices."""
+"""The part of PyTorch Lightning that a callback uses."""

@@ -8,7 +8,7 @@ class Callback:
 
 
 def fit(callback, model, batches, training_step):
-    """As Trainer.fit(): the order of the hooks, and what happens when `training_step` raises."""
+    """Mimics Trainer.fit(): the order of the hooks, and what happens when `training_step` raises."""
     try:
         callback.setup(None, model, "fit")
         callback.on_validation_start(None, model)
