@@ -1,4 +1,4 @@
-"""What a program says of its own pools is in the trace, whenever it says it and in whichever language."""
+"""A program's annotations of its own pools are in the trace, whenever they are made and in whichever language."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The two ways in which driver calls are seen, and recording that stops and begins again."""
+"""The two backends that see driver calls, and recording that stops and restarts."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from recorded import FAKE, RecordTest
 PYTHON = shutil.which("python3")
 SANITIZED = bool(os.environ.get("MEMREEL_SANITIZE"))
 
-# As torch.profiler does, which is linked with CUPTI.
+# Like torch.profiler, which is linked with CUPTI.
 ASKS_FOR_CUPTI = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -27,7 +27,7 @@ assert cuda.cuMemFree_v2(first) == 0
 assert cuda.cuMemFree_v2(second) == 0
 """
 
-# The driver's functions as a program gets at them that is not linked with libcuda.
+# The driver's functions, looked up by a program that is not linked with libcuda.
 LOOKED_UP = """
 import ctypes
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -121,7 +121,7 @@ class Interposed(RecordTest):
             self.record_program("nested", 5, options=("--backend", backend))
             depths[backend] = {len(row["stack"]) for row in self.events() if row["kind"] == "alloc"}
             self.trace().unlink()
-        # CUPTI is called from within the driver's function, which is a frame more. Nothing of the library is in either.
+        # CUPTI is called from within the driver's function, which adds a frame. Neither has frames of the library.
         self.assertEqual({depth + 1 for depth in depths["interpose"]}, depths["cupti"])
 
     def test_it_takes_over_when_cupti_is_taken(self):

@@ -1,4 +1,4 @@
-"""memreel check on recordings of native programs: what was reserved counts, and code has its names."""
+"""memreel check on recordings of native programs: reserved memory counts, and code has its names."""
 
 import json
 import unittest

@@ -1,4 +1,4 @@
-"""Releases of CUPTI from 11.8 to 13.5, as tests/fake plays them: each records, and those that can be shared are."""
+"""Releases of CUPTI from 11.8 to 13.5, simulated by tests/fake: each records, and those that can be shared are."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ RELEASES = {"11.8": FAKE / "cupti-11.8/libcupti.so.11.8", "12.9": FAKE / "cupti-
             "13.0": FAKE / "libcupti.so.13", "13.2": FAKE / "cupti-13.2/libcupti.so.13",
             "13.5": FAKE / "cupti-13.5/libcupti.so.13"}
 
-# Another subscriber of the same process. It writes into the 8 bytes that CUPTI has for each call, as profilers do.
+# Another subscriber in the same process. It writes into CUPTI's 8 bytes per call, as profilers do.
 SUBSCRIBES = """
 import ctypes, sys
 how = sys.argv[1]
@@ -93,7 +93,7 @@ class Releases(RecordTest):
 @unittest.skipIf(SANITIZED or PYTHON is None, "Python can't load a sanitized library")
 class Shared(RecordTest):
     def subscribed(self, how, release="13.5", driver=FROM_13_3, backend="auto", source="cupti", **variables):
-        """What the program's subscriptions were answered, how many callbacks it got, and what was said. All of its calls
+        """The results of the program's subscriptions, its number of callbacks, and the messages. Checks that all of its calls
         are in the trace."""
         library = RELEASES[release]
         process = self.record(PYTHON, "-c", SUBSCRIBES, how, library,

@@ -1,4 +1,4 @@
-"""What a program did with memory is what its trace says, event for event."""
+"""A trace matches what the program did with memory, event by event."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""Programs that are recorded for ever, in bounded space: what is kept, and when it is written out."""
+"""Programs recorded indefinitely, in bounded space: what is kept, and when it is written out."""
 
 import json
 import os
@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 
 class Flight:
-    """A running `memreel record --flight`, spoken to through the program's standard input and output."""
+    """A running `memreel record --flight`, controlled through the program's standard input and output."""
 
     def __init__(self, test, *mode, options=(), **variables):
         self.test = test
@@ -34,7 +34,7 @@ class Flight:
         test.addCleanup(self.end)
 
     def said(self):
-        """The next line of the program."""
+        """The next line of the program's output."""
         return self.process.stdout.readline().strip()
 
     def go_on(self):
@@ -42,12 +42,12 @@ class Flight:
         self.process.stdin.flush()
 
     def pid(self):
-        """Of the program, when it runs."""
+        """The PID of the program, once it runs."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return int(children[0])
 
     def finish(self, code=0):
-        """What it wrote to standard error until it ended."""
+        """Waits for its end; returns its standard error."""
         self.process.communicate(timeout=300)
         self.test.assertEqual(self.process.returncode, code, self.errors.read_text())
         return self.errors.read_text()
@@ -59,7 +59,7 @@ class Flight:
 
 
 def wait_for(condition, what):
-    """Until it holds; busy machines may take long."""
+    """Waits until a condition holds; busy machines may take long."""
     deadline = time.monotonic() + 120
     while not (result := condition()):
         if time.monotonic() > deadline:
@@ -70,7 +70,7 @@ def wait_for(condition, what):
 
 class Kept(RecordTest):
     def size_on_disk(self):
-        """Of the recording: one file, and the one that will replace it."""
+        """The files of the recording: one, and the one that will replace it."""
         size = 0
         for path in self.directory.glob("run.reel*"):
             try:
@@ -205,7 +205,7 @@ class Dumps(RecordTest):
         flight.said()
         for _ in range(4):
             self.answer("dump", flight.pid())
-        self.file("run-dump-5.reel", (SAMPLES / "leak.reel").read_bytes())  # of another recording
+        self.file("run-dump-5.reel", (SAMPLES / "leak.reel").read_bytes())  # a dump of another recording
         flight.go_on()
         errors = flight.finish()
         self.assertEqual(self.dumps(), [f"run-dump-{i}.reel" for i in (3, 4, 5)])

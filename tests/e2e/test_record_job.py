@@ -1,4 +1,4 @@
-"""Recordings of a job's processes know which of how many they are, and the fleet goes by that."""
+"""Recordings of a job's processes know their rank and world size, and the fleet relies on that."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ import unittest
 from program import run
 from recorded import PROGRAM, RecordTest
 
-# Starts ranks as torchrun does: each with its place in its environment.
+# Starts ranks as torchrun does: each with its rank in its environment.
 TORCHRUN = ('for rank in {ranks}; do RANK=$rank LOCAL_RANK=$((rank % 2)) WORLD_SIZE={world} TORCHELASTIC_RUN_ID=run7 '
             '{program} single 10 & done; wait')
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_plm_rsh_agent": "sh",

@@ -1,4 +1,4 @@
-"""memreel record --json FILE, attach --json, detach --json: what became of a recording, for scripts."""
+"""memreel record --json FILE, attach --json, detach --json: the outcome of a recording, for scripts."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from test_attach import AttachTest
 
 class RecordJson(AttachTest):
     def report(self, *command, code=0, options=()):
-        """The document about a recorded program."""
+        """The document on a recorded program."""
         file = self.directory / "recording.json"
         self.record(*command, options=("-q", "--json", file, *options), code=code)
         document = json.loads(file.read_text())

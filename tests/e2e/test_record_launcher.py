@@ -1,4 +1,4 @@
-"""What `memreel record` does around a program: nothing that the program or its caller would notice, and a clear word."""
+"""What `memreel record` does around a program: nothing that the program or its caller would notice, and clear messages."""
 
 import os
 import shutil
@@ -71,7 +71,7 @@ class PassedThrough(RecordTest):
         self.assert_died_of(process, signal.SIGTERM)
 
     def test_stopping_and_continuing(self):
-        # In a process group of its own, which is no orphan: there, the kernel would ignore a stop from the terminal.
+        # In a separate process group that is not orphaned: in an orphaned one the kernel ignores a stop from the terminal.
         process = self.start("sh", "-c", "echo $$; kill -TSTP $$; echo on", preexec_fn=os.setpgrp)
         child = int(process.stdout.readline())
         os.waitid(os.P_PID, process.pid, os.WSTOPPED)  # the launcher stops with it

@@ -1,4 +1,4 @@
-"""What leaks in C++ programs is found in what memreel records of them, down to the line; and nothing else is accused."""
+"""Leaks of C++ programs are found in their recordings, down to the line; and nothing else is accused."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ SAMPLE = os.environ.get("MEMREEL_SAMPLE_LEAK")
 
 
 def line_that_leaks(program):
-    """The number of the line in the function of that name which "leaks" is said of."""
+    """The number of the line marked "leaks" in the function of that name."""
     in_function = False
     for number, line in enumerate(SOURCE.read_text().splitlines(), 1):
         in_function = line.startswith(f"void {program}()") or (in_function and line != "}")
@@ -24,7 +24,7 @@ def line_that_leaks(program):
 
 class Leaks(RecordTest):
     def judged(self, *command):
-        """(what leaked, by address, what is accused, likewise, the whole report) of a program that is recorded."""
+        """Records a program; returns (leaked addresses, accused addresses, the whole report)."""
         process = self.record(*command)
         self.assertIn("none lost", process.stderr)
         report = self.document("report", self.trace(), "--leaks", "--allocations")
@@ -47,7 +47,7 @@ class Leaks(RecordTest):
         self.assert_found(leaked, accused)
         first = self.accused(report)[0]
         self.assertIn(first["allocations"][0]["address"], leaked)
-        # The program's function for allocating is on every stack; the culprit is who called it.
+        # The program's allocation function is on every stack; the culprit is its caller.
         self.assertIn((SOURCE.name, line_that_leaks(program)),
                       [(os.path.basename(frame["file"]), frame["line"]) for frame in first["stack"]])
         return report["leak_steps"][0]
@@ -70,7 +70,7 @@ class Leaks(RecordTest):
         self.assertIn("cache", {finding["verdict"] for finding in report["leaks"]})
 
     def assert_all_of_the_sample_is_found(self, program):
-        """It frees at its end what is meant to stay: the rest has leaked."""
+        """It frees at its end what was meant to stay: the rest has leaked."""
         _, accused, report = self.judged(program)
         leaked = {}
         for line in self.truth():
@@ -82,7 +82,7 @@ class Leaks(RecordTest):
         return [{frame["function"].split("(")[0].split("::")[-1] for frame in finding["stack"]}
                 for finding in self.accused(report)]
 
-    if SAMPLE:  # it is built where the CUDA toolkit is
+    if SAMPLE:  # built only if the CUDA toolkit is found
         def test_all_that_the_sample_leaks(self):
             functions = self.assert_all_of_the_sample_is_found(SAMPLE)
             for culprit in ("resize", "of", "early_return"):

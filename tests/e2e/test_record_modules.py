@@ -1,4 +1,4 @@
-"""Which nn.Module made a tensor: as the program named it, or by class and number."""
+"""The nn.Module that made a tensor: by the program's name for it, or by class and number."""
 
 import csv
 import json
@@ -17,7 +17,7 @@ C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",
                           str(REPOSITORY / "build/release/tests/unit/torch/lib/libc10_cuda.so"))
 MODULE = str(REPOSITORY / "collector/python_module")
 PROGRAM = str(Path(__file__).parent / "modules_program.py")
-# Calls go through functions of the same names as in PyTorch's file of this path.
+# Calls go through functions with the names of those in PyTorch's file of this path.
 TORCH_MODULE = """
 class Module:
     def __init__(self, **parts):
@@ -43,7 +43,7 @@ class Module:
 
 class Modules(RecordTest):
     def layers(self, python, *named):
-        """For each tensor its size and layer: as the program says, and as the recording does."""
+        """The size and layer of each tensor: according to the program, and to the recording."""
         package = self.directory / "torch/nn/modules"
         package.mkdir(parents=True, exist_ok=True)
         (package / "module.py").write_text(TORCH_MODULE)

@@ -1,4 +1,4 @@
-"""Requests that fail while a program is recorded: what the driver refused, and the pool above it, is one failure."""
+"""Requests that fail while a program is recorded: a refusal by the driver and by the pool above it is one failure."""
 
 import os
 import sys

@@ -1,10 +1,10 @@
-"""Memory that is not where the current context is: pools by location, locality domains, green contexts, others' streams."""
+"""Memory that is not where the current context is: pools by location, locality domains, green contexts, other devices' streams."""
 
 import unittest
 
 from recorded import FAKE, RecordTest
 
-NEWEST = ("--libcupti", FAKE / "cupti-13.5/libcupti.so.13")  # knows all of the driver's calls
+NEWEST = ("--libcupti", FAKE / "cupti-13.5/libcupti.so.13")  # knows all driver calls
 
 
 class Places(RecordTest):

@@ -1,4 +1,4 @@
-"""Processes that fork, become others, end at the wrong moment or are killed: they don't notice, and their traces open."""
+"""Processes that fork, exec, end at the wrong moment or are killed: they don't notice, and their traces open."""
 
 import ctypes.util
 import os
@@ -16,7 +16,7 @@ from recorded import FAKE, PROGRAM, RecordTest
 
 class Processes(RecordTest):
     def truth_of(self, trace):
-        """The part of the ground truth that the process of a trace wrote, and the rest."""
+        """Splits the ground truth into the part written by a trace's process, and the rest."""
         threads = {row["thread"] for row in self.events(trace) if "thread" in row}
         return [line for line in self.truth() if line.thread in threads]
 
@@ -48,7 +48,7 @@ class Processes(RecordTest):
     def test_becoming_another_program(self):
         self.record_program("exec")
         traces = self.traces()
-        self.assertEqual(len(traces), 2, traces)  # one process, one name, two numbers
+        self.assertEqual(len(traces), 2, traces)  # one process, one name, two PIDs
         kinds = [self.document("info", trace)["kinds"] for trace in traces]
         self.assertEqual(sum(k["alloc"] + k["free_requested"] for k in kinds), len(self.truth()))
 
@@ -98,7 +98,7 @@ class Processes(RecordTest):
         self.assert_mostly_there(0.2)
 
     def assert_mostly_there(self, seconds):
-        """Nothing is missing but what happened at the very end."""
+        """Nothing is missing except events at the very end."""
         truth = self.truth()
         last = truth[-1].time
         due = [line for line in truth if line.time < last - seconds * 1e9]
@@ -134,7 +134,7 @@ class Killed(RecordTest):
 
 class Adversity(RecordTest):
     def unchanged(self, *mode, environment, code=0, **arguments):
-        """The program must do as it does without us, whatever becomes of the trace; its standard error."""
+        """The program must behave as without memreel, whatever happens to the trace; returns its standard error."""
         command = [PROGRAM, *map(str, mode)]
         process = subprocess.run([MEMREEL, "record", "-o", "run.reel", "--", *command], text=True, env=environment,
                                  cwd=self.directory, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120,
@@ -201,23 +201,23 @@ class Adversity(RecordTest):
         self.assert_equals_truth()
 
     def test_children_at_any_moment(self):
-        """None waits for what a thread of ours was in the middle of when it came into being."""
+        """No child waits for what one of memreel's threads was doing at the time of the fork."""
         process = subprocess.run([PROGRAM, "fork-often", "60"], cwd=self.directory, timeout=120,
                                  env=self.environment(CUDA_INJECTION64_PATH=self.agent_library(), MEMREEL_FLUSH_MS=1,
                                                       MEMREEL_SAMPLE_MS=1))
         self.assertEqual(process.returncode, 0)
 
     def test_closing_all_files(self):
-        """What the program opens then is its own, and the trace goes on."""
+        """What the program opens afterwards is its own, and the trace continues."""
         self.record_program("close-files", options=["-o", "run.reel"])
         self.assertGreater(self.document("info", self.trace())["kinds"]["alloc"], 300)
 
     def test_cancelled_threads(self):
-        """They wait for room in their ring, and are no more cancelled there than in the driver."""
+        """Threads that wait for room in their ring can't be cancelled there, just as in the driver."""
         self.record_program("cancel", options=["--ring-events", 64, "--when-full", "block"])
 
     def test_exit_from_a_signal_handler(self):
-        """It may have interrupted the recording's own beginning."""
+        """The handler may have interrupted the start of recording."""
         for microseconds in (200, 1000, 2000, 4000, 8000, 16_000):
             self.record_program("exit-in-handler", microseconds, code=7, options=["-q"])
 
@@ -226,7 +226,7 @@ class Adversity(RecordTest):
         self.assert_equals_truth()
 
     def test_nobody_reads_what_is_said(self):
-        """A program that says nothing itself does not end because we do."""
+        """A program without output of its own does not end because of memreel's output."""
         reading, writing = os.pipe()
         os.close(reading)
         process = subprocess.run([PROGRAM, "single", "100"], cwd=self.directory, stderr=writing, timeout=60,

@@ -42,7 +42,7 @@ GPU = """
 @unittest.skipUnless(PYTHON, "there is no pytest here")
 class Pytest(RecordTest):
     def pytest(self, tests, *options, recorded=True, code):
-        """What pytest said about a file of tests."""
+        """Runs pytest on a file of tests; returns its output."""
         (self.directory / "test_gpu.py").write_text(textwrap.dedent(GPU) + textwrap.dedent(tests))
         command = [PYTHON, "-B", "-m", "pytest", "-p", "memreel.pytest_plugin", "-p", "no:cacheprovider", "-rA", *options]
         environment = self.environment(PYTHONPATH=REPOSITORY / "collector/python_module", COLUMNS=200)

@@ -16,7 +16,7 @@ C10_CUDA = os.environ.get("MEMREEL_FAKE_C10_CUDA",
                           str(REPOSITORY / "build/release/tests/unit/torch/lib/libc10_cuda.so"))
 MODULE = str(REPOSITORY / "collector/python_module")
 PROGRAM = str(Path(__file__).parent / "python_program.py")
-# Its table of offsets (_Py_DebugOffsets) is that of no version.
+# Its table of offsets (_Py_DebugOffsets) matches no version.
 WITHOUT_TABLE = f"""
 import ctypes, runpy
 runtime = ctypes.addressof(ctypes.c_char.in_dll(ctypes.pythonapi, "_PyRuntime"))
@@ -51,11 +51,11 @@ class Python(RecordTest):
             for row, (_, frames) in zip(recorded, expected):
                 python = [[frame["file"], frame["line"], frame["function"]] for frame in row["stack"]
                           if frame["file"].endswith((".py", ">"))]
-                # On top are the helpers that made the call; of the program's own frames each is as it said.
+                # On top are the helpers that made the call; the program's own frames match its account.
                 own = python[len(python) - len(frames):]
                 self.assertEqual([frame[::2] for frame in own], [frame[::2] for frame in frames])
                 self.assertEqual([frame[1] for frame in own[1:]], [frame[1] for frame in frames[1:]])
-                # Python's are where they ran: above what started the thread.
+                # Python's frames are where they ran: above the code that started the thread.
                 self.assertFalse(row["stack"][-1]["file"].endswith((".py", ">")), row["stack"])
 
     def check(self, minor):

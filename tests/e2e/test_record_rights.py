@@ -1,4 +1,4 @@
-"""Whoever shares a machine with a recorded program gains nothing by it, and a program loses nothing by being recorded."""
+"""Other users of the machine gain nothing from a recorded program, and a program loses nothing by being recorded."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from recorded import FAKE, PROGRAM, RecordTest
 NOBODY = 65534
 COMPILER = shutil.which("cc")
 
-# Says who it is to a file: what a library can do in a process that loads it.
+# Writes its user ids to a file: proof that a process has loaded the library.
 LIBRARY = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -32,7 +32,7 @@ __attribute__((constructor)) static void begin(void) {
 }
 """
 
-# Uses the GPU, becomes another user for a while, as a server does, and waits.
+# Uses the GPU, switches to another user for a while, as a server does, and waits.
 SERVER = """
 import ctypes, os, sys, time
 cuda = ctypes.CDLL("libcuda.so.1")
@@ -43,7 +43,7 @@ print("ready", flush=True)
 time.sleep(60)
 """
 
-# Asks the control socket of a process (collector/attach/message.h) for a recording, and prints the answer.
+# Requests a recording from a process's control socket (collector/attach/message.h), and prints the answer.
 VISITOR = """
 import socket, sys
 process, fields = sys.argv[1], sys.argv[2:]
@@ -61,7 +61,7 @@ class Rights(RecordTest):
         self.directory.chmod(0o777)
 
     def library(self):
-        """A library that leaves `self.proof` when it is loaded."""
+        """A library that writes `self.proof` when it is loaded."""
         if COMPILER is None:
             self.skipTest("there is no C compiler here")
         self.proof = self.directory / "proof"
@@ -71,7 +71,7 @@ class Rights(RecordTest):
         return library
 
     def start_server(self, user):
-        """The number of a process that sleeps with the library in it."""
+        """The PID of a dormant process with the library loaded."""
         process = subprocess.Popen([MEMREEL, "record", "--dormant", "--", sys.executable, "-c", SERVER, str(user)],
                                    text=True, cwd=self.directory, env=self.environment(), stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
@@ -101,7 +101,7 @@ class Rights(RecordTest):
     @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
     def test_root_that_became_somebody_else_for_good_is_not_his_either(self):
         process = self.start_server(0)
-        # The same, with every id: what it opened before is still root's.
+        # The same, with every id: files opened earlier still belong to root.
         script = SERVER.replace("os.seteuid(user)", "os.setresuid(user, user, user)")
         process = self.start_program(script, NOBODY)
         answer = self.visit(process, NOBODY, f"MEMREEL_OUTPUT={self.directory}/stolen.reel")
@@ -182,7 +182,7 @@ class Files(RecordTest):
         self.assertIn(b"--token sesame2", self.trace().read_bytes())
 
     def test_a_limit_on_the_size_of_files(self):
-        """However small: the program is not ended by it, and the summary says what happened."""
+        """However small the limit: it does not end the program, and the summary says what happened."""
         for limit in (0, 100, 4096):
             def set_limit():
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -191,7 +191,7 @@ class Files(RecordTest):
             self.assertIn("File too large", errors)
 
     def test_a_full_disk_is_said_with_what_was_lost(self):
-        disk = self.directory / "disk"  # of room for a block of events (300 KiB), and not for all of them (900 KiB)
+        disk = self.directory / "disk"  # with room for one block of events (300 KiB), but not for all of them (900 KiB)
         disk.mkdir()
         script = (f"mount -t tmpfs -o size=512k none {disk} || exit 99\n"
                   f"{MEMREEL} record -o {disk}/run.reel -- {PROGRAM} single 100000\n"

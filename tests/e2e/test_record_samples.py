@@ -1,4 +1,4 @@
-"""The programs of samples/cuda, on the fake GPU: what each says that it did is what its trace has, event for event."""
+"""The programs of samples/cuda, on the fake GPU: each one's own account matches its trace, event by event."""
 
 import os
 import unittest

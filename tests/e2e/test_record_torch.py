@@ -1,4 +1,4 @@
-"""What PyTorch's allocator tells of itself, recorded and replayed."""
+"""The trace of PyTorch's own allocator, recorded and replayed."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Wrong input at every door: exit code 2 and one line that says what, where and how to fix it."""
+"""Wrong input of every kind: exit code 2 and one line that says what, where and how to fix it."""
 
 import os
 import pickle
@@ -31,7 +31,7 @@ class UnreadableInput(ProgramTest):
         self.refuse_everywhere(self.directory)
 
     def test_pipe(self):
-        """As <(...) names one: most of the commands read their input more than once."""
+        """A pipe, as from <(...): most commands read their input more than once."""
         pipe = self.directory / "pipe"
         os.mkfifo(pipe)
         self.refuse_everywhere(pipe, "save it to a file")
@@ -103,7 +103,7 @@ class HostilePickle(ProgramTest):
 
 
 class DamagedTrace(ProgramTest):
-    """A program that was killed leaves such a file: it opens, and what is missing is said."""
+    """A killed program leaves such a file: it opens, and memreel says what is missing."""
 
     def test_cut_trace_opens_and_says_so(self):
         whole = SAMPLE.read_bytes()
@@ -113,7 +113,7 @@ class DamagedTrace(ProgramTest):
         self.assertEqual(self.document("info", self.directory / "cut.reel")["events"], events)
 
     def test_every_beginning_of_a_trace_opens(self):
-        whole = (SAMPLES / "decode_default.reel").read_bytes()  # of more than one block
+        whole = (SAMPLES / "decode_default.reel").read_bytes()  # has more than one block
         most = 0
         for length in range(16, len(whole), len(whole) // 16):
             events = self.document("info", self.file("cut.reel", whole[:length]))["events"]

@@ -1,4 +1,4 @@
-"""Each release of PyTorch, as its own allocator recorded itself (tests/lab/run): replayed to the last address by its own rules."""
+"""Each release of PyTorch, as recorded by its own allocator (tests/lab/run): every address reproduced by its own rules."""
 
 import unittest
 from collections import defaultdict
@@ -27,7 +27,7 @@ class Releases(ProgramTest):
                 for device in verified["devices"]:
                     self.assertEqual(device["address_matches"], device["allocations"])
                     self.assertEqual(device["segment_matches"], device["segment_events"])
-                    if device["policy"] != "torch.host":  # of which the same is true in every release
+                    if device["policy"] != "torch.host":  # which is the same in every release
                         self.assertIn(device["rules"].partition(",")[0].partition(":")[0], self.told_of(release))
                 self.assertGreater(sum(device["allocations"] for device in verified["devices"]), 0)
             for other in ("2.3", "2.4", "2.11", "2.12", "2.13"):
@@ -36,7 +36,7 @@ class Releases(ProgramTest):
         self.assertTrue(told_apart, "no history here shows that the rules of this release are its own")
 
     def told_of(self, release):
-        """2.3 and 2.4 are told apart by what differs between them alone."""
+        """2.3 and 2.4 are distinguished only by what differs between them."""
         return {rules_of(release)} | ({"PyTorch 2.4"} if release.startswith("2.3.") else set())
 
     def is_exact(self, history, release):

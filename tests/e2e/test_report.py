@@ -1,4 +1,4 @@
-"""memreel report as a document: HTML, Markdown, and names that would rather be markup."""
+"""memreel report as a document: HTML, Markdown, and names that contain markup."""
 
 import html.parser
 import pickle
@@ -19,7 +19,7 @@ def hostile_snapshot():
 
 
 class Outline(html.parser.HTMLParser):
-    """The tags of a page, and what they refer to."""
+    """The tags of a page, and their references."""
 
     def __init__(self, page):
         super().__init__()
@@ -54,7 +54,7 @@ class Html(ProgramTest):
         self.assertEqual([pool["cuda_graphs"] for pool in pools], [True] * len(pools))
         self.assertGreater(len(pools), 1)
         for pool in pools:
-            # Nothing was given back before all of it was there, so what the uses added is what the pool held.
+            # Nothing was released until the end, so the sum of the additions is what the pool held.
             self.assertEqual(sum(use["grew_bytes"] for use in pool["uses"]), pool["peak_reserved_bytes"])
             self.assertLessEqual(pool["live_bytes"] + pool["reusable_bytes"], pool["reserved_bytes"])
         text = self.answer("report", trace).stdout

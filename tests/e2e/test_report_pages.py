@@ -1,6 +1,6 @@
-"""Pages of memreel report where not every machine can look at them: in a browser, and of a trace of millions of events.
+"""Pages of memreel report that not every machine can test: in a browser, and for a trace with millions of events.
 
-Each is a test of its own for ctest, which takes one that is skipped for no failure of the others."""
+Each is a separate ctest test, so that skipping one does not fail the others."""
 
 import re
 import shutil
@@ -30,7 +30,7 @@ class Pages(ProgramTest):
         page = self.directory / "report.html"
         for file in (SAMPLES / "oom_default.reel", self.file("hostile.pickle", hostile_snapshot())):
             self.answer("report", file, "-o", page)
-            # What the script finds wrong, it writes where --dump-dom shows it.
+            # The script writes what it finds wrong where --dump-dom shows it.
             probe = ("<script>document.documentElement.dataset.wide=document.documentElement.scrollWidth>innerWidth;"
                      "const f=document.querySelectorAll('.flame div');if(f.length>1)f[1].click();"
                      "document.documentElement.dataset.zoomed=f.length>1?f[1].style.width:'100%';"
@@ -50,7 +50,7 @@ class Pages(ProgramTest):
     def test_page_of_a_fleet_in_a_browser(self):
         page, picture = self.directory / "fleet.html", self.directory / "fleet.png"
         self.answer("fleet", SAMPLES / "gpt_default.reel", SAMPLES / "leak.reel", SAMPLES / "decode_default.reel", "--html", page)
-        # Where charts are, by their rectangles, and whether the page is wider than the window.
+        # The charts' rectangles, and whether the page is wider than the window.
         probe = ("<script>const r=document.querySelectorAll('.plot rect');const of=e=>e.getBoundingClientRect();"
                  "document.documentElement.dataset.wide=document.documentElement.scrollWidth>innerWidth;"
                  "document.documentElement.dataset.drawn=[...r].every(e=>of(e).width>5&&of(e).height>5)&&r.length>=6;</script>")

@@ -1,4 +1,4 @@
-"""From a log of RAPIDS RMM to the question that it was made for: why did the third run fail, and what would have held?"""
+"""From a RAPIDS RMM log to the question behind it: why did the third run fail, and which pool would have survived?"""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Every JSON document against the schema that is installed: keys that are documented and present agree."""
+"""Every JSON document against its installed schema: documented and actual keys agree."""
 
 import json
 import pickle
@@ -29,7 +29,7 @@ WITHOUT_HISTORY = json.dumps({
 
 class SchemaTest(ProgramTest):
     def assert_valid(self, *arguments, codes=(0, 1)):
-        """The document that a command prints, after it was found to be as its schema says."""
+        """The document that a command prints, validated against its schema."""
         process = run(*arguments, "--json")
         line = "memreel " + " ".join(map(str, arguments))
         self.assertIn(process.returncode, codes, f"{line}\n{process.stderr}")
@@ -119,7 +119,7 @@ for sample in TRACES:
 
 
 class Conversions(SchemaTest):
-    """What import, export and symbols say of the files that they write."""
+    """The documents of import, export and symbols on the files that they write."""
 
     def test_numbers_are_those_of_the_files(self):
         trace, exported = self.directory / "run.reel", self.directory / "run.jsonl"
@@ -154,7 +154,7 @@ class Installed(ProgramTest):
 
 
 class Schemas(unittest.TestCase):
-    """The files themselves."""
+    """The schema files themselves."""
 
     def each_schema(self):
         for file in sorted(SCHEMAS.glob("*.json")):
@@ -191,7 +191,7 @@ class Schemas(unittest.TestCase):
         pages = "".join(page.read_text() for page in (REPOSITORY / "docs").glob("*.md"))
         for name, schema in self.each_schema():
             keys = {key for part in self.subschemas(schema) for key in part.get("properties", ())}
-            if name == "view-bench.json":  # for those who work on the viewer
+            if name == "view-bench.json":  # for the viewer's developers
                 continue
             for key in sorted(keys):
                 with self.subTest(f"{name}: {key}"):

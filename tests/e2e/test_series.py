@@ -1,4 +1,4 @@
-"""Snapshots without traces, one after the other: a timeline of instants. And what says of which type the devices are."""
+"""Snapshots without traces, one after the other: a timeline of instants. Also how the type of the devices is found."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Snapshots that lack a part of their history, or all of it: what is said is true, and what can't be known is named."""
+"""Snapshots that lack some or all of their history: every statement is true, and what can't be known is named."""
 
 import lzma
 import pickle

@@ -1,4 +1,4 @@
-"""What a person reads: help with examples, and tables whose columns line up."""
+"""Text output: help with examples, and tables whose columns line up."""
 
 import re
 import unittest
@@ -7,7 +7,7 @@ from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols")
-SIBLINGS = ("record", "attach", "detach", "top", "view")  # programs of their own
+SIBLINGS = ("record", "attach", "detach", "top", "view")  # separate programs
 
 
 class Help(ProgramTest):
@@ -36,7 +36,7 @@ class Help(ProgramTest):
 
 
 class Words(ProgramTest):
-    """docs/glossary.md has the words; these are those that were replaced."""
+    """docs/glossary.md has the terms; these are the words that they replaced."""
     REPLACED = re.compile(r"\b(holes?|hostages?|pinn(ed(?! host memory)|ing)|tails?|let go of|given up on|known are|is no [a-z]+|nothing tried)\b")
 
     def test_help_and_reports_use_the_words_of_the_glossary(self):

@@ -26,7 +26,7 @@ BOARD = REPOSITORY / "samples/grafana/memreel.json"
 
 class WatchTest(AttachTest):
     def start_recording(self, *options, **variables):
-        """`memreel record` of an endless program; the process of that, and the program's number."""
+        """`memreel record` of an endless program; returns the process and the program's PID."""
         self.truth_file.unlink(missing_ok=True)
         process = self.run_program(MEMREEL, "record", *options, "--", PROGRAM, "endless", 2, FAKE_CUDA_DELAY_US=200, **variables)
         self.wait_for_truth(20)
@@ -40,7 +40,7 @@ class WatchTest(AttachTest):
         return document["processes"]
 
     def start_metrics(self, *command, **variables):
-        """A command that says where its metrics are, and that address."""
+        """A command that prints its metrics address, and that address."""
         process = self.run_program(MEMREEL, *command, **variables)
         return process, self.address_of(process)
 
@@ -58,7 +58,7 @@ class WatchTest(AttachTest):
         return text
 
     def scrape_until(self, address, pattern):
-        """The metrics, once they have a line that matches."""
+        """The metrics, once one of their lines matches."""
         text = ""
 
         def has_it():
@@ -149,7 +149,7 @@ class Keys(WatchTest):
         self.shown = ""
 
     def screen(self):
-        """The next one: what is drawn from one clearing to the next."""
+        """The next screen: what is drawn from one clearing to the next."""
         while self.shown.count("\x1b[H\x1b[2J") < 2:
             self.shown += os.read(self.master, 65536).decode()
         _, screen, self.shown = self.shown.split("\x1b[H\x1b[2J", 2)
@@ -182,7 +182,7 @@ class Keys(WatchTest):
         for _ in range(10):
             live = self.live(self.screen())
         self.assertEqual(live, sorted(live, reverse=True))
-        os.write(self.master, b"x")  # a key of no meaning
+        os.write(self.master, b"x")  # an unassigned key
         self.screen()
         self.assertIsNone(self.process.poll())
         os.write(self.master, b"Q")
@@ -238,7 +238,7 @@ class OpenMetrics(WatchTest):
         metrics = self.directory / "memreel-3.prom"
         process, program = self.start_recording("--openmetrics", "memreel-%r.prom", RANK=3)
         self.wait_until(lambda: metrics.exists() and f'pid="{program}"' in metrics.read_text(), 30)
-        for _ in range(200):  # never half of it
+        for _ in range(200):  # never a partial file
             self.assertTrue(metrics.read_text().endswith("# EOF\n"))
         self.assertEqual(metrics.stat().st_mode & 0o777, 0o644)
         os.kill(program, signal.SIGTERM)
@@ -286,7 +286,7 @@ class OpenMetrics(WatchTest):
         def events():
             return int(re.search(r"memreel_events_total\{.*\} (\d+)", self.scrape(address))[1])
         first = events()
-        self.wait_until(lambda: events() > first, 30)  # the program goes on, and is seen to
+        self.wait_until(lambda: events() > first, 30)  # the program continues, visibly
 
     def test_refusals(self):
         with socket.socket() as taken:
@@ -329,7 +329,7 @@ class Grafana(WatchTest):
 
 @unittest.skipUnless(shutil.which("prometheus"), "needs Prometheus")
 class Prometheus(WatchTest):
-    """Debian's Prometheus scrapes a recording, and has what the recording says."""
+    """Debian's Prometheus scrapes a recording and gets its figures."""
 
     def free_port(self):
         with socket.socket() as probe:

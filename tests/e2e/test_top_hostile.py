@@ -1,4 +1,4 @@
-"""memreel top and its metrics beside processes that say of themselves what they like."""
+"""memreel top and its metrics beside processes that report arbitrary data."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ class Hostile(WatchTest):
         """
 
     def start_impostor(self, answer):
-        """A process whose control socket answers so; None: never."""
+        """A process whose control socket gives this answer; None: never answers."""
         process = self.run_program(sys.executable, "-c", self.impostor, self.file("answer", repr(answer).encode()))
         self.assertEqual(process.stdout.readline(), "ready\n", process.poll())
         return process.pid
@@ -42,7 +42,7 @@ class Hostile(WatchTest):
         self.assertIsNone(found, found and repr(text[max(0, found.start() - 60):found.end() + 20]))
 
     def check(self, answer):
-        """The row of such a process; of the one beside it everything is known all the same."""
+        """The row of such a process; the one beside it is still fully known."""
         _, good = self.start_recording("-o", "good.reel")
         bad = self.start_impostor(answer)
         rows = {row["process"]: row for row in self.top()}

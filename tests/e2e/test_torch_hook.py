@@ -28,7 +28,7 @@ class HookTest(ProgramTest):
         self.snapshot = self.file("snapshot", lzma.open(SAMPLES / "oom_s14_nonsplit.pickle.xz").read())
 
     def run_program(self, text, code=0, programs=Path(MEMREEL).parent, **variables):
-        """Lines on standard error, and the last on standard output, of a program that has `hook` where it says HOOK(...)."""
+        """Standard error's lines and standard output's last line of a program with `hook` in place of HOOK(...)."""
         text = textwrap.dedent(text).replace("HOOK(", "hook = memreel.torch_oom_hook(")
         process = subprocess.run(
             [sys.executable, "-B", "-c", "import memreel, os, sys, torch\n" + text], cwd=self.directory, text=True, capture_output=True,
@@ -47,7 +47,7 @@ class HookTest(ProgramTest):
             self.assertRegex(line, pattern)
 
     def script(self, name, text):
-        """A directory with a program in it."""
+        """A directory that contains a program."""
         directory = self.directory / "programs"
         directory.mkdir()
         (directory / name).write_text("#!/bin/sh\n" + text)
@@ -174,7 +174,7 @@ class Snippet(HookTest):
 
 
 class Trouble(HookTest):
-    """Whatever is wrong, the program has its own error and goes on."""
+    """Whatever is wrong, the program gets its own error and continues."""
     program = """
         HOOK(file="run.pickle"); torch.initialize()
         try: torch.run_out()

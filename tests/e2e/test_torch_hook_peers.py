@@ -42,7 +42,7 @@ class PeerTest(ProgramTest):
             self.assertRegex(line, pattern)
 
     def recorded(self, text):
-        """The trace of a program under `memreel record`, and how often it has which mark."""
+        """The trace of a program under `memreel record`, and the number of each mark."""
         self.run_program(text, command=[MEMREEL, "record", "-q", "-o", "run.reel", "--"])
         trace = self.directory / "run.reel"
         marks = {}

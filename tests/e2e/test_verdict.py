@@ -19,7 +19,7 @@ TOPICS = {"OOM", "peak", "held by", "leaks", "fragmented", "set", "use"}
 
 
 def verdict(path, *arguments):
-    """The lines that open the text."""
+    """The opening lines of the text."""
     process = run("report", path, *arguments)
     if process.returncode != 0:
         raise AssertionError(f"{path}: {process.stderr}")

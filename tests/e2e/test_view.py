@@ -1,4 +1,4 @@
-"""Uses the viewer as a person does: opens files, moves about in them, takes pictures."""
+"""Uses the viewer as a user would: opens files, navigates, takes screenshots."""
 
 import json
 import random
@@ -25,7 +25,7 @@ class Windows(ViewTest):
         self.assertEqual(shown["live_bytes"], info["devices"][0]["peak_live_bytes"], "opens at the peak")
         self.check_places(shown)
 
-        # A click on the timeline puts the cursor where it points.
+        # A click on the timeline sets the cursor there.
         clicked = view.click_on("timeline", 0.5)
         self.assertNotEqual(clicked["cursor"], shown["cursor"])
         at = view.key("period")
@@ -60,7 +60,7 @@ class Windows(ViewTest):
         self.end(view)
 
     def check_places(self, shown):
-        """Nothing lies outside of the window, and no pane on another."""
+        """Nothing lies outside the window, and no panes overlap."""
         for name, (x, y, width, height) in shown["places"].items():
             self.assertGreaterEqual(min(x, y), 0, name)
             self.assertLessEqual(x + width, WIDTH + 1, name)
@@ -241,7 +241,7 @@ class Files(ViewTest):
 
 class Tour(ViewTest):
     def tour(self, program):
-        """What is shown after the command, without a file."""
+        """The state after the command, without a file."""
         view = View(self.screen, program=program)
         self.addCleanup(view.close)
         view.settled()
@@ -271,7 +271,7 @@ class Tour(ViewTest):
         self.assertEqual(Path(shown["file"]), self.directory / "share/memreel/samples/gpt_default.reel")
         self.assertEqual(view.quit(), (0, ""))
 
-        # Without it there is no tour, and all else is as ever.
+        # Without it there is no tour, and everything else works.
         (self.directory / "share/memreel/samples/gpt_default.reel").unlink()
         view, shown = self.tour(self.directory / "bin" / "memreel-view")
         self.assertEqual((shown["file"], shown["tour"]), (None, -1))
@@ -282,7 +282,7 @@ class Tour(ViewTest):
         environment = {**self.screen.environment, "XDG_CONFIG_HOME": str(self.directory)}
         for patience in (1, 2, 4, 8, 16, 32):
             process = subprocess.Popen([VIEW], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            time.sleep(patience)  # a busy machine has no window sooner
+            time.sleep(patience)  # on a busy machine the window takes a while
             while process.poll() is None:
                 subprocess.run(["xdotool", "key", "ctrl+q"], env=environment, check=True)
                 time.sleep(0.2)
@@ -376,7 +376,7 @@ class Ranks(ViewTest):
         self.assertTrue(shown["ranks"][3]["problem"])
         self.assertEqual((shown["tab"], shown["file"]), ("ranks", str(self.job / "rank0.reel")))
 
-        # A click shows a rank, a right click compares the shown one with it.
+        # A click shows a rank, a right click compares it with the one shown.
         clicked = view.click_on("rank/2")
         self.assertEqual((clicked["tab"], clicked["file"]), ("ranks", str(self.job / "rank2.reel")))
         self.assertEqual(clicked["live_bytes"], max(
@@ -390,7 +390,7 @@ class Ranks(ViewTest):
         view.click_on("rank list")
         chosen = view.click_on("rank list/0")
         self.assertEqual(chosen["file"], str(self.job / "rank0.reel"))
-        # What can't be shown says why, and the others stay within reach.
+        # A file that can't be shown says why, and the others stay available.
         view.click_on("rank/3")
         self.assertIn("welcome", view.settled()["places"])
         view.click_on("rank list")

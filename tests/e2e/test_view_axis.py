@@ -1,4 +1,4 @@
-"""One axis of time for all panes that have one, and the room that panes have."""
+"""One shared time axis for all panes that have one, and the panes' sizes."""
 
 import json
 import signal
@@ -30,7 +30,7 @@ class Axis(ViewTest):
         self.assertEqual(by_event["axis"], "event")
         self.assertAlmostEqual(view.click_on("timeline", 0.5)["cursor"] / shown["events"], 0.5, delta=0.01)
         self.assertNotAlmostEqual(by_time / shown["events"], 0.5, delta=0.05)
-        # The map is on the same axis, and so is what a wheel zooms.
+        # The map has the same axis, and the wheel zooms it as well.
         self.assertAlmostEqual(view.click_on("map", 0.25)["cursor"] / shown["events"], 0.25, delta=0.01)
         x, y, width, height = shown["places"]["timeline"]
         view.hands("mousemove", int(x + 0.5 * width), int(y + height / 2), "click", 4)
@@ -38,7 +38,7 @@ class Axis(ViewTest):
         self.assertAlmostEqual(view.click_on("timeline", 0.5)["cursor"] / shown["events"], 0.5, delta=0.01)
         view.key("0")
         self.assertEqual(view.key("t")["axis"], "step")
-        # Each of the twelve steps has a twelfth, what follows the last one apart.
+        # Each of the twelve steps gets a twelfth, not counting what follows the last one.
         first, second = (view.click_on("timeline", across)["cursor"] for across in (0.2, 0.8))
         self.assertLess(first, second)
         self.assertEqual(view.key("t")["axis"], "time")
@@ -94,7 +94,7 @@ class Axis(ViewTest):
         self.assertEqual([(band["depth"], band["title"]) for band in bands[:4]],
                          [(0, "step 1"), (1, "forward 1"), (1, "backward 1"), (2, "bucket 7")])
         self.assertEqual([band["title"] for band in bands if band["name"] == "step"], ["step 1", "step 2", "step 3"])
-        # Inner ones lie below those around them, and say who they are.
+        # Inner ranges lie below outer ones, and show their names.
         third = next(i for i, band in enumerate(bands) if band["title"] == "backward 3")
         places = view.settled()["places"]
         self.assertGreaterEqual(places[f"band/{third}"][1], places["band/0"][1] + places["band/0"][3])
@@ -102,7 +102,7 @@ class Axis(ViewTest):
         begin, end = view.double_click_on(f"band/{third}")["view"]
         first = view.settled()["span"][0]
         self.assertEqual([begin - first, end - first], [at - 1_000_000 for at in ranges["backward"][2]])
-        # What began before is there, too.
+        # Earlier ranges are there, too.
         self.assertEqual({band["title"] for band in view.settled()["bands"]}, {"step 3", "backward 3", "bucket 7"})
         self.end(view)
 

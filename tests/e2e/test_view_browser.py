@@ -1,5 +1,5 @@
-"""The viewer's page in Chromium: what memreel writes and serves is opened, zoomed, dragged and searched by real events. Needs the
-page (./dev web) and the browser."""
+"""The viewer's page in Chromium: pages that memreel writes and serves are opened, zoomed, dragged and searched with real events.
+Needs the page (./dev web) and the browser."""
 
 import json
 import os
@@ -25,13 +25,13 @@ class BrowserTest(ProgramTest):
         return page
 
     def written(self, trace):
-        """Where the page with a trace in it is."""
+        """The address of the page with a trace in it."""
         output = self.directory / "run.html"
         self.answer("report", trace, "-o", output, "--interactive")
         return output.as_uri()
 
     def look(self, page, name="shown.png"):
-        """That there is a picture and not one colour; kept in $MEMREEL_PICTURES where that is set."""
+        """Asserts that the picture has more than one colour; saves it in $MEMREEL_PICTURES if set."""
         file = Path(os.environ.get("MEMREEL_PICTURES", self.directory)) / name
         page.picture(file)
         return file
@@ -54,7 +54,7 @@ class FromDisk(BrowserTest):
         for name, (x, y, width, height) in shown["places"].items():
             self.assertTrue(x >= 0 and y >= 0 and x + width <= 1401 and y + height <= 901, name)
 
-        # A click puts the cursor; the wheel zooms where the pointer is; 0 shows all.
+        # A click sets the cursor; the wheel zooms at the pointer; 0 shows everything.
         clicked = page.click_on("timeline", 0.5)
         self.assertNotEqual(clicked["cursor"], shown["cursor"])
         x, y, width, height = shown["places"]["timeline"]

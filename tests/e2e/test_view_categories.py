@@ -1,4 +1,4 @@
-"""The viewer's categories, layers and phases, compared with what the commands say of the same trace."""
+"""The viewer's categories, layers and phases, compared with the commands' output for the same trace."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from program import SAMPLES, run
 from viewing import ViewTest, picture
 
 TRACE = SAMPLES / "gpt_default.reel"
-# As analyzer/report/category_style.h has them on a dark ground.
+# From analyzer/report/category_style.h, for a dark background.
 COLOURS = {"activation": b"\x56\xb4\xe9", "optimizer_state": b"\xe6\x9f\x00", "parameter": b"\x00\x72\xb2"}
 
 
@@ -25,7 +25,7 @@ class Categories(ViewTest):
         return {entry["category"]: entry["bytes"] for entry in self.peak["categories"]}
 
     def pixels(self, view, place):
-        """The colours of a place on screen, by row."""
+        """The colours of a screen area, by row."""
         x, y, width, height = (int(v) for v in view.settled()["places"][place])
         file = self.directory / "picture.png"
         self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
@@ -52,7 +52,7 @@ class Categories(ViewTest):
         view = self.open(TRACE, "--dark", "--pane", "timeline")
         column = [row[-3] for row in self.pixels(view, "timeline")]  # a moment of steady training
         heights = {name: column.count(colour) for name, colour in COLOURS.items()}
-        # Of the end of the trace, what the report says.
+        # The report's figures for the end of the trace.
         at_end = json.loads(run("report", TRACE, "--at", "end", "--json").stdout)["live_at"]["heaps"][0]
         live = {entry["category"]: entry["bytes"] for entry in at_end["categories"]}
         self.assertAlmostEqual(heights["optimizer_state"] / heights["parameter"],
@@ -114,7 +114,7 @@ class Categories(ViewTest):
         self.assertTrue([node["name"] for node in by_stack if node["name"].startswith("_call_impl  module.py:")])
         flame = view.click_on("flame/by layer")["flame"]
         self.assertFalse([node["name"] for node in flame if "_call_impl" in node["name"] or "wrapper" in node["name"]])
-        # Each node holds what the report says of the layers that begin as it does.
+        # Each node holds the report's sum over the layers with its prefix.
         groups = json.loads(run("report", TRACE, "--by", "layer", "--json").stdout)["live_at_peak"][0]["groups"]
         path = ["modeling_gpt2.py:682", "modeling_gpt2.py:608", "modeling_gpt2.py:305", "modeling_gpt2.py:240"]
         nodes = {node["name"]: node["bytes"] for node in flame}
@@ -122,7 +122,7 @@ class Categories(ViewTest):
             prefix = "/".join(path[:end])
             held = sum(group["bytes"] for group in groups if (re.sub(" #[0-9]+", "", group["label"]) + "/").startswith(prefix + "/"))
             self.assertEqual(nodes[path[end - 1] + "  forward"], held, prefix)
-        # A click selects the layer, a double click shows nothing else.
+        # A click selects the layer, a double click shows only that layer.
         self.assertIsNotNone(view.click_on("flame/3")["stack"])
         self.assertGreater(len(view.click_on("flame/by stack")["flame"]), len(flame) / 2)
         self.end(view)
@@ -134,7 +134,7 @@ class Categories(ViewTest):
         outermost = {node["name"]: node["bytes"] for node in up if node["depth"] == 1}
         self.assertEqual(sum(outermost.values()), sum(node["bytes"] for node in down if node["depth"] == 1))
         self.assertEqual([node["name"] for node in down if node["depth"] == 1], ["<module>  record.py:163"])
-        # What allocates comes first; who called it lies below, and holds as much as all of its callees here.
+        # Allocating frames come first; their callers lie below, and hold as much as all of their callees here.
         inner = "forward  activations.py:66"
         self.assertIn(inner, outermost)
         self.assertIsNotNone(view.click_on("flame/1")["stack"])
@@ -153,7 +153,7 @@ class Categories(ViewTest):
         self.assertEqual(cells[3], {"activation": "activations"}[most["category"]])
         self.assertTrue(cells[4].startswith(most["place"] + " -"), cells)
         self.assertEqual(view.click_on("changed categories/first row", down=0.6)["category"], most["category"])
-        # The place that changed most is the first of the layers.
+        # The layer that changed most comes first.
         view.click_on("compare/by layer")
         cells = self.copied_row(view, "changed layers")
         largest = max(expected, key=lambda change: abs(change["place_change_bytes"]))

@@ -1,4 +1,4 @@
-"""What is searched for, its size and its category: in every pane."""
+"""Filters by text, size and category, in every pane."""
 
 import re
 import unittest
@@ -11,7 +11,7 @@ MIB = 1 << 20
 
 
 def live_after(events, count):
-    """The allocations that are live after the first so many events."""
+    """The allocations that are live after this many events."""
     live = {}
     for event in events[:count]:
         if event["kind"] == "alloc":
@@ -22,7 +22,7 @@ def live_after(events, count):
 
 
 def held(events, count, passes):
-    """Bytes of those that pass."""
+    """Bytes of those that pass the filter."""
     return sum(int(event["size"]) for event in live_after(events, count) if passes(event))
 
 
@@ -32,7 +32,7 @@ class Filter(ViewTest):
         return view.type(text)
 
     def instead(self, view, text):
-        """Searches for something else."""
+        """Changes the search text."""
         view.key("slash")
         view.hold("ctrl+a")
         return view.type(text)
@@ -54,7 +54,7 @@ class Filter(ViewTest):
         view.key("3")
         flame = view.click_on("weigh/allocated in view")["flame"]
         self.assertEqual(sum(node["bytes"] for node in flame if node["depth"] == 1), sum(found))
-        # The timeline is that of what matches, and so are the categories at the cursor.
+        # The timeline shows only what matches, and so do the categories at the cursor.
         self.assertLess(sum(view.settled()["categories"].values()), whole["live_bytes"])
         self.assertEqual(view.key("Escape")["search"], "")
         self.assertEqual(sum(view.settled()["categories"].values()), whole["live_bytes"])
@@ -70,7 +70,7 @@ class Filter(ViewTest):
         self.end(view)
 
     def look(self, view):
-        """How much colour there is."""
+        """The amount of colour."""
         file = self.directory / "map.png"
         view.ask("screenshot", file=str(file))
         _, _, rows = picture(file)
@@ -130,7 +130,7 @@ class Filter(ViewTest):
         self.check_compared(view, events, events,
                             lambda event: "modeling_gpt2.py" in event["stack"] and int(event["size"]) >= MIB and
                             event["category"] == "activation")
-        # Of categories there are all, so that another one can be chosen; of layers those of the one that is.
+        # All categories are listed, so that another one can be chosen; layers only for the chosen one.
         view.click_on("compare/by category")
         self.assertGreater(len(self.copied_rows(view, "changed categories")), 1)
         view.click_on("compare/by layer")
@@ -162,7 +162,7 @@ class Filter(ViewTest):
         leaks = self.document("report", trace, "--leaks", "--allocations")["leaks"]
 
         def expected(text, least=0):
-            """How many allocations of each cause pass."""
+            """The number of allocations of each cause that pass."""
             counts = []
             for leak in leaks:
                 found = not text or any(text in frame["file"] for frame in leak["stack"])

@@ -1,4 +1,4 @@
-"""What a person's hands do to the viewer: menus, keys in odd moments, files that change under it, signals."""
+"""Difficult user input: menus, keys at awkward moments, files that change while open, signals."""
 
 import json
 import pickle
@@ -15,7 +15,7 @@ from viewing import PATIENCE, VIEW, ViewTest, picture
 
 class HandsTest(ViewTest):
     def retype(self, view, policies):
-        """Other policies than those that were there."""
+        """Replaces the policies with others."""
         view.click_on("policies/specs")
         view.hold("ctrl+a")
         view.type(policies)
@@ -62,7 +62,7 @@ class Keys(HandsTest):
         self.retype(view, "bound.live")
         self.assertIn("policies/first row", view.key("KP_Enter")["places"])
         for key in ("Tab", "Escape", "9"):
-            view.key(key)  # each is a frame's, however many a slow one takes in
+            view.key(key)  # each takes effect in its own frame, however many arrive in a slow one
         view.click_on("compare/file")
         view.type(str(SAMPLES / "leak.reel"))
         self.assertEqual(view.key("KP_Enter")["other"], str(SAMPLES / "leak.reel"))

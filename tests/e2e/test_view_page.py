@@ -1,5 +1,5 @@
-"""The viewer's page for browsers as memreel serves it and writes it, with a stand-in for the page itself: what is in the real one
-is looked at in test_view_browser.py."""
+"""The viewer's page for browsers as served and written by memreel, with a stand-in for the page itself; test_view_browser.py
+covers the real one."""
 
 import base64
 import http.client
@@ -21,7 +21,7 @@ STAND_IN = "<!doctype html><title>viewer</title><!--trace--><p>program"
 
 
 class PageTest(ProgramTest):
-    """memreel as installed, with the stand-in where the page is."""
+    """memreel as installed, with the stand-in in place of the page."""
 
     def setUp(self):
         super().setUp()
@@ -36,7 +36,7 @@ class PageTest(ProgramTest):
         return subprocess.run([self.program, *map(str, arguments)], text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=120)
 
     def serve(self, *arguments):
-        """What is printed, and (host, port, root) of the address in it."""
+        """The output, and (host, port, root) of the address in it."""
         process = subprocess.Popen([self.program, "view", *map(str, arguments)], text=True, stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
@@ -119,7 +119,7 @@ class Served(PageTest):
         for target in ("/", "/" + "0" * 32 + "/", root[:-1], root + "../" + address, root + "/etc/passwd", root.upper() + "x", "/../../etc/passwd"):
             self.assertEqual(self.ask(host, port, target)[0], 404, target)
         self.assertEqual(self.ask(host, port, root, "POST")[0], 405)
-        # Another time it is another address.
+        # The next run has another address.
         self.assertNotEqual(self.serve("--serve", TRACE)[3], root)
 
     def test_a_connection_that_says_nothing_or_nonsense_stops_nobody(self):

@@ -1,4 +1,4 @@
-"""What the viewer's panes say, compared with what the commands say, and what a click in them does."""
+"""The contents of the viewer's panes, compared with the commands' output, and the effect of clicks in them."""
 
 import json
 import time
@@ -23,7 +23,7 @@ class Panes(ViewTest):
                          for i in range(x, x + width))
         self.assertGreater(vermillion, 0.02 * width * height, "leaks are vermillion in the map")
 
-        # What is weighed as leaked is what the report accuses.
+        # What is weighed as leaked matches the report's leaks.
         accused = [leak for leak in json.loads(run("report", SAMPLES / "leak.reel", "--leaks", "--json").stdout)["leaks"]
                    if leak["verdict"] in ("leak", "suspected")]
         view.key("2")
@@ -144,7 +144,7 @@ class Panes(ViewTest):
             self.assertIn("heap/rounding", shown["places"], "the colour has its name")
             self.end(view)
 
-        # In the pane in a colour of its own, in as many pixels as its bytes are of the row.
+        # The pane shows it in a separate colour, in proportion to its share of the row's bytes.
         view = self.open(trace, "--pane", "heap", "--at", f"event:{heap['worst']['events']}", "--dark")
         x, y, width, height = (int(v) for v in view.settled()["places"]["heap"])
         file = self.directory / "heap.png"
@@ -179,7 +179,7 @@ class Panes(ViewTest):
         self.assertLessEqual(above[1] + above[3], below[1], "under each other")
         counts = [int(cell.replace(",", "")) for cell in self.copied_row(view, "compare")[3:5]]
         self.assertEqual(counts, [expected["sites"][0][f"{side}_count"] for side in "ab"])
-        # A click puts the cursor; the other side's instant is as long after its beginning.
+        # A click sets the cursor; the other side's instant is equally long after its beginning.
         clicked = view.click_on("compare/row A", 0.5)
         self.assertEqual(clicked["compared"]["a"], clicked["cursor"])
         times = [self.times(trace) for trace in traces]
@@ -214,7 +214,7 @@ class Panes(ViewTest):
         self.end(view)
 
     def times(self, trace):
-        """Nanoseconds, of every event."""
+        """The time of every event, in nanoseconds."""
         lines = run("export", trace, "--format", "csv").stdout.splitlines()
         return [int(line.split(",")[1]) for line in lines[1:]]
 
@@ -234,20 +234,20 @@ class Panes(ViewTest):
         view.settled()
         view.key("k")
         view.click_on("timeline", 0.82)
-        view.hands("click", 4)  # of all of the trace the axis would reach as far as either side does
+        view.hands("click", 4)  # with the whole trace in view, the axis would extend to the end of the longer side
         self.assertEqual(view.click_on("compare/by step")["compared"]["by"], "step")
         apart = set()
         for across in (0.62, 0.7, 0.78):
             view.click_on("compare/row B", across)
             shown = view.click_on("compare/row A", across)["compared"]
-            # Where the click was: after this event, before the next.
+            # The click's position: after this event, before the next.
             (begin, end), (begin_b, end_b) = ((step_of(shown[side]), step_of(shown[side] + 1)) for side in "ab")
             whole = round((begin_b + end_b - begin - end) / 2)
             self.assertLess(max(begin, begin_b - whole), min(end, end_b - whole) + 0.01)
             apart.add(whole)
         self.assertNotEqual(apart, {0}, "the one step is over the other")
 
-        # Sorted by a click on a header, either way.
+        # A click on a header sorts, in either direction.
         view.click_on("compare/count B")
         most = int(self.copied_row(view, "compare")[4].replace(",", ""))
         view.click_on("compare/count B")
@@ -263,7 +263,7 @@ class Panes(ViewTest):
         shown = view.click_on("fragmentation/go there")
         self.assertEqual(shown["cursor"], peak["events"])
         self.assertEqual(shown["reserved_bytes"], peak["reserved_bytes"])
-        # The first half of the trace has a peak of its own, which is lower.
+        # The first half of the trace has its own, lower peak.
         x, y, width, height = shown["places"]["timeline"]
         view.hands("mousemove", int(x + 2), int(y + height / 2), *["click", 4] * 3)
         view.settled()
@@ -277,7 +277,7 @@ class Panes(ViewTest):
         self.end(view)
 
     def shown_soon(self, view, place):
-        """Where it is, as soon as it is on screen."""
+        """Its position, once it is on screen."""
         deadline = time.monotonic() + PATIENCE
         while place not in (places := view.ask("state")["places"]):
             self.assertLess(time.monotonic(), deadline, f"{place} in {sorted(places)}")
@@ -285,7 +285,7 @@ class Panes(ViewTest):
         return int(x + width / 2), int(y + height / 2)
 
     def start(self, view, place):
-        """Clicks on it until the job runs: on a busy machine the layout may move between a look and the click."""
+        """Clicks until the job runs: on a busy machine the layout may move between the query and the click."""
         for _ in range(5):
             view.hands("mousemove", *self.shown_soon(view, place), "sleep", "0.05", "click", 1)
             deadline = time.monotonic() + 10
@@ -299,7 +299,7 @@ class Panes(ViewTest):
         view.click_on("policies/specs")
         view.key("ctrl+a")
         view.type("plan.best,")
-        # 256 of them, so that no machine has done them all before anyone looks.
+        # 256 of them, so that no machine finishes them all before the check.
         for _ in range(8):
             view.key("ctrl+a", "ctrl+c", "End", "ctrl+v")
         view.key("BackSpace", "Tab")

@@ -1,4 +1,4 @@
-"""The cursor under the hand, a range of time, and what of it lists are about."""
+"""Dragging the cursor, marking a time range, and the lists' scope."""
 
 import csv
 import io
@@ -9,7 +9,7 @@ from viewing import ViewTest
 
 
 def events_of(trace):
-    """Every event, as `memreel export` says it."""
+    """Every event, from `memreel export`."""
     return list(csv.DictReader(io.StringIO(run("export", trace, "--format", "csv").stdout)))
 
 
@@ -25,10 +25,10 @@ class Range(ViewTest):
         cursors = [s["cursor"] for s in seen[1:]]
         self.assertEqual(cursors, sorted(set(cursors)))
         self.assertGreater(len({s["live_bytes"] for s in seen[1:]}), 1)
-        # It is let go of where it is; a drag is one step back.
+        # The cursor stays where it is released; a drag is one step in the history.
         self.assertEqual(view.release()["cursor"], cursors[-1])
         self.assertNotIn(view.key("alt+Left")["cursor"], cursors)
-        # On the map, too, where what is under the pointer is not selected by it.
+        # The same on the map, where a drag does not select the allocation under the pointer.
         dragged = view.drag("map", 0.3, 0.7)
         self.assertIsNone(dragged["allocation"])
         self.assertEqual(view.click_on("timeline", 0.7)["cursor"], dragged["cursor"])
@@ -55,7 +55,7 @@ class Range(ViewTest):
         first, last = (sum(int(e["time_ns"]) <= at for e in events) for at in (begin, end))
         at = view.key("4")["segments_event"]
         self.assertTrue(first < at <= last, "when most was reserved in the range")
-        # Without the range lists are about what is in view, and stacks about the cursor.
+        # Without the range, lists cover the view, and stacks the cursor.
         view.key("2")
         cleared = view.key("Escape")
         self.assertIsNone(cleared["marked"])
@@ -79,7 +79,7 @@ class Range(ViewTest):
     def test_instants_that_are_compared_are_on_the_axis(self):
         view = self.open(SAMPLES / "gpt_default.reel")
         view.settled()
-        view.key("t")  # as much room for each event
+        view.key("t")  # equal room for each event
         view.click_on("timeline", 0.3)
         shown = view.key("k")
         self.assertEqual(shown["kept"], shown["cursor"])
@@ -89,7 +89,7 @@ class Range(ViewTest):
             x, _, w, _ = shown["places"]["instant/" + name]
             self.assertAlmostEqual((x + w / 2 - left) / width, across, delta=0.01)
         self.assertNotEqual(shown["kept"], shown["cursor"])
-        # The one that is drawn as A is what the comparison has as A.
+        # The instant drawn as A is the comparison's A.
         self.assertEqual([shown["compared"]["a"], shown["compared"]["b"]], [shown["kept"], shown["cursor"]])
         self.end(view)
 

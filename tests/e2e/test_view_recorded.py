@@ -1,5 +1,5 @@
-"""What only memreel's own recordings have, in the window: samples of the device beside those of its pools, and the sums that a flight
-recorder keeps of older events."""
+"""Data that only memreel's own recordings have, in the window: samples of the device beside those of its pools, and a flight
+recorder's sums over older events."""
 
 import shutil
 import unittest
@@ -77,14 +77,14 @@ class FlightRecorder(RecordTest, ViewTest):
         self.assertEqual(folded["course"][0][1], 0, "nothing was, when the recording began")
         self.assertFalse(folded["told"])
         self.assertTrue(view.point("timeline/folded", 0.5)["folded"]["told"])
-        # All that was allocated: by the sums before the line, by events after it.
+        # Everything allocated: from the sums before the line, from events after it.
         view.key("2")
         self.assertEqual(view.click_on("weigh/summed up in view")["weighed_bytes"], allocated - later)
         self.assertIsNotNone(view.click_on("stacks/first row")["stack"])
         view.key("3")
         flame = view.click_on("weigh/summed up in view")["flame"]
         self.assertEqual(sum(node["bytes"] for node in flame if node["depth"] == 1), allocated - later)
-        # In view of what came later there are none.
+        # A later view has no sums.
         view.key("2")
         begin, end = shown["span"]
         self.assertLess(begin, until)

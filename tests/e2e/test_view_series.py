@@ -1,4 +1,4 @@
-"""A series of snapshots without traces in the window: each is an instant, with what was live then."""
+"""A series of snapshots without traces in the window: each is an instant, with the memory live at it."""
 
 import unittest
 

@@ -1,4 +1,4 @@
-"""What panes say about the space that memory takes: labels and axes of the map, all heaps beside each other."""
+"""How panes show the space that memory takes: labels and axes of the map, all heaps side by side."""
 
 import unittest
 
@@ -16,7 +16,7 @@ class Map(ViewTest):
         alone = view.double_click_on("title/map", 0.6)["places"]
         for what in ("map/tick", "map/address", "map/time", "map/label 0"):
             self.assertIn(what, alone)
-        # Labels are on what they name, and none lies on another.
+        # Labels lie on their allocations, and none overlap.
         selected = view.click_on("map/label 0")["selected"]
         self.assertGreater(selected["bytes"], 50 << 20)
         labels = [place for name, place in alone.items() if name.startswith("map/label ")]

@@ -1,4 +1,4 @@
-"""The viewer's first screen: what decides, who holds the peak, what leaks, and the setting that helps."""
+"""The viewer's first screen: the main finding, who holds the peak, what leaks, and the setting that helps."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The wheel that `./dev wheel` makes, installed where there is nothing else."""
+"""The wheel made by `./dev wheel`, installed in bare environments."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from test_package import VERSION
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 FLOOR = REPOSITORY / "cmake/wheel/check_floor.py"
-OLDEST = "bullseye"  # of Debian's releases: glibc 2.31, Python 3.9
+OLDEST = "bullseye"  # a Debian release: glibc 2.31, Python 3.9
 
 
 def run(*words, code=0, **options):
@@ -49,10 +49,10 @@ class WheelTest(unittest.TestCase):
 
     @classmethod
     def environment(cls, name, *packages):
-        """The folder of programs of a new environment, with the wheel and these packages."""
+        """The bin folder of a new environment with the wheel and these packages."""
         run(sys.executable, "-m", "venv", cls.directory / name)
         programs = cls.directory / name / "bin"
-        # With the settings that pip has here.
+        # With this machine's pip settings.
         run(programs / "pip", "install", "--quiet", cls.wheel, *packages, env=os.environ | {"PYTHONPATH": ""})
         return programs
 
@@ -93,7 +93,7 @@ class Contents(WheelTest):
 
     def test_nothing_newer_than_glibc_2_28(self):
         run(FLOOR, self.wheel)
-        # This system's own programs are found out.
+        # The check rejects this system's own programs.
         self.assertIn("memreel needs glibc", run(FLOOR, Path(MEMREEL).parent, code=1).stderr)
 
     def test_its_programs_are_hardened(self):
@@ -124,7 +124,7 @@ class Installed(WheelTest):
         self.assertEqual(run(self.programs / "python", "-m", "memreel", "--version", env=self.clean).stdout, f"memreel {VERSION}\n")
 
     def test_it_finds_its_names_of_native_frames(self):
-        """elfutils is in it: the same report as that of a program which has the system's."""
+        """elfutils is included: the report equals that of a program with the system's."""
         self.assertEqual(run(self.memreel, "report", SAMPLE, env=self.clean).stdout, run(MEMREEL, "report", SAMPLE).stdout)
 
     def test_a_recording_on_the_fake_gpu(self):
@@ -229,7 +229,7 @@ class Pytest(WheelTest):
 
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
 class OldRoot(WheelTest):
-    """A system as old as can be had, with python3-venv and nothing else."""
+    """The oldest available system, with nothing but python3-venv."""
 
     def setUp(self):
         self.root = Path(MEMREEL).resolve().parents[1] / f"root-{OLDEST}"
@@ -251,11 +251,11 @@ class OldRoot(WheelTest):
         said = self.inside("python3 -m venv v && v/bin/pip install --quiet ./memreel-*.whl && v/bin/memreel demo").stdout
         print(f"pip install and memreel demo: {time.monotonic() - began:.1f} s", file=sys.stderr)
         self.assertIn("11,583 of 11,583", said)
-        # The agent is loaded, and has nothing to say of a program without CUDA.
+        # The agent is loaded, and has nothing to report on a program without CUDA.
         said = self.inside("LD_DEBUG=libs v/bin/memreel record -- /bin/true")
         self.assertRegex(said.stderr, r"calling init: .*/libmemreel-agent\.so")
         self.assertIn("true ended", said.stderr)
-        # What the viewer lacks is named with its package.
+        # Libraries that the viewer lacks are named with their package.
         self.assertIn("libegl1", self.inside("v/bin/memreel view --screenshot x.png", code=2).stderr)
         self.assertIn("libx11-6", self.inside("DISPLAY=:7 v/bin/memreel view", code=2).stderr)
         self.assertEqual(self.inside("v/bin/pip uninstall --quiet --yes memreel\nfind v -name '*memreel*'").stdout, "")

@@ -1,4 +1,4 @@
-"""PyTorch itself above the made-up CUDA of tests/fake, in an environment of its own below build/: its allocator is the real one.
+"""Real PyTorch on top of the fake CUDA of tests/fake, in a separate environment below build/: its allocator is the real one.
 
 The wheel is installed without NVIDIA's libraries, which are gigabytes and are stood in for (tests/lab/stubs.py).
 """
@@ -22,7 +22,7 @@ RELEASE = os.environ.get("MEMREEL_TORCH_RELEASE", "2.15.0")
 
 
 def pip(*words):
-    """Installs, or skips the test: there may be no network."""
+    """Installs packages, or skips the test if there is no network."""
     done = subprocess.run([ENVIRONMENT / "bin/python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *words],
                           capture_output=True, text=True)
     if done.returncode != 0:
@@ -39,12 +39,12 @@ def install_torch():
     metadata = packages() / f"torch-{RELEASE}.dist-info/METADATA"
     if not metadata.exists():
         pip("--no-deps", f"torch=={RELEASE}")
-    # Whatever is installed next brings what torch needs, and must not bring NVIDIA's libraries.
+    # The next installation brings torch's dependencies, but must not bring NVIDIA's libraries.
     metadata.write_text(re.sub(r"(?m)^Requires-Dist: (nvidia|cuda|triton).*\n", "", metadata.read_text()))
 
 
 def python_with_torch(*others):
-    """An interpreter that has PyTorch and `others` (as pip is told), and the environment variables for it."""
+    """An interpreter with PyTorch and `others` (pip arguments), and its environment variables."""
     if not shutil.which("gcc"):
         raise unittest.SkipTest("needs gcc")
     install_torch()

@@ -1,4 +1,4 @@
-"""PyTorch's allocator, acted by a script, on the fake GPU: torch_program.py LIBC10_CUDA [fail].
+"""A script that mimics PyTorch's allocator on the fake GPU: torch_program.py LIBC10_CUDA [fail].
 
 The script decides as PyTorch would, with all requests above 10 MiB: each has a segment of its own, rounded up to 2 MiB,
 and takes all of it when at most 1 MiB would be left.
@@ -21,7 +21,7 @@ context = ctypes.c_void_p()
 assert cuda.cuInit(0) == 0
 assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
 other = ctypes.c_uint64()
-assert cuda.cuMemAlloc_v2(ctypes.byref(other), ctypes.c_size_t(3 * MIB)) == 0  # not PyTorch's
+assert cuda.cuMemAlloc_v2(ctypes.byref(other), ctypes.c_size_t(3 * MIB)) == 0  # outside PyTorch
 
 torch.fake_use_native_allocator()
 time.sleep(0.5)  # as long as an import takes

@@ -1,4 +1,4 @@
-"""The viewer in the hands of its user, on a screen that nobody sees: real keys, a real mouse, and a look at the pictures."""
+"""Drives the viewer on a virtual display: real key and mouse events, and checks of its screenshots."""
 
 import json
 import os
@@ -21,7 +21,7 @@ SHIFTED = string.ascii_uppercase + '~!@#$%^&*()_+{}|:"<>?'  # typed with Shift, 
 
 
 class Screen:
-    """An X server without a screen."""
+    """A headless X server."""
 
     def __init__(self):
         self.server = subprocess.Popen(
@@ -32,7 +32,7 @@ class Screen:
                             "LIBGL_ALWAYS_SOFTWARE": "1", "LP_NUM_THREADS": "1"}
 
     def close(self):
-        """Ends the server."""
+        """Stops the server."""
         self.server.terminate()
         self.server.wait()
         self.server.stdout.close()
@@ -43,14 +43,14 @@ class Screen:
 
 
 class View:
-    """A viewer with a window, and the hands of its user."""
+    """A viewer with a window, driven by key and mouse events."""
 
     def __init__(self, screen, *arguments, size=f"{WIDTH}x{HEIGHT}", program=VIEW):
         self.screen = screen
         self.process = subprocess.Popen([program, *map(str, arguments), "--control", "--size", size],
                                         env=screen.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
-        self.mouse, self.pointer = 0, None  # how often buttons were used, and where the pointer was put
+        self.mouse, self.pointer = 0, None  # mouse events sent, and the pointer's position
         self.has_window = False
 
     def ask(self, what, **more):
@@ -62,7 +62,7 @@ class View:
         return json.loads(line)
 
     def settled(self):
-        """What is shown once nothing is left to do, and what the hands did has arrived: a busy machine passes it on late."""
+        """The state once nothing is left to do and all input has arrived, which may take long on a busy machine."""
         deadline = time.monotonic() + PATIENCE
         while not self.has_arrived(shown := self.ask("wait")):
             if time.monotonic() > deadline:
@@ -75,7 +75,7 @@ class View:
     def hands(self, *arguments):
         words = [str(argument) for argument in arguments]
         if not self.has_window:
-            self.ask("state")  # what is done before there is a window is nobody's
+            self.ask("state")  # input sent before there is a window is lost
             self.has_window = True
         subprocess.run(["xdotool", *words], env=self.screen.environment, check=True, stdout=subprocess.DEVNULL)
         for i, word in enumerate(words):
@@ -86,23 +86,23 @@ class View:
             elif word == "click":
                 times = int(words[i + 2]) if words[i + 1] == "--repeat" else 1
                 button = next(w for w in words[i + (3 if times > 1 else 1):] if w in "12345")
-                self.mouse += times * (1 if button in "45" else 2)  # the wheel only turns
+                self.mouse += times * (1 if button in "45" else 2)  # the wheel has no release
 
     def key(self, *names):
-        """One after the other: a frame may do one thing for each."""
+        """One after the other: a frame may act on one key only."""
         for name in names:
             shown = self.pressed(name.count("+") + 1, "key", name)
         return shown
 
     def hold(self, name):
-        """A key that is down for many frames, as under a finger."""
+        """A key held down for many frames."""
         return self.pressed(name.count("+") + 1, "keydown", name, "sleep", "0.2", "keyup", name)
 
     def type(self, text):
         return self.pressed(sum(2 if c in SHIFTED else 1 for c in text), "type", "--delay", "15", text)
 
     def pressed(self, keys, *arguments):
-        """What is shown once so many keys have arrived: a busy machine passes them on late."""
+        """The state once this many keys have arrived, which may take long on a busy machine."""
         before, deadline = self.ask("state")["keys"], time.monotonic() + PATIENCE
         self.hands(*arguments)
         while (shown := self.settled())["keys"] < before + keys:
@@ -127,7 +127,7 @@ class View:
         return self.click(x + across * width, y + down * height)
 
     def press(self, place, across, down=0.5):
-        """The left button goes down there, and stays down."""
+        """Presses the left button there and keeps it down."""
         self.point(place, across, down)
         self.hands("mousedown", 1)
         return self.settled()
@@ -142,7 +142,7 @@ class View:
         return self.settled()
 
     def drag(self, place, start, end, modifier=None):
-        """With the left button, from one part of a place's width to another."""
+        """Drags with the left button from one fraction of a place's width to another."""
         if modifier:
             self.hands("keydown", modifier)
         self.press(place, start)
@@ -155,21 +155,21 @@ class View:
 
     def double_click_on(self, place, across=0.5, down=0.5):
         self.point(place, across, down)
-        # However late a busy machine passes the second click on, both come before the next frame.
+        # Both clicks arrive before the next frame, however late a busy machine delivers the second.
         self.process.send_signal(signal.SIGSTOP)
         self.hands("click", "--repeat", 2, 1)
         self.process.send_signal(signal.SIGCONT)
         return self.settled()
 
     def close(self):
-        """Whatever state it is in."""
+        """Kills the viewer, whatever its state."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             stream.close()
 
     def quit(self):
-        """Its exit code, and what it said."""
+        """Its exit code and output."""
         self.ask("quit")
         self.process.stdin.close()
         code = self.process.wait(timeout=PATIENCE)
@@ -177,7 +177,7 @@ class View:
 
 
 def picture(path):
-    """Width, height and rows of RGB bytes of a PNG as the viewer writes it, with a palette or without."""
+    """Width, height and rows of RGB bytes of a PNG written by the viewer, with or without a palette."""
     data = path.read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     at, packed, width, height, palette = 8, b"", 0, 0, None
@@ -207,7 +207,7 @@ def picture(path):
 
 
 def ink(rows, width):
-    """Share of the pixels that have another colour than most, and how many colours there are."""
+    """The share of pixels that differ from the most frequent colour, and the number of colours."""
     counts = {}
     for row in rows[::3]:
         for x in range(0, 3 * width, 9):
@@ -235,7 +235,7 @@ class ViewTest(ProgramTest):
         self.assertEqual(view.quit(), (0, ""))
 
     def while_it_grows(self, source):
-        """What the window shows of a trace of which half is written, and once all of it is."""
+        """What the window shows when half of the trace is written, and once all of it is."""
         whole = source.read_bytes()
         path = self.file("growing.reel", whole[:len(whole) // 2])
         view = self.open(path)
@@ -255,7 +255,7 @@ class ViewTest(ProgramTest):
         return self.copied(view, table, "copy/row")[0]
 
     def copied_rows(self, view, table):
-        """The cells of all rows, of a table that has several."""
+        """The cells of all rows of a table with several."""
         return self.copied(view, table, "copy/all")[1:]
 
     def copied(self, view, table, what):

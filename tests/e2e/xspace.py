@@ -1,6 +1,6 @@
-"""Makes profiles in the shape that jax.profiler.trace() writes, for cases that no recording at hand shows.
+"""Makes profiles in the format of jax.profiler.trace(), for cases that no available recording covers.
 
-As a program, writes some into the directory that is named: seeds for the fuzzers."""
+As a program, writes some into the given directory, as seeds for the fuzzers."""
 
 import gzip
 import struct
