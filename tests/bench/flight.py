@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What recording for ever costs on the fake GPU, beside recording everything: flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]
+"""The cost of recording indefinitely on the fake GPU, compared with recording everything: flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]
 
 Prints a table of Markdown: events per second of the program, its processor time, memory at a third of the events and at
 their end, and the most that was on disk. With --soak, EVENTS are spread evenly over so many seconds and memory is printed every tenth of them."""
