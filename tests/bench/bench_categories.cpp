@@ -1,8 +1,8 @@
-// What naming every allocation of a long trace takes. How well it is done: tests/e2e/category_score.py.
+// The time to categorize every allocation of a long trace. For accuracy, see tests/e2e/category_score.py.
 //
 //     bench_categories [FILE]     default: the history random_2m
 //
-// The yardstick is one plain pass over the events, lifetimes(), in the same run. Target: 2 M events in 1 s on one core.
+// The baseline is one plain pass over the events, lifetimes(), in the same run. Target: 2 M events in 1 s on one core.
 #include <chrono>
 #include <cstdio>
 

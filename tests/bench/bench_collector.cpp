@@ -1,8 +1,8 @@
-// What a recorded call costs the program's thread: as CUPTI would, each thread calls at the beginning and the end of an
-// allocation and of its free, which makes two events of four callbacks. Another thread drains the rings meanwhile.
+// The cost of a recorded call on the program's thread: like CUPTI, each thread calls back at the beginning and the end
+// of an allocation and of its free: two events from four callbacks. Another thread drains the rings meanwhile.
 //
-// items_per_second are events. The yardstick, in the same run, are callbacks that do nothing: what CUPTI's own dispatch
-// costs comes on top of either.
+// items_per_second are events. The baseline, in the same run, is empty callbacks: CUPTI's own dispatch
+// comes on top of either.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ namespace {
 
 agent::Recorder* current = nullptr;  // NOLINT: where the watch records, as in the library
 
-/// A recorder whose rings are emptied as fast as it goes, into nothing.
+/// A recorder whose rings are drained as fast as possible and discarded.
 class Drained {
  public:
   explicit Drained(std::uint32_t depth)

@@ -1,4 +1,4 @@
-// What all verdicts on a long trace take: leaks, fragmentation, failures, and the replays behind them.
+// The time for all verdicts on a long trace: leaks, fragmentation, failures, and the replays behind them.
 //
 //   bench_insight [EVENTS]     (default 10,000,000)
 //
@@ -32,7 +32,7 @@ double resident(const std::string& field) {
   return 0;
 }
 
-/// From here on the highest resident size is counted anew.
+/// Resets the peak resident size.
 void reset_peak() { std::ofstream("/proc/self/clear_refs") << "5"; }
 
 class Table {

@@ -1,4 +1,4 @@
-// How well leaks are told from what only looks like one, and how fast.
+// How well and how fast leaks are distinguished from what only looks like one.
 //
 //     bench_leaks [DIRECTORY...]    labelled histories (FILE.pickle.xz, FILE.truth.json); default: those in tests/data,
 //                                   and shared/histories/leaks where there is one

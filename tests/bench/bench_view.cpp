@@ -1,6 +1,6 @@
-// The viewer's model on a long trace: what indexing costs besides reading, and what panes wait for, each beside the
-// plain way to the same answer. `bench_view [EVENTS]`; the window itself is measured by `memreel view --bench-frames`.
-// With a file name as second argument the trace is written there and kept.
+// The viewer's model on a long trace: the cost of indexing besides reading, and of the panes' queries, each compared
+// with the plain way to the same answer. `bench_view [EVENTS]`; the window itself is measured by `memreel view
+// --bench-frames`. With a file name as second argument the trace is written there and kept.
 #include <unistd.h>
 
 #include <algorithm>

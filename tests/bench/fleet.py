@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a job of many ranks costs: time for each file as their number grows, memory, and what a second process gives.
+"""The cost of a job with many ranks: time per file as their number grows, memory, and the gain from a second process.
 
 fleet.py MEMREEL HISTORIES [--ranks 1024] [--setting]: copies of the sixteen recordings in HISTORIES/fleet16, named rank0 and so
 on. Times are of processors, which neighbours on a busy machine hardly change; memory is the largest of any process.
@@ -30,7 +30,7 @@ def make_job(directory, histories, ranks):
 
 
 def measure(*command, environment=None):
-    """Seconds of processors and of the clock, the largest process in MiB, and what it printed."""
+    """CPU seconds and wall seconds, the largest process in MiB, and the output."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, **(environment or {})})
@@ -53,7 +53,7 @@ def seconds_of(times):
 
 
 def measure_mpi(program, job, directory, processes, options):
-    """Seconds by the clock, and of processors for each process."""
+    """Wall seconds, and CPU seconds for each process."""
     times = directory / f"times{processes}"
     environment = {**MPI_ENVIRONMENT, "MEMREEL_TIMES": str(times)}
     _, clock, _, _ = measure("mpirun", "-n", processes, *TIMED, program, job, "-o", directory / f"mpi{processes}", *options,

@@ -27,7 +27,7 @@ def resident(pid):
 
 
 def on_disk(directory):
-    """MiB of all that the recording has."""
+    """The size of all the recording's files, in MiB."""
     size = 0
     for path in directory.glob("run*"):
         try:
@@ -38,7 +38,7 @@ def on_disk(directory):
 
 
 class Disk(threading.Thread):
-    """The most that was ever on disk, MiB."""
+    """The maximum ever on disk, in MiB."""
 
     def __init__(self, directory):
         super().__init__(daemon=True)
@@ -50,7 +50,7 @@ class Disk(threading.Thread):
 
 
 def processor_time():
-    """Seconds of all processes that have ended."""
+    """CPU seconds of all ended processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -33,7 +33,7 @@ def processor_seconds(session):
 
 
 def opening(address):
-    """Seconds until events are shown, all are read, all is done; and processor seconds."""
+    """Seconds until events are shown, all are read, everything is done; and CPU seconds."""
     with tempfile.TemporaryDirectory() as folder:
         page = Page(folder)
         try:

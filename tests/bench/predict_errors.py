@@ -59,7 +59,7 @@ def steps(trace):
 
 
 def compare(predicted, recorded):
-    """By how many requests steps differ at most, and the share of the recorded bytes in requests of the same sizes."""
+    """The largest difference in requests per step, and the share of the recorded bytes in requests of the same sizes."""
     if len(predicted) != len(recorded):
         return None, 0
     most = max((p.total() - r.total() for p, r in zip(predicted, recorded)), key=abs)
@@ -76,7 +76,7 @@ def percent(value, digits=2):
 
 
 def result_of(sizes, small, target):
-    """Of one prediction, as shares of what was recorded."""
+    """The errors of one prediction, as shares of the recorded values."""
     file, truth = sizes[target]
     with tempfile.TemporaryDirectory() as directory:
         trace = Path(directory) / "predicted.reel"

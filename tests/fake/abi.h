@@ -1,4 +1,4 @@
-// The part of the binary interfaces of libcuda.so.1 and libcupti.so.* that the fake libraries speak, in our own words.
+// The part of the binary interfaces of libcuda.so.1 and libcupti.so.* that the fake libraries implement, declared anew.
 // Numbers and layouts are those of CUDA 11.3 to 13.x; abi_check.cpp compares them with the toolkit's headers.
 #pragma once
 
@@ -120,7 +120,7 @@ enum class PoolAttribute : int {
   used_high = 8,
 };
 
-// What CUPTI shows of a call: its arguments, in the order of its declaration.
+// A call's arguments as CUPTI passes them, in the order of its declaration.
 namespace arguments {
 
 struct MemAlloc {
@@ -420,7 +420,7 @@ struct SubscriberParameters {
 
   std::size_t struct_size = 0;
   const char* name = nullptr;
-  char* holder = nullptr;  // receives the name of who holds CUPTI; at least 64 bytes
+  char* holder = nullptr;  // receives the name of CUPTI's holder; at least 64 bytes
   std::size_t holder_size = 0;
   std::uint8_t allow_multiple = 0;  // from 13.2 on
   std::array<std::uint8_t, 7> reserved{};
@@ -436,7 +436,7 @@ using Callback = void (*)(void* user, unsigned domain, unsigned id, const void* 
 /// a pointer that libcupti sets while somebody is subscribed.
 struct Listener {
   virtual ~Listener() = default;
-  /// Whether calls, or resources, of this number are of interest. Any thread, at any time.
+  /// Whether the listener wants calls, or resources, with this number. Called on any thread, at any time.
   virtual bool wants(unsigned domain, unsigned id) const = 0;
   virtual void notify(unsigned domain, unsigned id, const void* data) = 0;
 };

@@ -1,5 +1,5 @@
-// Compares what the fakes say about CUDA's binary interfaces (abi.h, and the numbers of calls in the sources) with
-// CUDA's own headers. It does nothing; it compiles.
+// Compares the fakes' declarations of CUDA's binary interfaces (abi.h, and the numbers of calls in the sources) with
+// CUDA's own headers, at compile time only.
 #include <cuda.h>
 #include <cupti.h>
 

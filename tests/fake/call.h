@@ -1,4 +1,4 @@
-// One call into the fake driver: who listens hears of it before and after, and a test can slow it down or make it fail.
+// One call into the fake driver: listeners are notified before and after, and a test can slow it down or make it fail.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,8 @@ struct Function {
   const char* name;  // the symbol
 };
 
-/// What FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the state of the process make of this call: `success` lets it happen.
+/// The result of this call by FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the state of the process: `success` lets it
+/// proceed.
 Status before_call(const Function& function);
 
 Context* current_context();
@@ -49,7 +50,7 @@ Status call(const Function& function, Arguments arguments, Body&& body) {
   return result;
 }
 
-/// Tells who listens that a resource came or goes.
+/// Notifies listeners that a resource was created or is being destroyed.
 inline void announce(unsigned id, Context* context, void* descriptor = nullptr) {
   Listener* const listener = fake_cuda_listener.load(std::memory_order_acquire);
   if (listener == nullptr || !listener->wants(cupti::resource_domain, id)) return;

@@ -12,7 +12,7 @@ inline DevicePointer device(void* pointer) { return reinterpret_cast<DevicePoint
 int current_device();
 void set_device(int number);
 
-/// Makes the primary context of the thread's device current, as every call of the runtime does that needs one.
+/// Makes the primary context of the thread's device current, as every runtime call that needs one does.
 void use_context();
 
 /// Remembers a failure for cudaGetLastError(). Errors of the runtime have the driver's numbers. Returns `status`.

@@ -1,5 +1,5 @@
-// Of the fake libcudart.so: what PyTorch and other frameworks call beside the samples' functions. Kernels are launched
-// and copies made in name only, so what tensors hold is never right; what is allocated, and when, is.
+// The part of the fake libcudart.so that PyTorch and other frameworks call besides the samples' functions. Kernels and
+// copies do nothing, so the contents of tensors are wrong; what is allocated, and when, is right.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace {
 
 thread_local int capture_mode = 0;
 
-/// The first fields of cudaDeviceProp, which all versions from 12.0 on begin with.
+/// The first fields of cudaDeviceProp, common to all versions from 12.0 on.
 struct DeviceProperties {
   std::array<char, 256> name;
   std::array<char, 16> uuid;

@@ -1,4 +1,4 @@
-// The state of the fake driver: one for the process, as the real one's.
+// The state of the fake driver: one per process, as in the real one.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ struct Context {
   int device = 0;
   std::uint32_t number = 0;
   bool primary = false;
-  Context* green_of = nullptr;  // the primary context that memory asked for in a green one belongs to
+  Context* green_of = nullptr;  // the primary context that owns memory requested in a green one
   int retained = 0;
   std::set<DevicePointer> linear;  // freed with the context
   std::set<Array*> arrays;
 };
 
-/// A share of a device's processors. Its context is not where its handle is.
+/// A share of a device's processors. Its context differs from its handle.
 struct GreenContext {
   std::unique_ptr<Context> context;
 };
@@ -61,7 +61,7 @@ struct Stream {
 
 struct Event {
   Graph* capturing = nullptr;  // recorded while this was captured; waiting for it joins the capture
-  std::uint64_t due = 0;       // complete once Driver::clock has come to this
+  std::uint64_t due = 0;       // complete once Driver::clock has reached this
 };
 
 struct Physical {
@@ -93,7 +93,7 @@ struct Driver {
   std::unique_ptr<Gpu> host_memory;  // of pools that are not on a device
   std::vector<std::unique_ptr<Pool>> default_pools;
   std::vector<Pool*> current_pools;
-  /// Pools of the other kinds that were asked for, by type and number of the location and type of the memory.
+  /// Pools of the other kinds requested so far, by type and number of the location and type of the memory.
   std::map<std::array<int, 3>, std::unique_ptr<Pool>> default_pools_elsewhere;
   std::map<std::array<int, 3>, Pool*> current_pools_elsewhere;
   std::set<Context*> contexts;
@@ -120,10 +120,10 @@ struct Driver {
 Driver& driver();
 bool initialized();
 
-/// Where memory of that location comes from.
+/// The source of memory at that location.
 Gpu* memory_at(const Location& location);
 
-/// The context that owns what is asked for in `context`.
+/// The context that owns memory requested in `context`.
 inline Context* owner(Context* context) {
   return context != nullptr && context->green_of != nullptr ? context->green_of : context;
 }
@@ -132,10 +132,10 @@ inline Context* owner(Context* context) {
 Gpu* current_gpu();
 Context* current_context();
 
-/// How many calls about events it takes until what is recorded now is complete; 0: it is at once.
+/// The number of event calls until an event recorded now is complete; 0: at once.
 std::uint64_t event_delay();
 
-/// Adds a node to a graph, and says so to who listens: what capture does with a stream-ordered call.
+/// Adds a node to a graph and notifies listeners, as capture does for a stream-ordered call.
 GraphNode* add_node(Graph& graph, GraphNode node);
 
 }  // namespace fake

@@ -1,4 +1,4 @@
-// Programs that are recorded for ever, for tests of flight recorders.
+// Programs recorded indefinitely, for tests of flight recorders.
 //
 //   flight_program MODE [NUMBER...]
 //
@@ -59,7 +59,7 @@ bool fails(std::size_t bytes) {
   return cuMemAlloc_v2(&pointer, bytes) != fake::success;
 }
 
-/// Says that it is there, and goes on when it is told to.
+/// Reports that it is ready, and continues when told to.
 void pause_for_test(const std::string& word) {
   std::printf("%s\n", word.c_str());
   std::fflush(stdout);
@@ -141,7 +141,7 @@ int handler(const Numbers&) {
   return caught != 0 ? 7 : 1;
 }
 
-/// Numbers of files that a program would open itself.
+/// File descriptors that a program would open itself.
 std::set<int> open_files() {
   std::set<int> files;
   DIR* const directory = ::opendir("/proc/self/fd");

@@ -1,4 +1,4 @@
-// Pretended GPU memory: who has how much of it, and how much is left. Nothing of it can be read or written.
+// Simulated GPU memory: who has how much of it, and how much is left. It can't be read or written.
 //
 // Sizes follow what was measured on an H200 (docs/measurements.md): requests up to 1 MiB share pages of 2 MiB, larger
 // ones take whole pages; stream-ordered pools grow by 32 MiB.
@@ -23,31 +23,31 @@ class Gpu {
  public:
   explicit Gpu(int number, std::uint64_t capacity);
 
-  /// Takes physical memory; false when there is not that much left.
+  /// Takes physical memory; false if there is not enough left.
   bool take(std::uint64_t size);
   void give_back(std::uint64_t size) { taken_ -= size; }
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t free() const { return capacity_ - taken_; }
 
-  /// As cuMemAlloc: 0 when there is not enough memory.
+  /// Like cuMemAlloc: 0 if there is not enough memory.
   DevicePointer malloc(std::uint64_t size);
-  /// False when nothing begins there.
+  /// False if no allocation begins there.
   bool free(DevicePointer pointer);
 
-  /// Of what begins there, as malloc rounded it; 0 when nothing does.
+  /// The size, as rounded by malloc, of the allocation that begins there; 0 if none does.
   std::uint64_t size_of(DevicePointer pointer) const {
     const auto found = sizes_.find(pointer);
     return found != sizes_.end() ? found->second : 0;
   }
 
-  /// Addresses alone, without memory behind them.
+  /// Reserves addresses without memory behind them.
   DevicePointer reserve(std::uint64_t size);
   void unreserve(DevicePointer pointer, std::uint64_t size) { addresses_.add(pointer, size); }
 
  private:
   std::uint64_t capacity_, taken_ = 0;
   Space addresses_;                                    // whole pages
-  Space small_;                                        // what is free inside pages that small requests share
+  Space small_;                                        // free space inside pages shared by small requests
   std::map<DevicePointer, std::uint64_t> sizes_;       // of what malloc gave
   std::map<DevicePointer, std::uint64_t> small_used_;  // bytes in use in each shared page
 };
@@ -64,6 +64,6 @@ struct fake::Pool {
   /// 0 when the GPU, or the pool's limit, has not enough.
   DevicePointer malloc(std::uint64_t size);
   bool free(DevicePointer pointer);
-  /// Gives back what is not in use beyond `keep` bytes.
+  /// Releases unused memory beyond `keep` bytes.
   void trim(std::uint64_t keep);
 };

@@ -1,10 +1,10 @@
-// C++ programs of which it is known what leaks, to be recorded on the fake GPU and judged.
+// C++ programs with known leaks, to be recorded on the fake GPU and judged.
 //
 //   leaking_program PROGRAM       each_step, slow, bounded_cache or unmarked
 //
-// All memory comes from one function of the program's own, as it mostly does, so that only the callers tell who leaks.
-// What leaks is said by lines of ground truth ("leak"), and is made on the line that the comment "leaks" follows.
-// Nothing is tidied up at the end.
+// All memory comes from one function of the program, as is common, so that only the callers tell who leaks.
+// Leaks are reported as ground truth ("leak") and allocated on lines marked with the comment "leaks".
+// Nothing is freed at the end.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -71,7 +71,7 @@ struct Model {
   }
 };
 
-/// Results that are copied to the host, and whose device side nobody thinks of again.
+/// Results that are copied to the host, while their device copies are forgotten.
 void each_step() {
   const Model model;
   for (std::size_t step = 0; step < 60; ++step) {
@@ -82,7 +82,7 @@ void each_step() {
   }
 }
 
-/// 4 KiB now and then, among thousands of requests of all sizes that come and go.
+/// 4 KiB now and then, among thousands of short-lived requests of all sizes.
 void slow() {
   std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
   const Model model;
@@ -103,7 +103,7 @@ void slow() {
   std::exit(0);
 }
 
-/// At most 16 results are kept, and the one that was not used for longest makes room.
+/// At most 16 results are kept; the least recently used one is evicted.
 void bounded_cache() {
   std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
   const Model model;
@@ -127,7 +127,7 @@ void bounded_cache() {
   std::exit(0);
 }
 
-/// An error path that is taken in every third batch and does not let go of it. No step is marked.
+/// An error path, taken for every third batch, that does not free it. No step is marked.
 void unmarked() {
   const Model model;
   for (std::size_t batch = 0; batch < 60; ++batch) {

@@ -1,4 +1,4 @@
-// The fake libcuda.so.1: initialization, devices, contexts, how its functions are found.
+// The fake libcuda.so.1: initialization, devices, contexts, function lookup.
 //
 // Read once, by cuInit:
 //   FAKE_CUDA_MEMORY    bytes that each GPU has [8 GiB]
@@ -100,7 +100,7 @@ Context* make_context(DeviceNumber device, bool primary) {
   return context;
 }
 
-/// What a context owns goes with it: all but pools' and cuMemCreate's memory.
+/// Frees what a context owns: everything except memory of pools and of cuMemCreate.
 void release_memory_of(Context& context) {
   for (const DevicePointer pointer : context.linear) {
     driver().gpus[static_cast<std::size_t>(context.device)]->free(pointer);
@@ -168,7 +168,7 @@ Gpu* current_gpu() {
 }
 
 std::uint64_t event_delay() {
-  // The same program sees the same delays; splitmix64.
+  // The same program sees the same delays: splitmix64.
   static std::atomic<std::uint64_t> state{0};
   if (settings.event_delay == 0) return 0;
   std::uint64_t x = state += 0x9E3779B97F4A7C15;
@@ -311,7 +311,7 @@ Status cuCtxFromGreenCtx(Context** context, GreenContext* green) {
   return call({753, "cuCtxFromGreenCtx"}, arguments::CtxFromGreenCtx{context, green},
               [&] { return *context = green->context.get(), success; });
 }
-/// Its memory stays: that of the primary context, which this lets go of. Whoever listens is told that a context goes.
+/// Its memory stays: it belongs to the primary context, which is released here. Listeners are told that a context goes.
 Status cuGreenCtxDestroy(GreenContext* green) {
   return call({744, "cuGreenCtxDestroy"}, arguments::GreenCtxDestroy{green}, [&] {
     announce(cupti::context_destroy_starting, green->context.get());
@@ -343,7 +343,7 @@ Status cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* act
   return success;
 }
 
-/// As dlsym, with the version that belongs to the plain name: what cudart and everybody after it calls.
+/// Like dlsym, with the version that belongs to the plain name: called by cudart and everyone else.
 Status cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t flags, int* found) {
   constexpr std::uint64_t per_thread_stream = 2;
   *function = nullptr;

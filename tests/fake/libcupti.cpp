@@ -53,7 +53,7 @@ namespace {
 
 constexpr unsigned api = FAKE_CUPTI_API;
 constexpr bool has_v2 = api >= 130000, has_long_parameters = api >= 130200, has_sharing = api >= 130300;
-/// The driver calls that each release knows are those below this number (CUPTI_DRIVER_TRACE_CBID_SIZE).
+/// Each release knows the driver calls below this number (CUPTI_DRIVER_TRACE_CBID_SIZE).
 constexpr unsigned known_calls = api >= 130500   ? 877
                                  : api >= 130200 ? 846
                                  : api >= 130000 ? 807
@@ -61,8 +61,8 @@ constexpr unsigned known_calls = api >= 130500   ? 877
                                                  : 677;
 
 std::array<Subscriber, 4> subscribers;  // NOLINT: as many as ever share it
-std::mutex subscribing;                 // to that, and to what follows
-bool shared = false;                    // as whoever subscribed first wanted it
+std::mutex subscribing;                 // guards subscribers and the following
+bool shared = false;                    // as requested by the first subscriber
 
 /// Tells all of them.
 struct Everybody final : Listener {
@@ -93,7 +93,7 @@ bool driver_shares() {
 
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
-/// Who had it first; null: nobody has it.
+/// The first subscriber; null: none.
 const char* first_holder() {
   for (const char* const name : {variable("FAKE_CUPTI_TAKEN"), variable("FAKE_CUPTI_SHARED")})
     if (name != nullptr) return name;

@@ -80,7 +80,7 @@ Status free_linear(DevicePointer pointer) {
   return success;
 }
 
-/// Real memory: the program reads and writes it.
+/// Real memory, because the program reads and writes it.
 Status malloc_host(void** pointer, std::uint64_t size) {
   if (current_context() == nullptr) return invalid_context;
   if (size == 0) return invalid_value;
@@ -243,7 +243,7 @@ Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned 
     const std::lock_guard lock(driver().mutex);
     *pointer = words[0] ^ opened_at;
     Opened& opened = driver().opened[*pointer];
-    // Of the device whose context opens it, wherever it is.
+    // Belongs to the device whose context opens it, wherever it is.
     opened = {.size = words[1], .device = current_context()->device, .times = opened.times + 1};
     return success;
   });

@@ -1,4 +1,4 @@
-// Streams, pools, graphs and capture of the fake libcuda.so.1. Streams have no work: what is asked for is done at once.
+// Streams, pools, graphs and capture of the fake libcuda.so.1. Streams have no queue: every request is done at once.
 #include <mutex>
 #include <utility>
 
@@ -219,7 +219,7 @@ Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
     return success;
   });
 }
-/// What still lives in the pool lives on; its memory is given back when the last of it is freed, or never.
+/// Live allocations in the pool stay; its memory is released when the last one is freed, or never.
 Status cuMemPoolDestroy(Pool* pool) {
   return call({608, "cuMemPoolDestroy"}, arguments::MemPoolDestroy{pool}, [&] {
     const std::lock_guard lock(driver().mutex);

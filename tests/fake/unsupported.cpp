@@ -1,4 +1,4 @@
-// Functions of the driver that programs look up and do not depend on: they are there, and say that this GPU can't.
+// Driver functions that programs look up but do not depend on: they exist, and report that this GPU lacks support.
 #include "tests/fake/abi.h"
 
 extern "C" {

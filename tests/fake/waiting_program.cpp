@@ -1,9 +1,9 @@
-// A program with one thread that would notice if somebody disturbed it:
+// A single-threaded program that would notice being disturbed:
 //
 //   waiting_program KIND      sleep, poll, read, futex, select, wait, epoll, compute
 //
-// It does one kind of thing again and again, looks at what came of it, and allocates on the (fake) GPU now and then. A
-// child of it sends a queued signal every millisecond while it computes. On SIGTERM it says, and ends:
+// It repeats one kind of operation, checks its results, and allocates on the (fake) GPU now and then. A
+// child of it sends a queued signal every millisecond while it computes. On SIGTERM it prints this and ends:
 //
 //   rounds N wrong N signals RECEIVED of SENT
 #include <linux/futex.h>

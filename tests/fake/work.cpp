@@ -1,5 +1,4 @@
-// What streams are asked to do. There is no memory behind this GPU's addresses, so nothing is copied; what the host is
-// to do is done at once.
+// Work on streams. There is no memory behind this GPU's addresses, so nothing is copied; host functions run at once.
 #include "tests/fake/abi.h"
 
 extern "C" {

@@ -1,4 +1,4 @@
-"""Runs a program in a fork of this process, so that what it does to its allocator ends with it."""
+"""Runs a program in a fork of this process, so that its effects on the allocator end with it."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ LONGEST = 120  # seconds that a program may take
 
 
 class Crashed(Exception):
-    """A signal ended the program: something is wrong below it, as when the made-up CUDA lacks a function."""
+    """A signal ended the program: something is wrong below it, for example the fake CUDA lacks a function."""
 
 
 def run(program):

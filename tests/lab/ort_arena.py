@@ -81,11 +81,11 @@ def identity_model():
 
 
 class Refused(Exception):
-    """What the C API answers with an error."""
+    """An error returned by the C API."""
 
 
 class Api:
-    """The functions of OrtApi; what one makes is returned."""
+    """The functions of OrtApi; each returns what it creates."""
 
     def __init__(self, library):
         library.OrtGetApiBase.restype = ctypes.POINTER(Pointer)
@@ -128,7 +128,7 @@ class Arena:
                         for at in (0, 4)]
 
     def allocate(self, size):
-        """Its address; None: the arena has none."""
+        """The address; None: the arena is out of memory."""
         try:
             return self.api.make("AllocatorAlloc", self.allocator, size).value
         except Refused:
@@ -143,7 +143,7 @@ class Arena:
 
 
 class Upstream:
-    """What the arena asks its parent for, see ort_upstream.c."""
+    """The arena's requests to its parent, see ort_upstream.c."""
 
     class Call(ctypes.Structure):
         _fields_ = [("size", ctypes.c_uint64), ("address", ctypes.c_uint64)]

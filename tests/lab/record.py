@@ -112,7 +112,7 @@ def main():
 
 
 def record_series(args, series, count, rng):
-    """How many of its programs ran."""
+    """The number of its programs that ran."""
     made = refused = 0
     while made < count and refused < (10 * count if made else 20):
         program, seed, conf, memory = drawn(rng, series)

@@ -1,4 +1,4 @@
-"""Libraries that stand in for those of NVIDIA that a wheel links: every function is there, does nothing and returns 0.
+"""Stand-ins for the NVIDIA libraries that a wheel links: every function exists, does nothing and returns 0.
 
 A wheel of PyTorch names a dozen libraries beside CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator needs none of them, but
 the dynamic linker needs all of their symbols. So each gets an empty library of its name, with the versions that are asked for, and
@@ -40,7 +40,7 @@ def versions_needed(library):
 
 
 def symbols(library):
-    """Names that the library defines, and (name, version) of the functions that it wants from others; version None: any."""
+    """Names that the library defines, and (name, version) of the functions that it needs from others; version None: any."""
     defined, wanted = set(), set()
     for line in readelf("--dyn-syms", library).splitlines():
         field = line.split()

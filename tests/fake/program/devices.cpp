@@ -88,7 +88,7 @@ int devices(const Numbers& n) {
   return 0;
 }
 
-/// One process opens what another has, from another device where there is one.
+/// One process opens another's memory, from another device if there is one.
 int open_of_another(const Numbers& n) {
   std::array<int, 2> there{}, back{};
   if (pipe(there.data()) != 0 || pipe(back.data()) != 0) return 97;

@@ -1,4 +1,4 @@
-// Modes that end, or are ended, in unusual ways, and that do to themselves what programs do.
+// Modes that end, or are ended, in unusual ways, or that close their own files or cancel their own threads.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/time.h>
@@ -18,7 +18,7 @@
 
 namespace fake_program {
 
-/// Closes what it does not know, as programs do that become daemons, and has files of its own then.
+/// Closes unknown files, as daemons do, and then opens its own.
 int close_files(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
@@ -70,7 +70,7 @@ int cancel(const Numbers& n) {
   return 0;
 }
 
-/// Ends from a signal's handler that may interrupt anything, also the call that initializes CUDA.
+/// Ends from a signal handler that may interrupt anything, even the call that initializes CUDA.
 int exit_in_handler(const Numbers& n) {
   std::signal(SIGALRM, [](int) { std::exit(7); });
   const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = static_cast<suseconds_t>(n[0])}};
@@ -87,7 +87,7 @@ int exit_inside(const Numbers& n) {
     std::thread([&running, context, t] {
       cuCtxSetCurrent(context);
       ++running;
-      // No ground truth: who stops where is chance.
+      // No ground truth: where each thread stops is random.
       for (DevicePointer pointer = 0;; cuMemFree_v2(pointer)) cuMemAlloc_v2(&pointer, 512 * (1 + t));
     }).detach();
   }
@@ -127,7 +127,7 @@ volatile std::sig_atomic_t caught = 0;
 
 }  // namespace
 
-/// Says when it is ready, waits for a signal that it handles, and ends with its number.
+/// Reports when it is ready, waits for a signal that it handles, and exits with its number.
 int handle_signal(const Numbers&) {
   use_gpu();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, [](int s) { caught = s; });

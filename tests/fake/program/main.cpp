@@ -1,4 +1,4 @@
-// A program that uses GPU memory in one particular way and says what it did (samples/cuda/ground_truth.h).
+// A program that uses GPU memory in one particular way and reports what it did (samples/cuda/ground_truth.h).
 //
 //   fake_program MODE [NUMBER...]       fake_program without arguments lists the modes
 //

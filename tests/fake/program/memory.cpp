@@ -15,7 +15,7 @@ int single(const Numbers& n) {
   return 0;
 }
 
-/// Threads that free what other threads allocated: what one lets go of is the next one's address.
+/// Threads that free what other threads allocated: an address freed by one is handed to the next.
 int threads(const Numbers& n) {
   fake::Context* const context = use_gpu();
   std::mutex mutex;
@@ -167,7 +167,7 @@ int pools(const Numbers& n) {
   return 0;
 }
 
-/// Grows and shrinks one range as PyTorch's expandable segments do, with the handle let go of right after mapping.
+/// Grows and shrinks one range as PyTorch's expandable segments do, with the handle released right after mapping.
 int vmm(const Numbers&) {
   use_gpu();
   constexpr std::uint64_t unit = 2 * mib, pieces = 6;

@@ -1,4 +1,4 @@
-// Modes that make processes, or become another.
+// Modes that fork or exec.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 namespace fake_program {
 
-/// The child of a program that uses CUDA can't use it; it must live and end as if nobody watched.
+/// The child of a program that uses CUDA can't use it; it must live and end as if unrecorded.
 int fork_late(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
@@ -58,7 +58,7 @@ int fork_often(const Numbers& n) {
 int exec(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
-  // Nobody is told that a program becomes another: what happened in the last 100 ms may not be in its trace.
+  // `exec` comes without notice: the last 100 ms may be missing from the trace.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const std::string count = std::to_string(n[0]);
   execl("/proc/self/exe", "fake_program", "single", count.c_str(), nullptr);

@@ -1,4 +1,4 @@
-// Modes that say what an event costs.
+// Modes that measure the cost of an event.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// What the modes of fake_program are made of: calls to the driver, and the program's word for them
+// Building blocks of fake_program's modes: calls to the driver, and the ground truth about them
 // (samples/cuda/ground_truth.h).
 #pragma once
 
@@ -17,7 +17,7 @@ using Random = std::mt19937_64;
 
 constexpr std::uint64_t mib = 1U << 20U;
 
-/// Ends the program when something that must work did not.
+/// Ends the program if a call that must succeed failed.
 void must(Status status, const char* what);
 
 /// The primary context of the first device, made current in this thread.
@@ -38,7 +38,7 @@ void release(const Block& block);
 /// Allocates and frees `count` times; frees what is left at the end unless told to keep it.
 void churn(std::uint64_t count, std::uint64_t seed, bool keep = false);
 
-/// The exit code of a child, as a shell says it.
+/// The exit code of a child, as a shell reports it.
 int wait_for(pid_t child);
 
 }  // namespace fake_program
