@@ -70,7 +70,7 @@ struct DeviceTotals {
 
 struct HeapCounters {
   bool is_of_device = false;  // device_heaps.h
-  bool has_segments = false;  // else its allocations are what it holds
+  bool has_segments = false;  // otherwise its allocations count as held
   std::optional<Counter> live, allocated, reserved, used;
   std::map<PoolId, Counter> pools;
   std::map<std::string_view, Counter> categories;

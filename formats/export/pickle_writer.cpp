@@ -10,7 +10,7 @@ namespace memreel {
 namespace {
 
 namespace op {
-// Lib/pickletools.py of Python documents each.
+// Python's Lib/pickletools.py documents each one.
 constexpr unsigned char proto = 0x80, stop = '.', mark = '(', empty_dict = '}', setitems = 'u', empty_list = ']',
                         appends = 'e', binint1 = 'K', binint2 = 'M', binint = 'J', long1 = 0x8A, binfloat = 'G',
                         newtrue = 0x88, newfalse = 0x89, short_binunicode = 0x8C, binunicode = 'X', tuple2 = 0x86,

@@ -26,7 +26,7 @@ void write_frames(const Tables& tables, std::ostream& out) {
   out << "]}";
 }
 
-/// Outermost first, as speedscope has it.
+/// Outermost first, as in speedscope.
 void write_stack(const Tables& tables, StackId stack, std::ostream& out) {
   std::vector<std::uint32_t> frames;
   for (; stack != StackId::none; stack = tables[stack].caller) frames.push_back(index(tables[stack].frame));
@@ -37,7 +37,7 @@ void write_stack(const Tables& tables, StackId stack, std::ostream& out) {
   out << ']';
 }
 
-/// What the stacks of one heap hold, streams and pools together.
+/// The weights of one heap's stacks, summed over streams and pools.
 std::vector<StackWeight> held_in(HeapId heap, const Tables& tables, const std::vector<StackWeight>& weights) {
   std::vector<StackWeight> held;
   for (const StackWeight& weight : weights) {

@@ -17,7 +17,7 @@
 namespace memreel {
 namespace {
 
-constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // one is added to some
+constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // some get one added
 constexpr Bytes spacing = 512_B;                                                 // of the made-up addresses
 
 enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, ignored };
@@ -86,7 +86,7 @@ class Reader {
     std::vector<Row> rows;
     lines_.next();
     const auto columns = columns_of(lines_.text());
-    if (!columns) return error("has other columns than buffers with lifetimes", expected_header);
+    if (!columns) return error("does not have the columns of buffers with lifetimes", expected_header);
     while (lines_.next()) {
       if (trimmed(lines_.text()).empty()) continue;
       const Result<Row> row = parse(*columns);

@@ -171,7 +171,7 @@ HeapSnapshot LiveSet::snapshot() const {
   std::ranges::sort(snapshot.allocations, {}, &LiveAllocation::allocation);
   snapshot.segments.reserve(segments_.size());
   for (const auto& [place, segment] : segments_) snapshot.segments.push_back(segment);
-  std::ranges::stable_sort(snapshot.segments, {}, &LiveSegment::address);  // stable: they are in order of heaps
+  std::ranges::stable_sort(snapshot.segments, {}, &LiveSegment::address);  // stable: keeps the order of heaps
   return snapshot;
 }
 

@@ -6,13 +6,13 @@
 namespace memreel {
 
 std::filesystem::path sample_trace() {
-  constexpr std::string_view name = "gpt_default.reel";  // marks, stacks, growth, and quickly read
+  constexpr std::string_view name = "gpt_default.reel";  // has marks, stacks and growth, and loads quickly
   std::error_code problem;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
   if (problem) return {};
   const std::filesystem::path home = self.parent_path().parent_path();
   if (auto file = home / "share/memreel/samples" / name; std::filesystem::is_regular_file(file, problem)) return file;
-  // As CMakePresets.json has it: build/PRESET/bin.
+  // As in CMakePresets.json: build/PRESET/bin.
   if (auto file = home.parent_path().parent_path() / "samples/traces" / name;
       std::filesystem::is_regular_file(file, problem))
     return file;

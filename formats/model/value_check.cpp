@@ -8,9 +8,9 @@ namespace {
 
 /// What exceeds the limits; empty if nothing does.
 std::string_view beyond_limits(EventKind kind, Nanoseconds time, std::uint64_t address, Bytes size) {
-  if (!is_possible(time)) return "has a time that no clock shows";
+  if (!is_possible(time)) return "has a time that is out of range";
   if (has_address(kind) && Address{address} > max_address) return "has an address that no device has";
-  if (has_address(kind) && size > max_allocation) return "is of more memory than any device has";
+  if (has_address(kind) && size > max_allocation) return "has a size that no device has";
   return {};
 }
 
@@ -35,7 +35,7 @@ Result<void> ValueCheck::check(EventColumns& events) {
     return Error{.what = "event " + std::to_string(first_event_ + i) + " (" + std::string(name_of(events.kind[i])) +
                          ") " + std::string(what),
                  .where = where_,
-                 .remedy = "the file is damaged, or was made up"};
+                 .remedy = "the file is damaged or crafted"};
   };
   const bool look = !all_small(events);
   for (std::size_t i = 0; i < events.count(); ++i) {
@@ -50,7 +50,7 @@ Result<void> ValueCheck::check(EventColumns& events) {
     }
     if (!counts_in_total(kind)) continue;
     total_ += events.size[i];
-    if (total_.bytes() > max_total) return impossible(i, "makes the memory of all more than a trace can have");
+    if (total_.bytes() > max_total) return impossible(i, "makes the total size more than a trace can have");
   }
   first_event_ += events.count();
   return {};

@@ -12,7 +12,7 @@ namespace {
 
 using wire::MessageReader;
 
-constexpr std::uint64_t max_events = std::uint64_t{1} << 48U;  // nine years at a million a second
+constexpr std::uint64_t max_events = std::uint64_t{1} << 48U;  // nine years at a million per second
 
 HeapState decode_state(std::string_view message) {
   using Field = wire::HeapStateField;

@@ -85,7 +85,7 @@ Result<std::optional<BlockSummary>> TraceStream::next(EventColumns& events) {
     if (events_read_ > most_events(packets_.file_size()))
       return Error{.what = "holds more events than a recording of its size can",
                    .where = name_,
-                   .remedy = "it was made to take long: there is nothing in it to analyse"};
+                   .remedy = "it was crafted to take long to read: there is nothing in it to analyse"};
     if (block) return block;
   }
 }

@@ -120,7 +120,7 @@ class GuestFileSink final : public LiveFile {
 
   Result<void> write(std::span<const std::byte> bytes) override {
     if (!is_there() && !open_again())
-      return Error{.what = "the program has closed the trace, which is not there any more", .where = path_.string()};
+      return Error{.what = "the program closed the trace, and the file is gone", .where = path_.string()};
     auto written = write_all(file_, bytes, path_);
     if (written) size_ += bytes.size();
     return written;
@@ -136,7 +136,7 @@ class GuestFileSink final : public LiveFile {
 
   Result<int> descriptor() override {
     if (is_there() || open_again()) return file_;
-    return Error{.what = "the program has closed the trace, which is not there any more", .where = path_.string()};
+    return Error{.what = "the program closed the trace, and the file is gone", .where = path_.string()};
   }
 
   Result<void> close() override {

@@ -176,7 +176,7 @@ void FlightWriter::rotate_when_due() {
     if (status_) take_over();
     return;
   }
-  const std::uint64_t margin = size / 8;  // of a block of each, and of the first one's footer
+  const std::uint64_t margin = size / 8;  // for a block of each trace, and the first one's footer
   if (current_->overflowed() || budget_.used().count + margin >= size || is_old(*next_)) take_over();
 }
 
@@ -194,7 +194,7 @@ void FlightWriter::begin_next() {
   status_ = next_->writer().flush();
   next_->base.size = next_->size();
   if (next_->overflowed() && status_)
-    status_ = Error{.what = "what is live alone takes more than the recording may",
+    status_ = Error{.what = "live allocations alone take more space than the recording may",
                     .where = path_.string(),
                     .remedy = "allow more with --flight"};
 }

@@ -86,7 +86,7 @@ class TraceWriter::Impl {
   std::optional<FoldedHistory> folded_;                         // until it is written
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
   PacketDirectory directory_;
-  std::future<EncodedBlock> encoding_;  // last: its thread is gone before what it works on
+  std::future<EncodedBlock> encoding_;  // last: its thread ends before what it uses is destroyed
 };
 
 AllocationId TraceWriter::Impl::append(Event event) {

@@ -206,15 +206,15 @@ void sort(Profile& profile) {
 Result<void> must_have_memory(const Profile& profile, const std::string& where) {
   if (!profile.memory.empty()) return {};
   if (profile.without_address > 0)
-    return Error{.what = "its memory events have no addresses, as those of PyTorch 1.9 and older",
+    return Error{.what = "its memory events have no addresses, like those of PyTorch 1.9 and older",
                  .where = where,
                  .remedy = "profile with PyTorch 1.10 or newer"};
   if (profile.incomplete > 0)
-    return Error{.what = "none of its memory events says when it was, of which device, and how much",
+    return Error{.what = "none of its memory events has a time, a device and a size",
                  .where = where,
                  .remedy = "profile with torch.profiler.profile(profile_memory=True, with_stack=True)"};
   if (profile.host_events > 0)
-    return Error{.what = "its memory events are all of the host's memory",
+    return Error{.what = "all its memory events are of host memory",
                  .where = where,
                  .remedy = "profile a program that uses a GPU, with ProfilerActivity.CUDA among the activities"};
   return Error{.what = "the profile has no memory events",

@@ -29,7 +29,7 @@ struct RawEvent {
 std::optional<std::int64_t> nanoseconds(std::optional<double> us) {
   if (!us || !(std::abs(*us) * 1000 < static_cast<double>(max_time.count()) / 2)) return std::nullopt;
   double whole = 0;
-  const double rest = std::modf(*us, &whole);  // apart, since nanoseconds since the epoch have more than 53 bits
+  const double rest = std::modf(*us, &whole);  // split, since nanoseconds since the epoch need more than 53 bits
   return static_cast<std::int64_t>(whole) * 1000 + std::llround(rest * 1000);
 }
 
@@ -45,8 +45,7 @@ class Reader final : public JsonVisitor {
     if (path == "baseTimeNanoseconds") {
       const auto base = as_signed(value);
       if (!base || *base > max_time.count() / 2 || *base < 0)
-        return Error{.what = "'baseTimeNanoseconds' is no time that a clock shows",
-                     .remedy = "the file is damaged: write it again"};
+        return Error{.what = "'baseTimeNanoseconds' is out of range", .remedy = "the file is damaged: write it again"};
       profile.base_ns = *base;
     }
     if (path == "distributedInfo.rank") profile.rank = as_unsigned(value);
@@ -153,7 +152,7 @@ class Reader final : public JsonVisitor {
   }
 
   Result<void> within_limit(std::size_t more) {
-    held_ += Bytes{2 * more};  // a vector that has just grown
+    held_ += Bytes{2 * more};  // its vector may have just grown
     if (held_ <= bytes_.memory_limit()) return {};
     return over_memory_limit(bytes_.where(), "holds events that need more than", bytes_.memory_limit());
   }

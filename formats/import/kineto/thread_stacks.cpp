@@ -9,8 +9,8 @@
 namespace memreel::kineto {
 namespace {
 
-/// "torch/nn/modules/module.py(1739): _call_impl" has a file and a line. "nn.Module: GPT2MLP_3" is a call of the third
-/// GPT2MLP from 0 on. Built-in functions and operators have a name only.
+/// "torch/nn/modules/module.py(1739): _call_impl" has a file and a line. "nn.Module: GPT2MLP_3" is a call of GPT2MLP
+/// number 3, counted from 0. Built-in functions and operators have only a name.
 Frame frame_from(std::string_view name, TraceWriter& writer) {
   constexpr std::string_view module = "nn.Module: ";
   if (name.starts_with(module)) {

@@ -42,11 +42,11 @@ LineComplaint parse_cupy(std::string_view line, CupyRecord& record) {
   record = {};
   CupyLine visitor(record);
   if (!line.starts_with('{') || !visit_json(line, visitor) || record.hook.empty())
-    return "it is no JSON object with a \"hook\"";
-  if (record.hook != "alloc" && record.hook != "malloc" && record.hook != "free") return "its hook is not known";
+    return "it is not a JSON object with a \"hook\"";
+  if (record.hook != "alloc" && record.hook != "malloc" && record.hook != "free") return "its hook is unknown";
   if (!record.device || !record.size || !record.address || (record.hook == "malloc" && !record.requested))
     return "it lacks its device, a size or its address";
-  return *record.device >= cupy_device_limit ? "its device is none that a machine has" : nullptr;
+  return *record.device >= cupy_device_limit ? "its device number is out of range" : nullptr;
 }
 
 class CupyRecorder {

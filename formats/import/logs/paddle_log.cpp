@@ -101,7 +101,7 @@ LineComplaint parse_paddle(std::string_view text, PaddleRecord& record) {
   record = {};
   Scanner line(text);
   if (!take_prefix(line, record) || !find_words(line)) return not_a_record;
-  constexpr LineComplaint cut = "it does not end as the allocator's lines do";
+  constexpr LineComplaint cut = "it does not end like the allocator's lines";
   const std::string_view words = line.rest;
   if (line.take("Alloc ") || line.take("Free ")) {
     if (words.starts_with("Free chunk with size ")) {

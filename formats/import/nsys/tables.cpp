@@ -19,7 +19,7 @@ constexpr const char* memory_table = "CUDA_GPU_MEMORY_USAGE_EVENTS";
 constexpr const char* calls_table = "CUPTI_ACTIVITY_KIND_RUNTIME";
 constexpr std::int64_t most_devices = 1'000;
 
-/// globalPid and globalTid hold a process in the same bits.
+/// globalPid and globalTid have the process in the same bits.
 std::uint64_t process_of(std::int64_t global) { return static_cast<std::uint64_t>(global) / 0x1000000 % 0x1000000; }
 std::uint64_t thread_of(std::int64_t global) { return static_cast<std::uint64_t>(global) % 0x1000000; }
 
@@ -173,7 +173,7 @@ class TableReader {
   }
 
   Result<void> within_limit(std::size_t more) {
-    held_ += Bytes{2 * more};  // a vector that has just grown
+    held_ += Bytes{2 * more};  // its vector may have just grown
     if (held_ <= limit_) return {};
     return over_memory_limit(database_.where(), "holds rows that need more than", limit_);
   }

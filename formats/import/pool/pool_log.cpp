@@ -17,10 +17,10 @@ namespace {
 
 constexpr auto most_time = static_cast<std::uint64_t>(max_time.count());
 
-/// What is wrong with a line; null: nothing.
+/// What is wrong with a line; null if nothing.
 using Complaint = const char*;
 
-/// CUDA's handles 1 and 2 are other names of the default stream; in a log they are streams like any other.
+/// CUDA's handles 1 and 2 are aliases of the default stream; in a log they are ordinary streams.
 constexpr std::uint64_t handle_of(std::uint64_t stream) { return stream == 1 || stream == 2 ? 256 + stream : stream; }
 
 /// Writes lines as events.
@@ -29,7 +29,7 @@ class Recorder {
   explicit Recorder(TraceWriter& writer) : writer_(writer) {}
 
   Complaint add(const Line& line, std::uint64_t number) {
-    if (line.time > most_time) return "has a time that no clock shows";
+    if (line.time > most_time) return "has a time that is out of range";
     if (line.op == "config") return configure(line);
     if (heap_ == HeapId::none) make_heap("pool", 0);
     event_ = {.origin = origin_of(line), .time = Nanoseconds{static_cast<std::int64_t>(line.time.value_or(number))}};
@@ -81,7 +81,7 @@ class Recorder {
     if (const Complaint complaint = check_extent()) return complaint;
     if (const auto live = live_.find(*line.id); live != live_.end() && live->second.id != AllocationId::none)
       return "allocates an id that is live";
-    if (writer_.live_at(heap_, event_.address) != AllocationId::none) return "allocates where another one lives";
+    if (writer_.live_at(heap_, event_.address) != AllocationId::none) return "allocates at an address that is live";
     if (!line.metadata.empty()) {
       Origin origin = writer_.tables()[event_.origin];
       origin.metadata = writer_.intern(line.metadata);
@@ -200,7 +200,7 @@ Result<void> import_pool_log(ByteCursor& bytes, Header header, std::unique_ptr<B
   while (lines.next()) {
     if (lines.text().find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (!parse(lines.text(), line)) {
-      if (lines.ended()) return error_at(lines, bytes, "is no JSON object with an \"op\" and whole numbers");
+      if (lines.ended()) return error_at(lines, bytes, "is not a JSON object with an \"op\" and whole numbers");
       ++recorder.losses.unknown_actions;  // cut off
       break;
     }

@@ -123,12 +123,12 @@ LineComplaint parse(std::string_view line, LogRecord& record) {
     if (!at.time(record.time_of_day)) return "the time is not HH:MM:SS.ffffff";
   }
   if (!at.take(',') || !action(at, record.action) || !at.take(','))
-    return "the action is none of allocate, free, allocate failure";
+    return "the action is not allocate, free or allocate failure";
   if (!pointer(at, record.pointer.value) || !at.take(',')) return "the pointer is not a 64-bit hexadecimal number";
   if (!at.decimal(record.size.count) || !at.take(',')) return "the size is not a number of bytes";
   if (!stream(at, record.stream)) return "it does not end with a stream";
   if (record.action != Action::allocate_failure && !is_possible(record.pointer, record.size))
-    return "no device has such memory";
+    return "it has an address or a size that no device has";
   return nullptr;
 }
 

@@ -53,7 +53,7 @@ std::optional<Order> order_of(std::string_view header) {
   return order;
 }
 
-/// Hexadecimal after 0x.
+/// Hexadecimal if it begins with 0x.
 template <class Number>
 bool parse(std::string_view text, Number& into) {
   const bool hexadecimal = text.starts_with("0x");
@@ -68,15 +68,16 @@ LineComplaint record_from(std::string_view line, const Order& order, Record& rec
   const auto field = [&](Column column) { return fields[order[column]]; };
   const std::string_view action = field(operation_column);
   record.is_free = action.ends_with("FREE");
-  if (!record.is_free && !action.ends_with("ALLOCATE")) return "its operation is not known";
+  if (!record.is_free && !action.ends_with("ALLOCATE")) return "its operation is unknown";
   record.kind = action.find("VMEM") == std::string_view::npos ? Kind::real : Kind::virtual_memory;
   std::string_view number = field(agent_column);
   if (number.starts_with("Agent ")) number.remove_prefix(6);
-  if (!parse(field(address_column), record.address)) return "its address is no number";
+  if (!parse(field(address_column), record.address)) return "its address is not a number";
   if (!record.is_free &&
       (!parse(field(size_column), record.size) || !parse(number, record.device) || record.device < 0))
-    return "its size or its agent is no number";
-  return parse(field(record.is_free ? start_column : end_column), record.time_ns) ? nullptr : "its time is no number";
+    return "its size or agent is not a number";
+  return parse(field(record.is_free ? start_column : end_column), record.time_ns) ? nullptr
+                                                                                  : "its time is not a number";
 }
 
 }  // namespace

@@ -71,7 +71,7 @@ class ToolReader final : public JsonVisitor {
     std::optional<std::int64_t> start, end;
   };
 
-  /// A number, or hexadecimal in a text.
+  /// A number, or a hexadecimal string.
   static std::optional<std::uint64_t> address_from(const JsonScalar& value) {
     std::string_view text = as_text(value);
     if (text.empty()) return as_unsigned(value);

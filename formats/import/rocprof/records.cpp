@@ -62,7 +62,7 @@ class RecordWriter {
   }
 
   TraceWriter& writer_;
-  std::unordered_map<std::uint64_t, MemoryKind> kinds_;  // of what is live, by address
+  std::unordered_map<std::uint64_t, MemoryKind> kinds_;  // of live allocations, by address
 };
 
 }  // namespace
@@ -72,7 +72,7 @@ Result<void> Records::add(const Record& record) {
   if (!failed) total_ += Bytes{record.size};
   if (!is_possible(Nanoseconds{record.time_ns}) || record.device < -1 || record.device >= device_limit ||
       total_.bytes() > max_total || (!failed && !is_possible(Address{record.address}, Bytes{record.size})))
-    return Error{.what = "a record has a time, a device, an address or a size that no machine has",
+    return Error{.what = "a record has a time, device, address or size that is out of range",
                  .where = where_,
                  .remedy = "the file is damaged: record it again"};
   if (Bytes{2 * (records_.size() + 1) * sizeof(Record)} > limit_)

@@ -121,7 +121,7 @@ class XzStream final : public Decompressor {
       case LZMA_BUF_ERROR:
         return cut_off();
       case LZMA_MEMLIMIT_ERROR:
-        return damaged("it asks for more than 256 MiB to be decoded");
+        return damaged("decoding needs more than 256 MiB");
       default:
         return damaged("liblzma error " + std::to_string(status_));
     }

@@ -73,7 +73,7 @@ class PathKeeper final : public nlohmann::json_sax<nlohmann::json> {
   JsonVisitor& visitor_;
   ErrorOf error_of_;
   std::string path_;
-  std::vector<std::size_t> before_;  // length of the path before a member of what is open
+  std::vector<std::size_t> before_;  // for each open container: length of the path before its members
   std::optional<Error> failed_;
 };
 
@@ -115,7 +115,7 @@ Result<void> visit_json(ByteCursor& bytes, JsonVisitor& visitor) {
 }
 
 bool visit_json(std::string_view text, JsonVisitor& visitor) {
-  PathKeeper keeper(visitor, [](const nlohmann::json::exception&) { return Error{.what = "no JSON"}; });
+  PathKeeper keeper(visitor, [](const nlohmann::json::exception&) { return Error{.what = "not JSON"}; });
   return nlohmann::json::sax_parse(text.begin(), text.end(), &keeper) && !keeper.failed();
 }
 

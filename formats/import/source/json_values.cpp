@@ -49,8 +49,8 @@ class Builder final : public nlohmann::json_sax<nlohmann::json> {
  private:
   struct Open {
     Value container;
-    ValueArena::Extent before;           // it was made
-    std::optional<std::size_t> streams;  // the sink takes its items: as which list
+    ValueArena::Extent before;           // before the container was made
+    std::optional<std::size_t> streams;  // which list the sink takes its items as, if it does
   };
 
   Value text(const std::string& value) {

@@ -90,7 +90,7 @@ class ReadAhead final : public ByteStream {
   std::size_t filled_ = 0, emptied_ = 0;
   std::size_t used_ = 0;  // bytes of the piece being emptied
   std::uint64_t stored_position_ = 0;
-  std::jthread thread_{[this](const std::stop_token& stop) { fill(stop); }};  // last: gone before what it works on
+  std::jthread thread_{[this](const std::stop_token& stop) { fill(stop); }};  // last: destroyed before what it uses
 };
 
 }  // namespace

@@ -224,7 +224,7 @@ Unpickler::Step Unpickler::run_simple(PickleOpcode opcode, Bytes& bytes) {
 
 void Unpickler::run_at_hand() {
   using Text = RecentTexts::Text;
-  constexpr std::size_t longest = 2 + Text::most;  // SHORT_BINUNICODE, its length and what is looked at behind it
+  constexpr std::size_t longest = 2 + Text::most;  // SHORT_BINUNICODE, its length byte and the bytes compared
   const std::span<const std::byte> ahead = bytes_.at_hand();
   if (ahead.size() < longest) return;
 
@@ -379,7 +379,7 @@ bool Unpickler::refuse() {
   const std::string_view name = pickle_opcode_name(opcode_);
   if (name.empty()) return fail(hex + " is not an opcode");
   return fail("refused opcode " + std::string(name) + " (" + hex +
-                  "): only plain lists, dicts, texts and numbers are read, nothing is executed",
+                  "): only plain lists, dicts, strings and numbers are read, nothing is executed",
               "a snapshot written by torch.cuda.memory._dump_snapshot has no such opcode");
 }
 
@@ -499,14 +499,14 @@ bool Unpickler::add(Value container, std::span<const Value> items) {
 
 std::optional<std::size_t> Unpickler::streamed_list(std::size_t place) const {
   // Below the list: ROOT [MARK] (key value)* KEY OUTER ([MARK] list* | nothing). A mark at or below `place` that is not
-  // the root's belongs to OUTER; above `place` there is at most the one of the list's own items.
+  // the root's belongs to OUTER; above `place` there is at most the mark of the list's own items.
   if (marks_.size() > 3) return std::nullopt;
   std::size_t marks = marks_.size();
   while (marks > 0 && marks_[marks - 1] > place) --marks;
   const bool root_marked = marks > 0 && marks_[0] == 1;
   const std::size_t of_outer = marks - (root_marked ? 1 : 0);
   if (of_outer > 1) return std::nullopt;
-  const std::size_t first = of_outer == 1 ? marks_[marks - 1] : place;  // of the lists that wait to be put in OUTER
+  const std::size_t first = of_outer == 1 ? marks_[marks - 1] : place;  // of the lists not yet appended to OUTER
   if (first < 3) return std::nullopt;
   const std::size_t outer = first - 1;
   const std::size_t key = outer - 1;

@@ -32,7 +32,7 @@ std::string_view described(ValueKind kind) {
     case ValueKind::number:
       return "a floating-point number";
     case ValueKind::text:
-      return "a text";
+      return "a string";
     case ValueKind::list:
       return "a list";
     case ValueKind::tuple:

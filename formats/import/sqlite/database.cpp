@@ -107,7 +107,7 @@ Result<Database> Database::open(ByteCursor& bytes) {
     if (!content) return std::move(content).error();
     result.content_ = *std::move(content);
     size = result.content_.size();
-    constexpr std::size_t write_version = 18, read_version = 19;  // 2: of a write-ahead log, which is another file
+    constexpr std::size_t write_version = 18, read_version = 19;  // 2: write-ahead log, which is a separate file
     if (size > read_version) result.content_[write_version] = result.content_[read_version] = std::byte{1};
     status = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
     if (status == SQLITE_OK)

@@ -7,7 +7,7 @@
 namespace memreel::torch {
 namespace {
 
-constexpr Bytes min_large_alloc = 10_MiB;  // requests from here on get a segment cut to their size
+constexpr Bytes min_large_alloc = 10_MiB;  // requests from here on get a segment sized for them
 constexpr Bytes round_large = 2_MiB;
 constexpr Bytes largest_request{std::uint64_t{1} << 62U};
 

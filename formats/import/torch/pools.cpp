@@ -11,7 +11,7 @@ bool is_private(const PoolStreams& pool_streams, PoolStreamId pool_stream) {
   return pool_streams[pool_stream].pool.value_or(PoolKey{}) != PoolKey{};
 }
 
-/// The pool of a range that was unmapped: that of a neighbour in the same address reservation.
+/// The pool of an unmapped range: that of a neighbour in the same address reservation.
 PoolKey pool_of_unmapped(const RangeMap<PoolStreamId>& known, const PoolStreams& pool_streams, const Entry& entry) {
   const Range range = Range::of(entry.address, entry.size);
   for (const std::uint64_t neighbour : {range.begin - 1, range.end}) {

@@ -13,10 +13,10 @@ struct AddressHash {
   std::uint64_t operator()(std::uint64_t address) const { return mix_bits(address); }
 };
 
-/// A free of something that the history has not allocated.
+/// A free of memory that the history did not allocate.
 struct UnknownFree {
   std::size_t entry = 0;
-  bool pending = false;  // it is a completion: the request is unknown as well
+  bool pending = false;  // a completion whose free request is also unknown
 };
 
 class Allocations {

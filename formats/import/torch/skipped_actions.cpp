@@ -8,7 +8,7 @@
 namespace memreel::torch {
 namespace {
 
-/// Whether `second` happened at an address where `first` had happened before.
+/// Whether `second` happened at an address where `first` happened earlier.
 bool follows(const Entries& entries, Action first, Action second) {
   std::unordered_set<std::uint64_t> addresses;
   for (std::size_t i = 0; i < entries.count(); ++i) {

@@ -13,7 +13,7 @@ bool has_history(const Snapshot& snapshot) {
          std::ranges::any_of(snapshot.devices, [](const auto& device) { return device.second.recorded > 0; });
 }
 
-/// Appends entries of one instant.
+/// Appends entries with the same time.
 class Appender {
  public:
   Appender(DeviceHistory& history, std::int64_t time_us) : history_(history), time_us_(time_us) {}
@@ -67,9 +67,9 @@ void for_each_only_in(const Segments& some, const Segments& others, bool expanda
 
 Result<void> SnapshotSeries::add(const Snapshot& snapshot, const std::string& name, std::int64_t time_us) {
   if (has_history(snapshot))
-    return Error{.what = "has a history of its own, and is no part of a series",
+    return Error{.what = "has a history, so it can't be part of a series",
                  .where = name,
-                 .remedy = "import it alone; a series is of snapshots without traces (include_traces=False)"};
+                 .remedy = "import it alone; a series consists of snapshots without traces (include_traces=False)"};
   if (devices_.empty()) {
     whole_.settings = snapshot.settings;
     whole_.device_type = snapshot.device_type;

@@ -25,7 +25,7 @@
 namespace memreel::torch {
 namespace {
 
-constexpr std::int32_t host_memory = -1;  // the device of heaps in it
+constexpr std::int32_t host_memory = -1;  // the device number of its heaps
 
 Nanoseconds from_microseconds(std::int64_t time_us) { return std::chrono::microseconds(time_us); }
 
@@ -257,7 +257,7 @@ class DeviceWriter {
   std::size_t next_entry_ = 0;
   std::size_t next_range_ = 0;
   std::size_t next_call_ = 0;
-  std::int64_t time_us_ = 0;  // of the record before
+  std::int64_t time_us_ = 0;  // of the previous record
 };
 
 /// The device with the earliest next record; null at the end.
@@ -291,7 +291,7 @@ std::int64_t first_time(const Snapshot& snapshot) {
 
 bool holds_anything(const DeviceHistory& history) { return history.recorded > 0 || !history.segments.empty(); }
 
-/// Pinned host memory, as what it is made of.
+/// What the trace of pinned host memory is made from.
 struct Host {
   HostRules rules;
   Inferred before;

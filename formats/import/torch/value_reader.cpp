@@ -34,7 +34,7 @@ bool ValueReader::read_device_type(Value value, std::string& into) {
   const std::string_view text = arena_.text(value);
   const bool good = !text.empty() && text.size() <= longest &&
                     std::ranges::all_of(text, [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
-  if (!good) return fail("'device_type' is not the name of a type of devices, such as xpu");
+  if (!good) return fail("'device_type' is not the name of a device type, such as xpu");
   into = text;
   return true;
 }
@@ -58,7 +58,7 @@ bool ValueReader::fail_kind(Value value, ValueKind wanted, std::string_view key)
 
 bool ValueReader::fail_number(Value value, std::string_view key) {
   const std::string_view kind = arena_.is(value, ValueKind::integer) ? "negative" : described(arena_.kind(value));
-  return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected an integer that is not negative");
+  return fail("'" + std::string(key) + "' is " + std::string(kind) + ", expected a non-negative integer");
 }
 
 bool ValueReader::fail_size(std::string_view key) {
@@ -69,7 +69,7 @@ bool ValueReader::fail_address(std::string_view key) {
   return fail("'" + std::string(key) + "' is not an address: 2^62 is the highest");
 }
 
-bool ValueReader::fail_used(std::string_view key) { return fail(std::string(key) + " is one that was read before"); }
+bool ValueReader::fail_used(std::string_view key) { return fail(std::string(key) + " was read before"); }
 
 bool ValueReader::fail(const std::string& what) {
   std::string place;

@@ -52,7 +52,7 @@ class OpenSpans {
   void open(const Span& span) {
     if (spans_.size() < most_nested) spans_.push_back({.end_ps = span.end_ps, .metadata = span.metadata});
   }
-  /// The stack of all of them. `frame_of`: a metadata number's frame.
+  /// The stack of all open spans. `frame_of` maps a metadata number to its frame.
   StackId stack(auto frame_of, TraceWriter& writer) {
     StackId caller = StackId::none;
     for (Open& span : spans_) {

@@ -66,7 +66,7 @@ class FreeSpace {
   Bytes largest() const { return {sizes_.empty() ? 0 : sizes_.rbegin()->first}; }
 
  private:
-  using Pieces = std::map<std::uint64_t, std::uint64_t>;  // lengths by their beginnings
+  using Pieces = std::map<std::uint64_t, std::uint64_t>;  // lengths by start address
 
   void insert(std::uint64_t begin, std::uint64_t length) {
     free_.emplace(begin, length);
@@ -79,7 +79,7 @@ class FreeSpace {
   }
 
   Pieces regions_, free_;
-  std::map<std::uint64_t, std::uint64_t> sizes_;  // how many pieces have a size
+  std::map<std::uint64_t, std::uint64_t> sizes_;  // number of pieces by size
   Bytes total_;
 };
 
@@ -153,9 +153,9 @@ class Reading {
   }
 
   Bytes limit_;
-  Bytes next_;  // the size that the next region would have
+  Bytes next_;  // the size of the next region
   FreeSpace space_;
-  std::unordered_map<std::uint64_t, Bytes> live_;  // chunks by their addresses
+  std::unordered_map<std::uint64_t, Bytes> live_;  // chunks by address
   Regions result_;
 };
 

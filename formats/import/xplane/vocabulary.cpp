@@ -30,7 +30,7 @@ Stat stat_of(std::string_view name) {
 Kind kind_of(std::string_view name) {
   if (name == "MemoryAllocation") return Kind::allocation;
   if (name == "MemoryDeallocation") return Kind::deallocation;
-  if (name == "AllocatorRetry::AllocateRaw") return Kind::retry;  // a request failed and waits for others to free
+  if (name == "AllocatorRetry::AllocateRaw") return Kind::retry;  // a request failed and waits for memory to be freed
   return Kind::other;
 }
 

@@ -69,7 +69,7 @@ class HeapWriter {
               .value = (limit - first.in_use_before()).count});
   }
 
-  /// Writes the next of its events.
+  /// Writes the next event.
   void write_next(Nanoseconds time) {
     const MemoryEvent& event = *events_[next_];
     if (regions_ && next_region_ < regions_->regions.size() && regions_->regions[next_region_].event == next_) {
@@ -115,7 +115,7 @@ class HeapWriter {
   }
 
   TraceWriter& writer_;
-  std::vector<const MemoryEvent*> events_;  // in their order
+  std::vector<const MemoryEvent*> events_;  // in order
   std::optional<Regions> regions_;
   std::unordered_map<std::uint64_t, bool> seen_;
   std::vector<const MemoryEvent*> preexisting_;  // their frees
@@ -139,7 +139,7 @@ void write_trace(const Recording& recording, TraceWriter& writer) {
     return device < 0 ? std::numeric_limits<std::int32_t>::max() : device;
   });
   std::vector<HeapWriter> heaps;
-  std::vector<std::size_t> heap_of(names.size());  // by number of the allocator
+  std::vector<std::size_t> heap_of(names.size());  // by allocator number
   heaps.reserve(names.size());
   for (const auto& [name, number] : names) {
     heap_of[number] = heaps.size();

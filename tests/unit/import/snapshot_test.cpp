@@ -388,7 +388,7 @@ TEST(Snapshot, WrongTypesAreRefusedWithTheirPlace) {
     entries[2][std::string(key)] = value;
     return refusal(pickled(snapshot({}, entries)));
   };
-  EXPECT_NE(with("addr", "0x7f").find("device_traces[0][2]: 'addr' is a text"), std::string::npos);
+  EXPECT_NE(with("addr", "0x7f").find("device_traces[0][2]: 'addr' is a string"), std::string::npos);
   EXPECT_NE(with("size", 1.5).find("'size' is a floating-point number"), std::string::npos);
   EXPECT_NE(with("size", -1).find("'size' is negative"), std::string::npos);
   EXPECT_NE(with("time_us", 1e15).find("'time_us' is a floating-point number"), std::string::npos);
