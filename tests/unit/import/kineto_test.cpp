@@ -141,7 +141,7 @@ TEST(Kineto, SaysWhatAProfileLacks) {
   old["args"].erase("Addr");
   EXPECT_NE(refusal(profile({old})).find("no addresses"), std::string::npos);
   EXPECT_NE(refusal(profile({slice("cpu_op", "f", 1, 2)})).find("profile_memory=True"), std::string::npos);
-  EXPECT_NE(refusal(profile({memory_event(1, 1, 1, 1, -1, 0)})).find("host's memory"), std::string::npos);
+  EXPECT_NE(refusal(profile({memory_event(1, 1, 1, 1, -1, 0)})).find("of host memory"), std::string::npos);
 }
 
 TEST(Kineto, ImpossibleNumbersAndCutFilesAreRefused) {
@@ -149,7 +149,7 @@ TEST(Kineto, ImpossibleNumbersAndCutFilesAreRefused) {
        {memory_event(1, max_address.value + 1, 512, 512), memory_event(1, 4096, 512, 1ULL << 60U),
         memory_event(1, 4096, std::numeric_limits<std::int64_t>::min(), 0)})
     EXPECT_NE(refusal(profile({event})).find("no device has"), std::string::npos) << refusal(profile({event}));
-  EXPECT_NE(refusal(profile({memory_event(1, 4096, 512, 512)}, {{"baseTimeNanoseconds", -1}})).find("clock"),
+  EXPECT_NE(refusal(profile({memory_event(1, 4096, 512, 512)}, {{"baseTimeNanoseconds", -1}})).find("out of range"),
             std::string::npos);
   const std::string whole =
       profile({slice("python_function", "train.py(41): step", 10, 50), memory_event(15, 4096, 512, 512)});
