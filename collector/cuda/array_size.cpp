@@ -5,11 +5,11 @@
 namespace memreel::cuda {
 namespace {
 
-/// Bits of one element in each of its channels. Formats: CUarray_format in cuda.h. Block-compressed formats store 4 x 4
+/// Bits per channel of one element. Formats: CUarray_format in cuda.h. Block-compressed formats store 4 x 4
 /// elements in 8 or 16 bytes; planar ones (video) store less than one value per channel and element.
 struct ElementSize {
   unsigned bits_per_channel = 8;
-  unsigned bits_in_all = 0;  // of all channels together, where the format alone says
+  unsigned bits_in_all = 0;  // of all channels together, if the format alone determines it
 };
 
 ElementSize element_size(unsigned format) {
@@ -43,7 +43,7 @@ ElementSize element_size(unsigned format) {
   return {};
 }
 
-/// A dimension of 0 means that the array has none.
+/// A dimension of 0 means that the array does not have it.
 std::uint64_t extent(std::size_t size) { return std::max<std::size_t>(size, 1); }
 
 std::uint64_t bytes(std::uint64_t elements, int format, unsigned channels) {

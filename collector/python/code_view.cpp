@@ -61,7 +61,7 @@ std::string to_utf8(RawText text) {
   std::string result;
   result.reserve(text.bytes.size());
   for (std::size_t i = 0; i + text.width <= text.bytes.size(); i += text.width) {
-    std::uint32_t point = 0;  // little-endian, as is every machine that this is built for
+    std::uint32_t point = 0;  // little-endian, like every supported machine
     std::memcpy(&point, text.bytes.data() + i, text.width);
     append_utf8(result, point);
   }

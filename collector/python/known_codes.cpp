@@ -10,7 +10,7 @@ KnownCodes::KnownCodes(std::uint32_t slots) {
   void* const memory =
       mmap(nullptr, slots * sizeof(Slot), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return;
-  slots_ = static_cast<Slot*>(memory);  // zero bytes are atomics of value zero
+  slots_ = static_cast<Slot*>(memory);  // zeroed memory holds atomics with value 0
   count_ = slots;
 }
 

@@ -11,8 +11,8 @@ namespace {
 constexpr std::chrono::microseconds pause{50};
 constexpr int turns_of_a_fork = 2'000, turns_of_a_use = 20'000;  // 100 ms and a second
 
-// Numbers and no mutex: a child can only put right what it knows, and which thread would hold a mutex there it does
-// not. NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one loader
+// Counters instead of a mutex: after a fork, the child can't repair a mutex, since it doesn't know which thread held
+// it. NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one loader
 constinit std::atomic<int> uses = 0, forks = 0;
 struct Here {
   int uses = 0;  // by this thread

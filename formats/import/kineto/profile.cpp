@@ -152,7 +152,7 @@ class Reader final : public JsonVisitor {
   }
 
   Result<void> within_limit(std::size_t more) {
-    held_ += Bytes{2 * more};  // its vector may have just grown
+    held_ += Bytes{2 * more};  // twice: its vector may have just grown
     if (held_ <= bytes_.memory_limit()) return {};
     return over_memory_limit(bytes_.where(), "holds events that need more than", bytes_.memory_limit());
   }

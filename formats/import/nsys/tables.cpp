@@ -173,7 +173,7 @@ class TableReader {
   }
 
   Result<void> within_limit(std::size_t more) {
-    held_ += Bytes{2 * more};  // its vector may have just grown
+    held_ += Bytes{2 * more};  // twice: its vector may have just grown
     if (held_ <= limit_) return {};
     return over_memory_limit(database_.where(), "holds rows that need more than", limit_);
   }
