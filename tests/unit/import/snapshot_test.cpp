@@ -393,7 +393,7 @@ TEST(Snapshot, WrongTypesAreRefusedWithTheirPlace) {
   EXPECT_NE(with("size", -1).find("'size' is negative"), std::string::npos);
   EXPECT_NE(with("time_us", 1e15).find("'time_us' is a floating-point number"), std::string::npos);
   EXPECT_NE(with("time_us", std::int64_t{1} << 62U).find("out of range"), std::string::npos);
-  EXPECT_NE(with("frames", "f").find("frames is a text, expected a list"), std::string::npos);
+  EXPECT_NE(with("frames", "f").find("frames is a string, expected a list"), std::string::npos);
   EXPECT_NE(with("pool_id", 3).find("expected two integers"), std::string::npos);
   EXPECT_NE(with("action", 3).find("action is an integer, expected a string"), std::string::npos);
   EXPECT_NE(refusal(pickled({{"model", 1}})).find("is not a PyTorch memory snapshot"), std::string::npos);
