@@ -17,58 +17,30 @@
 #include "analyzer/cli/output_file.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
+#include "analyzer/fleet/question.h"
 #include "analyzer/fleet/shard.h"
 #include "analyzer/fleet/tables.h"
-#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-struct FleetArguments {
+struct FleetArguments : FleetWords {
   std::vector<fs::path> files;
   fs::path out, html, parquet;
-  std::optional<std::uint32_t> world_size;
-  std::string mesh, capacity, rank_pattern, memory_limit, shard, engine;
-  std::uint64_t time_limit = 0;
+  std::string shard, engine;
   std::size_t top = 10;
   unsigned jobs = 0;
   bool json = false, no_setting = false, allow_incomplete = false, resume = false;
 };
 
-struct FleetQuestion {
-  FleetOptions fleet;
-  MapOptions map;
-};
-
-Result<FleetQuestion> fleet_question_of(const FleetArguments& arguments) {
-  FleetQuestion question;
-  question.fleet.world_size = arguments.world_size;
-  if (!arguments.mesh.empty()) {
-    Result<Mesh> mesh = Mesh::parse(arguments.mesh);
-    if (!mesh) return std::move(mesh).error();
-    question.fleet.mesh = *std::move(mesh);
-  }
-  if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
-    if (!capacity) return capacity.error();
-    question.fleet.capacity = *capacity;
-  }
-  if (!arguments.rank_pattern.empty()) {
-    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
-    if (!names) return std::move(names).error();
-    question.map.names = *std::move(names);
-  }
-  if (!arguments.memory_limit.empty()) {
-    const Result<Bytes> memory = parse_size(arguments.memory_limit, "--memory-limit");
-    if (!memory) return memory.error();
-    question.map.limits.memory = *memory;
-  }
-  if (arguments.time_limit > 0) question.map.limits.time = std::chrono::seconds(arguments.time_limit);
-  question.map.out = arguments.out;
-  question.map.jobs = arguments.jobs;
-  question.map.resume = arguments.resume;
+Result<FleetQuestion> question_of(const FleetArguments& arguments) {
+  Result<FleetQuestion> question = parse_question(arguments);
+  if (!question) return question;
+  question->map.out = arguments.out;
+  question->map.jobs = arguments.jobs;
+  question->map.resume = arguments.resume;
   return question;
 }
 
@@ -163,7 +135,7 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
 }
 
 Exit run_fleet(const FleetArguments& arguments) {
-  Result<FleetQuestion> question = fleet_question_of(arguments);
+  Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
   if (!arguments.engine.empty() && arguments.engine != "ray")
     return fail({.what = "unknown engine '" + arguments.engine + "'",
@@ -185,7 +157,7 @@ Exit run_fleet(const FleetArguments& arguments) {
 }
 
 Exit run_map(const FleetArguments& arguments) {
-  Result<FleetQuestion> question = fleet_question_of(arguments);
+  Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
   const Result<Shard> shard = arguments.shard.empty() ? shard_of(environment_variable) : parse_shard(arguments.shard);
   if (!shard) return fail(shard.error());
@@ -208,7 +180,7 @@ Exit run_map(const FleetArguments& arguments) {
 }
 
 Exit run_merge(const FleetArguments& arguments) {
-  const Result<FleetQuestion> question = fleet_question_of(arguments);
+  const Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
   Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
   if (!summaries) return fail(summaries.error());

@@ -17,8 +17,8 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
+#include "analyzer/fleet/question.h"
 #include "analyzer/fleet/settings.h"
-#include "formats/model/quantity.h"
 
 namespace {
 
@@ -27,12 +27,9 @@ using namespace memreel;
 
 constexpr int unusable = 2;
 
-struct Arguments {
+struct Arguments : FleetWords {
   std::vector<fs::path> files;
   fs::path out;
-  std::string mesh, capacity, rank_pattern, memory_limit;
-  std::optional<std::uint32_t> world_size;
-  std::uint64_t time_limit = 600;
   unsigned jobs = 1;
   bool resume = false, no_setting = false;
 };
@@ -42,42 +39,11 @@ int fail(const Error& error) {
   return unusable;
 }
 
-struct Question {
-  FleetOptions fleet;
-  MapOptions map;
-};
-
-Result<Question> question_of(const Arguments& arguments) {
-  Question question;
-  question.fleet.world_size = arguments.world_size;
-  question.map.out = fs::absolute(arguments.out).lexically_normal();
-  question.map.resume = arguments.resume;
-  question.map.limits.time = std::chrono::seconds(arguments.time_limit);
-  if (!arguments.mesh.empty()) {
-    Result<Mesh> mesh = Mesh::parse(arguments.mesh);
-    if (!mesh) return std::move(mesh).error();
-    question.fleet.mesh = *std::move(mesh);
-  }
-  if (!arguments.rank_pattern.empty()) {
-    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
-    if (!names) return std::move(names).error();
-    question.map.names = *std::move(names);
-  }
-  const auto size = [](const std::string& text, const char* option) {
-    Result<Bytes> bytes = parse_bytes(text);
-    if (!bytes) bytes.error().where = option;
-    return bytes;
-  };
-  if (!arguments.memory_limit.empty()) {
-    const Result<Bytes> memory = size(arguments.memory_limit, "--memory-limit");
-    if (!memory) return memory.error();
-    question.map.limits.memory = *memory;
-  }
-  if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = size(arguments.capacity, "--capacity");
-    if (!capacity) return capacity.error();
-    question.fleet.capacity = *capacity;
-  }
+Result<FleetQuestion> question_of(const Arguments& arguments) {
+  Result<FleetQuestion> question = parse_question(arguments);
+  if (!question) return question;
+  question->map.out = fs::absolute(arguments.out).lexically_normal();
+  question->map.resume = arguments.resume;
   return question;
 }
 
@@ -175,7 +141,7 @@ int become(std::vector<std::string> words) {
 }
 
 /// Everything done collectively. The first process's return value says whether there is an answer.
-std::optional<Error> work(const mpi::Session& session, const Arguments& arguments, const Question& question) {
+std::optional<Error> work(const mpi::Session& session, const Arguments& arguments, const FleetQuestion& question) {
   // A node without files of its own still helps with those that all can read, and in the second round.
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
@@ -238,7 +204,7 @@ int main(int argc, char** argv) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return fail({.what = problem.what(), .remedy = "see memreel-fleet-mpi --help"});
   }
-  const Result<Question> question = question_of(arguments);
+  const Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
   bool first = false;
   std::optional<Error> problem;
