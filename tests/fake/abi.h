@@ -1,4 +1,4 @@
-// The part of the binary interfaces of libcuda.so.1 and libcupti.so.* that the fake libraries implement, declared anew.
+// The parts of the libcuda.so.1 and libcupti.so.* ABIs that the fake libraries implement, declared independently.
 // Numbers and layouts are those of CUDA 11.3 to 13.x; abi_check.cpp compares them with the toolkit's headers.
 #pragma once
 
@@ -78,10 +78,10 @@ struct AllocNodeParameters {
   const Access* access = nullptr;
   std::size_t access_count = 0;
   std::size_t size = 0;
-  DevicePointer pointer = 0;  // answered
+  DevicePointer pointer = 0;  // output
 };
 
-/// CUgraphNodeParams, as far as nodes of memory need it.
+/// CUgraphNodeParams, only the parts that memory nodes need.
 struct NodeParameters {
   static constexpr int alloc_type = 10, free_type = 11;
 
@@ -120,7 +120,7 @@ enum class PoolAttribute : int {
   used_high = 8,
 };
 
-// A call's arguments as CUPTI passes them, in the order of its declaration.
+// What CUPTI reports for a call: its arguments, in declaration order.
 namespace arguments {
 
 struct MemAlloc {
@@ -416,13 +416,13 @@ struct GraphData {
 inline constexpr int alloc_node = 10, free_node = 11;
 
 struct SubscriberParameters {
-  static constexpr std::size_t size_13_0 = 32;  // without what came with 13.2
+  static constexpr std::size_t size_13_0 = 32;  // without the fields added in 13.2
 
   std::size_t struct_size = 0;
   const char* name = nullptr;
-  char* holder = nullptr;  // receives the name of CUPTI's holder; at least 64 bytes
+  char* holder = nullptr;  // receives the name of CUPTI's current owner; at least 64 bytes
   std::size_t holder_size = 0;
-  std::uint8_t allow_multiple = 0;  // from 13.2 on
+  std::uint8_t allow_multiple = 0;  // since 13.2
   std::array<std::uint8_t, 7> reserved{};
 };
 static_assert(sizeof(SubscriberParameters) == 40);
@@ -432,11 +432,11 @@ using Callback = void (*)(void* user, unsigned domain, unsigned id, const void* 
 
 }  // namespace cupti
 
-/// How libcupti listens to libcuda. The real libraries use a private table; here it is the symbol `fake_cuda_listener`,
-/// a pointer that libcupti sets while somebody is subscribed.
+/// How libcupti observes libcuda. The real libraries use a private table; here it is the symbol `fake_cuda_listener`, a
+/// pointer that libcupti sets while there are subscribers.
 struct Listener {
   virtual ~Listener() = default;
-  /// Whether the listener wants calls, or resources, with this number. Called on any thread, at any time.
+  /// Whether calls or resources with this number are of interest. Called on any thread, at any time.
   virtual bool wants(unsigned domain, unsigned id) const = 0;
   virtual void notify(unsigned domain, unsigned id, const void* data) = 0;
 };

@@ -1,5 +1,5 @@
-// Compares the fakes' declarations of CUDA's binary interfaces (abi.h, and the numbers of calls in the sources) with
-// CUDA's own headers, at compile time only.
+// Compares the fakes' view of CUDA's ABI (abi.h, and the callback ids in the sources) with CUDA's own headers. All
+// checks happen at compile time.
 #include <cuda.h>
 #include <cupti.h>
 
@@ -110,7 +110,7 @@ static_assert(fake::cupti::graph_node_create_starting == CUPTI_CBID_RESOURCE_GRA
 static_assert(fake::cupti::graph_node_created == CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED);
 static_assert(fake::cupti::alloc_node == CU_GRAPH_NODE_TYPE_MEM_ALLOC);
 
-// The numbers in libcuda.cpp, memory.cpp, streams.cpp and vmm.cpp.
+// The callback ids in libcuda.cpp, memory.cpp, streams.cpp and vmm.cpp.
 static_assert(CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2 == 243 && CUPTI_DRIVER_TRACE_CBID_cuMemAllocPitch_v2 == 244 &&
               CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2 == 245 && CUPTI_DRIVER_TRACE_CBID_cuMemAllocManaged == 371 &&
               CUPTI_DRIVER_TRACE_CBID_cuMemAllocHost_v2 == 294 && CUPTI_DRIVER_TRACE_CBID_cuMemHostAlloc == 39 &&

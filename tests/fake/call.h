@@ -1,4 +1,4 @@
-// One call into the fake driver: listeners are notified before and after, and a test can slow it down or make it fail.
+// One call into the fake driver: listeners are notified before and after it, and tests can delay it or make it fail.
 #pragma once
 
 #include <atomic>
@@ -11,18 +11,17 @@ extern "C" std::atomic<Listener*> fake_cuda_listener;  // NOLINT(readability-ide
 
 struct Function {
   unsigned id;       // CUpti_driver_api_trace_cbid
-  const char* name;  // the symbol
+  const char* name;  // symbol name
 };
 
-/// The result of this call by FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the state of the process: `success` lets it
-/// proceed.
+/// The status that FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the process state impose on this call; `success` lets it run.
 Status before_call(const Function& function);
 
 Context* current_context();
 std::uint32_t number_of(const Context* context);
 std::uint32_t next_correlation();
 
-/// Runs `body` as the call `function` with these arguments.
+/// Runs `body` as the call to `function` with these arguments.
 template <class Arguments, class Body>
 Status call(const Function& function, Arguments arguments, Body&& body) {
   Listener* const listener = fake_cuda_listener.load(std::memory_order_acquire);
@@ -50,7 +49,7 @@ Status call(const Function& function, Arguments arguments, Body&& body) {
   return result;
 }
 
-/// Notifies listeners that a resource was created or is being destroyed.
+/// Notifies listeners that a resource was created or destroyed.
 inline void announce(unsigned id, Context* context, void* descriptor = nullptr) {
   Listener* const listener = fake_cuda_listener.load(std::memory_order_acquire);
   if (listener == nullptr || !listener->wants(cupti::resource_domain, id)) return;

@@ -1,5 +1,5 @@
-// The driver's functions that the test programs call, declared as libcuda.so.1 exports them. A program linked
-// with the fake library also runs on the real one.
+// The driver functions that the test programs call, declared as libcuda.so.1 exports them. A program linked against the
+// fake library also runs on the real one.
 #pragma once
 
 #include "tests/fake/abi.h"

@@ -1,5 +1,5 @@
-// The part of the fake libcudart.so that PyTorch and other frameworks call besides the samples' functions. Kernels and
-// copies do nothing, so the contents of tensors are wrong; what is allocated, and when, is right.
+// The part of the fake libcudart.so that PyTorch and other frameworks call beyond what the samples need. Kernel
+// launches and copies do nothing, so tensor contents are never right; what is allocated, and when, is.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace {
 
 thread_local int capture_mode = 0;
 
-/// The first fields of cudaDeviceProp, common to all versions from 12.0 on.
+/// The first fields of cudaDeviceProp, the same in all versions since 12.0.
 struct DeviceProperties {
   std::array<char, 256> name;
   std::array<char, 16> uuid;
@@ -68,7 +68,7 @@ Status cudaDeviceGetAttribute(int* value, int attribute, int) {
   return fake::success;
 }
 
-/// CUDA 12 has deviceOverlap before the number of multiprocessors, CUDA 13 has not: both places get it.
+/// CUDA 12 has deviceOverlap before the multiprocessor count, CUDA 13 does not: both offsets are filled in.
 Status cudaGetDeviceProperties_v2(void* properties, int number) {
   cuInit(0);
   auto* const known = static_cast<DeviceProperties*>(properties);
@@ -149,7 +149,7 @@ Status cudaStreamGetCaptureInfo_v3(fake::Stream* stream, int* status, unsigned l
                                    void*** dependencies, void*, std::size_t* count) {
   return cudaStreamGetCaptureInfo_v2(stream, status, number, graph, dependencies, count);
 }
-/// As CUDA 13 has it. CUDA 12's takes the first three arguments, and so the others hold nothing then.
+/// CUDA 13's signature. CUDA 12's has only the first three parameters; the others then hold garbage.
 Status cudaStreamGetCaptureInfo(fake::Stream* stream, int* status, unsigned long long* number, fake::Graph** graph,
                                 void***, void*, std::size_t*) {
   return cudaStreamGetCaptureInfo_v2(stream, status, number, FAKE_CUDART_MAJOR >= 13 ? graph : nullptr, nullptr,
@@ -159,7 +159,7 @@ Status cudaThreadExchangeStreamCaptureMode(int* mode) { return std::swap(*mode, 
 Status cudaGraphInstantiateWithFlags(fake::GraphExec** exec, fake::Graph* graph, unsigned long long flags) {
   return noted(cuGraphInstantiateWithFlags(exec, graph, flags));
 }
-/// One, or PyTorch warns of a graph that does nothing.
+/// Returns one node; with none, PyTorch warns about an empty graph.
 Status cudaGraphGetNodes(fake::Graph*, fake::GraphNode** nodes, std::size_t* count) {
   if (nodes == nullptr) *count = 1;
   return fake::success;

@@ -1,4 +1,4 @@
-// The state of the fake driver: one per process, as in the real one.
+// The state of the fake driver: one per process, like the real one's.
 #pragma once
 
 #include <array>
@@ -19,13 +19,13 @@ struct Context {
   int device = 0;
   std::uint32_t number = 0;
   bool primary = false;
-  Context* green_of = nullptr;  // the primary context that owns memory requested in a green one
+  Context* green_of = nullptr;  // the primary context that owns memory allocated in a green one
   int retained = 0;
   std::set<DevicePointer> linear;  // freed with the context
   std::set<Array*> arrays;
 };
 
-/// A share of a device's processors. Its context differs from its handle.
+/// A share of a device's processors. Its context is not stored in the handle itself.
 struct GreenContext {
   std::unique_ptr<Context> context;
 };
@@ -38,13 +38,13 @@ struct Array {
 
 struct GraphNode {
   Graph* graph = nullptr;
-  bool allocates = false;  // else frees
+  bool allocates = false;  // otherwise it frees
   DevicePointer pointer = 0;
   std::uint64_t size = 0;
 };
 
 struct Graph {
-  std::uint64_t number = 0;  // of the capture that made it, from 1
+  std::uint64_t number = 0;  // of the capture that made it, counted from 1
   std::vector<std::unique_ptr<GraphNode>> nodes;
 };
 
@@ -53,15 +53,15 @@ struct GraphExec {
 };
 
 struct Stream {
-  Context* context = nullptr;  // current when it was made
+  Context* context = nullptr;  // current at creation
   Graph* capturing = nullptr;
-  bool joined = false;  // by an event of the stream that began the capture, which ends it for both
+  bool joined = false;  // through an event of the capture's origin stream, whose end ends it for both
   int priority = 0;
 };
 
 struct Event {
-  Graph* capturing = nullptr;  // recorded while this was captured; waiting for it joins the capture
-  std::uint64_t due = 0;       // complete once Driver::clock has reached this
+  Graph* capturing = nullptr;  // was being captured when recorded; waiting on it joins the capture
+  std::uint64_t due = 0;       // complete once Driver::clock reaches this
 };
 
 struct Physical {
@@ -80,7 +80,7 @@ struct ExternalMemory {
   std::uint64_t size = 0;
 };
 
-/// Another process's memory.
+/// Memory of another process.
 struct Opened {
   std::uint64_t size = 0;
   int device = 0, times = 0;
@@ -90,10 +90,10 @@ struct Driver {
   std::mutex mutex;  // guards everything below; never held while a listener runs
   std::vector<std::unique_ptr<Gpu>> gpus;
   std::vector<std::unique_ptr<Context>> primary;
-  std::unique_ptr<Gpu> host_memory;  // of pools that are not on a device
+  std::unique_ptr<Gpu> host_memory;  // for pools that are not on a device
   std::vector<std::unique_ptr<Pool>> default_pools;
   std::vector<Pool*> current_pools;
-  /// Pools of the other kinds requested so far, by type and number of the location and type of the memory.
+  /// Default pools of the other kinds, created on request, by location type, location id and memory type.
   std::map<std::array<int, 3>, std::unique_ptr<Pool>> default_pools_elsewhere;
   std::map<std::array<int, 3>, Pool*> current_pools_elsewhere;
   std::set<Context*> contexts;
@@ -101,8 +101,8 @@ struct Driver {
   std::set<std::unique_ptr<Pool>> pools;
   std::set<Stream*> streams;
   std::uint64_t captures = 0;
-  std::uint64_t clock = 0;                 // calls about events so far; FAKE_CUDA_EVENT_DELAY
-  std::map<DevicePointer, Pool*> pool_of;  // of what lives in a pool
+  std::uint64_t clock = 0;                 // event calls so far; FAKE_CUDA_EVENT_DELAY
+  std::map<DevicePointer, Pool*> pool_of;  // for allocations from a pool
   std::map<DevicePointer, Context*> context_of;
   std::map<void*, std::uint64_t> host;  // page-locked, with sizes
   std::set<void*> registered;
@@ -112,27 +112,27 @@ struct Driver {
   AllocationHandle next_handle = 1;
   std::map<DevicePointer, Opened> opened;             // through IPC
   std::map<DevicePointer, std::uint64_t> external;    // mapped buffers
-  std::set<DevicePointer> graph_memory;               // addresses of alloc nodes, fixed for their life
-  std::map<DevicePointer, std::uint64_t> graph_live;  // of them, those allocated by a launch
+  std::set<DevicePointer> graph_memory;               // addresses of alloc nodes, fixed for the nodes' lifetime
+  std::map<DevicePointer, std::uint64_t> graph_live;  // the subset that a launch has allocated
 };
 
-/// Of this process; made by cuInit.
+/// This process's state; created by cuInit.
 Driver& driver();
 bool initialized();
 
 /// The source of memory at that location.
 Gpu* memory_at(const Location& location);
 
-/// The context that owns memory requested in `context`.
+/// The context that owns memory allocated in `context`.
 inline Context* owner(Context* context) {
   return context != nullptr && context->green_of != nullptr ? context->green_of : context;
 }
 
-/// The device that the calling thread's context is on; `nullptr` when it has none.
+/// The device of the calling thread's context; `nullptr` when it has none.
 Gpu* current_gpu();
 Context* current_context();
 
-/// The number of event calls until an event recorded now is complete; 0: at once.
+/// How many event calls it takes before an event recorded now is complete; 0: it completes at once.
 std::uint64_t event_delay();
 
 /// Adds a node to a graph and notifies listeners, as capture does for a stream-ordered call.

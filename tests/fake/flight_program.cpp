@@ -1,18 +1,17 @@
-// Programs recorded indefinitely, for tests of flight recorders.
+// Programs that are recorded indefinitely, for tests of the flight recorder.
 //
 //   flight_program MODE [NUMBER...]
 //
 //   churn EVENTS EVERY STEPS   EVENTS allocations and frees; one in EVERY is kept on the line "leaks"; after each of
-//   STEPS
-//                              equal parts it waits for a line on standard input, or says so where there is none
-//   epoch EVENTS               churn inside a tag that began before the first event and is open to the end
+//                            STEPS equal parts it prints a line and waits for one on standard input, if not at its end
+//   epoch EVENTS               churn inside a tag that opens before the first event and stays open to the end
 //   fail COUNT                 COUNT requests that can't be met, among others that can
-//   retry                      a request that is refused, and then met after memory was freed: no failure
-//   grow MIB STEPS             STEPS times MIB mebibytes, and a line on standard input after each
-//   handler                    handles SIGUSR2 itself: exit code 7 once it came
-//   children COUNT             a request that fails, and meanwhile COUNT children, all of which it waits for: any other
-//                              process that it finds, signal that it gets or file that it has open ends it with a
-//                              message
+//   retry                      a request that is refused, then succeeds after memory was freed: no failure
+//   grow MIB STEPS             allocates MIB mebibytes STEPS times, and waits for a line on standard input after each
+//   handler                    handles SIGUSR2 itself: exit code 7 on receiving it
+//   children COUNT             a request that fails while COUNT children run, all of which it waits for: any other
+//   child
+//                              process, signal or open file that it finds makes it exit with a message
 #include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,7 +58,7 @@ bool fails(std::size_t bytes) {
   return cuMemAlloc_v2(&pointer, bytes) != fake::success;
 }
 
-/// Reports that it is ready, and continues when told to.
+/// Announces itself with `word` and waits for a line on standard input.
 void pause_for_test(const std::string& word) {
   std::printf("%s\n", word.c_str());
   std::fflush(stdout);
@@ -70,7 +69,7 @@ void pause_for_test(const std::string& word) {
 
 int churn(const Numbers& n) {
   const std::uint64_t events = n.at(0), every = n.at(1), steps = n.at(2);
-  std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
+  std::mt19937_64 random(1);  // the same in every run
   std::vector<DevicePointer> open;
   std::vector<DevicePointer> kept;
   std::uint64_t done = 0;
@@ -141,7 +140,7 @@ int handler(const Numbers&) {
   return caught != 0 ? 7 : 1;
 }
 
-/// File descriptors that a program would open itself.
+/// The file descriptors that the program itself would have open.
 std::set<int> open_files() {
   std::set<int> files;
   DIR* const directory = ::opendir("/proc/self/fd");

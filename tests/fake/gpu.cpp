@@ -33,7 +33,7 @@ DevicePointer Gpu::malloc(std::uint64_t size) {
   auto place = small_.take(rounded);
   if (!place) {
     if (!take(page)) return 0;
-    // Twice the addresses, so that the gaps of neighbouring pages never become one.
+    // Twice the address range, so that the gaps of adjacent pages never merge.
     const DevicePointer fresh = *addresses_.take(2 * page);
     small_.add(fresh, page);
     small_used_[fresh] = 0;
@@ -80,7 +80,7 @@ DevicePointer Pool::malloc(std::uint64_t size) {
   }
   reserved = needed;
   if (!place) {
-    // The pool remaps what it has, so addresses are the only thing that can be short.
+    // The pool remaps the memory it has, so only addresses can run out.
     const std::uint64_t more = round_up(rounded, chunk);
     addresses.add(gpu->reserve(more), more);
     place = addresses.take(rounded);

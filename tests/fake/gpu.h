@@ -1,7 +1,7 @@
-// Simulated GPU memory: who has how much of it, and how much is left. It can't be read or written.
+// Simulated GPU memory: who owns how much, and how much is left. It has no contents to read or write.
 //
-// Sizes follow what was measured on an H200 (docs/measurements.md): requests up to 1 MiB share pages of 2 MiB, larger
-// ones take whole pages; stream-ordered pools grow by 32 MiB.
+// Sizes follow measurements on an H200 (docs/measurements.md): requests up to 1 MiB share 2 MiB pages, larger ones take
+// whole pages; stream-ordered pools grow by 32 MiB.
 #pragma once
 
 #include <cstdint>
@@ -23,33 +23,33 @@ class Gpu {
  public:
   explicit Gpu(int number, std::uint64_t capacity);
 
-  /// Takes physical memory; false if there is not enough left.
+  /// Takes physical memory; false when not enough is left.
   bool take(std::uint64_t size);
   void give_back(std::uint64_t size) { taken_ -= size; }
   std::uint64_t capacity() const { return capacity_; }
   std::uint64_t free() const { return capacity_ - taken_; }
 
-  /// Like cuMemAlloc: 0 if there is not enough memory.
+  /// Like cuMemAlloc: 0 when there is not enough memory.
   DevicePointer malloc(std::uint64_t size);
-  /// False if no allocation begins there.
+  /// False when no allocation begins there.
   bool free(DevicePointer pointer);
 
-  /// The size, as rounded by malloc, of the allocation that begins there; 0 if none does.
+  /// The size of the allocation that begins there, as malloc rounded it; 0 when none does.
   std::uint64_t size_of(DevicePointer pointer) const {
     const auto found = sizes_.find(pointer);
     return found != sizes_.end() ? found->second : 0;
   }
 
-  /// Reserves addresses without memory behind them.
+  /// Address ranges only, without memory behind them.
   DevicePointer reserve(std::uint64_t size);
   void unreserve(DevicePointer pointer, std::uint64_t size) { addresses_.add(pointer, size); }
 
  private:
   std::uint64_t capacity_, taken_ = 0;
   Space addresses_;                                    // whole pages
-  Space small_;                                        // free space inside pages shared by small requests
-  std::map<DevicePointer, std::uint64_t> sizes_;       // of what malloc gave
-  std::map<DevicePointer, std::uint64_t> small_used_;  // bytes in use in each shared page
+  Space small_;                                        // free space inside the pages that small requests share
+  std::map<DevicePointer, std::uint64_t> sizes_;       // of allocations made by malloc
+  std::map<DevicePointer, std::uint64_t> small_used_;  // bytes used in each shared page
 };
 
 }  // namespace fake
@@ -61,7 +61,7 @@ struct fake::Pool {
   Space addresses;
   std::map<DevicePointer, std::uint64_t> sizes;
 
-  /// 0 when the GPU, or the pool's limit, has not enough.
+  /// 0 when the GPU, or the pool's limit, does not have enough.
   DevicePointer malloc(std::uint64_t size);
   bool free(DevicePointer pointer);
   /// Releases unused memory beyond `keep` bytes.

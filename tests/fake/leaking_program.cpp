@@ -1,10 +1,9 @@
-// C++ programs with known leaks, to be recorded on the fake GPU and judged.
+// C++ programs with known leaks, recorded on the fake GPU and judged.
 //
 //   leaking_program PROGRAM       each_step, slow, bounded_cache or unmarked
 //
-// All memory comes from one function of the program, as is common, so that only the callers tell who leaks.
-// Leaks are reported as ground truth ("leak") and allocated on lines marked with the comment "leaks".
-// Nothing is freed at the end.
+// All memory comes from one function of the program, as is common, so only the callers identify the leak. Ground truth
+// lines say what leaks ("leak"); each leak is made on the line with the comment "leaks". Nothing is freed at the end.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -55,7 +54,7 @@ class Buffer {
   DevicePointer pointer_;
 };
 
-/// Weights that stay, and the same work in each step.
+/// Persistent weights, and the same work in each step.
 struct Model {
   std::vector<DevicePointer> weights;
   Model() {
@@ -71,7 +70,7 @@ struct Model {
   }
 };
 
-/// Results that are copied to the host, while their device copies are forgotten.
+/// Results that are copied to the host but never freed on the device.
 void each_step() {
   const Model model;
   for (std::size_t step = 0; step < 60; ++step) {
@@ -103,7 +102,7 @@ void slow() {
   std::exit(0);
 }
 
-/// At most 16 results are kept; the least recently used one is evicted.
+/// Keeps at most 16 results and evicts the least recently used.
 void bounded_cache() {
   std::mt19937_64 random(2);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
   const Model model;
@@ -127,7 +126,7 @@ void bounded_cache() {
   std::exit(0);
 }
 
-/// An error path, taken for every third batch, that does not free it. No step is marked.
+/// An error path, taken in every third batch, that does not free its buffer. No step is marked.
 void unmarked() {
   const Model model;
   for (std::size_t batch = 0; batch < 60; ++batch) {

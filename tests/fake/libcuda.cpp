@@ -1,14 +1,14 @@
-// The fake libcuda.so.1: initialization, devices, contexts, function lookup.
+// The fake libcuda.so.1: initialization, devices, contexts, and symbol lookup.
 //
 // Read once, by cuInit:
-//   FAKE_CUDA_MEMORY    bytes that each GPU has [8 GiB]
-//   FAKE_CUDA_GPUS      how many GPUs there are [1]
-//   FAKE_CUDA_VERSION   the CUDA version that the driver is made for [13000]; read at any time
-//   FAKE_CUDA_FAIL      NAME:N[,NAME:N...]: the N-th call of that function, from 1, fails for lack of memory
-//   FAKE_CUDA_DELAY_US  how long every call of a memory function takes, between its callbacks [0]
-//   FAKE_CUDA_EVENT_DELAY  an event is complete after up to so many more calls about events, drawn anew each time [0]
-//   FAKE_CUDA_ARENAS    1: cuMemAlloc and cuMemFree work per thread, without a lock: for measuring others
-// As the real driver does, cuInit loads the library that CUDA_INJECTION64_PATH names and calls its InitializeInjection.
+//   FAKE_CUDA_MEMORY    bytes of each GPU [8 GiB]
+//   FAKE_CUDA_GPUS      number of GPUs [1]
+//   FAKE_CUDA_VERSION   the CUDA version that the driver supports [13000]; read at any time
+//   FAKE_CUDA_FAIL      NAME:N[,NAME:N...]: the N-th call to that function, from 1, fails with out of memory
+//   FAKE_CUDA_DELAY_US  duration of every call to a memory function, between its callbacks [0]
+//   FAKE_CUDA_EVENT_DELAY  an event completes after at most this many further event calls, drawn anew each time [0]
+//   FAKE_CUDA_ARENAS    1: cuMemAlloc and cuMemFree use per-thread arenas without a lock, for overhead benchmarks
+// Like the real driver, cuInit loads the library named by CUDA_INJECTION64_PATH and calls its InitializeInjection.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -100,7 +100,7 @@ Context* make_context(DeviceNumber device, bool primary) {
   return context;
 }
 
-/// Frees what a context owns: everything except memory of pools and of cuMemCreate.
+/// Destroying a context frees everything it owns, except memory of pools and cuMemCreate.
 void release_memory_of(Context& context) {
   for (const DevicePointer pointer : context.linear) {
     driver().gpus[static_cast<std::size_t>(context.device)]->free(pointer);
@@ -141,7 +141,7 @@ Status release_primary(DeviceNumber device) {
 }  // namespace
 
 Driver& driver() {
-  static auto* const state = new Driver;  // outlives every destructor of the program
+  static auto* const state = new Driver;  // outlives every destructor in the program
   return *state;
 }
 
@@ -168,7 +168,7 @@ Gpu* current_gpu() {
 }
 
 std::uint64_t event_delay() {
-  // The same program sees the same delays: splitmix64.
+  // Deterministic per program; splitmix64.
   static std::atomic<std::uint64_t> state{0};
   if (settings.event_delay == 0) return 0;
   std::uint64_t x = state += 0x9E3779B97F4A7C15;
@@ -290,12 +290,12 @@ Status cuDevicePrimaryCtxRetain(Context** context, DeviceNumber device) {
     return *context = retain_primary(device), success;
   });
 }
-/// Processors are all one here.
+/// All processors are the same here.
 Status cuDeviceGetDevResource(DeviceNumber device, void*, int) { return valid(device) ? success : invalid_device; }
 Status cuDevResourceGenerateDesc(ResourceDescriptor** descriptor, void*, unsigned) {
   return *descriptor = nullptr, success;
 }
-/// Retains the primary context, whose memory it uses.
+/// Retains the primary context and uses its memory.
 Status cuGreenCtxCreate(GreenContext** green, ResourceDescriptor* resources, DeviceNumber device, unsigned flags) {
   return call({743, "cuGreenCtxCreate"}, arguments::GreenCtxCreate{green, resources, device, flags}, [&] {
     if (!valid(device)) return invalid_device;
@@ -311,7 +311,7 @@ Status cuCtxFromGreenCtx(Context** context, GreenContext* green) {
   return call({753, "cuCtxFromGreenCtx"}, arguments::CtxFromGreenCtx{context, green},
               [&] { return *context = green->context.get(), success; });
 }
-/// Its memory stays: it belongs to the primary context, which is released here. Listeners are told that a context goes.
+/// Its memory stays: it belongs to the primary context, which is released here. Listeners see the context destroyed.
 Status cuGreenCtxDestroy(GreenContext* green) {
   return call({744, "cuGreenCtxDestroy"}, arguments::GreenCtxDestroy{green}, [&] {
     announce(cupti::context_destroy_starting, green->context.get());
@@ -343,7 +343,7 @@ Status cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* act
   return success;
 }
 
-/// Like dlsym, with the version that belongs to the plain name: called by cudart and everyone else.
+/// Like dlsym, with the version that the unversioned name maps to: what cudart and every later library calls.
 Status cuGetProcAddress_v2(const char* symbol, void** function, int, std::uint64_t flags, int* found) {
   constexpr std::uint64_t per_thread_stream = 2;
   *function = nullptr;

@@ -1,5 +1,5 @@
-// A fake libcudart.so: the runtime functions that the samples call, on top of the fake driver. The real one needs
-// undocumented private tables of the driver, so it can't run on a fake driver.
+// A fake libcudart.so: the runtime functions that the samples call, on top of the fake driver. The real one asks the
+// driver for undocumented private tables, so it can't run on a fake driver.
 #include <cstddef>
 #include <cstdint>
 #include <map>

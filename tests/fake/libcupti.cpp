@@ -1,16 +1,15 @@
-// The fake libcupti: subscriptions and callbacks of the fake driver, as releases from 11.8 to 13.5 have them. Which one
-// it is, FAKE_CUPTI_API says when it is built: what cuptiGetVersion answers, and a release exports and does no more
-// than it really does.
+// The fake libcupti: subscriptions to and callbacks from the fake driver, as in releases 11.8 to 13.5. FAKE_CUPTI_API
+// selects the release at build time: it is what cuptiGetVersion returns, and the library exports and does only what
+// that release does.
 //
 //   before 13.0   one subscriber, by cuptiSubscribe
-//   13.0          ... or by cuptiSubscribe_v2, whose parameters have 32 bytes and not more
+//   13.0          ... or by cuptiSubscribe_v2, whose parameters have exactly 32 bytes
 //   13.2          40 bytes, but sharing is refused
-//   13.3          several subscribers by cuptiSubscribe_v2, if the first allows it, the others do, too, and the driver
-//   is
-//                 that of CUDA 13.3 or newer (FAKE_CUDA_VERSION); as if somebody else had it where it is older
+//   13.3          several subscribers by cuptiSubscribe_v2, if the first and all others allow it and the driver is
+//                 CUDA 13.3 or newer (FAKE_CUDA_VERSION); on an older driver, as if CUPTI were already taken
 //
-//   FAKE_CUPTI_TAKEN    somebody of this name holds CUPTI alone: subscribing fails with 39
-//   FAKE_CUPTI_SHARED   somebody of this name holds CUPTI and shares it
+//   FAKE_CUPTI_TAKEN    a subscriber of this name holds CUPTI exclusively: subscribing fails with 39
+//   FAKE_CUPTI_SHARED   a subscriber of this name holds CUPTI and shares it
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -34,7 +33,7 @@ struct Subscriber {
   Callback callback = nullptr;
   void* user = nullptr;
   std::string name;
-  // Numbers of calls run to a few thousand in every known version.
+  // Callback ids stay below a few thousand in every known version.
   std::array<std::atomic<bool>, 4096> calls{};
   std::array<std::atomic<bool>, 64> resources{};
 
@@ -61,10 +60,10 @@ constexpr unsigned known_calls = api >= 130500   ? 877
                                                  : 677;
 
 std::array<Subscriber, 4> subscribers;  // NOLINT: as many as ever share it
-std::mutex subscribing;                 // guards subscribers and the following
-bool shared = false;                    // as requested by the first subscriber
+std::mutex subscribing;                 // guards that and what follows
+bool shared = false;                    // as the first subscriber requested
 
-/// Tells all of them.
+/// Notifies all subscribers.
 struct Everybody final : Listener {
   bool wants(unsigned domain, unsigned id) const override {
     return std::any_of(subscribers.begin(), subscribers.end(),
@@ -93,7 +92,7 @@ bool driver_shares() {
 
 const char* variable(const char* name) { return std::getenv(name); }  // NOLINT(concurrency-mt-unsafe)
 
-/// The first subscriber; null: none.
+/// The first holder; null: CUPTI is free.
 const char* first_holder() {
   for (const char* const name : {variable("FAKE_CUPTI_TAKEN"), variable("FAKE_CUPTI_SHARED")})
     if (name != nullptr) return name;
@@ -102,7 +101,7 @@ const char* first_holder() {
   return nullptr;
 }
 
-/// `wants_sharing`: never true of cuptiSubscribe.
+/// `wants_sharing`: always false for cuptiSubscribe.
 Result subscribe(Subscriber** handle, Callback callback, void* user, const char* name, bool wants_sharing) {
   std::atomic<Listener*>* const place = listener();
   if (place == nullptr) return not_initialized;

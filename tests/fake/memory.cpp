@@ -1,4 +1,4 @@
-// Memory functions of the fake libcuda.so.1: linear, page-locked, arrays, other processes'.
+// Memory functions of the fake libcuda.so.1: linear, page-locked, arrays, external and IPC memory.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -80,7 +80,7 @@ Status free_linear(DevicePointer pointer) {
   return success;
 }
 
-/// Real memory, because the program reads and writes it.
+/// Real memory: the program reads and writes it.
 Status malloc_host(void** pointer, std::uint64_t size) {
   if (current_context() == nullptr) return invalid_context;
   if (size == 0) return invalid_value;
@@ -234,7 +234,7 @@ Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
     return success;
   });
 }
-/// Opens the same handle at the same address, however often.
+/// Opens the same handle at the same address each time.
 Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned flags) {
   return call({567, "cuIpcOpenMemHandle_v2"}, arguments::IpcOpenMemHandle{pointer, handle, flags}, [&] {
     std::array<std::uint64_t, 2> words{};
@@ -243,7 +243,7 @@ Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned 
     const std::lock_guard lock(driver().mutex);
     *pointer = words[0] ^ opened_at;
     Opened& opened = driver().opened[*pointer];
-    // Belongs to the device whose context opens it, wherever it is.
+    // Belongs to the device whose context opens it, wherever the memory is.
     opened = {.size = words[1], .device = current_context()->device, .times = opened.times + 1};
     return success;
   });
@@ -257,7 +257,7 @@ Status cuIpcCloseMemHandle(DevicePointer pointer) {
     return success;
   });
 }
-/// Of what was opened; nothing else is asked about.
+/// Of opened memory; no other address is asked for.
 Status cuMemGetAddressRange_v2(DevicePointer* base, std::size_t* size, DevicePointer pointer) {
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().opened.find(pointer);

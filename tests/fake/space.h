@@ -1,5 +1,5 @@
-// A range of addresses, of which pieces are taken and given back: smallest fitting gap, lowest address first, so that
-// an address given back is soon handed out again, possibly to another thread.
+// An address range that hands out and takes back pieces: best fit, lowest address first, so that a freed address is
+// soon reused, possibly by another thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Streams, pools, graphs and capture of the fake libcuda.so.1. Streams have no queue: every request is done at once.
+// Streams, pools, graphs and capture of the fake libcuda.so.1. Streams hold no queue: everything runs at once.
 #include <mutex>
 #include <utility>
 
@@ -11,7 +11,7 @@ GraphNode* add_node(Graph& graph, GraphNode node) {
   node.graph = &graph;
   graph.nodes.push_back(std::make_unique<GraphNode>(node));
   GraphNode* const added = graph.nodes.back().get();
-  // As CUPTI 13.0 on driver 580 does: the type is told before, not after.
+  // As in CUPTI 13.0 on driver 580: the type is reported before, not after.
   cupti::GraphData starting{.graph = &graph, .node_type = node.allocates ? cupti::alloc_node : cupti::free_node};
   announce(cupti::graph_node_create_starting, current_context(), &starting);
   cupti::GraphData created{.graph = &graph, .node = added};
@@ -28,11 +28,11 @@ namespace {
 constexpr std::uint64_t longest_event_delay = 1U << 20U;
 
 bool is_capturing(const Stream* stream) {
-  // The three legacy handles 0, 1 and 2 can't capture.
+  // The three legacy handles 0, 1 and 2 can't be captured.
   return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->capturing != nullptr;
 }
 
-/// Of the context that the stream was made in.
+/// Of the context in which the stream was created.
 Context* context_of(const Stream* stream) {
   return reinterpret_cast<std::uintptr_t>(stream) > 2 && stream->context != nullptr ? stream->context
                                                                                     : current_context();
@@ -68,7 +68,7 @@ bool is_device_pool(const Location& location, int type) {
   return location.type == Location::device && type == pinned_memory;
 }
 
-/// With the driver's lock, as the next one.
+/// Called with the driver's lock held, like the next one.
 Pool* default_pool_at(const Location& location, int type) {
   if (is_device_pool(location, type)) return driver().default_pools[static_cast<std::size_t>(location.id)].get();
   auto& pool = driver().default_pools_elsewhere[{location.type, location.id, type}];
@@ -100,7 +100,7 @@ Status free_async(DevicePointer pointer, Stream* stream) {
   return success;
 }
 
-/// At a synchronization events complete, and pools give back what is above their threshold.
+/// Synchronization completes events and trims pools to their release threshold.
 void synchronize() {
   const std::lock_guard lock(driver().mutex);
   driver().clock += longest_event_delay;
@@ -153,7 +153,7 @@ Status cuStreamSynchronize(Stream* stream) {
 Status cuCtxSynchronize() {
   return call({17, "cuCtxSynchronize"}, arguments::Nothing{}, [] { return synchronize(), success; });
 }
-/// In a capture, the waiting stream joins it.
+/// During capture, the waiting stream joins it.
 Status cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
   const std::lock_guard lock(driver().mutex);
   if (event->capturing == nullptr || reinterpret_cast<std::uintptr_t>(stream) <= 2) return success;
@@ -219,7 +219,7 @@ Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
     return success;
   });
 }
-/// Live allocations in the pool stay; its memory is released when the last one is freed, or never.
+/// Live allocations outlive the pool; its memory is released when the last of them is freed, or never.
 Status cuMemPoolDestroy(Pool* pool) {
   return call({608, "cuMemPoolDestroy"}, arguments::MemPoolDestroy{pool}, [&] {
     const std::lock_guard lock(driver().mutex);

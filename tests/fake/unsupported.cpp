@@ -1,4 +1,5 @@
-// Driver functions that programs look up but do not depend on: they exist, and report that this GPU lacks support.
+// Driver functions that programs look up without depending on them: they exist, and report that this GPU does not
+// support them.
 #include "tests/fake/abi.h"
 
 extern "C" {

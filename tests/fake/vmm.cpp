@@ -1,5 +1,4 @@
-// The virtual memory functions of the fake libcuda.so.1: addresses, physical memory, and mappings of one into the
-// other.
+// The virtual memory functions of the fake libcuda.so.1: address ranges, physical memory, and mappings between them.
 #include <mutex>
 
 #include "tests/fake/call.h"
@@ -9,7 +8,7 @@ using namespace fake;
 
 namespace {
 
-/// Physical memory goes when neither a handle nor a mapping is left.
+/// Physical memory is freed when neither a handle nor a mapping is left.
 void drop_if_unused(AllocationHandle handle) {
   const auto found = driver().physical.find(handle);
   if (found->second.handles > 0 || found->second.mappings > 0) return;
@@ -57,7 +56,7 @@ Status cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationP
     return success;
   });
 }
-/// Those that it was created with.
+/// The properties it was created with.
 Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, AllocationHandle handle) {
   const std::lock_guard lock(driver().mutex);
   const auto found = driver().physical.find(handle);
@@ -105,7 +104,7 @@ Status cuMemUnmap(DevicePointer pointer, std::size_t size) {
   return call({552, "cuMemUnmap"}, arguments::MemUnmap{pointer, size}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto& mappings = driver().mappings;
-    // Whole mappings only, and all of the range must be mapped.
+    // Only whole mappings, and the entire range must be mapped.
     DevicePointer reached = pointer;
     for (auto it = mappings.find(pointer); it != mappings.end() && it->first == reached && reached < pointer + size;
          ++it)

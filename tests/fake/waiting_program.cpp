@@ -1,9 +1,9 @@
-// A single-threaded program that would notice being disturbed:
+// A single-threaded program that notices when it is disturbed:
 //
 //   waiting_program KIND      sleep, poll, read, futex, select, wait, epoll, compute
 //
-// It repeats one kind of operation, checks its results, and allocates on the (fake) GPU now and then. A
-// child of it sends a queued signal every millisecond while it computes. On SIGTERM it prints this and ends:
+// It repeats one kind of operation, checks the result, and allocates on the (fake) GPU now and then. While it computes,
+// a child sends it a queued signal every millisecond. On SIGTERM it prints this line and exits:
 //
 //   rounds N wrong N signals RECEIVED of SENT
 #include <linux/futex.h>
@@ -30,7 +30,7 @@
 namespace {
 
 volatile std::sig_atomic_t ending = 0, received = 0;
-std::array<int, 2> bytes{};   // a child writes them
+std::array<int, 2> bytes{};   // written by a child
 std::array<int, 2> totals{};  // how many signals a child sent
 constexpr timespec moment{.tv_sec = 0, .tv_nsec = 5'000'000};
 
@@ -40,7 +40,7 @@ std::int64_t now() {
   return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
-/// Whether the time between is at least the moment, as it has to be when nobody cut it short.
+/// Whether at least the interval has passed, as it must have if nothing cut it short.
 bool lasted(std::int64_t start) { return now() - start >= moment.tv_nsec; }
 
 bool sleep_once() {
@@ -87,7 +87,7 @@ bool epoll_once() {
   return epoll_wait(file, &event, 1, 50) == 0;
 }
 
-/// The same numbers every time, in registers of every kind, and errno stays.
+/// Gives the same results every time, using registers of every kind, and preserves errno.
 bool compute_once() {
   errno = 4711;
   double sum = 0;
@@ -159,7 +159,7 @@ int main(int argc, char** argv) {
   long rounds = 0, wrong = 0;
   while (ending == 0) {
     const bool sound = kind->once();
-    if (ending != 0) break;  // the signal that ends it may have cut it short
+    if (ending != 0) break;  // the terminating signal may have cut it short
     ++rounds;
     if (!sound) ++wrong;
     fake::DevicePointer pointer = 0;

@@ -1,4 +1,5 @@
-// Work on streams. There is no memory behind this GPU's addresses, so nothing is copied; host functions run at once.
+// Work submitted to streams. This GPU's addresses have no memory behind them, so nothing is copied; host functions run
+// at once.
 #include "tests/fake/abi.h"
 
 extern "C" {

@@ -1,4 +1,4 @@
-// Modes that have memory of several devices, contexts or processes.
+// Modes that use memory of several devices, contexts or processes.
 #include <unistd.h>
 
 #include <array>
@@ -10,8 +10,8 @@
 
 namespace fake_program {
 
-/// Memory of two devices by turns: whose context is current says nothing about where a pool, a piece of physical memory
-/// or what is freed is. Needs two GPUs.
+/// Alternates between the memory of two devices: the current context says nothing about the location of a pool, a
+/// physical allocation or freed memory. Needs two GPUs.
 int devices(const Numbers& n) {
   must(cuInit(0), "cuInit");
   std::array<fake::Context*, 2> contexts{};
@@ -70,7 +70,7 @@ int devices(const Numbers& n) {
   truth::say("release", "addresses", base, pieces * unit);
   must(cuMemAddressFree(base, pieces * unit), "cuMemAddressFree");
 
-  // The pool's device is not the stream's.
+  // The pool is on another device than the stream.
   const fake::PoolProperties properties{.location = {.id = 1}};
   fake::Stream* stream = nullptr;
   fake::Pool* pool = nullptr;
@@ -88,7 +88,7 @@ int devices(const Numbers& n) {
   return 0;
 }
 
-/// One process opens another's memory, from another device if there is one.
+/// One process opens the memory of another, from another device where there is one.
 int open_of_another(const Numbers& n) {
   std::array<int, 2> there{}, back{};
   if (pipe(there.data()) != 0 || pipe(back.data()) != 0) return 97;
@@ -121,7 +121,7 @@ int open_of_another(const Numbers& n) {
   return wait_for(child);
 }
 
-/// A context takes its linear memory with it.
+/// Destroying a context frees its linear memory.
 int contexts(const Numbers&) {
   must(cuInit(0), "cuInit");
   fake::Context* context = nullptr;

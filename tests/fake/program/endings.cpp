@@ -1,4 +1,4 @@
-// Modes that end, or are ended, in unusual ways, or that close their own files or cancel their own threads.
+// Modes that end in unusual ways, and modes that do unusual things to their own process.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/time.h>
@@ -18,7 +18,7 @@
 
 namespace fake_program {
 
-/// Closes unknown files, as daemons do, and then opens its own.
+/// Closes all files that it does not know, as programs do that become daemons, then opens its own.
 int close_files(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
@@ -40,7 +40,7 @@ int close_files(const Numbers& n) {
   return strange == 0 ? 0 : 98;
 }
 
-/// Threads that are cancelled while they allocate: only where they allow it, and calls to the driver are no such place.
+/// Threads cancelled while they allocate: only at cancellation points, which driver calls are not.
 int cancel(const Numbers& n) {
   fake::Context* const context = use_gpu();
   for (std::uint64_t t = 0; t < n[0]; ++t) {
@@ -70,7 +70,7 @@ int cancel(const Numbers& n) {
   return 0;
 }
 
-/// Ends from a signal handler that may interrupt anything, even the call that initializes CUDA.
+/// Exits from a signal handler that may interrupt anything, including the call that initializes CUDA.
 int exit_in_handler(const Numbers& n) {
   std::signal(SIGALRM, [](int) { std::exit(7); });
   const itimerval timer{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = static_cast<suseconds_t>(n[0])}};
@@ -127,7 +127,7 @@ volatile std::sig_atomic_t caught = 0;
 
 }  // namespace
 
-/// Reports when it is ready, waits for a signal that it handles, and exits with its number.
+/// Announces that it is ready, waits for a signal that it handles, and exits with its number.
 int handle_signal(const Numbers&) {
   use_gpu();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) std::signal(signal, [](int s) { caught = s; });
@@ -140,7 +140,7 @@ int handle_signal(const Numbers&) {
   return caught;
 }
 
-/// The same without handling it.
+/// The same without a handler.
 int wait_for_signal(const Numbers&) {
   use_gpu();
   Block block;

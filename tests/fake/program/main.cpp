@@ -1,8 +1,8 @@
-// A program that uses GPU memory in one particular way and reports what it did (samples/cuda/ground_truth.h).
+// A program that uses GPU memory in one particular way and logs what it did (samples/cuda/ground_truth.h).
 //
-//   fake_program MODE [NUMBER...]       fake_program without arguments lists the modes
+//   fake_program MODE [NUMBER...]       without arguments, lists the modes
 //
-// Sizes and orders come from a generator with a fixed seed: what a mode does is the same in every run.
+// Sizes and order come from a generator with a fixed seed: a mode does the same in every run.
 #include <array>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Modes that allocate, on one device.
+// Modes that allocate on one device.
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -15,7 +15,7 @@ int single(const Numbers& n) {
   return 0;
 }
 
-/// Threads that free what other threads allocated: an address freed by one is handed to the next.
+/// Threads that free what other threads allocated: an address freed by one thread is reused by the next.
 int threads(const Numbers& n) {
   fake::Context* const context = use_gpu();
   std::mutex mutex;
@@ -87,7 +87,7 @@ int failures(const Numbers&) {
   allocate(3 * mib, block);
   allocate(1ULL << 50U, unused);
   allocate(1ULL << 49U, unused);
-  // Not truth: nothing of it changes what is allocated.
+  // No ground truth: none of this changes what is allocated.
   cuMemFree_v2(0xdead'beef'0000);
   cuMemAlloc_v2(&unused.pointer, 0);
   release(block);
@@ -167,7 +167,7 @@ int pools(const Numbers& n) {
   return 0;
 }
 
-/// Grows and shrinks one range as PyTorch's expandable segments do, with the handle released right after mapping.
+/// Grows and shrinks one range like PyTorch's expandable segments, releasing the handle right after mapping.
 int vmm(const Numbers&) {
   use_gpu();
   constexpr std::uint64_t unit = 2 * mib, pieces = 6;
@@ -185,7 +185,7 @@ int vmm(const Numbers&) {
     must(cuMemRelease(handle), "cuMemRelease");
   }
   must(cuMemSetAccess(base, pieces * unit, &access, 1), "cuMemSetAccess");
-  // Retained: unmapping it is not the end of its memory.
+  // Retained: unmapping does not free its memory.
   fake::AllocationHandle retained = 0;
   must(cuMemRetainAllocationHandle(&retained, reinterpret_cast<void*>(base)), "cuMemRetainAllocationHandle");
   for (const std::uint64_t i : {4U, 0U, 5U, 1U, 2U, 3U}) {
@@ -200,7 +200,7 @@ int vmm(const Numbers&) {
   return 0;
 }
 
-/// Capture is not an allocation; the launch is.
+/// Capturing is not an allocation; the launch is.
 int capture(const Numbers&) {
   use_gpu();
   fake::Stream* stream = nullptr;

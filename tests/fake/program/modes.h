@@ -1,5 +1,5 @@
-// What fake_program can do: each mode takes the numbers of its command line and returns the program's exit code. What
-// they are for stands in main.cpp's table.
+// The modes of fake_program: each takes the numbers of the command line and returns the exit code. The table in
+// main.cpp says what each is for.
 #pragma once
 
 #include <cstdint>

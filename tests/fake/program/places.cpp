@@ -1,5 +1,5 @@
-// Modes whose memory is where neither the current context nor a number of the call says: on the second GPU where there
-// is one, or on the host. They run on a real card, too; what its driver does not have is left out.
+// Modes whose memory is neither where the current context is nor where an argument says: on the second GPU, if there is
+// one, or on the host. They also run on real GPUs, skipping what the driver does not support.
 #include <dlfcn.h>
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 using fake::Location;
 
-/// The primary contexts of the first and of the last of two devices.
+/// The primary contexts of the first and last of two devices.
 struct Devices {
   int other = 0;
   fake::Context* first = nullptr;
@@ -69,7 +69,7 @@ constexpr int device_at(const Location& location, int otherwise) {
 
 }  // namespace
 
-/// Pools by location: made, and asked for. The current context is always the first device's.
+/// Pools by location, both created and default. The current context is always the first device's.
 int locations(const Numbers&) {
   const Devices devices = both_devices();
   const int other = devices.other;
@@ -97,7 +97,7 @@ int locations(const Numbers&) {
     must(cuMemGetMemPool(&found, &location, type), "cuMemGetMemPool");
     if (found != made) return 97;
     use_pool(found, stream, size += mib, device);
-    use_pool(nullptr, stream, size += mib, 0);  // what the first device serves its streams from is its own still
+    use_pool(nullptr, stream, size += mib, 0);  // the first device's current pool is still its own
   }
   fake::Pool* of_device = nullptr;
   must(cuDeviceGetDefaultMemPool(&of_device, other), "cuDeviceGetDefaultMemPool");
@@ -118,7 +118,7 @@ int nodes(const Numbers&) {
     must(cuMemRelease(handle), "cuMemRelease");
   }
 
-  // Not in older drivers, which this program starts with as well.
+  // Missing in older drivers, on which this program must start too.
   const auto add = reinterpret_cast<decltype(&cuGraphAddNode_v3)>(dlsym(RTLD_DEFAULT, "cuGraphAddNode_v3"));
   if (add == nullptr) return 0;
   fake::Graph* graph = nullptr;
@@ -137,10 +137,10 @@ int nodes(const Numbers&) {
   return 0;
 }
 
-/// Green contexts, whose memory is their device's primary context's: it outlives them and goes with that one.
+/// Green contexts. Their memory belongs to the device's primary context: it outlives them and is freed with that one.
 int green(const Numbers&) {
   const Devices devices = both_devices();
-  alignas(16) std::array<char, 1024> processors{};  // a CUdevResource, which has 144 bytes in CUDA 13.0
+  alignas(16) std::array<char, 1024> processors{};  // a CUdevResource, 144 bytes in CUDA 13.0
   constexpr int of_processors = 1;
   fake::ResourceDescriptor* all = nullptr;
   fake::GreenContext* handle = nullptr;
@@ -167,7 +167,7 @@ int green(const Numbers&) {
   return 0;
 }
 
-/// cuMemAllocAsync is served by the stream's device, whose context ever is current.
+/// cuMemAllocAsync allocates on the stream's device, whatever the current context.
 int foreign_streams(const Numbers& n) {
   const Devices devices = both_devices();
   const std::array contexts{devices.first, devices.second};

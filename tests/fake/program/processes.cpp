@@ -1,4 +1,4 @@
-// Modes that fork or exec.
+// Modes that start processes or exec another program.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@
 
 namespace fake_program {
 
-/// The child of a program that uses CUDA can't use it; it must live and end as if unrecorded.
+/// The child of a program that uses CUDA can't use it; it must run and exit as if it were not recorded.
 int fork_late(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
@@ -27,7 +27,7 @@ int fork_late(const Numbers& n) {
   return wait_for(child);
 }
 
-/// Parent and child each use CUDA, from after the fork.
+/// Parent and child each use CUDA, starting after the fork.
 int fork_early(const Numbers& n) {
   const pid_t child = fork();
   use_gpu();
@@ -35,10 +35,10 @@ int fork_early(const Numbers& n) {
   return child == 0 ? 0 : wait_for(child);
 }
 
-/// Children that come into being at any moment, and load a library: they must not wait for what was going on then.
+/// Children forked at random moments that load a library: they must not wait on a lock held at the fork.
 int fork_often(const Numbers& n) {
   use_gpu();
-  // The more there are, the longer somebody is in the loader who looks through them.
+  // More libraries make each walk through the loader's list take longer.
   for (const char* const library : {"libm.so.6", "libresolv.so.2", "librt.so.1", "libutil.so.1", "libanl.so.1"})
     dlopen(library, RTLD_NOW);
   int worst = 0;
@@ -58,7 +58,7 @@ int fork_often(const Numbers& n) {
 int exec(const Numbers& n) {
   use_gpu();
   churn(n[0], 1);
-  // `exec` comes without notice: the last 100 ms may be missing from the trace.
+  // exec gives no notice: events of the last 100 ms may be missing from the trace.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const std::string count = std::to_string(n[0]);
   execl("/proc/self/exe", "fake_program", "single", count.c_str(), nullptr);

@@ -10,7 +10,7 @@
 
 namespace fake_program {
 
-/// As fast as it goes, without ground truth: what one event costs. Prints nanoseconds of wall time for each of them.
+/// As fast as possible, without ground truth: measures the cost per event. Prints wall time in nanoseconds per event.
 int race(const Numbers& n) {
   fake::Context* const context = use_gpu();
   std::vector<std::thread> workers;
@@ -51,7 +51,7 @@ __attribute__((noinline)) double ordered_pairs(fake::Stream* stream, std::uint64
 
 }  // namespace
 
-/// The same with the cheapest calls there are, below that many frames; the fastest of several rounds.
+/// The same with the cheapest calls there are, below that many frames; prints the fastest of several rounds.
 int ordered_race(const Numbers& n) {
   use_gpu();
   fake::Stream* stream = nullptr;
