@@ -1,36 +1,35 @@
-# What makes a mistake in the code harder to use, for every program and library of this project. MemreelOptions has the
-# target `memreel_options` that all of them link; tests/e2e/test_hardening.py looks at what is installed.
+# Exploit mitigations for every program and library of this project. MemreelOptions defines the target
+# `memreel_options`, which all of them link; tests/e2e/test_hardening.py checks what is installed.
 #
-# Not under sanitizers, which find the same mistakes and more, and have readers of bytes of their own.
+# Not under sanitizers: they find the same bugs and more, and have their own checks of memcpy and the like.
 option(MEMREEL_HARDENING "Stack protector, fortified calls, control flow protection, full RELRO" ON)
 if(MEMREEL_SANITIZE OR NOT MEMREEL_HARDENING)
   return()
 endif()
 
-# A function with an array on its stack, or a variable whose address is taken, checks a secret before it returns. Not in
-# what runs in recorded programs at every event, where that took a sixth of the time (docs/measurements.md): what is read
-# there is the recorded program's own memory.
+# Stack protector: functions with a stack array or an address-taken variable check a canary before they return. Not in
+# code that runs in recorded programs at every event, where it took a sixth of the time (docs/measurements.md): the data
+# read there is the recorded program's own memory.
 set(at_every_event "")
 foreach(target cuda interned python recorder stacks torch)
   list(APPEND at_every_event $<STREQUAL:$<TARGET_PROPERTY:NAME>,memreel_${target}>)
 endforeach()
 list(JOIN at_every_event , at_every_event)
 target_compile_options(memreel_options INTERFACE $<$<NOT:$<OR:${at_every_event}>>:-fstack-protector-strong>)
-# Calls such as memcpy and read are checked where the size of what they write into is known. That is known by optimising.
-# Options in this order rather than definitions, which come before all options: distributions define another level.
+# Checks calls such as memcpy and read where the destination's size is known, which takes optimization. Passed as
+# options in this order rather than as definitions, which precede all options: distributions define another level.
 target_compile_options(memreel_options INTERFACE
   $<$<NOT:$<CONFIG:Debug>>:-U_FORTIFY_SOURCE> $<$<NOT:$<CONFIG:Debug>>:-D_FORTIFY_SOURCE=2>)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # Large frames touch each of their pages in order, and can't jump over the guard page below a stack.
+  # Large frames touch each of their pages in order, so they can't jump over the guard page below the stack.
   target_compile_options(memreel_options INTERFACE -fstack-clash-protection)
-  # Indirect jumps arrive at marked places only (IBT), returns where they were called (SHSTK), on processors and systems
-  # that have it. The linker marks a program when every object in it is marked, those of the C library as well.
+  # Indirect jumps land only on marked targets (IBT) and returns only at their call sites (SHSTK), on processors and
+  # systems that support it. The linker marks a program only if every object in it is marked, including the C library's.
   target_compile_options(memreel_options INTERFACE -fcf-protection=full)
 endif()
 
-# Symbols are bound once, at the start, and can't be made to lead elsewhere later (full RELRO); no stack is executable;
-# programs are loaded at a random address. For what is installed: tests stand in for programs of users', who link as they
-# like.
+# Full RELRO: symbols are bound once at startup and can't be redirected later. No stack is executable, and programs load
+# at a random address. Only for what is installed: tests stand in for user programs, which link as they like.
 include(CheckPIESupported)
 check_pie_supported(LANGUAGES CXX)
 function(memreel_harden_links)

@@ -1,5 +1,5 @@
 # memreel::headers: memreel.h and policy.h, for programs that annotate their own pools and for allocators to replay.
-# Nothing to link. find_package(memreel CONFIG), pkg-config, FetchContent, vcpkg and Conan all give it.
+# Header-only. Available through find_package(memreel CONFIG), pkg-config, FetchContent, vcpkg and Conan.
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
@@ -11,7 +11,7 @@ target_include_directories(memreel_headers INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/analyzer/include>
   $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 
-# The same files serve every architecture, so they lie in share.
+# The same files serve every architecture, so they are installed in share.
 set(package ${CMAKE_INSTALL_DATADIR}/cmake/memreel)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/memreelConfigVersion.cmake
   COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)

@@ -1,13 +1,13 @@
-# What `cmake --install` puts where, and to which part (--component) it belongs. The wheel has runtime, viewer, headers
+# What `cmake --install` installs where, and in which component (--component). The wheel has runtime, viewer, headers
 # (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)
 install(TARGETS memreel memreel-attach memreel-record memreel-top RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-# Nobody links it: memreel-record finds it beside itself, in ../lib/memreel.
+# No program links it: memreel-record finds it relative to itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
-# For `memreel demo` and the viewer's tour: found in ../share/memreel/samples.
+# For `memreel demo` and the viewer's tour, which look in ../share/memreel/samples.
 install(FILES samples/traces/gpt_default.reel DESTINATION ${data}/samples COMPONENT runtime)
-# For `memreel view --serve` and `memreel report --interactive`: found in ../share/memreel. `./dev web` builds it, before or after
-# this is configured; the licences are those of what is in it alone.
+# For `memreel view --serve` and `memreel report --interactive`, which look in ../share/memreel. `./dev web` builds it,
+# before or after this is configured; its licenses are only those of what it contains.
 set(page ${PROJECT_SOURCE_DIR}/build/web/memreel-view.html)
 install(FILES ${page} DESTINATION ${data} COMPONENT runtime OPTIONAL)
 install(CODE "if(EXISTS \"${page}\")
@@ -33,7 +33,7 @@ if(MEMREEL_VIEWER)
   endif()
 endif()
 if(MEMREEL_OLD_GLIBC)
-  # What is linked in, and what the viewer would find on a system with these packages.
+  # Statically linked libraries, and those the viewer would find on a system with these packages.
   foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev
       libbrotli-dev libre2-dev libprotozero-dev libcli11-dev nlohmann-json3-dev libstdc++6 fonts-roboto-unhinted fonts-dejavu-core)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION ${data}/licenses RENAME ${package} COMPONENT runtime)
@@ -43,7 +43,7 @@ if(MEMREEL_OLD_GLIBC)
 endif()
 install(DIRECTORY formats/proto/memreel DESTINATION ${data}/proto COMPONENT schema FILES_MATCHING PATTERN "*.proto")
 install(DIRECTORY docs/schema/ DESTINATION ${data}/schema COMPONENT schema FILES_MATCHING PATTERN "*.json")
-# The Python package, for systems that install it otherwise than with pip.
+# The Python package, for systems that do not install it with pip.
 install(DIRECTORY collector/python_module/memreel DESTINATION ${data}/python COMPONENT python
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)

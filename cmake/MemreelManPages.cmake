@@ -1,4 +1,4 @@
-# Manual pages, of what the programs say of themselves. Not where these can't run, or run slowly.
+# Manual pages, generated from the programs' --help. Skipped where the programs can't run or run slowly.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT MEMREEL_SANITIZE)
   set(man ${PROJECT_BINARY_DIR}/man)

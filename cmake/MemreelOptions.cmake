@@ -1,5 +1,5 @@
 # Options, and the interface target `memreel_options` that every target of this project links: language level, warnings,
-# sanitizer. Nothing here touches targets of others, so a dependency's header can't break our warnings.
+# sanitizer. Nothing here touches third-party targets, so a dependency's header can't break our warnings.
 include(GNUInstallDirs)
 
 option(MEMREEL_TESTS "Build the tests" ON)
@@ -24,15 +24,15 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_package(Threads REQUIRED)
 find_program(MEMREEL_CCACHE ccache)
 if(MEMREEL_CCACHE)
-  # Of a precompiled header ccache takes the headers' own contents into account, when told that macros may stand in it.
+  # Makes ccache hash the contents of the headers in a precompiled header; it must be told that macros may occur there.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${MEMREEL_CCACHE})
 endif()
 
-# Half of a unit's compile time is headers. With CMAKE_UNITY_BUILD, which ./dev turns on unless UNITY=OFF, several files
-# of one target are one unit: few enough to keep every processor busy and an incremental build short.
+# Half of a unit's compile time is headers. With CMAKE_UNITY_BUILD, which ./dev enables unless UNITY=OFF, several files
+# of one target form one unit: few enough to keep every processor busy and incremental builds short.
 set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
 
-# The fastest linker there is. GCC knows mold from 12.1 on.
+# The fastest linker available. GCC supports mold since 12.1.
 include(CheckLinkerFlag)
 foreach(linker mold lld)
   check_linker_flag(CXX -fuse-ld=${linker} MEMREEL_HAS_${linker})
@@ -57,16 +57,16 @@ target_compile_options(memreel_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Wold-style-cast -Wcast-align -Woverloaded-virtual
   -Wconversion -Wsign-conversion -Wno-missing-field-initializers)
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 14)
-  # False alarms inside std::string's operator+ (GCC bug 105651).
+  # False positives in std::string's operator+ (GCC bug 105651).
   target_compile_options(memreel_options INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_UNITY_BUILD)
-  # GCC takes every file of a unit for a header, where an unnamed namespace would be a mistake; and a local name may be
-  # that of another file's constant. Builds file by file keep both warnings where they mean something.
+  # In a unity build GCC takes each file for a header, where an unnamed namespace would be a mistake, and a local name
+  # may match another file's constant. File-by-file builds keep both warnings, where they are meaningful.
   target_compile_options(memreel_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
-# The hot loops (opcodes of a pickle, kinds of events) decide by switches whose outcome repeats in patterns. Comparisons
-# are predicted well there; jumps through a table are not, least of all on virtual machines: they cost a fifth of an import.
+# The hot loops (pickle opcodes, event kinds) are switches whose outcomes repeat in patterns. Branch predictors handle
+# comparisons well there but not jump tables, least of all on virtual machines: those cost a fifth of an import.
 target_compile_options(memreel_options INTERFACE -fno-jump-tables)
 if(MEMREEL_WARNINGS_AS_ERRORS)
   target_compile_options(memreel_options INTERFACE -Werror)

@@ -1,5 +1,5 @@
-# Debian packages, by `./dev packages` or cpack in a build folder: memreel, memreel-viewer, memreel-doc, libmemreel-dev and
-# memreel-mpi. What each depends on is read from its programs.
+# Debian packages, made by `./dev packages` or by cpack in a build folder: memreel, memreel-viewer, memreel-doc,
+# libmemreel-dev and memreel-mpi. Their dependencies are read from the programs.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "memreel <memreel@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "")  # each has its own
@@ -30,7 +30,7 @@ endfunction()
 memreel_package(programs memreel "records GPU memory and replays it against any allocator" runtime schema python python_path)
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_RECOMMENDS "python3")
 set(CPACK_DEBIAN_PROGRAMS_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/cmake/debian/prerm)
-# The package is where every installation has it; this leads Debian's Python there.
+# The Python package lies where every installation puts it; this makes Debian's Python find it.
 file(WRITE ${PROJECT_BINARY_DIR}/memreel.pth "/usr/share/memreel/python\n")
 install(FILES ${PROJECT_BINARY_DIR}/memreel.pth DESTINATION lib/python3/dist-packages COMPONENT python_path EXCLUDE_FROM_ALL)
 memreel_package(documents memreel-doc "user guide of memreel: commands, policies, metrics, trace format" docs)

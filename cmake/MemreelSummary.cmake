@@ -1,4 +1,4 @@
-# Printed at the end of every configuration: what is built and what is not, and why.
+# Printed at the end of every configuration: what is built, what is not, and why.
 include(FeatureSummary)
 
 if(CUDAToolkit_FOUND)

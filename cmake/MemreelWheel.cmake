@@ -1,10 +1,10 @@
-# Programs that run on other systems than this one, for the wheel that `./dev wheel` makes. Given as -D:
-#   MEMREEL_OLD_GLIBC   what cmake/wheel/old_glibc.py made: symbols of a C library that is older than this system's
-#   MEMREEL_GLFW        a libglfw.so.3 that finds X11 when it starts, from PyPI; Debian's is tied to it. Installed beside
+# Programs for the wheel made by `./dev wheel`, which must run on systems other than this one. Set with -D:
+#   MEMREEL_OLD_GLIBC   the output of cmake/wheel/old_glibc.py: symbols of a C library older than this system's
+#   MEMREEL_GLFW        a libglfw.so.3 from PyPI that loads X11 at startup; Debian's links it. Installed next to
 #                       the agent
-# With the former, libraries of others are linked as archives. libgcc_s.so.1 stays shared: each system has it, and unwinding
-# asks the loader for what only the system's own copy knows how to ask. That release's start files don't say that they are made for
-# IBT and SHSTK, so the programs don't either.
+# With MEMREEL_OLD_GLIBC, third-party libraries are linked statically. libgcc_s.so.1 stays shared: every system has it,
+# and unwinding asks the loader in ways that only the system's own copy knows. That release's start files are not marked
+# for IBT and SHSTK, so the programs aren't either.
 set(MEMREEL_OLD_GLIBC "" CACHE PATH "Link with the C library's symbols of this directory, and archives of all else")
 set(MEMREEL_GLFW "" CACHE FILEPATH "A libglfw.so.3 to link and install")
 if(MEMREEL_OLD_GLIBC)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks every #include against the table of which folder may include which (cmake/arrows.txt), and the table against
-cycles. Exit 1: an arrow that is not allowed, each on a line with file and number.
+"""Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), and the table for
+cycles. Exit code 1: a forbidden include; each is printed with its file and line.
 
-  cmake/check_includes.py            checks
-  cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
+cmake/check_includes.py            checks
+cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
 
 import re
 import sys
@@ -15,7 +15,8 @@ INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
 def read_table(text):
-    """{folder: {folders it may include}} of lines `FOLDER: FOLDER...`, which may go on below; `#` begins a comment."""
+    """{folder: {folders it may include}}, from lines `FOLDER: FOLDER...` with optional continuation lines; `#` begins
+    a comment."""
     table = {}
     folder = None
     for line in text.splitlines():
@@ -28,7 +29,7 @@ def read_table(text):
 
 
 def cycle(table):
-    """The folders of one cycle in order, the first again at the end; or none."""
+    """The folders of one cycle in order, with the first repeated at the end; empty if there is none."""
     done, path = set(), []
 
     def walk(folder):
@@ -48,7 +49,7 @@ def cycle(table):
 
 
 def findings(root, table):
-    """Lines that say what is wrong."""
+    """Error messages, one per line."""
     around = cycle(table)
     if around:
         yield "cmake/arrows.txt: a cycle: " + " -> ".join(around)
@@ -62,7 +63,7 @@ def findings(root, table):
         for number, line in enumerate(file.read_text().splitlines(), 1):
             include = INCLUDE.match(line)
             if not include or not (root / include[1]).is_file():
-                continue  # of the same folder, or generated
+                continue  # in the same folder, or generated
             included = Path(include[1]).parent.as_posix()
             if included != folder and included not in table.get(folder, ()):
                 yield (f"{file.relative_to(root)}:{number}: {folder} may not include {included} "

@@ -1,5 +1,5 @@
-# Runs at installation: pages whose links lead to what is installed, too. Of a link into the source tree the words stay.
-# Set before: source, the source tree; staging, a folder for pages on their way; destination, in the prefix.
+# Runs at installation: rewrites links in pages to what is installed; links into the source tree become plain text. Set
+# by the caller: source, the source tree; staging, a folder for intermediate pages; destination, in the prefix.
 file(GLOB pages RELATIVE ${source} ${source}/README.md ${source}/CHANGELOG.md ${source}/docs/*.md)
 foreach(page IN LISTS pages)
   file(READ ${source}/${page} text)

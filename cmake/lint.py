@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the translation units of a build, leaving out those that were clean and have not changed since.
+"""Runs clang-tidy over the translation units of a build, skipping those that were clean and have not changed since.
 
-A unit has changed when its own text, that of a header of the project that it includes, its compiler options or .clang-tidy
-has. Clean units are remembered in BUILD/clang-tidy, an empty file for each; delete the directory to start over.
+A unit has changed when its own text, a project header that it includes, its compiler options or .clang-tidy has.
+Clean
+units are remembered in BUILD/clang-tidy, one empty file each; delete that directory to start over.
 
-usage: lint.py BUILD [FILE...]     all units of BUILD/compile_commands.json, or those whose source is named
+usage: lint.py BUILD [FILE...]     all units of BUILD/compile_commands.json, or those of the named sources
 exit code: 0 all clean, 1 findings (on standard output), 2 not a build
 """
 
@@ -30,7 +31,7 @@ def text_and_includes(file: Path) -> tuple[bytes, list[str]]:
 
 
 def sources_of(unit: Path, search: list[Path]) -> list[Path]:
-    """The unit and every file of the project that it includes, directly or not, whichever way an #if would decide."""
+    """The unit and every project file that it includes, directly or indirectly, regardless of #if conditions."""
     found, waiting = {unit}, [unit]
     while waiting:
         file = waiting.pop()
@@ -49,7 +50,7 @@ def fingerprint(entry: dict) -> str:
     options = entry["command"]
     search = [Path(directory) for directory in re.findall(r"-I\s*(\S+)", options)]
     digest = hashlib.sha256((ROOT / ".clang-tidy").read_bytes() + options.encode())
-    for folder in Path(entry["file"]).parents:  # what a room has of its own
+    for folder in Path(entry["file"]).parents:  # folder-specific settings
         if folder != ROOT and ROOT in folder.parents and (folder / ".clang-tidy").is_file():
             digest.update((folder / ".clang-tidy").read_bytes())
     for file in sources_of(Path(entry["file"]), search):
@@ -58,10 +59,10 @@ def fingerprint(entry: dict) -> str:
 
 
 def tidy(build: Path, entry: dict) -> tuple[str, str]:
-    """The unit's name in the project, and what clang-tidy found there."""
+    """The unit's name in the project, and clang-tidy's findings."""
     file = os.path.relpath(entry["file"], ROOT)
     run = subprocess.run([TIDY, "--quiet", "-p", build, entry["file"]], capture_output=True, text=True, cwd=ROOT)
-    # On standard error are counts of findings left out by the filters, and what stopped the compiler.
+    # Standard error has the counts of filtered findings, and compiler errors.
     said = run.stdout if run.returncode == 0 or run.stdout else run.stderr
     return file, said if run.returncode else ""
 

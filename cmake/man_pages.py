@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes a manual page of what each command says of itself: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
+"""Makes a manual page from each command's --help: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
 import gzip
 import os
 import re
@@ -15,7 +15,7 @@ def help_of(program, *command):
 
 
 def commands_of(text):
-    """The names in groups of `memreel --help`."""
+    """The command names in the groups of `memreel --help`."""
     body = text[text.index("Options:"):text.index("A TRACE is")]
     return re.findall(r"(?m)^  ([a-z]+)  ", body)
 
@@ -29,7 +29,7 @@ def page(name, text, version):
     description, _, rest = text.partition("\nUsage: ")
     usage, _, body = rest.partition("\n")
     summary = " ".join(description.split()).rstrip(".")
-    # "memreel view shows a trace" is said in the program's help; here the name stands before it.
+    # The program's help says "memreel view shows a trace"; in a manual page the name precedes it.
     summary = re.sub(rf"^{name.replace('-', ' ')} ", "", summary)
     yield f'.TH {name.upper()} 1 "" "memreel {version}" "memreel"'
     yield from (".SH NAME", f"{roff(name)} \\- {roff(summary)}", ".SH SYNOPSIS", f".B {roff(usage)}")
@@ -53,7 +53,7 @@ def page(name, text, version):
         elif line.startswith("  "):
             yield roff(line.strip())
         elif line:
-            if section:  # prose that follows a table
+            if section:  # prose after a table
                 section = ""
                 yield ".SH EXIT STATUS" if line.startswith("Exit code") else ".SH NOTES"
             yield roff(line)
@@ -74,7 +74,7 @@ def main():
     for name, text in texts.items():
         if text is not None:  # of a program that is not built
             text = "\n".join(page(name, text, version)) + "\n"
-            (folder / f"{name}.1.gz").write_bytes(gzip.compress(text.encode(), mtime=0))  # the same bytes every time
+            (folder / f"{name}.1.gz").write_bytes(gzip.compress(text.encode(), mtime=0))  # reproducible bytes
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-# memreel.h and memreel/policy.h, from the tree that this port lies in: vcpkg install memreel --overlay-ports=cmake/vcpkg
+# memreel.h and memreel/policy.h, from the source tree of this port: vcpkg install memreel --overlay-ports=cmake/vcpkg
 set(VCPKG_BUILD_TYPE release)  # headers are the same for debug
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}" OPTIONS -DMEMREEL_HEADERS_ONLY=ON)

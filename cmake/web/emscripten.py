@@ -1,4 +1,4 @@
-# Which programs emscripten uses (emcc --em-config): those of Debian, with the compiler that cmake/web/toolchain.cmake says why.
+# The tools that emscripten uses (emcc --em-config): Debian's, with the compiler explained in cmake/web/toolchain.cmake.
 import os
 
 EMSCRIPTEN_ROOT = '/usr/share/emscripten'
@@ -6,4 +6,4 @@ LLVM_ROOT = '/usr/lib/llvm-19/bin'
 BINARYEN_ROOT = '/usr'
 NODE_JS = '/usr/bin/node'
 FROZEN_CACHE = True
-os.environ.setdefault('NODE_PATH', '/usr/share/nodejs')  # Debian's modules, for a node that is not Debian's
+os.environ.setdefault('NODE_PATH', '/usr/share/nodejs')  # Debian's modules, in case node is not Debian's

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Writes a C++ file with the fonts of the page: of each file what viewer/page/fonts.h says.
-
-  fonts.py OUTPUT ROBOTO DEJAVU"""
+"""Writes a C++ file with the page's fonts: the subset of each file that viewer/page/fonts.h describes.
+fonts.py OUTPUT ROBOTO DEJAVU"""
 
 import io
 import sys

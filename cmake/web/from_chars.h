@@ -1,5 +1,5 @@
-// std::from_chars for floating-point numbers, which LLVM's C++ library has from release 20 on. Included before all else
-// in files of the web build.
+// std::from_chars for floating-point numbers, which LLVM's C++ library has since release 20. Included before everything
+// else in files of the web build.
 #pragma once
 
 #include <charconv>
@@ -11,7 +11,7 @@
 #if !defined(__cpp_lib_to_chars) || __cpp_lib_to_chars < 201611L
 namespace std {  // NOLINT(cert-dcl58-cpp): in the place of the library's own
 
-/// For what no locale, no sign and no hexadecimal digits are needed.
+/// For input without locale, sign or hexadecimal digits.
 inline from_chars_result from_chars(const char* first, const char* last, double& value,
                                     chars_format format = chars_format::general) {
   const bool has_exponent = format != chars_format::fixed;

@@ -1,5 +1,5 @@
-# LLVM's C++ library, from the sources of Debian's package llvm-toolchain-19 in MEMREEL_WEB_SOURCES. `web_libcxx` is what
-# everything in C++ here links; what it needs of libc++abi is emscripten's.
+# LLVM's C++ library, from the sources of Debian's package llvm-toolchain-19 in MEMREEL_WEB_SOURCES. All C++ code here
+# links `web_libcxx`; the parts of libc++abi that it needs are emscripten's.
 set(libcxx ${MEMREEL_WEB_SOURCES}/llvm/libcxx)
 set(libcxx_headers ${PROJECT_BINARY_DIR}/libcxx)
 if(NOT EXISTS ${libcxx_headers}/__config_site)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes one page of what the viewer's page consists of: the program as base64 in an element, its script, and the place
-where a trace is to be put.
+"""Assembles the viewer's page in one file: the program as base64 in an element, its script, and a placeholder for a
+trace.
 
-  page.py OUTPUT.html PAGE.html PROGRAM.js PROGRAM.wasm"""
+page.py OUTPUT.html PAGE.html PROGRAM.js PROGRAM.wasm"""
 
 import base64
 import gzip

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Says whether what a wheel (or a directory) contains runs on systems as old as its tag promises.
+"""Checks that the contents of a wheel (or a directory) run on systems as old as its tag promises.
 
-    check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]
+check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]
 
-No program or library may ask for a symbol of a C library newer than that (default: 2.28), nor for a library that such systems need
-not have. Prints a line for each file; exit code 1 if one asks for more.
+No program or library may need a C library symbol newer than that (default: 2.28), nor a library that such systems
+may lack. Prints a line per file; exit code 1 if one needs more.
 """
 import re
 import subprocess
@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-# What every system has, by PEP 600, and what comes with the wheel. Whatever shows windows is looked for at run time.
+# Libraries on every system, by PEP 600, and those in the wheel. Window system libraries are loaded at run time.
 ALLOWED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2",
            "libglfw.so.3"}
 
@@ -23,7 +23,7 @@ def readelf(*arguments):
 
 
 def asks_for(file):
-    """The newest version of the C library's symbols that it needs, as numbers, and the libraries."""
+    """The newest C library symbol version that it needs, as numbers, and the libraries."""
     needs = readelf("--version-info", file).partition("Version needs section")[2]
     versions = [tuple(map(int, found.split("."))) for found in re.findall(r"Name: GLIBC_([\d.]+)", needs)]
     return max(versions, default=(0,)), re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", file))

@@ -1,22 +1,22 @@
-// What Debian's static libraries and headers take from the C library and glibc 2.28 does not have yet.
+// Functions that Debian's static libraries and headers use from the C library and that glibc 2.28 lacks.
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <sys/random.h>
 #include <time.h>
 
-// Since 2.32, read by libstdc++'s shared_ptr: whether plain instructions will do for counts. Nothing is known here.
+// Since 2.32; libstdc++'s shared_ptr reads it to decide whether non-atomic counts suffice. Unknown here.
 char __libc_single_threaded = 0;
 
-// Since 2.36, what std::random_device takes.
+// Since 2.36; used by std::random_device.
 unsigned arc4random(void) {
   unsigned value = 0;
   while (getrandom(&value, sizeof value, 0) != sizeof value) continue;
   return value;
 }
 
-// Since 2.30, what std::condition_variable waits with until a point of the steady clock. When the other clock is set
-// meanwhile this wakes early, which whoever waits expects, or late.
+// Since 2.30; std::condition_variable uses it to wait until a steady-clock time. If the realtime clock is set
+// meanwhile, this wakes early, which callers must expect anyway, or late.
 int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                            const struct timespec* until) {
   struct timespec now, point;
@@ -34,7 +34,7 @@ int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, cl
   return pthread_cond_timedwait(condition, mutex, &point);
 }
 
-// Since 2.32: SEGV for SIGSEGV.
+// Since 2.32: returns "SEGV" for SIGSEGV.
 const char* sigabbrev_np(int number) {
   static const char* const names[] = {
       [SIGHUP] = "HUP",       [SIGINT] = "INT",   [SIGQUIT] = "QUIT",   [SIGILL] = "ILL",   [SIGTRAP] = "TRAP",

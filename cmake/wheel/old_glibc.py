@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes what programs are linked with that shall run where the C library is as old as FLOOR.
+"""Makes link-time libraries for programs that must run with a C library as old as FLOOR.
 
-    old_glibc.py DIRECTORY
+old_glibc.py DIRECTORY
 
-The linker takes the newest version of each symbol that the C library offers, so what is linked here would start only where
-that is as new. The libraries written to DIRECTORY have the symbols of FLOOR and no code: they are for linking alone. Their names,
-versions and sizes are those of Debian's oldest release, with everything newer than FLOOR left out; the start files and
-libc_nonshared.a (atexit, stat and others that every program has a copy of) are that release's own. apt fetches its packages and
-checks their signatures.
+The linker picks the newest version of each symbol that the C library offers, so programs linked here would need a C
+library as new as this one. The libraries written to DIRECTORY have the symbols of FLOOR and no code: they serve only
+for linking. Their names, versions and sizes are those of Debian's oldest release, without anything newer than FLOOR;
+the start files and libc_nonshared.a (atexit, stat and others that are linked into every program) are copied from that
+release. apt downloads its packages and verifies their signatures.
 """
 import collections
 import os
@@ -57,7 +57,7 @@ def order(version):
 
 
 def symbols_of(library):
-    """For each name the newest version that is old enough; names that are there for old programs alone are left out."""
+    """The newest version of each name that is old enough; names kept only for old programs are left out."""
     table = subprocess.run(["readelf", "--dyn-syms", "--wide", library], check=True, capture_output=True, text=True).stdout
     offered, versions = set(), collections.defaultdict(dict)
     for line in table.splitlines():
@@ -75,7 +75,7 @@ def symbols_of(library):
 
 
 def write_stub(directory, soname, symbols):
-    """A library with these symbols and nothing behind them."""
+    """A library with these symbols and no code."""
     by_version = collections.defaultdict(list)
     assembly = [".section .note.GNU-stack,\"\",@progbits"]
     for symbol in symbols:
@@ -117,7 +117,7 @@ def main():
                    check=True)
     subprocess.run(["ar", "rcs", directory / "libfloor.a", directory / "floor.o"], check=True)
     (directory / "floor.o").unlink()
-    # With what the C library has taken in since then: nobody names those libraries any more.
+    # Including what later C libraries absorbed: programs no longer name those libraries.
     (directory / "libc.so").write_text("GROUP ( AS_NEEDED ( libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ) libc.so.6 "
                                        "libc_nonshared.a libfloor.a AS_NEEDED ( ld-linux-x86-64.so.2 ) )\n")
     (directory / "libgcc_s.so").write_text("GROUP ( libgcc_s.so.1 -lgcc )\n")

@@ -12,7 +12,7 @@ namespace {
 namespace ours = fake::arguments;
 
 template <class Ours, class Theirs>
-// NOLINTNEXTLINE(misc-redundant-expression): not where the types differ
+// NOLINTNEXTLINE(misc-redundant-expression): redundant only where the types agree
 constexpr bool same_layout = sizeof(Ours) == sizeof(Theirs) && alignof(Ours) == alignof(Theirs);
 
 static_assert(same_layout<ours::MemAlloc, cuMemAlloc_v2_params>);

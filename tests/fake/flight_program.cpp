@@ -3,15 +3,14 @@
 //   flight_program MODE [NUMBER...]
 //
 //   churn EVENTS EVERY STEPS   EVENTS allocations and frees; one in EVERY is kept on the line "leaks"; after each of
-//                            STEPS equal parts it prints a line and waits for one on standard input, if not at its end
+//                              STEPS equal parts it prints a line and waits for one on standard input, if it is open
 //   epoch EVENTS               churn inside a tag that opens before the first event and stays open to the end
 //   fail COUNT                 COUNT requests that can't be met, among others that can
 //   retry                      a request that is refused, then succeeds after memory was freed: no failure
 //   grow MIB STEPS             allocates MIB mebibytes STEPS times, and waits for a line on standard input after each
 //   handler                    handles SIGUSR2 itself: exit code 7 on receiving it
-//   children COUNT             a request that fails while COUNT children run, all of which it waits for: any other
-//   child
-//                              process, signal or open file that it finds makes it exit with a message
+//   children COUNT             a failing request, then COUNT children, all of which it waits for: any other process,
+//                              signal or open file that it finds makes it exit with a message
 #include <dirent.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,7 +68,7 @@ void pause_for_test(const std::string& word) {
 
 int churn(const Numbers& n) {
   const std::uint64_t events = n.at(0), every = n.at(1), steps = n.at(2);
-  std::mt19937_64 random(1);  // the same in every run
+  std::mt19937_64 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
   std::vector<DevicePointer> open;
   std::vector<DevicePointer> kept;
   std::uint64_t done = 0;

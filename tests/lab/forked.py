@@ -4,15 +4,16 @@ import os
 import signal
 import traceback
 
-LONGEST = 120  # seconds that a program may take
+LONGEST = 120  # time limit of a program in seconds
 
 
 class Crashed(Exception):
-    """A signal ended the program: something is wrong below it, for example the fake CUDA lacks a function."""
+    """A signal ended the program: something below it is wrong, for instance the fake CUDA lacks a function."""
 
 
 def run(program):
-    """The number that `program` returns; None when it fails or takes too long. MEMREEL_LAB_VERBOSE=1 shows why. Raises Crashed."""
+    """The number that `program` returns; None on failure or timeout. MEMREEL_LAB_VERBOSE=1 shows why. Raises
+    Crashed."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
@@ -21,7 +22,7 @@ def run(program):
             os.close(read)
             os.write(write, str(program()).encode())
             os._exit(0)
-        except BaseException:  # noqa: BLE001: whatever it is, it is this program's alone
+        except BaseException:  # noqa: BLE001: any failure concerns this program only
             if os.environ.get("MEMREEL_LAB_VERBOSE"):
                 traceback.print_exc()
             os._exit(1)

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Runs programs drawn at random on the JAX that this Python has, above a made-up GPU, and keeps the profiles in which its allocator says
-what it did.
+"""Runs random programs on this Python's JAX, on a fake GPU, and keeps the profiles in which its allocator
+reports what it did.
 
-    jax_bfc.py OUT --count N [--seed S]
+jax_bfc.py OUT --count N [--seed S]
 
-A JSON line for each: file, program, seed, conf, limit, and crashed, by which signal, when it did. The programs are those of
-tests/gpu/record_jax.py that launch no kernels: to the allocator an array is an array, however it came to be.
+Prints a JSON line per program: file, program, seed, conf, limit, and, after a crash, crashed: the signal. The
+programs
+are those of tests/gpu/record_jax.py that launch no kernels: to the allocator all arrays are alike, however they were
+made.
 """
 
 import argparse
@@ -23,7 +25,7 @@ import record_jax  # noqa: E402
 
 from jax._src import hardware_utils  # noqa: E402
 
-# What fails for want of memory waits for 10 seconds.
+# Failed requests retry for 10 seconds.
 PROGRAMS = ["churn_growth", "churn_fraction", "large_growth", "large_fraction"] * 5 + ["oom_growth", "oom_fraction", "crowded_growth"]
 FRACTIONS = {"churn_fraction": [".02", ".03", ".05", ".1", ".3"], "large_fraction": [".1", ".2", ".3"],  # of the device
              "oom_fraction": [".01", ".02", ".03"], "oom_growth": [".02", ".03", ".05"]}
@@ -31,11 +33,11 @@ GPU_MEMORY = 80 << 30
 
 
 def record(path, program, seed, fraction):
-    """Runs the program. Returns how many allocations there were."""
+    """Runs the program. Returns the number of allocations."""
     os.environ.update(record_jax.RUNS[program][1])
     if fraction:
         os.environ["XLA_PYTHON_CLIENT_MEM_FRACTION"] = fraction
-    hardware_utils.has_visible_nvidia_gpu = lambda: True  # it looks for /dev/nvidia0
+    hardware_utils.has_visible_nvidia_gpu = lambda: True  # it checks for /dev/nvidia0
     with contextlib.redirect_stdout(None):
         return record_jax.record(program, seed, path)["num_allocs"]
 

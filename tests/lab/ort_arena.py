@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""Drives the arena of the ONNX Runtime that this Python has through its C API, with requests and settings drawn at random.
+"""Drives the arena of this Python's ONNX Runtime through the C API, with random requests and settings.
 
-    LD_PRELOAD=ort_upstream.so ort_arena.py OUT --count N [--seed S]
+LD_PRELOAD=ort_upstream.so ort_arena.py OUT --count N [--seed S]
 
-What the arena did is written as pool.jsonl (docs/pool-log.md): each request with its address, each call of the parent, which
-ort_upstream.c plays. A JSON line for each program: file, program, conf, limit. The arena is that of the CPU, which is the one of every
-execution provider but for streams: a session that has a model of one node gives it out, and giving unused memory back is
-what a run of that model ends with.
+Writes what the arena did as pool.jsonl (docs/pool-log.md): each request with its address, and each call to the
+parent,
+which ort_upstream.c simulates. Prints a JSON line per program: file, program, conf, limit. The arena is the CPU's;
+those
+of the other execution providers differ only in their streams. A session with a one-node model provides it; unused
+memory is returned at the end of a run of that model.
 """
 
 import argparse
@@ -21,7 +23,7 @@ import sys
 import forked
 
 CAPACITIES = [1 << 60, 1 << 60, 1 << 60, 3 << 30, 500 << 20]
-SETTINGS = [  # how often a setting is drawn, ONNX Runtime's key, that of memreel's ort.arena, its values
+SETTINGS = [  # how often a setting is drawn, ONNX Runtime's key, memreel's ort.arena key, its values
     (0.5, "arena_extend_strategy", "extend", [0, 1, 1]),
     (0.3, "initial_chunk_size_bytes", "first", [4096, 100_000, 1 << 18, 1_000_000, 1 << 24, 1 << 28]),
     (0.3, "max_dead_bytes_per_chunk", "largest_rest", [256, 1 << 16, 1 << 20, 3_000_000, 1 << 24]),
@@ -40,7 +42,7 @@ SIZES = {  # how a program draws a size
 Pointer = ctypes.c_void_p
 OutPointer = ctypes.POINTER(Pointer)
 Text, Size = ctypes.c_char_p, ctypes.c_size_t
-# Where each function stands in OrtApi, which only grows at its end, and what it takes.
+# The index of each function in OrtApi, which only grows at its end, and its parameters.
 FUNCTIONS = {
     "GetErrorMessage": (2, [Pointer], Text),
     "CreateEnv": (3, [ctypes.c_int, Text, OutPointer], Pointer),
@@ -64,7 +66,7 @@ ARENA, FLOAT = 1, 1
 
 
 def identity_model():
-    """An ONNX model of one node that copies a float, in the wire format of protobuf."""
+    """An ONNX model of one node that copies a float, in protobuf wire format."""
     def number(field, value):
         return bytes([field << 3, value])
 
@@ -85,7 +87,7 @@ class Refused(Exception):
 
 
 class Api:
-    """The functions of OrtApi; each returns what it creates."""
+    """The functions of OrtApi; returns the object that a call creates."""
 
     def __init__(self, library):
         library.OrtGetApiBase.restype = ctypes.POINTER(Pointer)
@@ -106,7 +108,7 @@ class Api:
 
 
 class Arena:
-    """The arena of a session, made with `settings`."""
+    """A session's arena, created with `settings`."""
 
     def __init__(self, api, settings):
         self.api = api
@@ -122,13 +124,13 @@ class Arena:
         self.allocator = api.make("CreateAllocator", self.session, memory)
         self.run_options = api.make("CreateRunOptions")
         api.call("AddRunConfigEntry", self.run_options, b"memory.enable_memory_arena_shrinkage", b"cpu:0")
-        self.data = (ctypes.c_float * 2)()  # what the model reads and writes is no memory of the arena's
+        self.data = (ctypes.c_float * 2)()  # the model's input and output are not in the arena
         shape = (ctypes.c_int64 * 1)(1)
         self.tensors = [api.make("CreateTensorWithDataAsOrtValue", memory, ctypes.byref(self.data, at), 4, shape, 1, FLOAT)
                         for at in (0, 4)]
 
     def allocate(self, size):
-        """The address; None: the arena is out of memory."""
+        """The address; None: the arena has no memory left."""
         try:
             return self.api.make("AllocatorAlloc", self.allocator, size).value
         except Refused:
@@ -151,10 +153,10 @@ class Upstream:
     def __init__(self):
         self.library = ctypes.CDLL(None)
         self.calls = (self.Call * 4096)()
-        self.sizes = {}  # of the regions that the arena has
+        self.sizes = {}  # of the arena's regions
 
     def watched(self, capacity, what):
-        """What `what` returns, and the lines on the calls that it made."""
+        """The result of `what`, and log lines for the parent calls it made."""
         self.library.ort_upstream_watch(1, ctypes.c_uint64(capacity))
         answer = what()
         self.library.ort_upstream_watch(0, ctypes.c_uint64(capacity))
@@ -178,7 +180,7 @@ def drawn(rng):
 
 
 def record(path, library, program, seed, settings, config, capacity):
-    """In the forked child: the number of requests."""
+    """Runs in the forked child: returns the number of requests."""
     rng = random.Random(seed)
     arena, upstream = Arena(Api(ctypes.CDLL(library)), settings), Upstream()
     live, requests = {}, rng.randrange(200, 2000)

@@ -1,9 +1,9 @@
-// What ONNX Runtime's arena on the CPU gets its memory from, when preloaded: the C library while nobody watches, and a made-up parent
-// while somebody does. Releases differ in whom they ask: posix_memalign(), or the aligned new, which asks aligned_alloc(). The arena never looks into its memory, so an address is all it needs,
-// and terabytes cost nothing.
+// Where ONNX Runtime's CPU arena gets its memory when this is preloaded: from the C library while nothing is recorded,
+// from a simulated parent otherwise. Releases differ in what they call: posix_memalign(), or aligned new, which calls
+// aligned_alloc(). The arena never touches its memory, so an address is all it needs, and terabytes cost nothing.
 //
-// Each call of the parent is noted, for ort_arena.py to read. Regions lie in both directions from the middle of a range that no
-// program has, so that which of two is lower is not which of two is older.
+// Parent calls are logged for ort_arena.py to read. Regions grow in both directions from the middle of an unused
+// address range, so address order is not age order.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct call {
-  uint64_t size;  // 0: given back
+  uint64_t size;  // 0: freed
   uint64_t address;
 };
 
@@ -24,13 +24,13 @@ static unsigned call_count, region_count;
 static uint64_t above, below, taken, capacity;
 static int watching;
 
-/// From now on, or no longer, memory comes from a parent that has `bytes`.
+/// From now on, memory comes from a parent with `bytes`, or no longer does.
 void ort_upstream_watch(int yes, uint64_t bytes) {
   watching = yes;
   capacity = bytes;
 }
 
-/// Copies the calls since the last time to `out`, which has room for 4,096. Returns how many they were.
+/// Copies the calls since the last time to `out`, which has room for 4,096. Returns their number.
 unsigned ort_upstream_calls(struct call* out) {
   const unsigned count = call_count;
   for (unsigned i = 0; i < count; ++i) out[i] = calls[i];
@@ -42,7 +42,7 @@ static void note(uint64_t size, uint64_t address) {
   if (call_count < most_calls) calls[call_count++] = (struct call){size, address};
 }
 
-/// The address of `size` bytes; null: there are not as many left.
+/// The address of `size` bytes; null: out of memory.
 static void* take(uint64_t size) {
   if (size > capacity - taken || region_count == most_regions) {
     note(size, 0);

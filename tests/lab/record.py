@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Runs programs drawn at random on the PyTorch that this Python has, with settings drawn at random, and dumps their histories.
+"""Runs random programs with random settings on this Python's PyTorch, and dumps their histories.
 
-    record.py OUT --count N [--seed S]
-    record.py OUT --only LINE            the program of one such line, in this process
+record.py OUT --count N [--seed S]
+record.py OUT --only LINE            the program of one such line, in this process
 
-A JSON line for each: file, series, program, seed, conf, limit, and crashed, by which signal, when it did. PyTorch is imported once; each
-program runs in a fork of this process, which has not used CUDA yet. What a release refuses (a setting that it does not know, a program
-that it has no API for) is drawn anew.
+Prints a JSON line per program: file, series, program, seed, conf, limit, and, after a crash, crashed: the signal.
+PyTorch is imported once; each program runs in a fork of this process, which has not used CUDA yet. What a release
+rejects (an unknown setting, a program that needs a missing API) is drawn anew.
 
-The series `usual` is --count programs, the same for every release but for what it refuses. What came later to the releases, or to this,
-has a series of a fifth as many: `emptied` caches during captures, MemPools with `no_split`, `pinned` host memory (2.14), and `reserve`, how many addresses an expandable segment has (2.15).
+The series `usual` has --count programs, the same for every release except for what it rejects. Later additions to the
+releases, or to this program, have series a fifth as long: `emptied` caches during captures, MemPools with `no_split`,
+`pinned` host memory (2.14), and `reserve`, the address range of an expandable segment (2.15).
 """
 
 import argparse
@@ -74,11 +75,11 @@ def drawn(rng, series):
 
 
 def record(path, program, seed, conf, limit_bytes):
-    """Runs the program. Returns the number of events recorded."""
+    """Runs the program. Returns the number of recorded events."""
     os.environ["PYTORCH_CUDA_ALLOC_CONF"] = os.environ["PYTORCH_ALLOC_CONF"] = conf
     os.environ["FAKE_CUDA_GPUS"] = "2" if program in ("devices", "peers") else "1"
     os.environ["FAKE_CUDA_EVENT_DELAY"] = str(seed % 60)
-    torch.empty(0, device="cuda")  # PyTorch 2.3 looks for NumPy now, and not in a thread, where its warning would hang
+    torch.empty(0, device="cuda")  # PyTorch 2.3 looks for NumPy now; in a thread, its warning would hang
     if limit_bytes:
         limit(torch, limit_bytes)
     rng = random.Random(seed)
@@ -86,9 +87,9 @@ def record(path, program, seed, conf, limit_bytes):
     PROGRAMS[program](torch, rng)
     torch.cuda.synchronize()
     snapshot = torch.cuda.memory._snapshot()
-    # Before 2.2 a snapshot did not say with which settings its allocator ran.
+    # Before 2.2, snapshots did not contain the allocator settings.
     snapshot.setdefault("allocator_settings", {"PYTORCH_CUDA_ALLOC_CONF": conf})
-    with gzip.open(path, "wb", compresslevel=1) as out:  # xz takes five times as long as all the rest
+    with gzip.open(path, "wb", compresslevel=1) as out:  # xz takes five times as long as everything else
         pickle.dump(snapshot, out, protocol=4)
     traces = [*snapshot["device_traces"], snapshot.get("host_traces", [])]
     return sum(map(len, traces)) if any(event["action"] == "alloc" for trace in traces for event in trace) else 0

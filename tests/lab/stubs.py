@@ -1,12 +1,12 @@
 """Stand-ins for the NVIDIA libraries that a wheel links: every function exists, does nothing and returns 0.
 
-A wheel of PyTorch names a dozen libraries beside CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator needs none of them, but
-the dynamic linker needs all of their symbols. So each gets an empty library of its name, with the versions that are asked for, and
-one library more, to be preloaded, has the symbols.
+A PyTorch wheel needs a dozen libraries besides CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator uses none of
+them, but the dynamic linker needs all their symbols. So each gets an empty library of its name with the required
+versions, and one more library, to be preloaded, has the symbols.
 
-NVML is not linked but opened by name, for what one GPU may know of another: PyTorch 2.13 and newer ask before they map memory behind
-an expandable segment, and end the program when it is not there. So it too gets a library, with the functions that are named in the
-wheel: no GPU is part of a fabric.
+NVML is not linked but opened by name, to query what GPUs can share: PyTorch 2.13 and newer query it before
+mapping memory of an expandable segment, and abort when it is missing. So it gets a library too, with the functions
+named in the wheel: no GPU is part of a fabric.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ import subprocess
 from collections import defaultdict
 
 SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|rt|pthread|util|gcc_s|stdc\+\+|gomp|z)[.-].*)")
-NVIDIA = re.compile(r"_{0,2}(cu|nccl|nv)[A-Za-z]")  # how its functions begin
+NVIDIA = re.compile(r"_{0,2}(cu|nccl|nv)[A-Za-z]")  # the prefix of its functions
 UNVERSIONED = "memreel_stubs"
 NVML = "libnvidia-ml.so.1"
 
@@ -29,7 +29,7 @@ def needed(library):
 
 
 def versions_needed(library):
-    """(library, version) pairs that the dynamic linker insists on before it runs anything."""
+    """(library, version) pairs that the dynamic linker requires before it runs anything."""
     pairs, file = [], None
     for line in readelf("-V", library).partition("Version needs section")[2].splitlines():
         if found := re.search(r"File: (\S+)", line):
@@ -40,7 +40,7 @@ def versions_needed(library):
 
 
 def symbols(library):
-    """Names that the library defines, and (name, version) of the functions that it needs from others; version None: any."""
+    """Names that the library defines, and (name, version) of the functions it imports; version None: any."""
     defined, wanted = set(), set()
     for line in readelf("--dyn-syms", library).splitlines():
         field = line.split()
@@ -55,7 +55,7 @@ def symbols(library):
 
 
 def nvml_functions(libraries):
-    """Functions of NVML that the libraries look up by name."""
+    """NVML functions that the libraries look up by name."""
     named = set()
     for file in libraries:
         data = file.read_bytes()
@@ -81,13 +81,14 @@ def compile_library(path, source, versions):
 
 
 def stand_in_for(soname, prefix, library, out):
-    """A library with all functions that `library` names and that begin so: for one that it opens, and looks them up in."""
+    """A library with all functions named in `library` with that prefix: for one that is opened by name and looked
+    up."""
     names = {name.decode() for name in re.findall(rb"(?<=\0)(%s[A-Z]\w*)(?=\0)" % prefix.encode(), library.read_bytes())}
     compile_library(out / soname, doing_nothing(names), {UNVERSIONED: " ".join(f"{name};" for name in sorted(names))})
 
 
 def make(wheel, provided, out):
-    """Writes the stand-ins for the libraries below `wheel` into `out`. `provided`: libraries that are there already.
+    """Writes the stand-ins for the libraries below `wheel` into `out`. `provided`: libraries that already exist.
 
     Returns the library to preload.
     """
@@ -101,12 +102,12 @@ def make(wheel, provided, out):
         wanted |= wants
         sonames |= set(needed(file))
         insisted |= set(versions_needed(file))
-    for file in provided:  # those of another version of CUDA stand aside
+    for file in provided:  # libraries of other CUDA versions take precedence
         if file.name in sonames or file.name.startswith("libcuda."):
             defined |= symbols(file)[0]
 
     missing = {name for name in sonames if name not in present and not SYSTEM.match(name)}
-    versions = defaultdict(set)  # of the missing libraries' symbols, and of CUDA's runtime
+    versions = defaultdict(set)  # symbols of the missing libraries and of CUDA's runtime
     for name, version in wanted:
         if name not in defined and NVIDIA.match(name):
             versions[version or UNVERSIONED].add(name)

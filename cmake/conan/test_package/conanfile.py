@@ -1,4 +1,4 @@
-"""Run by `conan create`: programs that get the headers with find_package."""
+"""Run by `conan create`: programs that find the headers with find_package."""
 
 from conan import ConanFile
 from conan.tools.build import can_run
@@ -16,7 +16,7 @@ class MemreelTest(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        toolchain.user_presets_path = False  # nothing is left in the source tree
+        toolchain.user_presets_path = False  # leaves nothing in the source tree
         toolchain.generate()
 
     def build(self):
