@@ -1,8 +1,8 @@
-// The time to categorize every allocation of a long trace. For accuracy, see tests/e2e/category_score.py.
+// The cost of categorizing every allocation of a long trace. Its accuracy: tests/e2e/category_score.py.
 //
 //     bench_categories [FILE]     default: the history random_2m
 //
-// The baseline is one plain pass over the events, lifetimes(), in the same run. Target: 2 M events in 1 s on one core.
+// The baseline, in the same run, is one plain pass over the events, lifetimes(). Target: 2 M events in 1 s on one core.
 #include <chrono>
 #include <cstdio>
 

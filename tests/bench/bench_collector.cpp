@@ -1,8 +1,8 @@
-// The cost of a recorded call on the program's thread: like CUPTI, each thread calls back at the beginning and the end
-// of an allocation and of its free: two events from four callbacks. Another thread drains the rings meanwhile.
+// What a recorded call costs the program's thread: as with CUPTI, each thread calls at the start and end of an
+// allocation and of its free: two events with four callbacks. Meanwhile another thread drains the rings.
 //
-// items_per_second are events. The baseline, in the same run, is empty callbacks: CUPTI's own dispatch
-// comes on top of either.
+// items_per_second counts events. The baseline, in the same run, is empty callbacks: CUPTI's own dispatch costs are
+// added to both.
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -42,7 +42,7 @@ class Drained {
     thread_.join();
     recorder_->close();
     current = nullptr;
-    [[maybe_unused]] const auto* const left = recorder_.release();  // its rings' threads may be ending
+    [[maybe_unused]] const auto* const left = recorder_.release();  // threads that own its rings may be ending
   }
 
  private:
@@ -56,7 +56,7 @@ Watch& watch() {
   return there;
 }
 
-/// An allocation and its free, as two calls at their beginnings and ends.
+/// An allocation and its free, each as two calls, at its start and end.
 void pair_of_calls(Watch& watching, std::uint64_t& address) {
   static constexpr KnownObjects::Known context{.number = 1, .device = 0};
   const params::MemAllocAsync alloc{&address, 4096, nullptr};
@@ -78,8 +78,8 @@ void pair_of_calls(Watch& watching, std::uint64_t& address) {
 
 std::unique_ptr<Drained> drained;  // NOLINT: of the benchmark that runs
 
-/// `depth`: of stacks, as an option; `calls`: below the benchmark's own frames. The counter says how many frames a
-/// stack has in all.
+/// `depth`: the stack depth option; `calls`: below the benchmark's own frames. The counter shows the total frames per
+/// stack.
 template <unsigned depth, unsigned calls>
 void recorded(benchmark::State& state) {
   std::uint64_t address = 0x10000 * (1 + static_cast<std::uint64_t>(state.thread_index()));
@@ -99,7 +99,7 @@ void empty(benchmark::State& state) {
   state.SetItemsProcessed(2 * state.iterations());
 }
 
-/// What the writing thread does with records: events, a trace, compression; into nothing.
+/// What the writer thread does with records: events, a trace, compression; the output is discarded.
 void written(benchmark::State& state) {
   struct Nowhere final : ByteSink {
     Result<void> write(std::span<const std::byte> bytes) override {

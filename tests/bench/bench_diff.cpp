@@ -1,8 +1,8 @@
-// Comparing two long traces: what `memreel diff A B` does, from the files on.
+// Compares two long traces like `memreel diff A B`, starting from the files.
 //
 //   bench_diff [EVENTS]     (default 10,000,000 in each)
 //
-// The yardstick is reading one of them, in the same run. Target: both read and compared in 2 s on two cores.
+// The baseline, in the same run, is reading one of them. Target: both read and compared in 2 s on two cores.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   measure("compared", yardstick, [&, &first = a, &second = b] {
     return difference({first, AtPeak{}}, {second, AtPeak{}})->size();
   });
-  // Steps are then found by what repeats.
+  // Without marks, steps are found by repetition.
   for (Trace* trace : {&a, &b}) {
     for (Mark& mark : trace->tables.marks) mark = {};
   }

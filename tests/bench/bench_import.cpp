@@ -1,4 +1,5 @@
-// Import of a PyTorch snapshot beside Python's pickle.load of the same file, each in a process of its own, in turns.
+// Import of a PyTorch snapshot compared with Python's pickle.load of the same file, alternating, each in its own
+// process.
 //
 //     bench_import [FILE.pickle[.xz]]      default: the history random_2m, else a generated snapshot
 #include <sys/resource.h>
@@ -29,7 +30,7 @@ struct Cost {
   double peak_bytes = 0;
 };
 
-/// Runs `work`, which prints its seconds to standard output, in a child process.
+/// Runs `work` in a child process; it prints its seconds to standard output.
 template <class Work>
 std::optional<Cost> measure(const Work& work) {
   std::fflush(stdout);
@@ -79,7 +80,7 @@ void import_once(const std::filesystem::path& file, const std::filesystem::path&
   std::printf("%.6f\n", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-/// Python reads no compressed pickles, so both get the plain one.
+/// Python's pickle does not read compressed files, so both get the uncompressed one.
 bool decompress_to(const std::filesystem::path& file, const std::filesystem::path& plain) {
   Result<OpenedFile> opened = open_bytes(file);
   if (!opened) return false;

@@ -1,8 +1,8 @@
-// The time for all verdicts on a long trace: leaks, fragmentation, failures, and the replays behind them.
+// The cost of all verdicts on a long trace: leaks, fragmentation, failures, and the replays they need.
 //
 //   bench_insight [EVENTS]     (default 10,000,000)
 //
-// The yardstick is one plain pass over the events, lifetimes(), in the same run. Target: all together in 5 s on two
+// The baseline, in the same run, is one plain pass over the events, lifetimes(). Target: all together in 5 s on two
 // cores, with at most 40 bytes per event besides the trace.
 #include <algorithm>
 #include <chrono>

@@ -1,9 +1,10 @@
-// How well and how fast leaks are distinguished from what only looks like one.
+// How well leaks are distinguished from lookalikes, and how fast.
 //
 //     bench_leaks [DIRECTORY...]    labelled histories (FILE.pickle.xz, FILE.truth.json); default: those in tests/data,
 //                                   and shared/histories/leaks where there is one
-//     bench_leaks --made-up [SEEDS]  made-up programs (tests/leak_programs.h), each with so many seeds [200]
-//     bench_leaks --speed [EVENTS]  all verdicts on a made-up trace of so many events [10000000], against a plain pass
+//     bench_leaks --made-up [SEEDS]  synthetic programs (tests/leak_programs.h), each with that many seeds [200]
+//     bench_leaks --speed [EVENTS]  all verdicts on a synthetic trace of that many events [10000000], against a plain
+//     pass
 #include <chrono>
 #include <fstream>
 #include <functional>
@@ -31,7 +32,7 @@ std::string per_cent(double ratio) {
   return text.str();
 }
 
-/// "leak 3, resident 7": how many stacks got which verdict.
+/// "leak 3, resident 7": the number of stacks per verdict.
 std::string verdicts_of(const LeakReport& report) {
   std::map<std::string_view, int> counts;
   for (const LeakFinding& finding : report.findings) ++counts[name_of(finding.verdict)];
@@ -115,7 +116,7 @@ double seconds(const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Bytes of the process that were in memory at most ("VmHWM") or are now ("VmRSS").
+/// Peak ("VmHWM") or current ("VmRSS") resident bytes of the process.
 std::uint64_t memory_of_process(const std::string& field) {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -1,4 +1,4 @@
-// How fast plans of 100,000 buffers are made, beside greedy by size without an index. Reports peak / LOAD with each.
+// Planning speed for 100,000 buffers, compared with greedy by size without an index. Reports peak / LOAD of each.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace memreel::plan {
 namespace {
 
-/// As planners without an index do it: of all that were placed before, those that share a time, in order of offset.
+/// Like planners without an index: of all buffers placed so far, those that overlap in time, in order of offset.
 Placement naive_greedy(const Problem& problem, const Order& order) {
   Placement placement{.offsets = std::vector<Bytes>(problem.count()), .peak = {}};
   std::vector<std::uint32_t> placed;  // by offset
@@ -41,7 +41,7 @@ Placement naive_greedy(const Problem& problem, const Order& order) {
 
 enum History : std::int64_t { training, arbitrary };
 
-/// Of 100,000 allocations: ten equal steps of training, or random lifetimes.
+/// With 100,000 allocations: ten equal training steps, or random lifetimes.
 std::vector<Buffer> buffers(std::int64_t history, std::int64_t live) {
   return buffers_of(prepare(synthetic_trace({.events = 300'000,
                                              .live = static_cast<std::uint32_t>(live),

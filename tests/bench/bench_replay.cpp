@@ -1,5 +1,5 @@
-// How fast policies replay, beside best fit on the std::set that allocators themselves keep. A free and its completion
-// are one event. Measures made-up histories, and real ones as far as they are there (tests/histories.h).
+// Replay speed of the policies, compared with best fit on std::set, the structure that allocators use. A free and its
+// completion count as one event. Measures synthetic histories, and real ones where available (tests/histories.h).
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ std::map<std::string, Run> contenders() {
   };
   for (const PolicyInfo& policy : policies()) {
     if (policy.host_memory) continue;
-    if (policy.name.starts_with("plan.")) continue;  // making the plan is what takes time: bench_plan
+    if (policy.name.starts_with("plan.")) continue;  // most of the time is making the plan: bench_plan
     if (auto bound = bind_policy({.name = std::string(policy.name)})) runs[std::string(policy.name)] = bound->run;
   }
   return runs;
@@ -41,8 +41,8 @@ std::map<std::string, Run> contenders() {
 
 Prepared prepared(const SyntheticOptions& options) { return prepare(synthetic_trace(options)).at(0); }
 
-/// `gaps` free blocks of one size, each between two live ones that stay. Visitors come and go among them, so that at
-/// every event one gap is filled or another opens.
+/// `gaps` free blocks of one size, each between two live blocks that stay. Short-lived blocks come and go among them,
+/// so that every event fills one gap or opens another.
 Prepared heap_of_gaps(std::uint32_t gaps) {
   constexpr Bytes size = 64_KiB;
   const std::uint32_t visitors = gaps / 4;
@@ -91,8 +91,8 @@ void measure(benchmark::State& state, const Run& run, const Prepared& heap) {
       benchmark::Counter(static_cast<double>(heap.count()), benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// After the usual lines, events per second of every policy on every workload, and the ratio to the baseline: the best
-/// of the repetitions, of which others on the machine disturb some.
+/// Printed after the usual lines: events per second of every policy on every workload, and the ratio to the baseline,
+/// each the best repetition, because other load on the machine disturbs some.
 class TableReporter : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(const std::vector<Run>& runs) override {

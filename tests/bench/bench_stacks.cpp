@@ -1,5 +1,5 @@
-// Capturing a stack, beside the unwinders that programs have otherwise. `depth` is the number of native frames, on code
-// without frame pointers.
+// Stack capture, compared with the unwinders that programs use otherwise. `depth` is the number of native frames, in
+// code without frame pointers.
 #include <benchmark/benchmark.h>
 #include <execinfo.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using Work = void (*)(benchmark::State& state);
 
-/// Runs `work` below `depth` frames that keep different registers, as the functions of a program do.
+/// Runs `work` below `depth` frames that save different registers, as a program's functions do.
 #ifndef __clang__
 [[gnu::optimize("omit-frame-pointer")]]
 #endif
@@ -47,7 +47,7 @@ StackTree& tree() {
   return one;
 }
 
-/// Frames between main() and the stack that is asked for: so many fewer are added.
+/// Frames between main() and the captured stack; the benchmark adds that many fewer.
 std::int64_t frames_above() {
   static const std::int64_t count = [] {
     std::array<void*, limit> addresses{};
@@ -126,14 +126,14 @@ BENCHMARK_TEMPLATE(at_depth, libunwind_backtrace)->Name("libunwind")->Apply(dept
 #endif
 BENCHMARK_TEMPLATE(at_depth, capture)->Name("capture")->ArgName("depth")->Arg(20)->Threads(8)->UseRealTime();
 
-/// What a stack costs that is in the tree already, but not among the recent ones of its thread.
+/// The cost of a stack that is already in the tree but not among the thread's recent ones.
 void insert_known(benchmark::State& state) {
   constexpr std::size_t stack_count = 50'000, depth = 20;
   const auto own = std::make_unique<StackTree>();
   std::array<FrameKey, depth> frames;
   std::size_t i = 0;
   const auto next = [&] {
-    // The outer half is common, the inner half takes many ways.
+    // The outer half is shared; the inner half takes many paths.
     for (std::size_t f = 0; f < depth; ++f)
       frames[f] = FrameKey::native(0x5555'0000'0000 + f * 4096 + (f < depth / 2 ? (i >> f) * 16 : 0));
     i = (i + 1) % stack_count;

@@ -1,9 +1,9 @@
-// Replays traces of growing length with `memreel replay --stream` within 1 GiB of addresses, and all but the longest
-// from memory without a limit beside it. What a streamed replay needs does not grow with the trace.
+// Replays traces of growing length with `memreel replay --stream` in a 1 GiB address space, and all but the longest
+// also from memory without a limit. A streamed replay's memory does not grow with the trace.
 //
 //     bench_stream [MILLIONS OF EVENTS] [POLICY]      default: 100, fit.best
 //
-// The trace takes two to three bytes an event in the folder for temporary files.
+// The trace takes two to three bytes per event in the folder for temporary files.
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
 }
 
-/// Random sizes and lifetimes. Holds no more than what is live, whatever the number of events.
+/// Random sizes and lifetimes. Memory use is the live allocations, regardless of the number of events.
 Result<void> write_trace(const std::filesystem::path& path, std::uint64_t events) {
   std::filesystem::remove(path);
   Result<std::unique_ptr<LiveFile>> sink = live_file_sink(path);
@@ -57,7 +57,7 @@ Result<void> write_trace(const std::filesystem::path& path, std::uint64_t events
   };
   for (std::uint64_t i = 0; i < events;) {
     if (live.size() < live_at_once) {
-      // Addresses apart from each other: only a replay decides where anything goes.
+      // Disjoint addresses: only the replay decides placement.
       const std::uint64_t place = live.size() * most.count;
       live.push_back({.address = Address{0x7F00'0000'0000 + place}, .size = {random.log_uniform(1, most.count)}});
       live.back().allocation = append(EventKind::alloc, live.back());
@@ -75,11 +75,11 @@ Result<void> write_trace(const std::filesystem::path& path, std::uint64_t events
 }
 
 struct Cost {
-  double seconds = 0;     // of processors, so that it means something on a busy machine
+  double seconds = 0;     // processor seconds, which stay meaningful on a busy machine
   double peak_bytes = 0;  // resident
 };
 
-/// `memreel replay`, with no more than `addresses` of address space if that is given.
+/// Runs `memreel replay`, limited to `addresses` bytes of address space if given.
 std::optional<Cost> replay(const std::filesystem::path& trace, const std::string& policy, bool streamed,
                            std::optional<Bytes> addresses) {
   std::fflush(stdout);

@@ -1,4 +1,4 @@
-// Ten policies compared on one long trace: how long somebody who asks for that waits, beside best fit on a std::set.
+// Ten policies compared on one long trace: the user's waiting time, compared with best fit on std::set.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +19,8 @@ namespace {
 
 constexpr unsigned cores = 2;
 
-/// Seconds that passed, and of processor time that all threads took: on a machine with other work the second says more.
+/// Wall time and the processor time of all threads in seconds: on a machine with other load the latter is more
+/// reliable.
 struct Seconds {
   double wall = 0, processor = 0;
 };

@@ -1,7 +1,7 @@
-// How fast traces are written and read, and how large they are: a synthetic training loop, a synthetic random history,
-// and the trace that MEMREEL_TRACE names.
+// Writing and reading speed of traces, and their size: a synthetic training loop, a synthetic random history, and the
+// trace named by MEMREEL_TRACE.
 //
-// items_per_second are events; "read" is load() with everything in it, file to columns.
+// items_per_second counts events; "read" is load() of everything, file to columns.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ std::vector<std::byte> written(const Trace& trace) {
   writer.extend_tables(trace.tables);
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     Event event = trace.events[i];
-    // As recorders and importers do it: only the address of a free is known.
+    // As recorders and importers see it: only the address of a free is known.
     if (is_free(event.kind)) event.allocation = AllocationId::none;
     writer.append(event);
   }
@@ -37,7 +37,7 @@ std::vector<std::byte> written(const Trace& trace) {
   return bytes;
 }
 
-/// A file that is gone after the benchmark.
+/// A file that is deleted after the benchmark.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::vector<std::byte>& bytes)
@@ -84,7 +84,7 @@ void stream_trace(benchmark::State& state, const Trace& trace) {
   count_events(state, trace.events.count());
 }
 
-/// The state at random instants.
+/// The state at random events.
 void seek_trace(benchmark::State& state, const Trace& trace) {
   const TemporaryFile file(written(trace));
   const auto index = TraceIndex::open(*open_file(file.path()), "bench");

@@ -1,6 +1,6 @@
-// The viewer's model on a long trace: the cost of indexing besides reading, and of the panes' queries, each compared
-// with the plain way to the same answer. `bench_view [EVENTS]`; the window itself is measured by `memreel view
-// --bench-frames`. With a file name as second argument the trace is written there and kept.
+// The viewer's model on a long trace: the cost of indexing on top of reading, and the latency of what panes wait for,
+// each compared with the direct computation. `bench_view [EVENTS]`; `memreel view --bench-frames` measures the window
+// itself. A file name as second argument writes the trace there and keeps it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::uint64_t resident() {
   return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-/// A random history written event by event: its memory is what is live.
+/// A random history written event by event: memory use is its live allocations.
 Result<void> write_long_trace(const std::filesystem::path& path, std::uint64_t events) {
   std::filesystem::remove(path);
   auto sink = atomic_file_sink(path);
@@ -148,7 +148,7 @@ void measure(const std::filesystem::path& path) {
       if (kind == EventKind::free_requested) now -= document->size_of(*id).count;
       highest = std::max(highest, now);
     }
-    if (highest == 1) std::printf("\n");  // so that it is computed
+    if (highest == 1) std::printf("\n");  // keeps it from being optimized away
   });
   std::printf("3840 columns of the timeline: p50 %.2f ms, p99 %.2f ms; all events once %.0f ms: %.0fx\n",
               percentile(columns, 0.5) * 1e3, percentile(columns, 0.99) * 1e3, plain * 1e3,

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The cost of a job with many ranks: time per file as their number grows, memory, and the gain from a second process.
 
-fleet.py MEMREEL HISTORIES [--ranks 1024] [--setting]: copies of the sixteen recordings in HISTORIES/fleet16, named rank0 and so
-on. Times are of processors, which neighbours on a busy machine hardly change; memory is the largest of any process.
+fleet.py MEMREEL HISTORIES [--ranks 1024] [--setting]: copies of the sixteen recordings in HISTORIES/fleet16, named
+rank0 and so on. Times are processor times, which other load on the machine hardly changes; memory is that of the
+largest process.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def make_job(directory, histories, ranks):
 
 
 def measure(*command, environment=None):
-    """CPU seconds and wall seconds, the largest process in MiB, and the output."""
+    """Processor seconds, wall seconds, MiB of the largest process, and its output."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     process = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                env={**os.environ, **(environment or {})})
@@ -42,18 +43,18 @@ def measure(*command, environment=None):
     return used, time.monotonic() - began, after.ru_maxrss / 1024, output
 
 
-# Starts a program and leaves in a file what processor time it took, with all that it started.
+# Starts a program and writes the processor time of it and all its descendants to a file.
 TIMED = ["bash", "-c", '"$@"; code=$?; times >"$MEMREEL_TIMES.$$"; exit $code', "timed"]
 
 
 def seconds_of(times):
-    """Of what a shell's `times` printed in its second line: "1m2.345s 0m0.678s"."""
+    """Parses the second line of a shell's `times`: "1m2.345s 0m0.678s"."""
     parts = re.findall(r"(\d+)m([\d.]+)s", times.splitlines()[1])
     return sum(60 * int(minutes) + float(seconds) for minutes, seconds in parts)
 
 
 def measure_mpi(program, job, directory, processes, options):
-    """Wall seconds, and CPU seconds for each process."""
+    """Wall seconds, and processor seconds of each process."""
     times = directory / f"times{processes}"
     environment = {**MPI_ENVIRONMENT, "MEMREEL_TIMES": str(times)}
     _, clock, _, _ = measure("mpirun", "-n", processes, *TIMED, program, job, "-o", directory / f"mpi{processes}", *options,

@@ -1,8 +1,12 @@
 #!/usr/bin/env python3
-"""The cost of recording indefinitely on the fake GPU, compared with recording everything: flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]
+"""The cost of the flight recorder on the fake GPU, compared with recording everything.
 
-Prints a table of Markdown: events per second of the program, its processor time, memory at a third of the events and at
-their end, and the most that was on disk. With --soak, EVENTS are spread evenly over so many seconds and memory is printed every tenth of them."""
+flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]
+
+Prints a Markdown table: the program's events per second, its processor time, memory after a third of the events and
+at
+the end, and peak disk usage. With --soak, EVENTS are spread evenly over that many seconds, and memory is printed ten
+times."""
 
 import argparse
 import os
@@ -27,7 +31,7 @@ def resident(pid):
 
 
 def on_disk(directory):
-    """The size of all the recording's files, in MiB."""
+    """Disk usage of the recording in MiB."""
     size = 0
     for path in directory.glob("run*"):
         try:
@@ -38,7 +42,7 @@ def on_disk(directory):
 
 
 class Disk(threading.Thread):
-    """The maximum ever on disk, in MiB."""
+    """Peak disk usage in MiB."""
 
     def __init__(self, directory):
         super().__init__(daemon=True)
@@ -50,13 +54,13 @@ class Disk(threading.Thread):
 
 
 def processor_time():
-    """CPU seconds of all ended processes."""
+    """Processor seconds of all ended child processes."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def measure(name, options, events, seconds):
-    """Runs the program under `options` (None: without memreel) and prints a row."""
+    """Runs the program with `options` (None: without memreel) and prints a row."""
     before = processor_time()
     with tempfile.TemporaryDirectory(prefix="memreel-flight-") as text:
         directory = Path(text)

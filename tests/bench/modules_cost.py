@@ -1,11 +1,13 @@
-"""What an event costs a program whose nn.Modules change at every second pair of an allocation and its free, in ns, without a GPU.
+"""The cost of an event, in ns, to a program whose nn.Modules change at every second allocation/free pair; without a
+GPU.
 
-  modules_cost.py [--turns N] [--lines N] [--python PYTHON] [NAME=AGENT...]
+modules_cost.py [--turns N] [--lines N] [--python PYTHON] [NAME=AGENT...]
 
-Each AGENT, a build's libmemreel-agent.so, records the same made-up program in processes of its own, in turns; without any, the
-release build's. Before each event the program reads so many lines of the cache (--lines: 0 is the fastest there is, 20,000 are
-more than the second level has). Printed are the least, the quartiles and the median of all processes. Modules are nested five
-deep, in twelve blocks. The same on a GPU, with PyTorch: tests/gpu/run modules-cost. Needs the benchmarks and tests built.
+Each AGENT, a build's libmemreel-agent.so, records the same synthetic program in separate processes, in turn; without
+any, the release build's does. Before each event the program reads that many cache lines (--lines: 0 is fastest;
+20,000
+exceed the L2 cache). Prints the minimum, the quartiles and the median of all processes. Modules are nested five deep,
+in twelve blocks. The same on a GPU, with PyTorch: tests/gpu/run modules-cost. Needs the benchmarks and tests built.
 """
 
 import argparse
@@ -19,7 +21,7 @@ from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[2] / "build/release"
 REPORTS = BUILD / "lib/libtimed_reports.so"
-# Calls go through functions of the same names as in PyTorch's file of this path.
+# Calls go through functions with the names in PyTorch's file at this path.
 MODULE = """
 class Module:
     def _wrapped_call_impl(self, *args, **kwargs):
@@ -68,7 +70,7 @@ def measure(arguments):
     costs = {name: [] for name in agents}
     environment = os.environ | {"LD_LIBRARY_PATH": str(BUILD / "fake")}
     with tempfile.TemporaryDirectory() as directory:
-        for name, agent in agents.items():  # memreel-record takes the agent of its own installation
+        for name, agent in agents.items():  # memreel-record uses its own installation's agent
             for file, place in (BUILD / "bin/memreel-record", "bin/memreel-record"), (agent, "lib/libmemreel-agent.so"):
                 (Path(directory) / name / place).parent.mkdir(parents=True)
                 shutil.copy(file, Path(directory) / name / place)

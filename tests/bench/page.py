@@ -1,10 +1,10 @@
-"""How long Chromium takes to open the viewer's page with a trace in it (memreel report --interactive), from the disk.
+"""How long Chromium takes to open the viewer's page with an embedded trace (memreel report --interactive) from disk.
 
-  page.py [HISTORY...]
+page.py [HISTORY...]
 
-Prints for each history (default: gpt_default and random_2m) the size of the page and, of the fastest of three openings, the
-seconds by the clock from the address until events are on screen, until all are read, and until all is judged and shown; and the
-processor seconds of all of the browser's processes that were spent until then. Pixels are drawn in software."""
+Prints for each history (default: gpt_default and random_2m) the size of the page and, for the fastest of three loads,
+the wall seconds from navigation until events are on screen, until all are read, and until all verdicts are shown; and
+the processor seconds of all browser processes until then. Rendering is in software."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def processor_seconds(session):
 
 
 def opening(address):
-    """Seconds until events are shown, all are read, everything is done; and CPU seconds."""
+    """Wall seconds until events are shown, all are read, and everything is done; and processor seconds."""
     with tempfile.TemporaryDirectory() as folder:
         page = Page(folder)
         try:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The yardstick of bench_import: how long Python's own pickle.load takes.
+"""The baseline of bench_import: the time of Python's own pickle.load.
 
-    pickle_load.py FILE              prints the seconds that pickle.load(FILE) takes
-    pickle_load.py --generate FILE   writes a snapshot of random allocations to FILE
+pickle_load.py FILE              prints the seconds that pickle.load(FILE) takes
+pickle_load.py --generate FILE   writes a snapshot of random allocations to FILE
 """
 import pickle
 import random
@@ -18,7 +18,7 @@ def load(path):
 
 
 def generate(path, allocations=200_000):
-    """Entries as PyTorch 2.11 dumps them: shared keys and frames, a list of frames and a text of its own for each."""
+    """Entries as PyTorch 2.11 dumps them: shared keys and frames, but each with its own frame list and strings."""
     chance = random.Random(1)
     frames = [{"name": f"function_{i}", "filename": "site-packages/model.py", "line": i} for i in range(200)]
     base, size_of, entries, live, now = 1 << 46, {}, [], [], 1_700_000_000_000_000

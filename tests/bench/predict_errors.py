@@ -1,13 +1,12 @@
-"""How far predictions are from what was recorded: `memreel predict` from the three smallest sizes of a program to each
-larger one.
+"""The errors of `memreel predict`, from the three smallest sizes of a program to each larger one, against recordings.
 
-  predict_errors.py [--from smallest|two|upper] DIRECTORY...      with PROGRAM-SIZE.pickle.xz and truth.jsonl
+predict_errors.py [--from smallest|two|upper] DIRECTORY...      with PROGRAM-SIZE.pickle.xz and truth.jsonl
 
-Prints a row for each prediction: how far live and reserved peak are from those that PyTorch reported, in which range the
-reserved peak was said to lie, and how the trace that is written compares with the recording of that size: the steps that
-make as many requests as were recorded (or by how many they differ at most), and the share of the recorded bytes that are in
-requests of the same sizes, of all steps together. Then a row for each program with its largest errors, medians, 90th
-percentiles, and how often the truth is in its range."""
+Prints a row for each prediction: the errors of the live and reserved peaks against those that PyTorch reported, the
+predicted range of the reserved peak, and how the written trace compares with the recording of that size: the steps
+with as many requests as recorded (or the largest difference), and the share of recorded bytes in requests of the same
+sizes, over all steps. Then a row for each program with its largest errors, medians, 90th percentiles, and how often
+the truth is in the predicted range."""
 
 import argparse
 import collections
@@ -19,7 +18,7 @@ import tempfile
 from pathlib import Path
 
 MEMREEL = os.environ.get("MEMREEL", str(Path(__file__).resolve().parents[2] / "build/release/bin/memreel"))
-SINGLE_OPERATORS = "operators_count"  # made to find rules; no program, and left out unless asked for
+SINGLE_OPERATORS = "operators_count"  # made to find rules, not a real program; left out unless requested
 CHOICES = {
     "smallest": lambda sizes: (sizes[:3], sizes[3:]),
     "two": lambda sizes: (sizes[:2], sizes[2:]),
@@ -28,7 +27,7 @@ CHOICES = {
 
 
 def programs(directories):
-    """{program with its setting: {size: (file, truth)}}"""
+    """{program and its setting: {size: (file, truth)}}"""
     found = collections.defaultdict(dict)
     for directory in directories:
         for line in (directory / "truth.jsonl").read_text().splitlines():
@@ -47,7 +46,7 @@ def predict(recordings, targets, *options):
 
 
 def steps(trace):
-    """The sizes of a trace's requests and how many have each, step by step."""
+    """The request sizes of a trace with their counts, step by step."""
     found = [collections.Counter()]
     with subprocess.Popen([MEMREEL, "export", trace, "--format", "csv"], stdout=subprocess.PIPE, text=True) as process:
         for row in csv.DictReader(process.stdout):
@@ -59,7 +58,7 @@ def steps(trace):
 
 
 def compare(predicted, recorded):
-    """The largest difference in requests per step, and the share of the recorded bytes in requests of the same sizes."""
+    """The largest difference of steps in requests, and the share of recorded bytes in requests of the same sizes."""
     if len(predicted) != len(recorded):
         return None, 0
     most = max((p.total() - r.total() for p, r in zip(predicted, recorded)), key=abs)
@@ -96,7 +95,7 @@ def print_result(program, small, r):
 
 
 def print_program(program, small, results):
-    """Its largest errors."""
+    """The program's largest errors."""
     def of(key):
         return [r[key] for r in results]
     print(f"| {program} | {', '.join(map(str, small))} | {', '.join(map(str, of('target')))} | {percent(max(of('live'), key=abs))} | "

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Records programs at growing sizes, for predict_errors.py: what PyTorch's allocator did, and the peaks it reports.
+"""Records programs at growing sizes for predict_errors.py: what PyTorch's allocator did, and the peaks it reports.
 
-    predict_record.py OUT [--programs gpt_seq,lstm_seq,...] [--jobs N]
+predict_record.py OUT [--programs gpt_seq,lstm_seq,...] [--jobs N]
 
-Writes OUT/PROGRAM-SIZE.pickle.xz and OUT/truth.jsonl. Each run is a process of its own, a fork of this one, with four steps.
+Writes OUT/PROGRAM-SIZE.pickle.xz and OUT/truth.jsonl. Each run has four steps and its own process, a fork of this
+one.
 Needs a GPU with 8 GiB for each job, PyTorch, transformers and torchvision.
 """
 
@@ -18,7 +19,7 @@ import pickle
 import sys
 import time
 
-os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # so that nothing here initialises CUDA, which no fork can use then
+os.environ.setdefault("PYTORCH_NVML_BASED_CUDA_CHECK", "1")  # must not initialize CUDA here: forks can't use it then
 
 import torch  # noqa: E402
 import torchvision  # noqa: E402
@@ -35,7 +36,7 @@ WORDS = 8192
 
 
 def train(model, batch, loss_of, optimizer=torch.optim.AdamW, micro_batches=1):
-    """`batch` makes the input of a micro batch; loss_of(model, input)."""
+    """`batch` makes the input of a micro batch; loss_of(model, input) computes its loss."""
     model = model.cuda().train()
     steps = optimizer(model.parameters(), lr=1e-3)
     for _ in range(STEPS):
@@ -127,7 +128,7 @@ class Mixer(nn.Module):
 
 
 class Encoder(nn.Module):
-    """nn.TransformerEncoderLayer, with checkpoints if asked for."""
+    """nn.TransformerEncoderLayer, optionally with checkpointing."""
     def __init__(self, width=384, layers=6, checkpoints=False):
         super().__init__()
         self.words = nn.Embedding(WORDS, width)
@@ -142,7 +143,7 @@ class Encoder(nn.Module):
 
 
 class MathAttention(nn.Module):
-    """Attention that is written out."""
+    """Attention without a fused kernel."""
     def __init__(self, width=256, heads=4, layers=4):
         super().__init__()
         self.heads, self.words, self.out = heads, nn.Embedding(WORDS, width), nn.Linear(width, WORDS)
@@ -192,7 +193,7 @@ def decode(tokens, batch=4):
 
 
 def operators(count):
-    """Operators of which libraries choose the algorithm by the number of elements, each on a line of its own."""
+    """Operators whose libraries choose the algorithm by element count, each on a line of its own."""
     table = nn.Embedding(WORDS, 64, device="cuda")
     for _ in range(STEPS):
         with record_function("step"):
@@ -249,7 +250,7 @@ PROGRAMS = {
 
 
 def record(out, program, size):
-    """Runs it here. Returns its line of truth.jsonl."""
+    """Runs the program in this process. Returns its line of truth.jsonl."""
     torch.manual_seed(1)
     torch.cuda.memory._record_memory_history(context="alloc", stacks="python")
     PROGRAMS[program][0](size)
@@ -267,7 +268,7 @@ def in_fork(out, program, size):
     while True:
         try:
             process = multiprocessing.get_context("fork").Pool(1)
-        except RuntimeError:  # filelock, which libraries bring along, refuses forks for moments
+        except RuntimeError:  # filelock, which libraries depend on, briefly refuses forks
             time.sleep(0.05)
             continue
         with process:
@@ -288,7 +289,7 @@ def main():
         for done in concurrent.futures.as_completed(running):
             try:
                 print(json.dumps(done.result()), file=truth, flush=True)
-            except Exception as error:  # of any kind: the others are worth recording
+            except Exception as error:  # any failure: the other programs still get recorded
                 failed += 1
                 print(f"{'-'.join(map(str, running[done]))}: {error}", file=sys.stderr)
     print(f"{len(runs) - failed} of {len(runs)} runs recorded in {time.monotonic() - begin:.0f} s")

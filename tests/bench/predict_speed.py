@@ -1,9 +1,9 @@
 """How long `memreel predict` takes on one core, from three recordings of 100 k events each.
 
-  predict_speed.py
+predict_speed.py
 
-Prints the events of the recordings and the shortest of three runs: for larger batches (sizes grow), more layers and more
-tokens (requests repeat), and convolutions (sizes follow no function, so that many assumptions are replayed)."""
+Prints the event counts of the recordings and the shortest of three runs: for larger batches (sizes grow), more layers
+and more tokens (requests repeat), and convolutions (sizes follow no formula, so many hypotheses are replayed)."""
 
 import os
 import subprocess

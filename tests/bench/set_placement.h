@@ -1,4 +1,4 @@
-// The yardstick of replays: best fit on a balanced tree.
+// The baseline for replays: best fit on a balanced tree.
 #pragma once
 
 #include <set>
@@ -9,7 +9,7 @@
 
 namespace memreel {
 
-/// Best fit as allocators have it: PyTorch's BlockPool, TensorFlow's bins.
+/// Best fit as allocators implement it: PyTorch's BlockPool, TensorFlow's bins.
 class SetPlacement {
  public:
   SetPlacement(BlockTable& table, Bytes) : table_(table) {}

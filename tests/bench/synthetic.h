@@ -1,4 +1,4 @@
-// Made-up histories for benchmarks and property tests: same options, same trace, on every platform.
+// Synthetic histories for benchmarks and property tests: the same options give the same trace on every platform.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace memreel::synthetic {
 
-/// splitmix64: a 64-bit generator whose whole state is its seed. (Distributions of <random> differ between standard
+/// splitmix64: a 64-bit generator whose entire state is its seed. (<random>'s distributions differ between standard
 /// libraries.)
 class Random {
  public:
@@ -29,7 +29,7 @@ class Random {
   /// 0 .. bound - 1; `bound` > 0.
   constexpr std::uint64_t below(std::uint64_t bound) { return next() % bound; }
   constexpr bool chance(std::uint64_t one_in) { return below(one_in) == 0; }
-  /// min .. max with every power of two equally likely.
+  /// min .. max, with every power of two equally likely.
   constexpr std::uint64_t log_uniform(std::uint64_t min, std::uint64_t max) {
     const auto low = static_cast<std::uint64_t>(std::bit_width(min) - 1);
     const auto high = static_cast<std::uint64_t>(std::bit_width(max) - 1);
@@ -52,17 +52,18 @@ struct SizeRange {
 namespace memreel {
 
 struct SyntheticOptions {
-  std::uint64_t events = 1'000'000;  // about: a step is never cut
+  std::uint64_t events = 1'000'000;  // approximate: steps are not truncated
   std::uint32_t live = 5'000;        // live allocations in the steady state (iterative: at the peak of a step)
   std::vector<synthetic::SizeRange> sizes{{1_B, 1_MiB, 70}, {1_MiB, 16_MiB, 25}, {16_MiB, 64_MiB, 5}};
   std::uint32_t streams = 1;
-  std::uint32_t steps = 0;    // 0: a random history; else the same step that many times, like a training loop
+  std::uint32_t steps = 0;    // 0: a random history; otherwise that many identical steps, like a training loop
   std::uint32_t stacks = 64;  // distinct call sites
   std::uint64_t seed = 1;
 };
 
-/// One framework heap on device 0 with segments of 20 MiB, alloc, free_requested and free_completed events, and a mark
-/// at the begin of every step. Addresses never overlap while live; freed ones are reused last in, first out by size.
+/// One framework heap on device 0 with segments of 20 MiB; alloc, free_requested and free_completed events, and a mark
+/// at the beginning of every step. Live addresses never overlap; freed addresses are reused last in, first out, by
+/// size.
 class SyntheticBuilder {
  public:
   explicit SyntheticBuilder(const SyntheticOptions& options) : options_(options), random_(options.seed) {
@@ -122,7 +123,7 @@ class SyntheticBuilder {
   }
 
   void push(EventKind kind, const Live& on) {
-    // Host time between two calls of an allocator: microseconds, as frameworks record it.
+    // Host time between two allocator calls: microseconds, as frameworks record it.
     time_ += std::chrono::microseconds(1 + random_.below(20));
     trace_.events.push_back({.kind = kind,
                              .origin = OriginId{1 + on.request.stream},
@@ -179,9 +180,10 @@ class SyntheticBuilder {
     }
   }
 
-  /// A step allocates outputs of layers with short-lived temporaries between them, then frees the outputs backwards.
+  /// A step allocates layer outputs with short-lived temporaries between them, then frees the outputs in reverse order.
   void iterative_history() {
-    // An allocation is three events. Each layer has one output, and as many temporaries on the way there as back.
+    // An allocation is three events. Each layer has one output, and equally many temporaries in the forward and
+    // backward pass.
     const std::uint64_t per_step = std::max<std::uint64_t>(options_.events / options_.steps / 3, 3);
     const std::uint64_t layers = std::clamp<std::uint64_t>(per_step / 3, 1, options_.live);
     const std::uint64_t temporaries = (per_step / layers - 1) / 2;

@@ -1,5 +1,5 @@
-// The program side of modules_cost.py: reports tensors as PyTorch's allocator does, through the dynamic linker, and
-// measures what each report takes.
+// The program under test in modules_cost.py: reports tensors as PyTorch's allocator does, through the dynamic linker,
+// and measures the time of each report.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -27,7 +27,7 @@ using Nanoseconds = std::chrono::duration<double, std::nano>;
 std::vector<double> measured;                              // NOLINT: one thread's
 std::vector<unsigned char> others(std::size_t{8} << 20U);  // NOLINT: what stands for the program's other memory
 
-/// Reads so many lines of the cache, others each time until all were read.
+/// Reads that many cache lines, different ones each time until all have been read.
 void work(std::size_t lines) {
   constexpr std::size_t step = 7 * 64;
   static std::size_t at = 0;
@@ -43,7 +43,7 @@ double time_of(Call call) {
   return Nanoseconds(Time::now() - begin).count();
 }
 
-/// Of the fastest 95 of 100: the others were interrupted.
+/// Uses the fastest 95 of 100: the others were interrupted.
 double mean_of(std::vector<double> times) {
   std::sort(times.begin(), times.end());
   times.resize(times.size() * 95 / 100);
@@ -54,7 +54,7 @@ double mean_of(std::vector<double> times) {
 
 }  // namespace
 
-/// So many allocations and frees, each after the program's own work.
+/// That many allocation/free pairs, each after the program's own work.
 extern "C" void report_pairs(int pairs, std::size_t lines) {
   void* const address = &measured;
   for (int i = 0; i < pairs; ++i)
@@ -64,7 +64,7 @@ extern "C" void report_pairs(int pairs, std::size_t lines) {
     }
 }
 
-/// Prints the ns of a report, less those of looking at the clock. The first third is not counted.
+/// Prints the ns per report, minus the clock's own cost. The first third is not counted.
 extern "C" void print_cost() {
   const std::vector<double> warm(measured.begin() + static_cast<std::ptrdiff_t>(measured.size() / 3), measured.end());
   std::vector<double> nothing(10'000);

@@ -30,14 +30,14 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-/// Where output goes that nobody reads. It is made, so that making it is tried, too.
+/// Discards output. The output is still formatted, so that formatting is tested too.
 class Nowhere final : public std::streambuf {
  protected:
   int_type overflow(int_type c) override { return traits_type::not_eof(c); }
   std::streamsize xsputn(const char*, std::streamsize count) override { return count; }
 };
 
-/// Standard output and error go nowhere while it lives.
+/// Redirects standard output and error to nowhere during its lifetime.
 class Silence {
  public:
   Silence() : out_(std::cout.rdbuf(&nowhere_)), error_(std::cerr.rdbuf(&nowhere_)) {}
@@ -56,7 +56,7 @@ class Silence {
 
 const std::string sample = MEMREEL_SAMPLES "/graphs_default.reel";
 
-/// A file that nobody else sees. It is made once: commands find each recording in the same place.
+/// A private file. It is created once: commands find each recording at the same path.
 class MemoryFile {
  public:
   MemoryFile() : descriptor_(::memfd_create("recording", MFD_CLOEXEC)) {}
@@ -84,7 +84,7 @@ MemoryFile& recording_file() {
   return file;
 }
 
-/// A directory of this process's, for commands that want one: memory, where the system has such a place.
+/// A directory of this process for commands that need one; in memory, where the system has such a file system.
 class OwnDirectory {
  public:
   OwnDirectory() {
@@ -116,7 +116,7 @@ const OwnDirectory& own_directory() {
   return directory;
 }
 
-/// Only the one that is run: adding all of them takes longer than most of them run.
+/// Only the one that runs: adding all of them takes longer than most of them run.
 void add_command(std::string_view name, CLI::App& app, cli::Exit& exit) {
   using Add = void (*)(CLI::App&, cli::Exit&);
   static const std::map<std::string_view, Add> all{
@@ -152,7 +152,7 @@ std::vector<Arguments> all_commands() {
       {"symbols", "TRACE", "-o", "OUT"},
       {"fleet", "merge", "RESULTS", "--no-setting"},
       {"fleet", "merge", "RESULTS", "--no-setting", "--capacity", "1GiB", "--json"},
-      // What is no recording, but is read as well.
+      // Input that is not a recording but is also read.
       {"check", sample, "--baseline", "TRACE"},
       {"report", sample, "--leaks", "--suppressions", "TRACE"},
       {"replay", sample, "--policy", "torch.native", "--unit-costs", "TRACE"},
@@ -176,7 +176,7 @@ const std::vector<Arguments>& commands() {
   return all;
 }
 
-/// A command line that is run again and again: to describe the options of a command takes longer than most of them run.
+/// A command line that runs repeatedly: describing a command's options takes longer than most commands run.
 class CommandLine {
  public:
   explicit CommandLine(Arguments arguments) : arguments_(std::move(arguments)), app_("memreel", "memreel") {
@@ -202,7 +202,7 @@ class CommandLine {
     try {
       app_.parse(static_cast<int>(argv.size()), argv.data());
     } catch (const CLI::ParseError&) {
-      std::abort();  // none of these lines is wrong
+      std::abort();  // none of these lines is invalid
     }
     return exit_;
   }
@@ -220,7 +220,7 @@ CommandLine& command_line(std::size_t which) {
   return *lines[which];
 }
 
-/// A job of two ranks, of which one did what the recording says.
+/// A job of two ranks, one of which did what the recording says.
 void judge_fleet(const std::string& path) {
   static const std::string other = judge_recording(sample, {});
   std::vector<RankSummary> ranks;
@@ -234,9 +234,8 @@ void judge_fleet(const std::string& path) {
   cli::write_fleet_html(report, std::cout);
 }
 
-/// The commands to choose from, more than once where they are quick: a prediction takes as long as twenty of the
-/// others. For a result of `fleet map`, a message of protobuf's whose first field is a number, only those that read
-/// one.
+/// The commands to choose from, several times where they are quick: a prediction takes as long as twenty of the others.
+/// For a result of `fleet map`, a protobuf message whose first field is a number, only the commands that read one.
 std::vector<std::size_t> choice(bool of_results) {
   std::vector<std::size_t> all;
   for (std::size_t which = 0; which <= commands().size(); ++which) {

@@ -7,14 +7,14 @@
 
 namespace memreel::fuzz {
 
-/// How many ways there are to run a command: every command, with its sections, formats and policies; and a fleet.
+/// The number of ways to run a command: every command, with its sections, formats and policies; and a fleet.
 std::size_t command_count();
 
-/// Runs one of them over a recording, its output thrown away. Aborts when it ends with anything but 0, 1 or 2, or with
-/// an exception.
+/// Runs one of them over a recording and discards its output. Aborts on an exception or an exit code other than 0, 1 or
+/// 2.
 void run_command(std::size_t which, std::span<const std::uint8_t> recording);
 
-/// The one that the recording's content chooses: what is found once is found again.
+/// Chosen by the recording's content, so that findings are reproducible.
 void run_some_command(std::span<const std::uint8_t> recording);
 
 }  // namespace memreel::fuzz

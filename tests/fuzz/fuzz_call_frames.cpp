@@ -1,8 +1,8 @@
-// Feeds anything to the reader of unwinding tables, as if a library brought it. It must neither crash nor hang nor read
-// outside of what it was given.
+// Feeds arbitrary bytes to the reader of unwinding tables, as if a library contained them. It must not crash, hang or
+// read out of bounds.
 //
-// The first byte of an input says what the rest is: tables as they are in a file, with the size of their header and the
-// address that is looked for before them; or one description, around which a sound header is made.
+// The first byte of an input selects the kind of the rest: tables as in a file, preceded by the size of their header
+// and the address to look up; or a single description, for which a valid header is made.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -21,7 +21,7 @@ void read(const CallFrames& tables, std::uintptr_t address) {
   const std::optional<FrameRow> row = row_at(tables, address);
   if (!row) return;
   UnwindRule::of(*row, address);
-  // A stack of this function's own, so that what expressions read is there.
+  // This function's own stack, so that expressions have memory to read.
   std::array<std::uintptr_t, 64> stack{};
   const auto low = reinterpret_cast<std::uintptr_t>(stack.data());
   StackMemory memory({.low = low, .high = low + sizeof stack}, low);
@@ -33,7 +33,7 @@ void read(const CallFrames& tables, std::uintptr_t address) {
 
 void run(std::span<const std::uint8_t> input) {
   if (input.size() < 5) return;
-  // Memory of its own, so that reading beyond it is noticed.
+  // A separate allocation, so that out-of-bounds reads are detected.
   const std::uintptr_t offset = input[1] | static_cast<std::uintptr_t>(input[2]) << 8U;
   const std::size_t header_size = input[3] | static_cast<std::size_t>(input[4]) << 8U;
   const std::span<const std::uint8_t> rest = input.subspan(5);

@@ -1,4 +1,4 @@
-// Runs the fuzzing target of unwinding tables over those of this program and over damaged copies, without libFuzzer.
+// Runs the unwinding table fuzzer's target over this program's tables and over damaged copies, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Descriptions of this program from the beginning of .eh_frame, one input for each way to look at them.
+/// This program's descriptions from the start of .eh_frame, one input for each way to look at them.
 std::string some_frames() {
   const CodeMap map;
   const CallFrames tables = map.find(reinterpret_cast<std::uintptr_t>(&some_frames))->tables;
@@ -48,14 +48,14 @@ TEST(FuzzCallFrames, DamagedDescriptions) {
   const std::string frames = some_frames();
   ASSERT_GT(frames.size(), 500U);
   for (int i = 0; i < 20'000; ++i) {
-    // Any place in the frames is taken for a description, any address is looked for.
+    // Treats any position in the frames as a description, and looks up any address.
     std::string input{'\1', static_cast<char>(random.next()), '\0', static_cast<char>(random.next()),
                       static_cast<char>(random.below(8))};
     run(changed(input + frames.substr(0, 200 + random.below(frames.size() - 200)), random));
   }
 }
 
-/// A common entry and a description that covers every address, with a random program.
+/// A common entry and a description covering every address, with a random program.
 TEST(FuzzCallFrames, RandomPrograms) {
   using namespace std::string_literals;
   synthetic::Random random(12);
@@ -64,7 +64,7 @@ TEST(FuzzCallFrames, RandomPrograms) {
     std::string program(random.below(60), '\0');
     for (char& byte : program) {
       byte = static_cast<char>(random.next());
-      // Expressions and their operations, more often than by chance.
+      // Makes expressions and their operations more frequent than chance would.
       if (random.below(3) == 0) byte = "\x0F\x10\x16\x06\x77\x76\x80\x3B\x2A\x24\x22\x1A\x0A\x0B\4\7"[random.below(16)];
     }
     const std::string description = "\0\0\0\0"s + "\0\0\0\0"s + "\xFF\xFF\xFF\x7F"s + "\0"s + program;

@@ -1,5 +1,5 @@
 // Any recording may be given to any command. Most inputs are well-formed recordings of impossible programs: the mutator
-// changes numbers and names, and puts the checksums right.
+// changes numbers and names, and fixes the checksums.
 #include <cstddef>
 #include <cstdint>
 

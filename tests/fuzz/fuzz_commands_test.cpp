@@ -1,4 +1,4 @@
-// Runs commands over the recordings that once hurt, and over changed versions of them, without libFuzzer.
+// Runs commands over recordings that once broke them, and over mutated versions, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Any bytes may be offered for import: they become a trace that can be read back, or an error of one line.
+// Any bytes may be imported: the result is a trace that can be read back, or a one-line error.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -55,10 +55,10 @@ void import_as(const std::string& format, std::span<const std::uint8_t> data) {
 }  // namespace
 }  // namespace memreel
 
-// libFuzzer gives the name.
+// The name that libFuzzer requires.
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   memreel::import_as("", {data, size});
-  memreel::import_as("torch.snapshot", {data, size});  // whether or not it looks like one
+  memreel::import_as("torch.snapshot", {data, size});  // whether or not it is detected as one
   return 0;
 }

@@ -1,4 +1,4 @@
-// Runs the import fuzzer's target over good recordings and many damaged versions of them, without libFuzzer.
+// Runs the import fuzzer's target over valid recordings and many damaged versions, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include "tests/unit/import/nsys_database.h"
 #include "tests/unit/import/xplane_encoder.h"
 
-// libFuzzer gives the name.
+// The name that libFuzzer requires.
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 

@@ -1,8 +1,8 @@
-// Feeds anything to the trace reader. It must neither crash nor hang nor contradict itself.
+// Feeds arbitrary bytes to the trace reader. It must not crash, hang or contradict itself.
 //
-// A file that was changed at random fails its CRCs, and what the reader does behind them would never be reached.
-// Therefore the first byte of an input says what the rest is: a file, whose CRCs are put right first; or a list of
-// messages, from which a well-formed file is made around malformed content.
+// A randomly changed file fails its CRCs, so the reader's code behind them would never be reached. Therefore the first
+// byte of an input selects the kind of the rest: a file, whose CRCs are fixed first; or a list of messages, from which
+// a well-formed file is made around malformed content.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ void require(bool condition) {
   if (!condition) std::abort();
 }
 
-/// Computes the CRC of every packet anew.
+/// Recomputes the CRC of every packet.
 std::string resealed(std::string_view file) {
   std::string result;
   while (!file.empty()) {
@@ -41,7 +41,7 @@ std::string resealed(std::string_view file) {
   return result;
 }
 
-/// Takes numbers and texts from an input until it is used up.
+/// Takes numbers and strings from an input until it is used up.
 class Input {
  public:
   explicit Input(std::string_view bytes) : bytes_(bytes) {}
@@ -70,7 +70,7 @@ void add_zstd(pbf_builder<Field>& message, Field content_field, Field size_field
   message.add_uint32(size_field, static_cast<std::uint32_t>(content.size()));
 }
 
-/// Each packet: its kind, the length of its content, numbers if it is a block, content.
+/// Each packet: its kind, content length, numbers if it is a block, content.
 std::string file_of_messages(Input input) {
   std::string file;
   std::uint64_t events = 0, allocations = 0;

@@ -1,4 +1,4 @@
-// Runs the fuzzing target of the reader over the golden files and over damaged copies of them, without libFuzzer.
+// Runs the reader fuzzer's target over the golden files and damaged copies of them, without libFuzzer.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -38,7 +38,7 @@ std::vector<std::string> golden_files() {
   return files;
 }
 
-/// A few bytes changed, taken out, or put in again elsewhere.
+/// A few bytes changed, removed, or inserted elsewhere.
 std::string damaged(std::string input, synthetic::Random& random) {
   for (std::uint64_t n = 1 + random.below(4); n > 0 && input.size() > 1; --n) {
     const std::size_t at = random.below(input.size());
@@ -72,7 +72,7 @@ TEST(FuzzReader, DamagedFiles) {
   for (int i = 0; i < rounds; ++i) run('\0' + damaged(files[random.below(files.size())], random));
 }
 
-/// A packet of the second sort of input; `numbers` are those of a block.
+/// A packet of the second kind of input; `numbers` are a block's.
 template <class Field, class Fill>
 std::string message(wire::PacketField kind, std::string numbers, Fill fill) {
   std::string content;

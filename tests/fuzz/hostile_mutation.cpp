@@ -26,7 +26,7 @@ std::size_t below(std::size_t limit, Random& random) {
   return std::uniform_int_distribution<std::size_t>(0, limit - 1)(random);
 }
 
-/// A number at which something may break, or one near `from`.
+/// A number at a likely breaking point, or one near `from`.
 std::uint64_t hostile(std::uint64_t from, Random& random) {
   constexpr std::uint64_t one = 1;
   static constexpr std::array<std::uint64_t, 18> numbers{0,
@@ -141,7 +141,7 @@ void change_column(std::string& column, Random& random) {
   column = column_of(*numbers);
 }
 
-/// A name that would hurt a terminal.
+/// A name that could break a terminal.
 std::string hostile_name(Random& random) {
   static const std::array<std::string, 6> names{"\x1b]0;x\x07",
                                                 "a\nmemreel: note: x",
@@ -153,7 +153,7 @@ std::string hostile_name(Random& random) {
   return names.at(below(names.size(), random));
 }
 
-/// Of rows or columns that were compressed.
+/// For compressed rows or columns.
 void change_content(Message& content, bool is_tables, Random& random) {
   if (content.empty()) return;
   const std::size_t i = below(content.size(), random);
@@ -195,7 +195,7 @@ const Contexts& contexts() {
   return both;
 }
 
-/// Changes what the frame in `frame_tag` holds, and the size that stands beside it.
+/// Changes the contents of the frame in `frame_tag`, and the size stored next to it.
 bool change_frame(Message& message, std::uint32_t frame_tag, std::uint32_t size_tag, bool is_tables, Random& random) {
   Field* const frame = find(message, frame_tag);
   Field* const size = find(message, size_tag);
@@ -279,7 +279,7 @@ std::string mutated_trace(std::string_view trace, Random& random) {
 
 // ---- results of `fleet map`
 
-/// A number or a text of a message, or of one in it.
+/// A number or string in a message or a nested one.
 void change_nested(Message& message, Random& random) {
   if (message.empty()) return;
   Field& field = message[below(message.size(), random)];
@@ -342,7 +342,7 @@ std::string mutated_json(Json document, Random& random) {
 
 // ---- pickles
 
-/// Opcodes with a number behind them, and how many bytes it takes.
+/// Opcodes followed by a number, and the number's size in bytes.
 constexpr std::array<std::pair<unsigned char, std::size_t>, 4> number_opcodes{
     {{'K', 1}, {'M', 2}, {'J', 4}, {0x8A, 0}}};
 
@@ -362,7 +362,7 @@ std::string mutated_pickle(std::string_view pickle, Random& random) {
     number |= std::uint64_t{static_cast<unsigned char>(pickle[at + 1 + i])} << (8 * i);
   number = hostile(number, random);
   std::string replaced(pickle.substr(0, at));
-  replaced += {static_cast<char>(0x8A), 9};  // LONG1, with a byte more for the sign
+  replaced += {static_cast<char>(0x8A), 9};  // LONG1, with an extra sign byte
   for (unsigned i = 0; i < 8; ++i) replaced += static_cast<char>(number >> (8 * i) & 0xFFU);
   replaced += '\0';
   return replaced + std::string(pickle.substr(at + 1 + size));

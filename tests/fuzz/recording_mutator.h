@@ -9,7 +9,7 @@
 
 #include "tests/fuzz/hostile_mutation.h"
 
-// libFuzzer gives the names.
+// The names that libFuzzer requires.
 // NOLINTBEGIN(readability-identifier-naming)
 extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, std::size_t max_size);
 

@@ -29,7 +29,7 @@ namespace {
 
 using namespace viewer;
 
-/// The bytes as a trace; null when they are none, and can't be imported.
+/// The bytes as a trace; null if they are not one and can't be imported.
 std::shared_ptr<ByteFile> trace_of(std::span<const std::uint8_t> recording, std::vector<std::byte>& imported) {
   if (looks_like_trace(std::as_bytes(recording))) return memory_file(std::as_bytes(recording));
   class Whole final : public ByteStream {

@@ -6,7 +6,7 @@
 
 namespace memreel::fuzz {
 
-/// Builds the viewer's model of a recording and asks it all that the panes ask, once for each heap.
+/// Builds the viewer's model of a recording and makes every query that the panes make, once for each heap.
 void view(std::span<const std::uint8_t> recording);
 
 }  // namespace memreel::fuzz

@@ -1,4 +1,5 @@
-"""Steps, ranges and pools of programs on a real GPU: annotated_programs.py DIRECTORY. Prints what the trace has to say."""
+"""Annotated steps, ranges and pools of programs on a real GPU: annotated_programs.py DIRECTORY. Prints the expected
+trace contents."""
 import json
 import os
 import sys

@@ -1,7 +1,7 @@
-"""Joins and leaves a training program again and again: attach_cycles.py MEMREEL DIRECTORY entered|dormant CYCLES
+"""Repeatedly attaches to a training program and detaches: attach_cycles.py MEMREEL DIRECTORY entered|dormant CYCLES
 
-Prints one line: what was seen of pauses, losses, memory, threads and files, and whether the program learnt the same as
-without us. Exit code 1 when anything is not as it should be.
+Prints one line: the observed pauses, losses, memory, threads and files, and whether the program learned the same as
+without memreel. Exit code 1 if anything is wrong.
 """
 import json
 import os

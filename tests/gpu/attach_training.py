@@ -1,6 +1,6 @@
-"""A training loop that always learns the same: attach_training.py LOSSES [STEPS]
+"""A deterministic training loop: attach_training.py LOSSES [STEPS]
 
-Without STEPS it goes on until a file LOSSES.stop appears. Writes the loss of every step to LOSSES, to the last bit.
+Without STEPS it runs until a file LOSSES.stop appears. Writes the exact loss of every step to LOSSES.
 """
 import os
 import sys
@@ -20,7 +20,7 @@ losses = []
 print("ready", flush=True)
 while len(losses) != steps and not (steps is None and len(losses) % 50 == 0 and os.path.exists(losses_file + ".stop")):
     step = len(losses)
-    size = 32 + step % 7 * 16  # not the same requests in every step
+    size = 32 + step % 7 * 16  # requests differ from step to step
     optimizer.zero_grad()
     loss = torch.nn.functional.mse_loss(model(data[step % 64, :size]), target[step % 64, :size])
     loss.backward()

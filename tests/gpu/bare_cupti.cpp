@@ -1,5 +1,5 @@
-// What CUPTI itself costs: a library to be injected (CUDA_INJECTION64_PATH) that subscribes to the calls that memreel
-// records and does nothing in its callbacks.
+// The cost of CUPTI itself: a library to be injected (CUDA_INJECTION64_PATH) that subscribes to the calls that memreel
+// records, with empty callbacks.
 #include <dlfcn.h>
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace fake::cupti;  // NOLINT(google-build-using-namespace): all of it is needed, and nothing else is here
 
-// cuMemAlloc_v2, cuMemFree_v2, cuMemAllocAsync, cuMemFreeAsync: what the measured programs call.
+// cuMemAlloc_v2, cuMemFree_v2, cuMemAllocAsync, cuMemFreeAsync: the calls of the measured programs.
 constexpr std::array<unsigned, 4> calls{243, 245, 598, 600};
 
 void nothing(void*, unsigned, unsigned, const void*) {}

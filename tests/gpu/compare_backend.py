@@ -1,5 +1,5 @@
-"""compare_backend.py MEMREEL TRACE SAID: whether every tensor of torch_backends.py is a call to the driver in the trace,
-which says so."""
+"""compare_backend.py MEMREEL TRACE SAID: checks that the trace has each tensor of torch_backends.py as a driver
+call."""
 import json
 import os
 import sys

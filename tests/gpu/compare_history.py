@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares a recording with PyTorch's own history of the same run, as memreel imports it:
+"""Compares a recording with PyTorch's own history of the same run, as imported by memreel:
 
-    compare_history.py MEMREEL TRACE SNAPSHOT.pickle.xz LOG
+compare_history.py MEMREEL TRACE SNAPSHOT.pickle.xz LOG
 
-LOG has what the program printed: a line of JSON with its "stats", torch.cuda.memory_stats(). Compared are every request,
-free, completion and segment, one to one; what `verify` says of both; the peak reserved that torch.native comes to on
-both; and the allocator's books with memory_stats(), all of it for each device. Prints one line; exit code 1 when something differs."""
+LOG is the program's output: a line of JSON with its "stats", torch.cuda.memory_stats(). Compared for each device:
+every
+request, free, completion and segment, one to one; the results of `verify` on both; the peak reserved bytes of
+torch.native on both; and the allocator's accounting with memory_stats(). Prints one line; exit code 1 on any
+difference."""
 
 import json
 import os
@@ -26,7 +28,7 @@ def document(memreel, *arguments):
 
 
 def rows(memreel, trace):
-    """Of PyTorch's heaps, by device."""
+    """PyTorch's heaps, by device."""
     devices = {}
     for row in read_trace(memreel, trace):
         if row["heap"].startswith("torch") and row["kind"] in KINDS:
@@ -36,13 +38,14 @@ def rows(memreel, trace):
 
 
 def is_ending(rows):
-    """Whether they are what a program frees while it ends, after its history was taken."""
+    """Whether they are frees made while the program ends, after its history was taken."""
     return all(row[0] in ("free_requested", "free_completed", "segment_free", "segment_unmap") for row in rows)
 
 
 def difference(mine, theirs):
-    """What differs first between the rows of a device as recorded and in PyTorch's history; None: nothing. And how many rows more
-    were recorded while the program ended."""
+    """The first difference between a device's rows as recorded and in PyTorch's history; None if there is none. And
+    the
+    number of extra rows recorded while the program ended."""
     count = len(theirs)
     if mine[:count] == theirs and is_ending(mine[count:]):
         return None, len(mine) - count
@@ -51,13 +54,13 @@ def difference(mine, theirs):
 
 
 def pools(memreel, trace):
-    """Which pool each allocation was in, by address and order."""
+    """The pool of each allocation, by address and order."""
     return [row.get("pool") for row in read_trace(memreel, trace)
             if row["heap"].startswith("torch") and row["kind"] == "alloc"]
 
 
 def partition(names):
-    """Pools have other names in other traces; what is in one pool is what counts."""
+    """Traces name pools differently; only the contents of each pool matter."""
     numbers = {}
     return [numbers.setdefault(json.dumps(name), len(numbers)) for name in names]
 
@@ -67,7 +70,7 @@ def of_devices(rows, figure):
 
 
 def text(figures):
-    """Of each device."""
+    """For each device."""
     return " and ".join(map(str, figures))
 
 

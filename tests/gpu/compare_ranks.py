@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Where the memory of a rank lies that PyTorch did not ask for: whether that is its own device.
+"""Checks that the memory of a rank not requested by PyTorch is on the rank's own device.
 
-    compare_ranks.py MEMREEL TRACE RANK.json RANK
+compare_ranks.py MEMREEL TRACE RANK.json RANK
 
-Everything that the driver gave must be on the rank's own device, and the driver must not count much more than it and a
-context there, and nothing elsewhere. Prints one line; exit code 1 when something does not match."""
+All driver allocations must be on the rank's own device; the driver must count little more there than these and a
+context, and nothing elsewhere. Prints one line; exit code 1 on a mismatch."""
 
 import json
 import os
@@ -14,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from ground_truth import read_trace
 
 MIB = 1 << 20
-MOST_CONTEXT = 2048 * MIB  # with the code of the libraries
+MOST_CONTEXT = 2048 * MIB  # including the libraries' code
 
 
 def main(memreel, trace, said, rank):

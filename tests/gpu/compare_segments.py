@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compares what PyTorch says of its segments with what the driver was asked for, both recorded in one run:
+"""Compares PyTorch's segments with the driver calls recorded in the same run:
 
-    compare_segments.py MEMREEL TRACE SNAPSHOT.pickle.xz
+compare_segments.py MEMREEL TRACE SNAPSHOT.pickle.xz
 
 Every segment_alloc and segment_free of PyTorch's history must be a cuMemAlloc and cuMemFree of the trace, in the same
-order on each device; every segment_map and segment_unmap a run of mappings that make up its range. What others in the process asked for
-(cuBLAS, NCCL) is counted apart. Prints one line; exit code 1 when something does not match."""
+order on each device; every segment_map and segment_unmap must be a run of mappings that make up its range. Calls by
+others in the process (cuBLAS, NCCL) are counted separately. Prints one line; exit code 1 on a mismatch."""
 
 import lzma
 import os
@@ -20,7 +20,7 @@ ACTIONS = {"segment_alloc": "alloc", "segment_free": "free_requested", "segment_
 
 
 def history(snapshot):
-    """Of each device that has some."""
+    """For each device that has segments."""
     with lzma.open(snapshot) as file:
         traces = pickle.load(file)["device_traces"]
     for device, trace in enumerate(traces):
@@ -38,7 +38,7 @@ def driver_calls(rows):
 
 
 def match(entries, calls):
-    """How many calls belong to nobody in `entries`; raises at the first entry that finds no calls."""
+    """The number of calls that match no entry; raises at the first entry without a matching call."""
     position = others = 0
     for device, kind, address, size in entries:
         reached, end = address, address + size

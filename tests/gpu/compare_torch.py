@@ -1,6 +1,8 @@
 """Compares a recording with what PyTorch recorded of the same run: compare_torch.py MEMREEL TRACE SNAPSHOT STATS.
 
-The trace has to have the allocator's own trace (docs/frameworks.md). Prints one line for each property that has to hold, and exits with 1 when one does not.
+The trace must include the allocator's own trace (docs/frameworks.md). Prints one line for each required property;
+exit
+code 1 when one does not hold.
 """
 import gzip
 import json
@@ -15,12 +17,12 @@ def read_events(memreel, trace):
 
 
 def short(name):
-    """PyTorch's name of a code object, which may or may not be the qualified one."""
+    """PyTorch's name of a code object, which may or may not be the qualified name."""
     return name.rsplit(".", 1)[-1]
 
 
 def python_frames(row):
-    """Of the thread itself: without what the backward pass is linked to."""
+    """The thread's own frames, without the forward frames linked to the backward pass."""
     frames = row.get("stack", ())
     names = [frame["function"] for frame in frames]
     frames = frames[:names.index("[backward of]")] if "[backward of]" in names else frames
@@ -29,7 +31,7 @@ def python_frames(row):
 
 
 def compare(events, history, stats, summary):
-    """(property, how many agree, of how many, first difference)"""
+    """(property, number that agree, total, first difference)"""
     recorded = [row for row in events if row["heap"] == "torch.cuda" and row["kind"] in ("alloc", "free_requested")]
     expected = [row for row in history if row["action"] in ("alloc", "free_requested")]
     kinds = {"alloc": "alloc", "free_requested": "free_requested"}
@@ -74,7 +76,7 @@ def compare(events, history, stats, summary):
 
 
 def joined(rows):
-    """PyTorch maps a segment's pages one by one, and records them as one: neighbours become one row."""
+    """PyTorch maps a segment's pages one by one but records them as one: merges adjacent pages into one row."""
     rows = list(rows)
     result = []
     for kind, address, size in rows:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the ground truth of a program with its traces: compare_truth.py MEMREEL TRUTH TRACE...
+"""Compares a program's ground truth with its traces: compare_truth.py MEMREEL TRUTH TRACE...
 
-Each trace is compared with what the threads in it wrote. Prints one line; exit code 1 when they differ."""
+Each trace is compared with what its threads logged. Prints one line; exit code 1 on a difference."""
 
 import os
 import sys

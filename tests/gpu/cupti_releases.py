@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """How one libcupti can be subscribed to on this machine's driver: cupti_releases.py LIBRARY
 
-Tries what programs do, each in a process of its own, since some releases do not survive an older driver. Prints one line:
-for each sequence of subscriptions what CUPTI answered (0: done; 39: somebody has it). cupti_releases.py LIBRARY STEP... is
-one of these processes. Steps: v1, alone and shared subscribe; leave gives the last subscription back."""
+Tries what programs do, each in its own process, since some releases crash on an older driver. Prints one line:
+CUPTI's
+result for each sequence of subscriptions (0: success; 39: already taken). cupti_releases.py LIBRARY STEP... is one of
+these processes. Steps: v1, alone and shared subscribe; leave ends the last subscription."""
 
 import ctypes
 import signal
@@ -24,7 +25,7 @@ def called(*_):
 
 
 def steps(cupti, words):
-    """What each step was answered; none for a function that this release does not have."""
+    """The result of each step; none for a function that this release lacks."""
     context, subscriber = ctypes.c_void_p(), ctypes.c_void_p()
     cuda = ctypes.CDLL("libcuda.so.1")
     assert cuda.cuInit(0) == 0

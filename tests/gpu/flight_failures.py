@@ -1,8 +1,10 @@
 """Runs out of memory under a flight recorder on a real GPU: flight_failures.py MEMREEL DIRECTORY HOW
 
-HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs), `driver`
-(cuMemAlloc until the device refuses, without PyTorch's allocator), or `hook` (as `limit`, with memreel.torch_oom_hook() instead
-of a recorder). Without MEMREEL and with it, the program must print the same. Prints in one line how long after the failure the third line and the dump were there; fails above a second."""
+HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs),
+`driver`
+(cuMemAlloc until the device refuses, without PyTorch's allocator), or `hook` (like `limit`, with
+memreel.torch_oom_hook() instead of a recorder). The program must print the same with and without MEMREEL. Prints one
+line: the time from the failure to the third line and to the dump; fails if it exceeds a second."""
 
 import ctypes
 import os
@@ -16,7 +18,8 @@ PATIENCE = 1.0  # seconds
 
 
 def out_of_memory(how):
-    """Until a request fails. Returns when it did, in ns since the epoch, and what it had got until then."""
+    """Allocates until a request fails. Returns the time of failure, in ns since the epoch, and the allocations so
+    far."""
     import torch
     if how == "driver":
         driver = ctypes.CDLL("libcuda.so.1")
@@ -39,7 +42,7 @@ def out_of_memory(how):
 
 
 def program(how):
-    """Fails in the middle of a computation, and goes on."""
+    """Fails in the middle of a computation and continues."""
     import contextlib
     import torch
     if how == "hook":
@@ -63,7 +66,7 @@ def program(how):
 
 
 def run(command, directory, dumps):
-    """What it printed, and lines of standard error with the time at which each came. `dumps`: one of them names a dump."""
+    """Its output, and its lines of standard error with their arrival times. `dumps`: one of them names a dump."""
     process = subprocess.Popen(command, cwd=directory, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE)
     lines = []

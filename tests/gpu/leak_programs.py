@@ -1,8 +1,8 @@
-"""Programs that leak and programs that only look as if they did, for record_leaks.py.
+"""Programs that leak, and programs that only appear to, for record_leaks.py.
 
-Each is a function (torch, rng) -> Program. Its `step(i)` is called for i = 0 .. steps - 1, and what it puts into `held`
-is what it is guilty of: the allocations that go away when `held` is emptied are the leak. Clean programs have nothing
-there, whatever else they keep.
+Each is a function (torch, rng) -> Program. Its `step(i)` is called for i = 0 .. steps - 1, and it puts what it leaks
+into `held`: the allocations freed when `held` is emptied are the leak. Clean programs leave it empty, whatever else
+they keep.
 """
 
 import collections
@@ -108,7 +108,7 @@ def closures(torch, rng):
 
 
 def exceptions(torch, rng):
-    """Exceptions that are kept with their tracebacks, and so with the frames' tensors."""
+    """Exceptions kept with their tracebacks, and so with the tensors of their frames."""
     t, held = Trainer(torch, rng), []
 
     def fails(x):
@@ -150,7 +150,7 @@ def now_and_then(torch, rng):
 
 
 def one_of_many(torch, rng):
-    """One line makes a hundred temporaries a step; one of them stays."""
+    """One line makes a hundred temporaries per step, and one of them stays."""
     t, held = Trainer(torch, rng), []
 
     def scratch():
@@ -168,7 +168,7 @@ def one_of_many(torch, rng):
 
 
 def state_dicts(torch, rng):
-    """Every fifth step's weights, for ever."""
+    """Keeps every fifth step's weights forever."""
     t, held = Trainer(torch, rng), []
 
     def step(i):
@@ -227,7 +227,7 @@ def losses_without_marks(torch, rng):
 
 
 def whole_training(torch, rng):
-    """Accumulated gradients, EMA weights, evaluation, the best weights kept."""
+    """Accumulated gradients, EMA weights, evaluation, and the best weights so far."""
     t = Trainer(torch, rng)
     ema = copy.deepcopy(t.model)
     kept = {}
@@ -350,7 +350,7 @@ def decode(torch, rng):
 
 
 def growing_experts(torch, rng):
-    """A model that gets another layer every second step for a third of the run."""
+    """A model that gains a layer every second step for a third of the run."""
     t, experts = Trainer(torch, rng), []
 
     def step(i):
@@ -365,7 +365,7 @@ def growing_experts(torch, rng):
 
 
 def prefetch(torch, rng):
-    """A loader two batches ahead on a stream of its own."""
+    """A loader that runs two batches ahead on its own stream."""
     t, side, queue = Trainer(torch, rng), torch.cuda.Stream(), collections.deque()
 
     def load():
@@ -398,7 +398,7 @@ def checkpointed(torch, rng):
 
 
 def epochs(torch, rng):
-    """Losses of an epoch are kept until its end."""
+    """An epoch's losses are kept until its end."""
     t, losses = Trainer(torch, rng), []
 
     def step(i):

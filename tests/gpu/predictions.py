@@ -1,10 +1,12 @@
-"""Compares predictions with what PyTorch did: replays the runs of each program under default settings with the settings
-that other runs of the same program and seed were recorded under, and prints the table of docs/measurements.md.
+"""Compares predictions with what PyTorch did: replays each program's runs under default settings with the settings of
+other recorded runs of the same program and seed, and prints the table of docs/measurements.md.
 
-usage: predictions.py MEMREEL DIRECTORY      DIRECTORY holds what record_matrix.py wrote (truth.jsonl and the histories)
+usage: predictions.py MEMREEL DIRECTORY      DIRECTORY holds the output of record_matrix.py (truth.jsonl and
+histories)
 
-Runs that were repeated show how far PyTorch's own peak moves from run to run: both columns are then ranges, and the
-difference is that of the ends which are nearest.
+Repeated runs show how much PyTorch's own peak varies from run to run: both columns are then ranges, and the
+difference
+is that of the nearest ends.
 """
 
 import json
@@ -15,7 +17,7 @@ from pathlib import Path
 
 
 def policy_of(conf):
-    """PYTORCH_CUDA_ALLOC_CONF as a policy of memreel."""
+    """PYTORCH_CUDA_ALLOC_CONF as a memreel policy."""
     depth, text = 0, ""
     for c in conf:
         depth += (c == "[") - (c == "]")

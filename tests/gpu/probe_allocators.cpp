@@ -1,10 +1,10 @@
-// Asks the GPU's driver how CUDA's own allocators behave, as the models in analyzer/policies need to know it.
+// Probes the GPU driver for the behavior of CUDA's own allocators, on which the models in analyzer/policies are based.
 //
-//   probe_allocators script FILE             does what the file says, one command a line, and answers each (see Script)
-//   probe_allocators record TRACE SPEC OUT   runs a trace with cuda.malloc or cuda.async{..} and writes, into a file
-//                                            for each heap (OUT.0, OUT.1), for every request where the driver put it
-//                                            and what was reserved then: two 64-bit numbers
-//   probe_allocators compare TRACE SPEC OUT  runs the model beside what `record` wrote; needs no GPU
+//   probe_allocators script FILE             runs the commands of the file, one per line, and answers each (see Script)
+//   probe_allocators record TRACE SPEC OUT   runs a trace with cuda.malloc or cuda.async{..} and writes a file for each
+//                                            heap (OUT.0, OUT.1): for every request, the address that the driver gave
+//                                            and the bytes reserved then, two 64-bit numbers
+//   probe_allocators compare TRACE SPEC OUT  runs the model against what `record` wrote; needs no GPU
 //   probe_allocators costs                   times every kind of call by size
 #include <algorithm>
 #include <chrono>
@@ -38,7 +38,7 @@ double microseconds(auto&& call) {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
 }
 
-/// Passes everything on to P and keeps what came of every request.
+/// Forwards everything to P and keeps the result of every request.
 template <class P>
 class Recording {
  public:
@@ -125,7 +125,7 @@ int compare(const std::string& trace_file, const std::string& spec_text, const s
   if (!trace) return fail(trace.error());
   const auto specs = parse_policies(spec_text);
   if (!specs) return fail(specs.error());
-  const bool by_page = specs->front().name == "cuda.malloc";  // where its pages lie is the driver's own affair
+  const bool by_page = specs->front().name == "cuda.malloc";  // the driver may place its pages anywhere
   int device = 0;
   for (const Prepared& heap : prepare(*trace)) {
     const std::string file = recorded + "." + std::to_string(device++);
@@ -201,7 +201,7 @@ void costs(Gpu& gpu) {
       allocate.add(microseconds([&] { d->malloc(&pointer, size); }));
       free.add(microseconds([&] { d->free(pointer); }));
     }
-    for (int i = 0; i < std::min(count, 20); ++i) {  // none given back between: small ones find room in a page
+    for (int i = 0; i < std::min(count, 20); ++i) {  // no frees in between: small ones find room in a page
       DevicePointer pointer = 0;
       held.add(microseconds([&] { d->malloc(&pointer, size); }));
       pointers.push_back(pointer);

@@ -1,4 +1,4 @@
-// Experiments with CUDA's allocators, written down as scripts.
+// Experiments with CUDA's allocators, written as scripts.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace memreel::gpu {
 
-/// Commands, and what is answered. Addresses are relative to the first one of their kind.
+/// Commands and their answers. Addresses are relative to the first one of their kind.
 ///
 ///   pool THRESHOLD MAX EVENTS OPPORTUNISTIC INTERNAL   a new pool; THRESHOLD is bytes or max, MAX 0 for no limit
 ///   a SLOT SIZE STREAM      cuMemAllocFromPoolAsync    -> address reserved used
@@ -24,7 +24,7 @@ namespace memreel::gpu {
 ///   m SLOT SIZE             cuMemAlloc                 -> address taken (how far the device's free memory fell)
 ///   f SLOT                  cuMemFree                  -> taken
 ///   sync | ssync STREAM | trim BYTES | event FROM TO | wait MICROSECONDS
-///   block STREAM | unblock STREAM                      a host function that waits, so that the stream is busy
+///   block STREAM | unblock STREAM                      a host function that waits, to keep the stream busy
 class Script {
  public:
   explicit Script(Gpu& gpu) : gpu_(gpu), free_at_start_(gpu.free_memory()) {}

@@ -1,4 +1,4 @@
-"""Programs whose use of GPU memory is recorded as ground truth. Each takes torch and a random number generator."""
+"""Programs whose GPU memory use is recorded as ground truth. Each takes torch and a random number generator."""
 
 import gc
 import random
@@ -8,7 +8,7 @@ MIB = 1 << 20
 
 
 def limit(torch, size):
-    """Lets the process have about `size` bytes: what torch.cuda.set_per_process_memory_fraction is for."""
+    """Limits the process to about `size` bytes with torch.cuda.set_per_process_memory_fraction."""
     torch.cuda.set_per_process_memory_fraction(size / torch.cuda.get_device_properties(0).total_memory)
 
 
@@ -52,7 +52,7 @@ def decode(torch, rng):
 
 
 def streams(torch, rng):
-    """Four streams, record_stream, tensors freed on another stream than they were made on."""
+    """Four streams, record_stream, and tensors freed on a stream other than their own."""
     streams = [torch.cuda.Stream() for _ in range(4)]
     held = []
     for _ in range(1500):
@@ -116,7 +116,7 @@ def leak(torch, rng):
 
 
 def churn(torch, rng):
-    """Random sizes from 8 B to 16 MiB, about 2,000 live, with empty_cache now and then."""
+    """Random sizes from 8 B to 16 MiB, about 2,000 live, with occasional empty_cache."""
     held = []
     for step in range(60000):
         held.append(buffer(torch, 2 ** rng.uniform(3, 24)))
@@ -127,7 +127,7 @@ def churn(torch, rng):
 
 
 def pressure(torch, rng):
-    """Live memory that wanders below a limit of 1.5 GiB: garbage is collected, and seldom does anything fail."""
+    """Live memory that varies below a limit of 1.5 GiB: garbage collection runs, and requests rarely fail."""
     limit(torch, 3 << 29)
     held, live = [], 0
     for step in range(1500):
@@ -169,7 +169,7 @@ def random_work(torch, rng, steps=60, most=12, low=8, high=25):
 
 
 def captures(torch, rng):
-    """Several graphs, work outside between them, graphs destroyed in another order, some of it before empty_cache."""
+    """Several graphs, work outside between them; graphs destroyed in a different order, some before empty_cache."""
     side = torch.cuda.Stream()
     outside, graphs, results = [], [], []
     with torch.cuda.stream(side):
@@ -243,7 +243,7 @@ def capture_streams(torch, rng):
 
 
 def emptied_captures(torch, rng):
-    """Captures in which the cache is emptied while others work, and with tensors that other streams still use."""
+    """Captures during which the cache is emptied while others work, with tensors that other streams still use."""
     main, other = torch.cuda.Stream(), torch.cuda.Stream()
     outside, graphs = random_work(torch, rng), []
     for _ in range(4):
@@ -272,7 +272,7 @@ def emptied_captures(torch, rng):
 
 
 def mempools(torch, rng):
-    """Three MemPools by turns, of which some are gone before the end, and their memory given back."""
+    """Three MemPools in turn; some are destroyed before the end and their memory released."""
     pools = [torch.cuda.MemPool() for _ in range(3)]
     held = [[] for _ in range(4)]
     for step in range(50):
@@ -294,7 +294,7 @@ def mempools(torch, rng):
 
 
 def mixed(torch, rng):
-    """MemPools and graphs that begin and end, several streams, and an emptied cache, in an order drawn at random."""
+    """MemPools and graphs that begin and end, several streams, and empty_cache, in random order."""
     streams = [torch.cuda.current_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
     outside, pools, graphs = [], [], []
 
@@ -359,7 +359,7 @@ def mixed(torch, rng):
 
 
 def devices(torch, rng):
-    """A thread on each device, with streams of its own and copies to and from the others; memory of one freed by another."""
+    """A thread per device, with its own streams and copies to and from the others; memory of one freed by another."""
     count = torch.cuda.device_count()
     shared, lock = [buffer(torch, MIB).to(f"cuda:{device}") for device in range(count)], threading.Lock()
 
@@ -374,7 +374,7 @@ def devices(torch, rng):
                 tensor = buffer(torch, 2 ** own.uniform(8, 25)).zero_()
                 if own.random() < 0.3:
                     tensor = tensor.to(f"cuda:{own.randrange(count)}", non_blocking=True)
-                    stream.synchronize()  # what is on its way must not meet a cudaFree of the other thread
+                    stream.synchronize()  # pending copies must not coincide with a cudaFree by the other thread
             held.append(tensor)
             if own.random() < 0.2:
                 with lock:
@@ -397,7 +397,7 @@ def devices(torch, rng):
 
 
 def peers(torch, rng):
-    """One thread that uses all devices by turns: a model in parts, and MemPools and limits on each."""
+    """One thread that uses all devices in turn: a model in parts, and MemPools and limits on each."""
     count = torch.cuda.device_count()
     for device in range(count):
         torch.cuda.set_per_process_memory_fraction((1 << 30) / torch.cuda.get_device_properties(device).total_memory, device)
@@ -426,7 +426,7 @@ def peers(torch, rng):
 
 
 def borrow(torch, rng):
-    """A MemPool that lends its free memory when the default pool is out of it."""
+    """A MemPool that lends its free memory when the default pool runs out."""
     limit(torch, 1 << 30)
     pool = torch.cuda.MemPool(use_on_oom=True)
     with torch.cuda.use_mem_pool(pool):
@@ -443,7 +443,8 @@ def borrow(torch, rng):
 
 
 def pinned(torch, rng):
-    """Pinned host memory: copies on several streams, graphs that hold some, emptied caches, and buffers that the program pins itself."""
+    """Pinned host memory: copies on several streams, graphs that hold some, emptied caches, and buffers pinned
+    directly."""
     import ctypes
 
     streams = [torch.cuda.Stream() for _ in range(3)]
@@ -482,7 +483,8 @@ def pinned(torch, rng):
 
 
 def unsplit(torch, rng):
-    """MemPools that never split their blocks, beside one that does, on two streams; one of them ends before the rest."""
+    """MemPools that never split their blocks, next to one that does, on two streams; one of them ends before the
+    rest."""
     streams = [torch.cuda.current_stream(), torch.cuda.Stream()]
     pools = [torch.cuda.MemPool(no_split=no_split) for no_split in (True, True, False)]
     held = [[] for _ in range(4)]
@@ -570,7 +572,7 @@ def convnet(torch, rng):
 
 
 def server(torch, rng):
-    """A decoder that serves requests of many lengths, each with a key-value cache that grows."""
+    """A decoder that serves requests of various lengths, each with a growing key-value cache."""
     model = attention_model(torch, 1024, 4).half().eval()
     with torch.no_grad():
         running = []

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Records ground truth: runs small PyTorch programs (programs.py) and dumps what the real allocator did.
 
-    record_histories.py OUT_DIR [--programs gpt,decode,...] [--seeds 1,2] [--conf "max_split_size_mb:128"]
+record_histories.py OUT_DIR [--programs gpt,decode,...] [--seeds 1,2] [--conf "max_split_size_mb:128"]
 
-Every program runs in a process of its own, with history recorded from its first allocation on, and leaves
-OUT_DIR/PROGRAM_sSEED[_NAME].pickle.xz and a line of OUT_DIR/truth.jsonl: the setting, the memory limit, what
-torch.cuda.memory_stats() said at the end. Needs a GPU and PyTorch; `gpt` and `decode` need transformers.
+Every program runs in its own process, with history recorded from its first allocation on, and writes
+OUT_DIR/PROGRAM_sSEED[_NAME].pickle.xz and a line of OUT_DIR/truth.jsonl: the setting, the memory limit, and the final
+torch.cuda.memory_stats(). Needs a GPU and PyTorch; `gpt` and `decode` need transformers.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from programs import PROGRAMS, limit
 
 
 def shorten_paths(snapshot):
-    """Leaves of each file name what does not depend on the machine."""
+    """Strips each file name to what does not depend on the machine."""
     for trace in snapshot["device_traces"]:
         for event in trace:
             for frame in event.get("frames", []):

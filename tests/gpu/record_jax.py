@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records ground truth: runs small JAX programs under jax.profiler.trace and keeps what the real BFC allocator did.
 
-    record_jax.py OUT_DIR [--runs mlp_growth,churn_fraction,...] [--seeds 1,2] [--jobs 4]
+record_jax.py OUT_DIR [--runs mlp_growth,churn_fraction,...] [--seeds 1,2] [--jobs 4]
 
-Every run has a process of its own and leaves OUT_DIR/RUN_sSEED.xplane.pb.gz and a line of OUT_DIR/truth.jsonl: the
-statistics that the allocator itself gave at the end. Needs a GPU and JAX.
+Every run has its own process and writes OUT_DIR/RUN_sSEED.xplane.pb.gz and a line of OUT_DIR/truth.jsonl: the
+allocator's own final statistics. Needs a GPU and JAX.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def churn(jax, rng, steps=1500, largest=25, most=60):
 
 
 def large(jax, rng):
-    """Few arrays, up to a gigabyte: the rests of whole chunks exceed the limit at which they are split off."""
+    """Few arrays, up to a gigabyte: the remainders of whole chunks exceed the limit for splitting."""
     import numpy
 
     buffer = numpy.zeros(1 << 30, numpy.uint8)
@@ -70,7 +70,7 @@ def large(jax, rng):
 
 
 def oom(jax, rng, most_failures=3):
-    """Fills the memory there is until a request fails, drops some, and goes on."""
+    """Fills memory until a request fails, drops some, and continues."""
     import numpy
 
     buffer = numpy.zeros(1 << 30, numpy.uint8)
@@ -84,22 +84,22 @@ def oom(jax, rng, most_failures=3):
             failures += 1
             for _ in range(rng.randint(1, 8)):
                 held.pop(rng.randrange(len(held)))
-            if failures == most_failures:  # each waited 10 seconds
+            if failures == most_failures:  # each retried for 10 seconds
                 break
 
 
 def late(jax, rng):
-    """Memory is held before the recording begins: see record()."""
+    """Holds memory before the recording begins: see record()."""
     churn(jax, rng, steps=400)
 
 
 def crowded(jax, rng):
-    """Others hold most of the device: it refuses regions that the allocator's limit allows. See record()."""
+    """Other processes hold most of the device: it refuses regions that the allocator's limit allows. See record()."""
     oom(jax, rng, most_failures=1)
 
 
 def leave_free(size):
-    """Takes all of the device's memory but `size` bytes, for as long as the process lives."""
+    """Takes all but `size` bytes of the device's memory for the lifetime of the process."""
     cuda = ctypes.CDLL("libcuda.so.1")
     context, free, total, address = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_uint64()
     for status in (cuda.cuInit(0), cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0), cuda.cuCtxSetCurrent(context),
@@ -132,7 +132,7 @@ RUNS = {
 
 
 def record(name, seed, path):
-    """Returns what the allocator said of itself at the end."""
+    """Returns the allocator's own statistics at the end."""
     import jax
     import numpy
 

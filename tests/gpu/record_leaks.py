@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records the labelled programs of leak_programs.py with PyTorch's own recorder.
 
-    record_leaks.py OUT_DIR [--programs a,b] [--seeds 1,2] [--jobs 6]
+record_leaks.py OUT_DIR [--programs a,b] [--seeds 1,2] [--jobs 6]
 
-Each program runs in a process of its own and leaves OUT_DIR/NAME_sSEED.pickle.xz and OUT_DIR/NAME_sSEED.truth.json: the
-allocations that went away when what the program is guilty of was dropped after the recording. Needs a GPU and PyTorch.
+Each program runs in its own process and writes OUT_DIR/NAME_sSEED.pickle.xz and OUT_DIR/NAME_sSEED.truth.json: the
+allocations freed when the program's `held` was dropped after the recording. Needs a GPU and PyTorch.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from record_histories import shorten_paths
 
 
 def live(torch):
-    """Address -> requested bytes of everything allocated."""
+    """Address -> requested bytes of every allocation."""
     return {block["address"]: block["requested_size"]
             for segment in torch.cuda.memory._snapshot()["segments"] for block in segment["blocks"]
             if block["state"] == "active_allocated"}

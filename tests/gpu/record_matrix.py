@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Records every program under the settings that bring out its rules: record_matrix.py OUT_DIR [NAME_PREFIX...]
+"""Records every program under settings that exercise its rules: record_matrix.py OUT_DIR [NAME_PREFIX...]
 
-The programs at the end run under each setting with the same seed, so that their requests are the same, and without
-stacks; how much the last setting lets them have follows from what they took by default.
+The programs at the end run under each setting with the same seed, so that their requests are equal, and without
+stacks; the memory limit of the last setting derives from their peak under the defaults.
 """
 
 import concurrent.futures
@@ -49,8 +49,8 @@ RULES = [
     ("leak", 97, "_expandable", EXPANDABLE, 0),
 ]
 
-# All but the greedy ones run beside each other: these take more than 50 GiB under some settings, and what one has the
-# other can't get.
+# All but the greedy programs run in parallel: these take more than 50 GiB under some settings, which the others then
+# could not get.
 GREEDY = "convnet"
 COMPARED = [("convnet", 2), ("transformer", 1), ("server", 3), ("gpt", 7), ("decode", 8), ("transformer", 4), ("server", 6),
             ("convnet", 5), ("gpt", 9)]

@@ -1,6 +1,6 @@
 """PyTorch without its caching allocator: torch_backends.py KIND, where KIND is async, uncached, plugged or native.
 
-Allocates 100 tensors and frees them. compare_backend.py compares the trace with what is printed.
+Allocates 100 tensors and frees them. compare_backend.py compares the trace with the output.
 """
 import json
 import subprocess

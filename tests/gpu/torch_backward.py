@@ -1,6 +1,6 @@
-"""Backward allocations and the operators they come from: torch_backward.py, and torch_backward.py MEMREEL TRACE.
+"""Backward allocations and their operators: torch_backward.py, and torch_backward.py MEMREEL TRACE.
 
-Each layer is called on a line of its own; what the backward pass of a layer allocates has to name that line."""
+Each layer is called on a line of its own; allocations in a layer's backward pass must name that line."""
 import collections
 import os
 import sys
@@ -27,7 +27,7 @@ def main(memreel, trace):
     with open(__file__, encoding="utf-8") as file:
         lines = {number: text.rsplit("# line: ", 1)[1].strip() for number, text in enumerate(file, 1)
                  if "# line: " in text and "rsplit" not in text and " in text" not in text}
-    # What each layer's gradient has to be, in bytes.
+    # The bytes of each layer's gradient.
     expected = {64 * 300 * 4: {"first"}, 300 * 500 * 4: {"first"}, 64 * 500 * 4: {"gelu", "second"},
                 500 * 700 * 4: {"second"}, 64 * 700 * 4: {"loss"}}
     linked, total, wrong = 0, 0, []

@@ -1,6 +1,6 @@
 """NCCL's memory by communicator: torch_communicators.py run, torch_communicators.py MEMREEL TRACE.
 
-`run`, under `memreel record`, makes three communicators of one rank at three lines and has each of them work.
+`run`, under `memreel record`, creates three single-rank communicators on three lines and uses each of them.
 """
 import json
 import os

@@ -1,12 +1,14 @@
 """What recording adds to a loop that allocates a tensor and frees it: torch_cost.py TURNS DIRECTORY RECORD...
 
-RECORD is `memreel record` with options for all. In each turn a process runs the loop bare; one runs it under PyTorch's
-own recorder, begun anew each time, in memory that the process has used before; one leaves that on, as who looks for a
-mistake does: it grows. And for each kind of recording one is recorded; its trace has to be whole. What counts of a
-process is the least of its rounds, as its own thread sees them: what memreel's thread writes meanwhile is not in it.
-Processes differ by about as much as is to be measured here, as their libraries happen to lie and as the machine's other
-users come and go; so there are many turns, and of them medians, with the quartiles in brackets. Prints a line for each
-call depth and kind of recording.
+RECORD is `memreel record` with the options common to all. In each turn one process runs the loop bare; one runs it
+under
+PyTorch's own recorder, restarted each time in memory that the process has already touched; one leaves that recorder
+on,
+as in debugging, so that it grows; and one runs for each kind of recording, whose trace must be complete. A process
+counts with the minimum of its rounds, in its thread's own time: memreel's writer thread is not included. Processes
+differ by about as much as the effect to measure, because of library placement and other load on the machine; so there
+are many turns, reported as medians with the quartiles in brackets. Prints a line for each call depth and kind of
+recording.
 """
 import json
 import statistics
@@ -21,7 +23,7 @@ ROUNDS, PAIRS, WARM_UP = 7, 10_000, 1_000
 
 
 def measure(kind):
-    """Runs the loop in this process; prints ns for each pair, {kind: {depth: ns}}."""
+    """Runs the loop in this process; prints ns per pair, {kind: {depth: ns}}."""
     import torch
 
     device = torch.device("cuda")
@@ -51,7 +53,7 @@ def measure(kind):
 
 
 def check(trace, memreel, with_stacks):
-    """Ends everything unless `trace` has all that measure() did: what is not recorded costs nothing."""
+    """Exits unless `trace` has everything that measure() did: unrecorded events would cost nothing."""
 
     def ask(*command):
         return subprocess.run([memreel, *command], stdout=subprocess.PIPE, check=True, text=True).stdout
@@ -66,7 +68,7 @@ def check(trace, memreel, with_stacks):
 
 
 def turn(number, directory, record):
-    """What measure() says of all kinds, each in a process of its own, another one first each time."""
+    """The results of measure() for all kinds, each in its own process, starting with a different one each time."""
     trace = directory / "cost.reel"
     itself = [sys.executable, __file__, "measure"]
     commands = {kind: [*itself, kind] for kind in ("bare", "history anew", "history")}

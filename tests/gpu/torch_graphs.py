@@ -1,6 +1,8 @@
-"""What captures of CUDA graphs hold, beside what PyTorch says: torch_graphs.py run, torch_graphs.py MEMREEL TRACE SAID.
+"""Memory held by CUDA graph captures, compared with PyTorch's: torch_graphs.py run, torch_graphs.py MEMREEL TRACE
+SAID.
 
-`run`, under `memreel record`, captures graphs of several batch sizes into one pool and one graph into a pool of its own, and
+`run`, under `memreel record`, captures graphs of several batch sizes into one pool and one graph into its own pool,
+and
 prints what PyTorch's segments of that pool hold after each capture.
 """
 import json

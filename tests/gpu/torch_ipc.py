@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two processes that share CUDA tensors: torch_ipc.py
 
-The second is on the last device and takes what the first one has on the first device."""
+The second is on the last device and opens memory of the first on the first device."""
 
 import torch
 import torch.multiprocessing as multiprocessing

@@ -1,16 +1,20 @@
-"""Layers of activations beside what hooks of PyTorch say: torch_modules.py MODEL run, torch_modules.py MODEL MEMREEL TRACE SAID.
+"""Modules of activations, compared with PyTorch's hooks: torch_modules.py MODEL run, torch_modules.py MODEL MEMREEL
+TRACE SAID.
 
-`run`, under `memreel record`, prints for each activation its address and the path of the module that made it: the hooks
-of every module say which tensors come out of which, and the first that shows a tensor has made it; what goes into a
-module without having been shown was made by the caller. Compared is the state at the mark "shown".
+`run`, under `memreel record`, prints for each activation its address and the path of the module that made it: hooks
+on
+every module report its output tensors, and the first to report a tensor made it; an input that no hook has reported
+was
+made by the caller. The state at the mark "shown" is compared.
 
-torch_modules.py cost: nanoseconds of a tensor's allocation and free inside of modules, five deep in one of twelve blocks,
-and inside of functions of the same depth.
+torch_modules.py cost: nanoseconds per allocation and free of a tensor inside modules, five deep in one of twelve
+blocks, and inside functions at the same depth.
 
-torch_modules.py changing TURNS MEMREEL_RECORD NAME=AGENT...: what an event costs a program whose modules change at every second
-pair, as its recording says, with each of several builds of libmemreel-agent.so. In each turn all of them record, at the same time
-where each can have two cores of its own. Printed are ns of all turns; exit code 1: an event costs the last agent over 10 ns more
-than the first, at least or in the median.
+torch_modules.py changing TURNS MEMREEL_RECORD NAME=AGENT...: the cost of an event to a program whose modules change
+at
+every second pair, from its own measurement, with each of several builds of libmemreel-agent.so. In each turn all
+record, in parallel where each can have two cores. Prints the ns of all turns; exit code 1: an event costs the
+last agent over 10 ns more than the first, in the minimum or the median.
 """
 import json
 import os
@@ -109,7 +113,7 @@ def run(kind):
     def show(values, path):
         for value in _pytree.tree_leaves(values):
             if isinstance(value, torch.Tensor) and value.is_cuda:
-                kept.append(value)  # so that no address comes twice
+                kept.append(value)  # so that no address repeats
                 made.setdefault(value.untyped_storage().data_ptr(), path)
 
     def before(module, arguments):
@@ -180,7 +184,7 @@ def blocks_of(count):
 
 
 def installed(record, agent, directory):
-    """A memreel-record of that agent: it takes the one of its own installation."""
+    """A memreel-record with that agent: it uses the agent of its own installation."""
     for file, place in (record, "bin/memreel-record"), (agent, "lib/libmemreel-agent.so"):
         os.makedirs(os.path.dirname(os.path.join(directory, place)), exist_ok=True)
         shutil.copy(file, os.path.join(directory, place))

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Data-parallel training with NCCL, for torchrun: torch_ranks.py OUT_DIR
 
-Each rank records its own history from its first allocation on and leaves rank_R.pickle.xz and rank_R.json: what
-torch.cuda.memory_stats() and the driver said at the end."""
+Each rank records its own history from its first allocation on and writes rank_R.pickle.xz and rank_R.json: the final
+torch.cuda.memory_stats() and driver statistics."""
 
 import json
 import lzma
@@ -16,7 +16,7 @@ import torch.distributed as distributed
 
 
 def used_by_this_process():
-    """Bytes on each GPU, by index, as the driver counts them; nothing where it does not."""
+    """Bytes on each GPU, by index, as the driver counts them; empty where it does not."""
     try:
         import pynvml
 
@@ -27,12 +27,12 @@ def used_by_this_process():
                 if process.pid == os.getpid() and process.usedGpuMemory:
                     used[i] = process.usedGpuMemory
         return used
-    except Exception:  # whatever it lacks, the rest can be compared
+    except Exception:  # whatever is missing, the rest can be compared
         return {}
 
 
 def train(rank):
-    """Whether what NCCL added up is right."""
+    """Whether NCCL's sum is right."""
     torch.manual_seed(rank)
     layers = [torch.nn.Linear(1024, 1024) for _ in range(6)]
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers).cuda(), device_ids=[rank])

@@ -1,6 +1,6 @@
 """Uses PyTorch in many ways while PyTorch records its own history: torch_shapes.py DIRECTORY.
 
-Run it under `memreel record`; compare_torch.py then compares the trace with the history, event by event. Writes
+Run under `memreel record`; compare_torch.py then compares the trace with the history, event by event. Writes
 snapshot.pickle.gz (torch.cuda.memory._snapshot()) and stats.json into DIRECTORY.
 """
 import gc

@@ -1,8 +1,9 @@
-"""What could deadlock with a recorder, all at once: torch_stress.py SECONDS.
+"""Everything that could deadlock with a recorder, at once: torch_stress.py SECONDS.
 
-Training on one thread, threads that allocate on streams of their own, memory_stats() and empty_cache() all the while,
-threads that hardly ever let go of the GIL, and a DataLoader with workers. Prints what was done; a watch ends the program
-with exit code 3 when any of them has stood still for 20 seconds."""
+Training on one thread, threads that allocate on their own streams, constant memory_stats() and empty_cache(), threads
+that rarely release the GIL, and a DataLoader with workers. Prints what was done; a watchdog exits with code 3 when
+any
+of them makes no progress for 20 seconds."""
 import faulthandler
 import os
 import random
@@ -29,7 +30,7 @@ class Training:
     def __init__(self):
         self.model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(6)]).cuda()
         self.optimizer = torch.optim.AdamW(self.model.parameters())
-        self.step()  # PyTorch imports much of itself here, which takes long where others hold the GIL
+        self.step()  # PyTorch imports many of its modules here, which takes long while others hold the GIL
 
     def step(self):
         self.model(torch.randn(64, 512, device="cuda")).square().mean().backward()

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""A training loop whose steps are timed: training_loop.py small|usual STEPS [python|all]. Prints the median milliseconds.
+"""A training loop with timed steps: training_loop.py small|usual STEPS [python|all]. Prints the median milliseconds.
 
-`small` is the worst case for a recorder: kernels are so short that the processor is the bottleneck, with almost a thousand
-tensors in each step. `usual` keeps the GPU busy. With a third argument PyTorch records its own history, with these stacks.
+`small` is the worst case for a recorder: kernels are so short that the processor is the bottleneck, with almost a
+thousand tensors in each step. `usual` keeps the GPU busy. With a third argument PyTorch records its own history, with
+these stacks.
 """
 
 import statistics

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Records programs with settings drawn at random, and has each history verified: verify_random.py MEMREEL OUT [SECONDS [SEED]]
+"""Records programs with random settings and verifies each history: verify_random.py MEMREEL OUT [SECONDS [SEED]]
 
-Prints a line for each history that is not exact, and keeps it in OUT. The last line counts. Not among the programs are those
-that no history can tell all of: settings that change on the way, and a MemPool that never splits (docs/policies.md).
+Prints a line for each history that is not exact, and keeps it in OUT. The last line has the totals. Excluded are
+programs whose history is always incomplete: settings that change during the run, and a MemPool that never splits
+(docs/policies.md).
 """
 
 import concurrent.futures
@@ -39,7 +40,8 @@ def drawn(rng):
 
 
 def judge(memreel, out, program, seed, conf, limit):
-    """The verdict on one history: exact, different, or not recorded, as when PyTorch refuses the settings."""
+    """The verdict on one history: exact, different, or not recorded, for instance when PyTorch rejects the
+    settings."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, HERE / "record_histories.py", directory, "--one", "--programs", program, "--seeds", str(seed)]
         if limit:
