@@ -1,4 +1,4 @@
-// A hand-made trace small enough to be judged by eye, for tests of everything that reads traces.
+// A hand-made trace small enough to check by eye, for tests of everything that reads traces.
 #pragma once
 
 #include <string>
@@ -27,7 +27,7 @@ class TraceBuilder {
     return last<OriginId>(trace_.tables.origins);
   }
 
-  /// Frames innermost first, as "function@file:line"; with " [GPT2MLP 3]" behind, a call of that module.
+  /// Frames innermost first, as "function@file:line"; with " [GPT2MLP 3]" appended, a call of that module.
   StackId stack(const std::vector<std::string_view>& frames) {
     StackId caller = StackId::none;
     for (auto frame = std::rbegin(frames); frame != std::rend(frames); ++frame) {

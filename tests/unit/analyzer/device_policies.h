@@ -6,7 +6,7 @@
 
 namespace memreel::testing {
 
-/// The registered policies of a device's memory, which are those that made-up heaps can be replayed through.
+/// The registered policies that model device memory, through which synthetic heaps can be replayed.
 inline auto device_policies() {
   return policies() | std::views::filter([](const PolicyInfo& policy) { return !policy.host_memory; });
 }

@@ -1,4 +1,4 @@
-// One framework heap's history, written call by call.
+// The history of one framework heap, written call by call.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace memreel::testing {
 
-inline constexpr Address base{0x10000000};  // of the first segment, where a test has no reason for another
+inline constexpr Address base{0x10000000};  // of the first segment, unless a test needs another
 
-/// A TraceBuilder for one heap of PyTorch's, where an event's stream and pool default to the first.
+/// A TraceBuilder for one PyTorch heap whose events default to the first stream and pool.
 class History {
  public:
   AllocationId alloc(Bytes size, Address address = {}, std::uint64_t stream = 0, std::uint32_t pool = 0) {
@@ -44,7 +44,7 @@ class History {
   }
 
   Trace& trace() { return builder_.trace(); }
-  /// Of a history in which the heap was used.
+  /// A history in which the heap was used.
   Prepared prepared() { return prepare(trace()).at(0); }
 
  private:

@@ -1,4 +1,4 @@
-// Reads what a real driver answered: tests/gpu/recorded, written on an NVIDIA H200 by tests/gpu/probe_allocators.
+// Reads a real driver's answers: tests/gpu/recorded, recorded on an NVIDIA H200 by tests/gpu/probe_allocators.
 // probe_script.h describes the commands.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace memreel::recorded_on_gpu {
 
-/// A line of a recording: the command's words, and those of the answer.
+/// A line of a recording: the words of the command and of the answer.
 struct Line {
   std::string command;
   std::istringstream words, answer;

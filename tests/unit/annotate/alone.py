@@ -1,4 +1,4 @@
-"""Annotations in a process without a recorder, then with one that comes late: alone.py LIBRARY [RECORDER]."""
+"""Annotations in a process without a recorder, then with one that arrives late: alone.py LIBRARY [RECORDER]."""
 import ctypes
 import os
 import sys
@@ -29,7 +29,7 @@ with memreel.tag("unseen"), memreel.pool("unseen", "arena") as pool:
     pool.oom(1)
 memreel.steps_of_optimizers()()
 
-recorder = ctypes.CDLL(sys.argv[2])  # comes for its own use alone, as an injected library does
+recorder = ctypes.CDLL(sys.argv[2])  # loaded with RTLD_LOCAL, like an injected library
 assert library.annotated_connected() == 0
 recorder.late_recorder_introduce()
 assert library.annotated_connected() == 1

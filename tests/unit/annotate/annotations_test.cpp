@@ -1,4 +1,4 @@
-// A program that was annotated, and the records that come of it.
+// An annotated program and the records that it produces.
 #include "collector/annotate/annotations.h"
 
 #include <dlfcn.h>

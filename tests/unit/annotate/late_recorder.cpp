@@ -1,4 +1,4 @@
-// A library with the recorder's end of the annotations, for a process that has begun without it.
+// A library with the recorder's side of the annotations, for a process that started without it.
 #include "collector/annotate/annotations.h"
 
 extern "C" [[gnu::visibility("default")]] void late_recorder_introduce() { memreel::annotate::introduce(); }

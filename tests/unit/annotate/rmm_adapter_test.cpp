@@ -1,4 +1,4 @@
-// The adapter for RMM, on a stand-in for its header.
+// The RMM adapter, with a stand-in for RMM's header.
 #include "samples/adapters/rmm_memory.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 using agent::Record;
 using agent::RecordKind;
 
-/// Gives the memory that it is made of, from the front, and never twice.
+/// Hands out its own memory from the front and never reuses it.
 class Memory final : public rmm::mr::device_memory_resource {
  public:
   char* begin() { return memory_.data(); }

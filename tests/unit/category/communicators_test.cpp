@@ -13,7 +13,7 @@ namespace {
 
 using testing::TraceBuilder;
 
-/// A process that uses NCCL, by what its threads allocate from the driver.
+/// A process that uses NCCL, shown by what its threads allocate from the driver.
 class Job {
  public:
   Job() {
@@ -31,7 +31,7 @@ class Job {
   void free(AllocationId id) { build_.free(id); }
   void range_begins(std::string_view name, std::uint32_t thread = 1) { mark(name, MarkPhase::begin, thread); }
   void range_ends(std::string_view name, std::uint32_t thread = 1) { mark(name, MarkPhase::end, thread); }
-  /// In NCCL's library, whose symbols are not at hand.
+  /// In NCCL's library, whose symbols are not available.
   StackId unnamed(std::string_view caller) {
     Tables& tables = build_.trace().tables;
     const StackId outer = build_.stack({caller});

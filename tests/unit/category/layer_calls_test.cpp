@@ -28,7 +28,7 @@ class Model {
             "<module>@train.py:99"};
   }
 
-  /// One forward pass over so many blocks, and a backward pass that frees what it kept.
+  /// One forward pass over that many blocks, and a backward pass that frees what it kept.
   void step(int blocks, bool odd = false) {
     std::vector<AllocationId> kept;
     for (int block = 0; block < blocks; ++block)

@@ -12,7 +12,7 @@
 
 namespace memreel::testing {
 
-/// Who allocates or frees; text is a line of the program.
+/// The frames that allocate or free; text is a line of the program.
 class Program {
  public:
   using Stack = std::vector<std::string>;  // innermost first
@@ -42,7 +42,7 @@ class Program {
   }
   static Stack state() { return optimizer("_init_group", 178); }
   static Stack zero_grad() { return within({"zero_grad@torch/optim/optimizer.py:1066"}, user(41)); }
-  /// Checkpointing repeats a forward pass from autograd's thread: no frame of the program's is below.
+  /// Checkpointing repeats a forward pass on autograd's thread: none of the program's frames are below it.
   static Stack recompute() {
     return {"forward@torch/nn/modules/linear.py:10", "_call_impl@torch/nn/modules/module.py:1790",
             "recompute_fn@torch/utils/checkpoint.py:1500", "unpack_hook@torch/utils/checkpoint.py:1100"};
@@ -57,7 +57,7 @@ class Program {
     event.stack = id_of(stack);
     build_.push(event);
   }
-  /// Made and freed at once: shows that the program is here.
+  /// Allocated and freed at once: marks the current place in the program.
   void pass(const Stack& stack) { free(alloc(1, stack), stack); }
 
   Categories classify() { return memreel::classify(build_.trace()); }
@@ -73,7 +73,7 @@ class Program {
     if (is_new) entry->second = build_.origin(HeapId{1}, 0, pool);
     return entry->second;
   }
-  /// Stacks share what they have in common, as in any trace.
+  /// Stacks share common frames, as in any trace.
   StackId id_of(const Stack& stack) {
     if (stack.empty()) return StackId::none;
     const auto [entry, is_new] = stacks_.try_emplace(stack, StackId::none);

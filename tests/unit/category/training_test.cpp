@@ -8,7 +8,7 @@ namespace {
 using testing::Program;
 using P = Program;
 
-/// A training loop whose parts can be left out or put in: three steps, as programs that were recorded take them.
+/// A training loop with optional parts: three steps, modeled on recorded programs.
 struct Training {
   Program program;
   std::vector<AllocationId> parameters, gradients, activations, inputs, temporaries, states;
@@ -85,7 +85,7 @@ TEST(Training, FusedOptimizersMakeTheirStateAlone) {
     const AllocationId input = t.input();
     t.forward();
     t.backward(true);
-    if (i == 0)  // moments, and on the device the count of steps of each parameter as well
+    if (i == 0)  // moments, and on the device also each parameter's step count
       for (const std::uint64_t kib : {1U, 4096U, 4096U, 1U, 64U, 64U})
         t.states.push_back(t.program.alloc(kib, P::state()));
     t.zero_grad();
@@ -115,7 +115,7 @@ TEST(Training, GradientsAccumulateOverSmallerBatches) {
       const AllocationId input = t.input();
       t.forward();
       t.backward(part == 0);
-      if (part > 0) {  // added to those of the first part
+      if (part > 0) {  // added to those of the first micro batch
         const AllocationId added = t.program.alloc(4096, P::engine());
         t.program.free(added, P::engine());
         t.temporaries.push_back(added);

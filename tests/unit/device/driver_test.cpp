@@ -1,4 +1,4 @@
-// Finding a driver and opening a GPU, and what is said when that does not work.
+// Finding a driver and opening a GPU, and the messages when that fails.
 #include "analyzer/device/driver.h"
 
 #include <gtest/gtest.h>

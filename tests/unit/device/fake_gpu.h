@@ -14,7 +14,7 @@
 
 namespace memreel::testing {
 
-/// Opens GPU 0 with settings of fake_libcuda.cpp.
+/// Opens GPU 0 with the settings of fake_libcuda.cpp.
 inline Result<std::unique_ptr<gpu::Gpu>> open_fake_gpu(const std::map<std::string, std::string>& settings = {},
                                                        int number = 0) {
   for (const char* name : {"FAKE_CUDA_MEMORY", "FAKE_CUDA_GPUS", "FAKE_CUDA_BROKEN"}) {
@@ -29,7 +29,7 @@ inline Result<std::unique_ptr<gpu::Gpu>> open_fake_gpu(const std::map<std::strin
   return gpu::Gpu::open(*std::move(driver), number);
 }
 
-/// Whatever the fake driver gave and did not get back.
+/// What the fake driver allocated and did not get back.
 inline int fake_leaks() {
   void* const library = dlopen(FAKE_LIBCUDA, RTLD_NOW | RTLD_NOLOAD);
   const auto leaks = reinterpret_cast<int (*)()>(dlsym(library, "fake_cuda_leaks"));

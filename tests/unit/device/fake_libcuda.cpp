@@ -1,9 +1,9 @@
-// A GPU driver over pretended memory, for tests on machines without a GPU. It is strict: what the real driver would
+// A GPU driver with simulated memory, for tests on machines without a GPU. It is strict: what the real driver would
 // refuse or crash on is an error here.
 //
-// Read when the driver is initialized, which also starts everything anew:
-//   FAKE_CUDA_MEMORY  bytes that the GPU has [64 GiB]
-//   FAKE_CUDA_GPUS    how many GPUs there are [1]
+// Read when the driver is initialized, which also resets all state:
+//   FAKE_CUDA_MEMORY  bytes of the GPU's memory [64 GiB]
+//   FAKE_CUDA_GPUS    number of GPUs [1]
 //   FAKE_CUDA_BROKEN  the name of a function that fails with error 719 (launch failure)
 #include <cstddef>
 #include <cstdint>
@@ -249,7 +249,7 @@ Status cuMemSetAccess(DevicePointer address, std::size_t, const Access*, std::si
   return state.mappings.contains(address) ? success : invalid_value;
 }
 
-/// What was taken and not given back: objects of any kind, and bytes.
+/// What was allocated and not freed: objects of any kind, and bytes.
 int fake_cuda_leaks() {
   return state.contexts + state.streams + state.events + static_cast<int>(state.pools.size() + state.pieces.size()) +
          static_cast<int>(state.mallocs.size() + state.mappings.size() + state.reservations.size()) +

@@ -1,2 +1,2 @@
-// A driver from before stream-ordered allocation: it lacks nearly everything.
+// A driver that predates stream-ordered allocation: it lacks nearly everything.
 extern "C" int cuInit(unsigned) { return 0; }  // NOLINT(readability-identifier-naming): the driver's

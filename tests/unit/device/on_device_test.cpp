@@ -1,4 +1,4 @@
-// Replays on the fake driver: what is asked of it, what is reported, and that nothing is left behind.
+// Replays on the fake driver: what they request and report, and that they leave nothing behind.
 #include "analyzer/device/on_device.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ using testing::fake_leaks;
 using testing::History;
 using testing::open_fake_gpu;
 
-/// 3, 40 and 5 MiB, the second let go of and used again, and an empty_cache; 45 MiB live at the peak.
+/// 3, 40 and 5 MiB, the second freed and reused, and an empty_cache; 45 MiB live at the peak.
 Prepared program() {
   History history;
   history.alloc(3_MiB);
@@ -45,7 +45,7 @@ TEST(OnDevice, MallocMakesACallForEachRequest) {
   ASSERT_TRUE(results);
   const OnDeviceResult& result = results->at(0);
   EXPECT_EQ(result.replay.peak_live, 45_MiB);
-  EXPECT_EQ(result.replay.peak_reserved, 46_MiB);  // the fake gives pages of 2 MiB
+  EXPECT_EQ(result.replay.peak_reserved, 46_MiB);  // the fake driver has 2 MiB pages
   EXPECT_EQ(result.device_peak, 46_MiB);
   EXPECT_EQ(result.replay.failed_allocations, 0U);
   EXPECT_EQ(calls(result, DriverCall::malloc), 3U);
@@ -110,7 +110,7 @@ TEST(OnDevice, GrowingRangesAreMappedAndShrunk) {
   history.alloc(3_MiB);
   const auto last = history.alloc(20_MiB);
   history.free(last);
-  history.empty_cache();  // gives 20 MiB back, of a mapping of 20 and one of 4
+  history.empty_cache();  // returns 20 MiB, from a mapping of 20 and one of 4
   history.alloc(9_MiB);
   const auto results = run("fit.best", history.prepared());
   ASSERT_TRUE(results) << results.error().message();
@@ -126,7 +126,7 @@ TEST(OnDevice, AShrunkRangeKeepsWhatItNeeds) {
   history.free(first);
   history.alloc(10_MiB);  // in front
   history.free(second);
-  history.empty_cache();  // cuts the first mapping
+  history.empty_cache();  // splits the first mapping
   history.alloc(50_MiB);
   const auto results = run("fit.best", history.prepared());
   ASSERT_TRUE(results) << results.error().message();

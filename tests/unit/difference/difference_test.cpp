@@ -51,7 +51,7 @@ TEST(Difference, NamesWhatGrewWhatIsNewAndWhatIsGone) {
   EXPECT_EQ(change(heap.sites[2].a.bytes, heap.sites[2].b.bytes), -1024);
 }
 
-// Allocations that moved to another stack cancel out in the sum, and are seen by stack.
+// Allocations that moved to another stack cancel out in the total, but show up by stack.
 TEST(Difference, SaysWhatCheckpointingSaved) {
   using testing::Program;
   const auto step = [](bool checkpointed) {
@@ -124,7 +124,7 @@ TEST(Difference, TheOnlyDevicesOfTwoRanksAreCompared) {
   TraceBuilder a, b;
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
   b.alloc(b.origin(b.heap("torch.cuda", Level::framework, 1)), {0x1000}, 6_KiB);
-  b.alloc(b.origin(b.heap("cuda.driver", Level::driver, 0)), {0x9000}, 1_KiB);  // a context, say
+  b.alloc(b.origin(b.heap("cuda.driver", Level::driver, 0)), {0x9000}, 1_KiB);  // a context, for instance
   const auto heaps = difference({a.trace(), AtEnd{}}, {b.trace(), AtEnd{}});
   ASSERT_TRUE(heaps);
   ASSERT_EQ(heaps->size(), 2U);
@@ -170,7 +170,7 @@ TEST(Difference, StepsAreComparedOneByOne) {
   EXPECT_EQ(heap.steps[2].b, 3_MiB);
 }
 
-/// A loop without marks: two allocations in each round, the second of them `size(round)`.
+/// A loop without marks: two allocations per round, the second of `size(round)` bytes.
 template <class Size>
 void loop(TraceBuilder& build, Size size) {
   const OriginId origin = build.origin(HeapId{1});
@@ -193,7 +193,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
     EXPECT_EQ(heap.steps[step].a, 2_MiB);
     EXPECT_EQ(heap.steps[step].b, step == 7 ? 4_MiB : 2_MiB) << step;
   }
-  // Between two rounds nothing is held.
+  // Nothing is live between two rounds.
   const auto between = difference({b.trace(), AfterStep{8}}, {b.trace(), AtPeak{}});
   ASSERT_TRUE(between);
   EXPECT_EQ(between->at(0).a.live.bytes, 0_B);

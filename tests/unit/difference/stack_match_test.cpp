@@ -29,7 +29,7 @@ TEST(StackMatch, LinesMayMove) {
               UnorderedElementsAre(StackPair{a1, b1}));
 }
 
-// The line that did not move keeps its partner; the other, in the same function, is the one that moved.
+// The unmoved line keeps its match; the other, in the same function, is the one that moved.
 TEST(StackMatch, AnExactPartnerComesBeforeOneThatMoved) {
   TraceBuilder a, b;
   const StackId a1 = a.stack({"step@train.py:41"});

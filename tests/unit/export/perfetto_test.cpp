@@ -24,7 +24,7 @@ using testing::TraceBuilder;
 struct Shown {
   test::perfetto::Trace trace;
   std::map<std::string, std::vector<std::pair<std::uint64_t, std::int64_t>>> counters;  // time and value, by name
-  std::vector<TrackEvent> events;                                                       // other than of counters
+  std::vector<TrackEvent> events;                                                       // except counters
   std::map<std::uint64_t, test::perfetto::TrackDescriptor> tracks;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<std::uint64_t>> totals;  // by GPU and process
 
@@ -168,7 +168,7 @@ TEST(ExportPerfetto, TimesThatGoBackDoNotTakeCountersBack) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
   for (std::uint64_t i = 0; i < 3; ++i) build.alloc(origin, {0x1000 * (i + 1)}, 1_B);
-  build.trace().events.time[1] = Nanoseconds{5000};  // shown() looks at the order
+  build.trace().events.time[1] = Nanoseconds{5000};  // shown() checks the order
   EXPECT_THAT(shown(build.trace()).counters.at("device 0 torch.cuda: live"),
               ElementsAre(Pair(0, 1), Pair(5000, 2), Pair(5000, 3)));
 }

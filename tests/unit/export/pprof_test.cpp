@@ -35,7 +35,7 @@ std::string unzipped(std::string bytes) {
   return out;
 }
 
-/// A sample with everything it points to looked up.
+/// A sample with everything it references resolved.
 struct Site {
   std::vector<std::string> stack;  // "function file:line", innermost first
   std::map<std::string, std::string> labels;
@@ -84,7 +84,7 @@ TEST_F(PprofTest, SamplesAreWhatStacksHoldAtThePeak) {
   const StackId kept = build.stack({"f@a.py:3", "main@m.py:9"}), brief = build.stack({"g@a.py:5"});
   build.free(build.alloc(origin, {0x1000}, 100_B, kept));
   build.alloc(origin, {0x1000}, 400_B, kept);
-  const AllocationId last = build.alloc(origin, {0x2000}, 300_B, brief);  // here is the peak
+  const AllocationId last = build.alloc(origin, {0x2000}, 300_B, brief);  // the peak is here
   build.free(last);
   build.alloc(origin, {0x3000}, 1_B, brief);
   const std::vector<Site> found = sites(build.trace());

@@ -1,4 +1,4 @@
-// Exports for heap profilers: a trace small enough to be judged by eye.
+// Exports for heap profilers: a trace small enough to check by eye.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -32,7 +32,7 @@ TraceBuilder two_sites() {
 
 TEST(ExportDhat, SumsByStack) {
   const nlohmann::json dhat = document(two_sites().trace(), "dhat");
-  ASSERT_EQ(dhat["pps"].size(), 2U);  // the host's is not a device's
+  ASSERT_EQ(dhat["pps"].size(), 2U);  // host memory is not a device's
   const nlohmann::json& point = dhat["pps"][0];
   EXPECT_EQ(point["tb"], 512);
   EXPECT_EQ(point["tl"], 2);  // microseconds

@@ -24,7 +24,7 @@ TEST(ExportSpeedscope, WeightsAreWhatStacksHoldAtThePeakOutermostFirst) {
   const OriginId origin = build.origin(HeapId{1}), side = build.origin(HeapId{1}, 0x10);
   const StackId stack = build.stack({"f@a.py:3", "m\xff@m.py:9"});
   build.alloc(origin, {0x1000}, 400_B, stack);
-  build.alloc(side, {0x2000}, 100_B, stack);  // a stack is one, whatever its streams
+  build.alloc(side, {0x2000}, 100_B, stack);  // the same stack on several streams counts as one
   build.free(build.alloc(origin, {0x3000}, 7_B));
   const json file = exported(build.trace());
   EXPECT_EQ(file["$schema"], "https://www.speedscope.app/file-format-schema.json");

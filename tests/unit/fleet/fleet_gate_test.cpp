@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-/// As many ranks as peaks, each of a class of its own kind.
+/// As many ranks as peaks, each in a class of its own.
 Fleet fleet_of(const std::vector<Bytes>& peaks, std::optional<Bytes> capacity = {}) {
   std::vector<RankSummary> summaries;
   for (std::uint32_t rank = 0; rank < peaks.size(); ++rank)
@@ -55,7 +55,7 @@ TEST(FleetGate, HeadroomIsThatOfTheTightestRank) {
   EXPECT_EQ(check.device, 1);
   EXPECT_EQ(std::get<Bytes>(check.value), 2_GiB);
   EXPECT_FALSE(only_check(fleet_of({1_GiB, 9_GiB}, 8_GiB), {.min_headroom = 0_B}).passed());
-  EXPECT_FALSE(check_fleet(fleet_of({1_GiB}), {.min_headroom = 1_GiB}));  // nobody knows of how much
+  EXPECT_FALSE(check_fleet(fleet_of({1_GiB}), {.min_headroom = 1_GiB}));  // of an unknown number
 }
 
 TEST(FleetGate, ABaselineIsByClass) {
@@ -69,7 +69,7 @@ TEST(FleetGate, ABaselineIsByClass) {
     return names;
   };
   EXPECT_THAT(failed(before, 0), testing::IsEmpty());
-  // Below the job's highest peak, and yet more than its class had.
+  // Below the job's highest peak, but more than its class had.
   EXPECT_THAT(failed(fleet_of({1_GiB, 2_GiB, 4_GiB}), 0.5), testing::ElementsAre("baseline reserved, ranks 0, 1"));
   EXPECT_THAT(failed(fleet_of({1_GiB, 2_GiB, 4_GiB}), 1), testing::IsEmpty());
   EXPECT_THAT(failed(fleet_of({1_GiB, 1_GiB, 4_GiB, 1_GiB}), 0), testing::ElementsAre("baseline ranks"));

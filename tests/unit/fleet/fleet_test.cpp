@@ -43,7 +43,7 @@ TEST(Fleet, TheLeastHeadroomDecidesNotTheHighestPeak) {
   EXPECT_EQ(fleet.rows[fleet.decides->row].rank, 0U);
   EXPECT_EQ(fleet.rows[0].headroom, std::int64_t{5} << 30);
   EXPECT_THAT(fleet.decides->why, HasSubstr("5.00 GiB of 16.00 GiB left"));
-  large.capacity.reset();  // then headroom can't be compared
+  large.capacity.reset();  // so headroom can't be compared
   EXPECT_EQ(assembled({small, large}).decides->row, 1U);
 }
 
@@ -72,7 +72,7 @@ TEST(Fleet, TheWorldIsAsLargeAsTheLauncherSaid) {
 
 TEST(Fleet, WorkersOfATaskAreNoDuplicates) {
   const auto worker = [](std::uint64_t process, Bytes peak) {
-    RankSummary s = rank_of(0, 1, peak);  // all say what Slurm told the task that started them
+    RankSummary s = rank_of(0, 1, peak);  // all have the variables that Slurm gave to the task that started them
     s.file = "/job/" + std::to_string(process);
     s.identity.process = process;
     s.identity.world_size = 2;
@@ -83,7 +83,7 @@ TEST(Fleet, WorkersOfATaskAreNoDuplicates) {
   EXPECT_EQ(fleet.judged(), 3U);
   EXPECT_TRUE(fleet.rows[0].rank_assumed);
 
-  // A helper of a rank is not another one; nor is what ran before it.
+  // A rank's helper process is not another rank; nor is what ran before it.
   RankSummary before = worker(14, 4_GiB);
   before.begin = Nanoseconds{1};
   before.end = Nanoseconds{500};
@@ -100,7 +100,7 @@ TEST(Fleet, WhatStartsTheRanksIsNone) {
   EXPECT_EQ(fleet.world_size, 2U);
   EXPECT_TRUE(fleet.complete());
   EXPECT_THAT(fleet.launchers, ElementsAre("/job/none.reel"));
-  EXPECT_EQ(assembled({launcher}).rows.size(), 1U);  // nothing else knows its rank
+  EXPECT_EQ(assembled({launcher}).rows.size(), 1U);  // no other source for its rank
 }
 
 TEST(Fleet, DirectoriesSayThePlaceOnTheMesh) {
@@ -137,7 +137,7 @@ TEST(Fleet, ARankThatLostEventsDoesNotDecideInSilence) {
   EXPECT_THAT(assembled({s, rank_of(1, 1, 1_GiB)}).decides->why, HasSubstr("overflowed"));
 }
 
-/// Requests of which nine tenths are those of `program`.
+/// Nine tenths of the requests are those of `program`.
 RankSummary nearly(std::uint32_t rank, std::uint64_t program, Bytes reserved) {
   RankSummary s = rank_of(rank, 1000 + rank, reserved);
   s.requests.sketch = {{program, 90}, {1000 + rank, 10}};

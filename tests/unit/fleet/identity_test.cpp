@@ -17,7 +17,7 @@ TEST(RankNames, FindTheNumber) {
   EXPECT_EQ(names.rank_of("/job/rank09.pickle.xz"), 9U);
   EXPECT_EQ(names.rank_of("/job/Rank_12/snapshot.pickle"), 12U);
   EXPECT_EQ(names.rank_of("/job/17.reel"), 17U);
-  EXPECT_EQ(names.rank_of("/rank2/snapshot_5.pickle"), 2U);  // a number after a dash says less than a rank
+  EXPECT_EQ(names.rank_of("/rank2/snapshot_5.pickle"), 2U);  // a number after a dash is weaker evidence than a rank
   EXPECT_EQ(names.rank_of("/job/snapshot-5.pickle"), 5U);
   EXPECT_EQ(names.rank_of("/job/train.reel"), std::nullopt);
   EXPECT_EQ(names.rank_of("/job/rank99999999.reel"), std::nullopt);
@@ -77,7 +77,7 @@ TEST(Identity, IsWhatTheLauncherSaid) {
                                          {"TORCHELASTIC_RUN_ID", "run7"},
                                          {"TORCHELASTIC_RESTART_COUNT", "2"}},
                                         "/job/rank9.reel");
-  EXPECT_EQ(torchrun.rank, 5U);  // the recording knows better than its name
+  EXPECT_EQ(torchrun.rank, 5U);  // the recording's contents take precedence over its name
   EXPECT_EQ(torchrun.world_size, 16U);
   EXPECT_EQ(torchrun.local_rank, 1U);
   EXPECT_EQ(torchrun.job, "run7");
@@ -130,7 +130,7 @@ TEST(Identity, APatternOfTheUserComesFirst) {
   const Identity identity =
       identity_in({{"RANK", "5"}, {"WORLD_SIZE", "16"}}, "/job/worker-7.reel", *RankNames::pattern("worker-([0-9]+)"));
   EXPECT_EQ(identity.rank, 7U);
-  EXPECT_EQ(identity.world_size, std::nullopt);  // of another numbering
+  EXPECT_EQ(identity.world_size, std::nullopt);  // from another numbering
 }
 
 TEST(Identity, StrangeValuesSayNothing) {

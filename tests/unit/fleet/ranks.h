@@ -1,11 +1,11 @@
-// Summaries of ranks written by hand.
+// Summaries of ranks, written by hand.
 #pragma once
 
 #include "analyzer/fleet/rank_summary.h"
 
 namespace memreel {
 
-/// A rank that makes the requests of `program` and reserves `gibibytes` at its peak.
+/// A rank that makes the requests of `program` and peaks at `gibibytes` reserved.
 inline RankSummary rank_of(std::uint32_t rank, std::uint64_t program, Bytes reserved) {
   RankSummary s{.file = "/job/rank" + std::to_string(rank) + ".reel", .bytes = 1000, .checksum = rank};
   s.identity.rank = rank;

@@ -81,7 +81,7 @@ TEST(RequestHash, DependsOnSizesTheirOrderAndStreams) {
   EXPECT_NE(program(1, 2, 0), program(1, 2, 1));
 }
 
-/// So many steps of the same thousand requests; one of them may be another program's.
+/// That many steps of the same thousand requests; one step may be another program's.
 RequestHash steps(std::uint32_t count, std::uint32_t odd, std::uint32_t seed = 1) {
   Program p;
   for (std::uint32_t step = 0; step < count; ++step) {
@@ -102,7 +102,7 @@ TEST(Similarity, OfRanksThatDifferInOneStepOfTenIsNineTenths) {
 }
 
 TEST(Similarity, IsFairForSketchesThatAreFull) {
-  // 200,000 requests without repetition have more chunks than a sketch holds.
+  // 200,000 requests without repetition have more chunks than a sketch can hold.
   const auto program = [](std::uint32_t seed) {
     Program p;
     std::mt19937 same(1), own(seed);

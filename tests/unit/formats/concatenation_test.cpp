@@ -15,7 +15,7 @@ FileBytes concatenated(const std::vector<FileBytes>& files) {
   return all;
 }
 
-/// What an id of the second trace becomes behind `rows` rows (row 0 included) of the first.
+/// What an id of the second trace becomes after `rows` rows (row 0 included) of the first.
 template <class Id>
 Id moved(Id id, std::size_t rows) {
   return index(id) == 0 ? id : Id{static_cast<std::uint32_t>(index(id) + rows - 1)};
@@ -45,7 +45,7 @@ TEST(Concatenation, AppendsTablesEventsAndAllocations) {
     if (expected.kind == EventKind::settings) expected.value += expected.value == 0 ? 0 : a->tables.settings.size() - 1;
     if (expected.kind == EventKind::sync && expected.value > sync_edge) expected.value += a->tables.streams.size() - 1;
     ASSERT_EQ(both->events[3000 + i], expected) << i;
-    // The rows say the same.
+    // The rows have the same contents.
     const Origin origin = t[expected.origin], original = b->tables[b->events.origin[i]];
     ASSERT_EQ(t[t[origin.heap].name], b->tables[b->tables[original.heap].name]);
     ASSERT_EQ(t[origin.stream], b->tables[original.stream]);

@@ -1,4 +1,4 @@
-// A file is what the published schema says, read by code generated from it.
+// A file conforms to the published schema when read by code generated from it.
 #include <gtest/gtest.h>
 #include <zstd.h>
 
@@ -24,7 +24,7 @@ Message unpack(const std::string& frame, std::size_t size) {
   return message;
 }
 
-/// The i-th value of a column of `count` values, by the rule of the schema.
+/// The i-th value of a column with `count` values, by the schema's rule.
 template <class Column>
 auto value_of(const Column& column, int i, int count) {
   EXPECT_TRUE(column.empty() || column.size() == 1 || column.size() == count);
@@ -32,7 +32,7 @@ auto value_of(const Column& column, int i, int count) {
   return column.empty() ? Value{} : column[column.size() == 1 ? 0 : i];
 }
 
-/// The tables that TableRows messages add up to.
+/// The tables built from TableRows messages.
 void append_rows(const schema::TableRows& rows, Tables& t) {
   for (const auto& text : rows.strings()) t.strings.push_back(text);
   for (const auto& m : rows.modules()) t.modules.push_back({StringId{m.path()}, m.build_id(), {m.base()}, {m.size()}});
@@ -61,7 +61,7 @@ void append_rows(const schema::TableRows& rows, Tables& t) {
   }
 }
 
-/// Events of a block, read with nothing but the comments of the schema.
+/// Events of a block, decoded as the schema's comments describe.
 void append_events(const schema::EventBlock& block, std::vector<Event>& events, std::vector<std::size_t>& allocs) {
   const auto c = unpack<schema::EventColumns>(block.columns_zstd(), block.columns_size());
   const int count = static_cast<int>(block.count());
@@ -163,7 +163,7 @@ TEST(Conformance, GeneratedCodeReadsTheSame) {
   ASSERT_EQ(events.size(), trace->events.count());
   for (std::size_t i = 0; i < events.size(); ++i) ASSERT_EQ(events[i], trace->events[i]) << i;
 
-  // The footer describes every packet before it, and the last bytes lead to it.
+  // The footer describes every packet before it, and the last bytes point to it.
   const auto& last = file.packet(file.packet_size() - 1);
   ASSERT_TRUE(last.has_footer());
   const schema::Footer& footer = last.footer();

@@ -1,8 +1,7 @@
-// Files that were cut off or damaged, or that are still being written.
+// Files that are truncated, damaged, or still being written.
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "formats/reader/trace_index.h"
 #include "formats/reader/trace_reader.h"
@@ -18,7 +17,7 @@ std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// Where the packets of an undamaged file begin, and its end.
+/// The packet offsets of an undamaged file, and its end.
 std::vector<std::size_t> packet_borders(const FileBytes& bytes) {
   std::vector<std::size_t> borders{0};
   while (borders.back() < bytes.size())
@@ -26,7 +25,7 @@ std::vector<std::size_t> packet_borders(const FileBytes& bytes) {
   return borders;
 }
 
-/// How many events of a file lie in packets that end at or before `size`.
+/// The number of a file's events in packets that end at or before `size`.
 std::vector<std::size_t> events_by_packet(const FileBytes& bytes, const std::vector<std::size_t>& borders) {
   std::vector<std::size_t> events;
   for (const std::size_t border : borders) {
@@ -82,7 +81,7 @@ TEST(Damage, SomethingElseIsNotATrace) {
   EXPECT_NE(trace.error().message().find("memreel import"), std::string::npos);
 }
 
-/// What a reader found must fit together, whatever it read.
+/// What a reader finds must be consistent, whatever it reads.
 void expect_consistent(const Trace& trace) {
   const EventColumns& e = trace.events;
   std::size_t allocations = 0;
@@ -155,7 +154,7 @@ TEST(Damage, ALostBlockLeavesTheOthersConsistent) {
       EXPECT_EQ(event.allocation, AllocationId::none);
       EXPECT_EQ(event.address.value, 0U);
     } else {
-      EXPECT_EQ(event.address.value, 100 + freed);  // its own, though a block of allocations is missing before it
+      EXPECT_EQ(event.address.value, 100 + freed);  // its own, although a block of allocations is missing before it
       EXPECT_EQ(event.size.count, 1 + freed);
     }
   }
@@ -198,7 +197,7 @@ TEST(Damage, GarbageBetweenPacketsIsSkipped) {
   const auto whole = load(memory_file(intact), "trace");
   for (const std::size_t border : packet_borders(intact)) {
     FileBytes bytes = intact;
-    // Looks like the beginning of a packet, twice.
+    // Looks like the start of a packet, twice.
     const std::string garbage = "garbage \x0A\x91\x80\x80\x01\x09MEMREEL\n\x15 \x0A\x91";
     const auto* from = reinterpret_cast<const std::byte*>(garbage.data());
     bytes.insert(bytes.begin() + static_cast<std::ptrdiff_t>(border), from, from + garbage.size());
@@ -224,50 +223,22 @@ TEST(Damage, APacketWrittenTwiceCountsOnce) {
   EXPECT_EQ(trace->tables, whole->tables);
 }
 
-/// Shows the first `visible` bytes, and `step` more each time that it is asked how many there are.
-class Growing final : public ByteFile {
- public:
-  explicit Growing(const FileBytes& all) : all_(all) {}
-  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-    return memory_file(std::span(all_).first(visible))->read(offset, into);
-  }
-  std::uint64_t size() override { return std::exchange(visible, std::min(visible + step, all_.size())); }
-  std::size_t visible = 0, step = 0;
-
- private:
-  const FileBytes& all_;
-};
-
-TEST(GrowingFile, WhatComesWhileAReaderLooksIsNoDamage) {
-  FileBytes bytes;
-  TraceWriter writer(memory_sink(bytes), {});
-  const OriginId origin = writer.intern(Origin{});
-  for (std::uint64_t block = 0; block < 20; ++block) {
-    for (std::uint64_t i = 0; i < 50; ++i)
-      writer.append({.kind = EventKind::alloc, .origin = origin, .address = {block * i}});
-    ASSERT_TRUE(writer.flush());
-  }
-  ASSERT_TRUE(writer.finish());
-  for (const std::size_t step : {1U, 3U, 17U, 64U, 300U}) {
-    auto file = std::make_shared<Growing>(bytes);
-    file->visible = 200;
-    file->step = step;
-    auto reader = TraceReader::open(file, "live.reel");
-    ASSERT_TRUE(reader);
-    std::size_t events = 0;
-    for (bool is_whole = false; !is_whole;) {
-      is_whole = file->visible == bytes.size();
-      for (EventBatch batch; *reader->next(batch);) events += batch.events.count();
-    }
-    EXPECT_EQ(reader->report().damaged_packets, 0U) << step;
-    EXPECT_TRUE(reader->report().has_footer) << step;
-    EXPECT_EQ(events, 1000U) << step;
-  }
-}
-
 TEST(GrowingFile, AReaderFindsWhatWasAddedSince) {
   FileBytes bytes;
-  bytes.reserve(1 << 20);  // so that a reader's view of it stays valid
+  bytes.reserve(1 << 20);  // keeps a reader's view of it valid
+  /// Exposes the first `visible` bytes.
+  class Growing final : public ByteFile {
+   public:
+    explicit Growing(const FileBytes& all) : all_(all) {}
+    Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+      return memory_file(std::span(all_).first(visible))->read(offset, into);
+    }
+    std::uint64_t size() override { return visible; }
+    std::size_t visible = 0;
+
+   private:
+    const FileBytes& all_;
+  };
   TraceWriter writer(memory_sink(bytes), {.producer = "live"});
   auto file = std::make_shared<Growing>(bytes);
   file->visible = bytes.size();
@@ -282,7 +253,7 @@ TEST(GrowingFile, AReaderFindsWhatWasAddedSince) {
                      .origin = writer.intern(Origin{.thread = writer.intern(Thread{.tid = round})}),
                      .address = {round}});
     ASSERT_TRUE(writer.flush());
-    // First only a part of it is there, byte by byte.
+    // At first only part of it is there, growing byte by byte.
     for (; file->visible + 1 < bytes.size(); ++file->visible) ASSERT_FALSE(*reader->next(batch));
     EXPECT_GT(reader->report().truncated_bytes, 0U);
     file->visible = bytes.size();

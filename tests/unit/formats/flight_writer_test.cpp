@@ -1,4 +1,4 @@
-// Flight recorders: what they keep is right, in the space that they were given, at every moment.
+// Flight recorders: what they keep is correct, and within their space limit at every moment.
 #include "formats/writer/flight_writer.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 using std::chrono::microseconds, std::chrono::seconds;
 using synthetic::Random;
 
-/// A directory that is gone after the test.
+/// A directory that is deleted after the test.
 class FlightTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,7 +43,7 @@ class FlightTest : public ::testing::Test {
   std::filesystem::path directory_;
 };
 
-/// Programs that allocate and free, hold segments, say settings and marks; and what of it is live.
+/// Programs that allocate and free, hold segments, and record settings and marks; and what of it is live.
 class Program {
  public:
   struct Live {
@@ -163,7 +163,7 @@ class Program {
   std::vector<Handle> handles_;
 };
 
-/// What is live at the end of a trace, as the program says it.
+/// What is live at the end of a trace, from the program's own tracking.
 std::multiset<std::tuple<std::string, std::string, Address, Bytes, Nanoseconds, bool>> live_in(const Trace& trace) {
   LiveSet live(trace.tables);
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
@@ -297,7 +297,7 @@ TEST_F(FlightTest, TablesHaveWhatIsReferredToAndNothingElse) {
   EXPECT_EQ(std::count(trace->events.kind.begin(), trace->events.kind.end(), EventKind::settings), 1);
 }
 
-/// Names of the ranges that are open at the end of a trace, by thread, as the trace alone tells.
+/// The ranges open at the end of a trace, by thread, from the trace alone.
 std::map<std::uint64_t, std::vector<std::string>> open_in(const Trace& trace) {
   std::map<std::uint64_t, std::vector<std::string>> open;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
@@ -349,7 +349,7 @@ TEST_F(FlightTest, SegmentsKeepTheTimesAtWhichTheyWereGot) {
   };
   segment(EventKind::segment_alloc, 1, 2_MiB);
   program.run(1000);
-  segment(EventKind::segment_alloc, 8191, {std::uint64_t{1} << 63U});  // nonsense of a pool of the program's own
+  segment(EventKind::segment_alloc, 8191, {std::uint64_t{1} << 63U});  // nonsense from a custom pool
   program.run(1000);
   segment(EventKind::segment_map, 3, 20_MiB);
   while (flight->rotations() < 4) program.run(1000);

@@ -1,4 +1,4 @@
-// Sums of what a flight recorder has forgotten: nothing is lost but resolution.
+// Totals of what a flight recorder has dropped: only resolution is lost.
 #include "formats/writer/folded_totals.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(FoldedTotals, SumsPerStackAreThoseOfAllEventsHoweverLongItTakes) {
   std::map<std::tuple<HeapId, StackId>, Sum> truth;
   Nanoseconds time = start;
   for (int i = 0; i < 200'000; ++i) {
-    time += milliseconds(random.below(20'000));  // three weeks in all
+    time += milliseconds(random.below(20'000));  // three weeks in total
     const HeapId heap{1 + static_cast<std::uint32_t>(random.below(2))};
     const StackId stack{static_cast<std::uint32_t>(random.below(100))};
     const Bytes size{random.below(1 << 20)};

@@ -1,7 +1,7 @@
 // Files of earlier versions stay readable.
 //
-// tests/golden/v<N>/*.reel were written by the first release of format version N and are never written again; beside
-// each lies what it says, as text.
+// tests/golden/v<N>/*.reel were written by the first release of format version N and are never rewritten; next to each
+// is its content as text.
 #include <gtest/gtest.h>
 
 #include <filesystem>

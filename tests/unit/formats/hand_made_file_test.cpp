@@ -1,4 +1,4 @@
-// Files that no writer of ours makes: from a newer version, or made to hurt.
+// Files that our writer never produces: from a newer version, or malicious.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -156,7 +156,7 @@ TEST(HostileFile, BlocksThatContradictThemselvesAreDamage) {
     EXPECT_EQ(trace->events.count(), 0U) << what;
     EXPECT_EQ(trace->read.damaged_packets, 1U) << what;
     EXPECT_FALSE(trace->read.intact()) << what;
-    // A sound block behind it is still read.
+    // An intact block behind it is still read.
     const auto more = load_text(header_packet() + block_packet(block) + block_packet(sound));
     EXPECT_EQ(more->events.count(), 10U) << what;
   }
@@ -199,7 +199,7 @@ TEST(HostileFile, TablesThatContradictThemselvesAreDamage) {
     EXPECT_EQ(trace->tables, Tables{}) << what;
     EXPECT_EQ(trace->read.damaged_packets, 1U) << what;
   }
-  // Eight megabytes in a few hundred bytes, again and again: more than such a file may ask for.
+  // Eight megabytes in a few hundred bytes, repeated: more than such a file may request.
   const std::string text(8U << 20U, 'x');
   const std::string bomb = rows([&](auto& m) { m.add_bytes(Rows::strings, text); });
   std::string bombs = header_packet();
@@ -217,7 +217,7 @@ TEST(HostileFile, TablesThatContradictThemselvesAreDamage) {
 }
 
 TEST(HostileFile, NestedPacketsTakeTimeInProportionToTheFile) {
-  // A head every 19 bytes, each claiming all that follows.
+  // A header every 19 bytes, each claiming everything that follows.
   std::string file = header_packet();
   std::string head = wire::open_packet();
   head[1] = head[2] = head[3] = '\xFF';

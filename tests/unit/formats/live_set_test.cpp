@@ -59,7 +59,7 @@ TEST_F(LiveSetTest, BytesAreLiveUntilTheFreeIsRequestedAndTheBlockUntilItComplet
   EXPECT_EQ(live_.at(HeapId{1}, {512}), AllocationId{0});
   EXPECT_TRUE(live_.snapshot().allocations[0].pending);
 
-  free_at(EventKind::free_requested, 512);  // once more: counted once
+  free_at(EventKind::free_requested, 512);  // repeated: counted once
   EXPECT_EQ(live_.heaps()[0].live, 50_B);
 
   free_at(EventKind::free_completed, 512);
@@ -106,7 +106,7 @@ TEST_F(LiveSetTest, SegmentsStayApartButMappedNeighboursGrowTogether) {
   segment(EventKind::segment_map, 120, 10);
   segment(EventKind::segment_map, 110, 10);
   EXPECT_EQ(segments(), (Ranges{{0, 10}, {10, 10}, {100, 30}}));
-  segment(EventKind::segment_map, 130, 10, 2);  // of another stream
+  segment(EventKind::segment_map, 130, 10, 2);  // on another stream
   EXPECT_EQ(segments(), (Ranges{{0, 10}, {10, 10}, {100, 30}, {130, 10}}));
   EXPECT_EQ(live_.heaps()[0].reserved, 60_B);
 }
@@ -120,7 +120,7 @@ TEST_F(LiveSetTest, UnmappingCutsSegments) {
   EXPECT_EQ(live_.heaps()[0].reserved, 20_B);
   segment(EventKind::segment_unmap, 130, 20, 3);  // another heap's
   EXPECT_EQ(live_.heaps()[0].reserved, 20_B);
-  segment(EventKind::segment_map, 120, 20);  // covers half of what is there
+  segment(EventKind::segment_map, 120, 20);  // covers half of the existing one
   EXPECT_EQ(segments(), (Ranges{{120, 30}}));
   EXPECT_EQ(live_.heaps()[0].reserved, 30_B);
 }

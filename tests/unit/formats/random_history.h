@@ -1,4 +1,4 @@
-// Random histories of every kind of event, and what a reader must make of them.
+// Random histories with every kind of event, and what a reader must return for them.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,11 @@ namespace memreel::testing {
 
 using FileBytes = std::vector<std::byte>;
 
-/// Appends random events to a writer and remembers each as load() must return it.
+/// Appends random events to a writer and records each as load() must return it.
 ///
-/// Three heaps, one of which frees at once; several origins, strings and stacks that turn up along the way; frees by
-/// address and by allocation, of unknown allocations, twice; addresses that are taken again though no free was seen;
-/// times that go backwards.
+/// Three heaps, one of which frees at once; several origins, strings and stacks that appear along the way; frees by
+/// address and by allocation, of unknown allocations, and repeated; addresses reused without a recorded free; times
+/// that go backwards.
 class RandomHistory {
  public:
   /// Sizes have up to `size_bits` bits.
@@ -139,7 +139,7 @@ class RandomHistory {
 
   void append_free(Event event) {
     if (random_.chance(8) && !allocs_.empty()) {
-      // By allocation, whatever became of it.
+      // By allocation, whatever its state.
       const Event& freed = allocs_[random_.below(allocs_.size())];
       event.allocation = freed.allocation;
       event.origin = freed.origin;
@@ -184,7 +184,7 @@ class RandomHistory {
   std::int64_t time_ = 0;
 };
 
-/// A small trace with everything in it.
+/// A small trace with one of everything.
 inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {},
                               unsigned size_bits = 64) {
   FileBytes bytes;
@@ -198,7 +198,7 @@ inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const Wr
 
 /// The same within formats/model/limits.h.
 inline FileBytes possible_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {}) {
-  constexpr unsigned size_bits = 44;  // 2^18 of them are no more than a trace may have
+  constexpr unsigned size_bits = 44;  // 2^18 of them is the most that a trace may have
   return random_trace(seed, events, options, size_bits);
 }
 

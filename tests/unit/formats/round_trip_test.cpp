@@ -1,4 +1,4 @@
-// What is written is what is read, and writing it again gives the same bytes.
+// What is read equals what was written, and writing it again gives the same bytes.
 #include <gtest/gtest.h>
 
 #include "formats/model/limits.h"
@@ -233,7 +233,7 @@ TEST(RoundTripOf, StreamedEqualsLoaded) {
       const Event loaded = trace->events[at];
       if (streamed.kind == EventKind::alloc) ++allocations;
       if (is_free(streamed.kind) && streamed.allocation != AllocationId::none) {
-        EXPECT_EQ(streamed.address.value, 0U);  // a stream can't look back
+        EXPECT_EQ(streamed.address.value, 0U);  // a stream can't seek back
         streamed.address = loaded.address;
         streamed.size = loaded.size;
       }

@@ -1,4 +1,4 @@
-// The state at any instant, found through the index, is that of a replay from the beginning.
+// The state at any instant, found through the index, equals that of a replay from the beginning.
 #include "formats/reader/trace_index.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST(TraceIndexOf, Concatenations) {
   bytes.insert(bytes.end(), second.begin(), second.end());
   expect_same_states(bytes, true);
   const FileBytes third = testing::random_trace(6, 3'000, small_blocks);
-  bytes.pop_back();  // the second one is cut off
+  bytes.pop_back();  // the second one is truncated
   bytes.insert(bytes.end(), third.begin(), third.end());
   expect_same_states(bytes, false);
 }

@@ -1,4 +1,4 @@
-// What a recorder or an importer relies on.
+// Guarantees for recorders and importers.
 #include "formats/writer/trace_writer.h"
 
 #include <gtest/gtest.h>
@@ -288,7 +288,7 @@ TEST(LiveFileSink, IsReadableWhileItGrowsAndNeverReplacesAFile) {
 }
 
 TEST(FullDisk, TheFirstFailureIsKeptAndNothingMoreIsWritten) {
-  /// Takes some writes, then fails.
+  /// Accepts some writes, then fails.
   class Failing final : public ByteSink {
    public:
     explicit Failing(int& writes, int good) : writes_(writes), good_(good) {}

@@ -37,7 +37,7 @@ TEST(Crc32c, InstructionAndTablesAgree) {
   }
 }
 
-/// A copy of `column` with room to read behind it, as the reader has it.
+/// A copy of `column` with readable bytes behind it, as the reader has.
 std::vector<std::uint64_t> decode(std::string_view column, std::size_t count, bool& sound) {
   std::string bytes(column);
   bytes.append(column_padding, '\x7F');
@@ -103,7 +103,7 @@ TEST(Column, WrongNumberOfValuesIsRefused) {
 }
 
 TEST(Column, OverlongVarintsStayInside) {
-  // Eleven bytes for a single value, then another: more than 64 bits are dropped, nothing is read behind the end.
+  // Eleven bytes for a single value, then another: bits beyond 64 are dropped, and nothing is read past the end.
   const std::string column = std::string(15, '\xFF') + '\x01' + '\x05';
   bool sound = false;
   EXPECT_EQ(decode(column, 2, sound)[1], 5U);
@@ -137,7 +137,7 @@ TEST(Framing, EveryPrefixOfAHeadMayBecomeOne) {
     EXPECT_TRUE(may_become_head(std::string_view(packet).substr(0, size)));
     EXPECT_FALSE(parse_head(std::string_view(packet).substr(0, size)));
   }
-  // All but the length's value and the CRC are fixed.
+  // Everything but the length's value and the CRC is fixed.
   for (std::size_t i = 0; i < 15; ++i) {
     std::string damaged = packet;
     damaged[i] = static_cast<char>(damaged[i] ^ '\x80');

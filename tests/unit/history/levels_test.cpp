@@ -12,7 +12,7 @@ namespace {
 
 using testing::TraceBuilder;
 
-// PyTorch on a device whose driver was watched, too.
+// PyTorch on a device whose driver was recorded too.
 class Levels : public ::testing::Test {
  protected:
   std::vector<EventKind> kinds() {
@@ -63,7 +63,7 @@ TEST_F(Levels, OtherMemoryStaysTheDrivers) {
 }
 
 TEST_F(Levels, AnAddressThatIsUsedAgainIsAnotherRegion) {
-  build_.free_requested(build_.alloc(of_driver_, {0x1000000}, 2_MiB));  // nobody sub-allocated it
+  build_.free_requested(build_.alloc(of_driver_, {0x1000000}, 2_MiB));  // not sub-allocated
   build_.alloc(of_driver_, {0x1000000}, 4_MiB);
   build_.alloc(of_torch_, {0x1300000}, 4_KiB);
   EXPECT_EQ(tie_levels(build_.trace()), 1U);
@@ -84,7 +84,7 @@ TEST_F(Levels, MappingsAndWhatTheyAreOfAreSegmentsToo) {
   build_.event(EventKind::segment_map, of_mapped_, {0x1000000}, 20_MiB);
   build_.alloc(created, {0x78}, 20_MiB);
   build_.event(EventKind::segment_map, of_mapped_, {Address{0x1000000} + 20_MiB}, 20_MiB);
-  build_.alloc(created, {0x79}, 2_MiB);  // of something else
+  build_.alloc(created, {0x79}, 2_MiB);  // for something else
   build_.event(EventKind::segment_map, of_mapped_, {0x9000000}, 2_MiB);
   build_.free(build_.alloc(of_torch_, {0x1000000}, 30_MiB));
   build_.event(EventKind::segment_unmap, of_mapped_, {0x1000000}, 40_MiB);
@@ -102,9 +102,9 @@ TEST_F(Levels, WhatAHeapTellsOfItselfIsLeftOutBelow) {
   build_.event(EventKind::segment_alloc, of_torch_, {0x1000000}, 2_MiB);
   build_.free(build_.alloc(of_torch_, {0x1000000}, 4_KiB));
   build_.alloc(of_driver_, {0x2000000}, 4_MiB);
-  build_.event(EventKind::segment_alloc, of_torch_, {0x2000000}, 2_MiB);  // of a part, which is not the same
+  build_.event(EventKind::segment_alloc, of_torch_, {0x2000000}, 2_MiB);  // of a part, which is different
   build_.alloc(of_driver_, {0x4000000}, 6_MiB);
-  build_.alloc(of_torch_, {0x4000000}, 6_MiB);  // not told of
+  build_.alloc(of_torch_, {0x4000000}, 6_MiB);  // not reported
 
   EXPECT_EQ(tie_levels(build_.trace()), 1U);
 

@@ -1,4 +1,4 @@
-// Compressed files: whole, several in one, cut off and damaged.
+// Compressed files: whole, several in one, truncated and damaged.
 #include <gtest/gtest.h>
 #include <lzma.h>
 #include <zlib.h>
@@ -25,7 +25,7 @@ std::string gzip(const std::string& text) {
   z_stream stream{};
   deflateInit2(&stream, 6, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY);
   std::string out(text.size() + 1024, '\0');
-  std::string input = text;  // zlib of old takes no const
+  std::string input = text;  // old versions of zlib are not const-correct
   stream.next_in = reinterpret_cast<Bytef*>(input.data());
   stream.avail_in = static_cast<uInt>(text.size());
   stream.next_out = reinterpret_cast<Bytef*>(out.data());
@@ -90,7 +90,7 @@ TEST_P(Compressed, DamagedFilesAreRefused) {
   for (std::size_t at = 16; at < whole.size(); at += whole.size() / 37) {
     std::string damaged = whole;
     damaged[at] = static_cast<char>(damaged[at] ^ 0x55);
-    const Result<Trace> trace = import_bytes(damaged);  // may decode to something that is no snapshot, too
+    const Result<Trace> trace = import_bytes(damaged);  // may also decode to something other than a snapshot
     if (!trace) {
       EXPECT_EQ(trace.error().message().find('\n'), std::string::npos);
     }

@@ -1,4 +1,4 @@
-// Pools that were gone before the snapshot: which segments must have been theirs.
+// Pools destroyed before the snapshot: which segments must have been theirs.
 #include "formats/import/torch/destroyed_pools.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace memreel::test {
 namespace {
 
-/// A history written call by call, without a segment left at its end.
+/// A history written call by call, with no segment left at its end.
 class Program {
  public:
   void get(std::uint64_t address, std::uint64_t size) { add("segment_alloc", address, size); }
@@ -24,7 +24,7 @@ class Program {
     alloc(address, size);
     free(address, size);
   }
-  /// One release of a call: of empty_cache, or of a pool's end.
+  /// One release made by a call: by empty_cache, or by a pool's destruction.
   void release(std::uint64_t address, std::uint64_t size, const char* caller = "empty_cache",
                const char* action = "segment_free") {
     entries_.push_back(with_frames(entry(action, address, size, ++time_), {frame(caller, 1)}));
@@ -44,7 +44,7 @@ class Program {
   std::int64_t time_ = 0;
 };
 
-/// The pool that the first segment at an address was got for.
+/// The pool for which the first segment at an address was allocated.
 const Pool& pool_of(const Trace& trace, std::uint64_t address) {
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const EventKind kind = trace.events.kind[i];

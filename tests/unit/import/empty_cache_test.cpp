@@ -1,4 +1,4 @@
-// Which releases are the program's: empty_cache() leaves no record of its own.
+// Which releases the program requested: empty_cache() leaves no record of its own.
 #include <gtest/gtest.h>
 
 #include "tests/histories.h"
@@ -16,7 +16,7 @@ std::size_t calls(const std::vector<Document>& entries, const Document& settings
   return trace ? count(*trace, EventKind::empty_cache) : 0;
 }
 
-/// A segment of `size` that an allocation used and left.
+/// A segment of `size` that an allocation used and freed.
 std::vector<Document> used_segment(std::uint64_t address, std::uint64_t size) {
   return {entry("segment_alloc", address, size, 1), entry("alloc", address, size, 2),
           entry("free_requested", address, size, 3), entry("free_completed", address, size, 3)};
@@ -51,23 +51,23 @@ TEST(EmptyCache, FramesTell) {
   const auto called = std::vector{with_frames(entry("segment_free", base, 30 * mib, 4), {frame("empty_cache", 224)})};
   const auto other = std::vector{with_frames(entry("segment_alloc", base, 60 * mib, 5), {frame("forward", 3)})};
   EXPECT_EQ(calls(used_segment(base, 30 * mib) + called + other), 1U);
-  // Another call's stack is another call, whatever its name.
+  // A different call's stack is a different call, whatever its name.
   const auto native = std::vector{with_frames(entry("segment_free", base, 30 * mib, 4), {frame("_conv_forward", 548)})};
   EXPECT_EQ(calls(used_segment(base, 30 * mib) + native + other), 1U);
 }
 
 TEST(EmptyCache, AMallocWouldHaveUsedWhatFits) {
-  // 30 MiB are released, and the very next malloc needs 25: it can't have been the one that released them.
+  // 30 MiB are released, and the very next malloc needs 25: it can't be what released them.
   const auto entries = used_segment(base, 30 * mib) + std::vector{entry("segment_free", base, 30 * mib, 4),
                                                                   entry("segment_alloc", base, 26 * mib, 5),
                                                                   entry("alloc", base, 25 * mib, 6)};
   EXPECT_EQ(calls(entries), 1U);
-  // Unless it is not allowed to: 30 MiB is an oversize block for a smaller request.
+  // Unless it may not use them: 30 MiB is an oversize block for a smaller request.
   EXPECT_EQ(calls(entries, {{"max_split_size", 28 * mib}}), 0U);
 }
 
 TEST(EmptyCache, AReleaseThatWasNotNeededIsACall) {
-  // The device held 100 MiB at its peak, so a segment of 40 on top of 30 had room.
+  // The device held 100 MiB at its peak, so a 40 MiB segment on top of 30 had room.
   const auto peak = used_segment(base + 512 * mib, 100 * mib) +
                     std::vector{entry("segment_free", base + 512 * mib, 100 * mib, 3), entry("snapshot", 0, 0, 3)};
   const auto later = used_segment(base, 30 * mib) + std::vector{entry("segment_free", base, 30 * mib, 4),
@@ -77,8 +77,8 @@ TEST(EmptyCache, AReleaseThatWasNotNeededIsACall) {
   EXPECT_EQ(calls(marker + later), 0U);
   Document between = entry("alloc", base + 1024 * mib, 100, 3);
   EXPECT_EQ(calls(marker + peak + std::vector{between} + later), 2U);
-  // Garbage collection releases without need, but only above its threshold. It leaves what was used lately, which an
-  // emptied cache would not, or there is a limit, as a failed request tells.
+  // Garbage collection releases without need, but only above its threshold. It keeps recently used blocks, which
+  // empty_cache() would not, or there is a limit, as a failed request shows.
   const auto left = used_segment(base + 2048 * mib, 22 * mib);
   const std::vector failed{entry("oom", 0, 90 * mib, 9)};
   const auto collected = [&](const auto& history, double threshold) {
@@ -105,7 +105,7 @@ std::vector<Document> mapped(std::uint64_t address, std::uint64_t size, std::uin
 }
 
 TEST(EmptyCache, WhatIsUnmappedMayBeLessThanItsBlockWas) {
-  // 38.5 MiB are free, too many for a request of 3 MiB; of them the 20 that are a whole run can be unmapped.
+  // 38.5 MiB are free, too many for a 3 MiB request; the 20 of them that form a whole run can be unmapped.
   constexpr std::uint64_t half = mib / 2;
   const auto entries =
       mapped(base, 80 * mib, 40 * mib, 0) +
@@ -118,7 +118,8 @@ TEST(EmptyCache, WhatIsUnmappedMayBeLessThanItsBlockWas) {
 }
 
 TEST(EmptyCache, ARequestMayNeedNothingButTheRelease) {
-  // Of 66.5 MiB, too many for a request of 8, the first 28.5 stay when whole runs are unmapped: enough, and the lowest.
+  // Of 66.5 MiB, too many for an 8 MiB request, the first 28.5 stay when whole runs are unmapped: enough, and the
+  // lowest.
   constexpr std::uint64_t half = mib / 2;
   const std::uint64_t begin = base + 23 * half;
   const auto entries = mapped(base, 80 * mib, 23 * half, 0) + std::vector{entry("alloc", begin, 133 * half, 3)} +
@@ -130,7 +131,7 @@ TEST(EmptyCache, ARequestMayNeedNothingButTheRelease) {
 }
 
 TEST(EmptyCache, MoreMayBeMappedThanTheLimitAllowedToAskFor) {
-  // 33 MiB need 40 in runs of 20, but only 34 are held against the limit. So it may be less than 38.
+  // 33 MiB need 40 in runs of 20, but only 34 count against the limit. So the limit may be below 38.
   const auto before = mapped(base, 40 * mib, 33 * mib, 0) + freed(base, 33 * mib) + emptied(base, 40 * mib);
   const auto after = mapped(base, 20 * mib, 12 * mib, 0) + freed(base, 12 * mib) +
                      std::vector{entry("segment_unmap", base, 20 * mib, 7)};

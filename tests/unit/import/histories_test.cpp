@@ -1,4 +1,4 @@
-// Real histories, compared with what their own records say.
+// Real histories, compared with their own records.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -75,7 +75,7 @@ TEST(Histories, HaveTheCountsAndPeaksOfTheirRecords) {
       EXPECT_EQ(got.live, wanted["end_requested_live_bytes"]);
       EXPECT_EQ(got.live_allocations, wanted["end_live_allocations"]);
     }
-    // Of requests that fail, profiles of JAX record that there were some.
+    // JAX profiles record only that some requests failed.
     EXPECT_EQ(trace->losses, Losses{.hook_refused = expected.value("failures", std::uint64_t{0})})
         << "complete histories lack nothing";
   }
@@ -88,7 +88,7 @@ TEST(Histories, EveryFileCanBeOpened) {
     ASSERT_TRUE(trace) << trace.error().message();
     EXPECT_GT(trace->allocation_events.size(), 0U);
     EXPECT_TRUE(trace->read.intact());
-    // Recordings order events by their sequence numbers; each thread takes its times itself.
+    // Recordings order events by sequence number; each thread takes its own timestamps.
     const bool sorted = std::is_sorted(trace->events.time.begin(), trace->events.time.end());
     EXPECT_TRUE(sorted || history.file.extension() == ".reel");
   }
@@ -103,7 +103,7 @@ TEST(Histories, KeepTheirStacks) {
   std::size_t with_stack = 0;
   for (const StackId stack : trace->events.stack) with_stack += stack != StackId::none ? 1 : 0;
   EXPECT_EQ(with_stack, 1822U);
-  // The innermost frame comes first and the outermost is the module's own code.
+  // The innermost frame comes first; the outermost is the module's own code.
   StackId stack = trace->events.stack[trace->allocation_events[0]];
   while (tables[stack].caller != StackId::none) stack = tables[stack].caller;
   EXPECT_EQ(tables[tables[tables[stack].frame].function], "<module>");

@@ -1,4 +1,4 @@
-// Real histories as documents, so that tests can change them.
+// Real histories as documents, for tests to modify.
 #pragma once
 
 #include <string>
@@ -39,7 +39,7 @@ inline Document document_of(const ValueArena& arena, Value value) {
   }
 }
 
-/// The content of a pickle that is known to be good.
+/// The content of a pickle that is known to be valid.
 inline Document read_history(const std::filesystem::path& file) {
   class NoStreaming final : public DocumentSink {
     std::string_view streamed_key() const override { return {}; }

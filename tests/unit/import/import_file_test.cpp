@@ -1,4 +1,4 @@
-// import_file() and open_any() as their callers see them.
+// import_file() and open_any() as callers see them.
 #include <gtest/gtest.h>
 
 #include "tests/unit/import/import_support.h"

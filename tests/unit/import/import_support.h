@@ -19,7 +19,7 @@ namespace memreel::test {
 inline constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
 inline constexpr std::uint64_t base = 0x7F00'0000'0000;  // of the first segment of snapshots
 
-/// A file that is gone with its object.
+/// A file that is deleted with its object.
 class TemporaryFile {
  public:
   explicit TemporaryFile(std::string_view content, const std::string& name = "snapshot.pickle") {
@@ -45,7 +45,7 @@ class TemporaryFile {
 inline Result<Trace> import_bytes(std::string_view content) { return open_any(TemporaryFile(content).path()); }
 inline Result<Trace> import_document(const Document& document) { return import_bytes(pickled(document)); }
 
-/// The message of the error, or "" when there was none.
+/// The error message, or "" when there was none.
 inline std::string refusal(std::string_view content) {
   const Result<Trace> trace = import_bytes(content);
   return trace ? std::string{} : trace.error().message();

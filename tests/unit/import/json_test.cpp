@@ -1,4 +1,4 @@
-// JSON that is damaged or means harm.
+// Damaged or malicious JSON.
 #include <gtest/gtest.h>
 
 #include "tests/unit/import/import_support.h"
@@ -35,7 +35,7 @@ TEST(Json, NumbersThatAreNoIntegersAreRefused) {
 }
 
 TEST(Json, EntriesAreForgottenOnceTheyAreTaken) {
-  // Texts with escapes and the same key twice: the last one counts, as in JavaScript.
+  // Strings with escapes, and a repeated key: the last one counts, as in JavaScript.
   const Result<Trace> trace = import_bytes(
       R"({"device_traces": [[{"action": "oom", "action": "al\u006coc", "addr": 1, "size": 2, "time_us": 3,
           "frames": [{"name": "\u00e9", "filename": "a", "line": 1}]}, {"action": "snapshot"}]]})");
@@ -45,7 +45,7 @@ TEST(Json, EntriesAreForgottenOnceTheyAreTaken) {
 }
 
 TEST(Json, KeysMayComeInAnyOrder) {
-  // Entries are forgotten once they are taken, so the texts of the second one lie where those of the first one lay.
+  // Entries are dropped once taken, so the strings of the second reuse the memory of the first.
   const Result<Trace> trace = import_bytes(
       R"({"device_traces": [[{"addr": 4096, "size": 512, "time_us": 1, "action": "alloc"},
           {"size": 100, "addr": 8192, "action": "alloc", "time_us": 2},

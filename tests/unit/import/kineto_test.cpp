@@ -1,4 +1,4 @@
-// Chrome traces of torch.profiler: what their memory events say, and what they say by their totals.
+// Chrome traces of torch.profiler: what their memory events say, directly and through their totals.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -83,7 +83,7 @@ TEST(Kineto, WhatWasThereBeforeIsInTheFirstTotal) {
   const Trace trace =
       trace_of_profile(profile({memory_event(1, 8192, 512, 10'512), memory_event(2, 4096, -1024, 9'488)}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, alloc, alloc, free_requested}));
-  EXPECT_EQ(trace.events.size[0], 1024_B);  // freed later: known by its address
+  EXPECT_EQ(trace.events.size[0], 1024_B);  // freed later: matched by address
   EXPECT_EQ(trace.events.address(0), Address{4096});
   EXPECT_EQ(trace.events.size[1], 8976_B);  // all the rest
   EXPECT_EQ(frames(trace, 1), std::vector{":0 " + std::string(preexisting_frame)});
@@ -98,7 +98,7 @@ TEST(Kineto, StacksAreWhatRanOnTheThread) {
        slice("python_function", "nn.Module: MLP_3", 12, 90), slice("python_function", "other.py(1): f", 0, 100, 7),
        slice("kernel", "gemm", 0, 100), slice("user_annotation", "ProfilerStep#2", 5, 55)}));
   EXPECT_EQ(kinds(trace), (std::vector{mark, alloc, alloc, mark, alloc}));
-  // The module's call outlasts its caller by a mistake of the clock and ends with it.
+  // Because of a clock error the module's call outlasts its caller; it ends with the caller.
   EXPECT_EQ(frames(trace, 1), (std::vector<std::string>{":0 nn.Module: MLP_3", ":0 aten::add", "train.py:41 step"}));
   EXPECT_EQ(frames(trace, 2), (std::vector<std::string>{"train.py:41 step"}));
   EXPECT_EQ(frames(trace, 4), std::vector<std::string>{});

@@ -1,4 +1,4 @@
-// Histories that begin in the middle of the program, made from a real one.
+// Histories that begin in the middle of the program, derived from a real one.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -78,7 +78,7 @@ TEST_P(LateStart, HoldsAllSegmentsOfTheSnapshot) {
 using LateStartWithStacks = LateStart;
 
 TEST_P(LateStartWithStacks, LostRecordsAreToldFromALateRecording) {
-  // Blocks that know their stack were recorded once.
+  // Blocks with a known stack were recorded once.
   drop_first(0.5);
   Result<Trace> trace = import_document(document_);
   ASSERT_TRUE(trace) << trace.error().message();

@@ -1,4 +1,4 @@
-// Logs of CuPy's hook and of PaddlePaddle's allocator, with all that stands between their lines.
+// Logs of CuPy's hook and of PaddlePaddle's allocator, with unrelated lines in between.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -74,7 +74,7 @@ TEST(PaddleLog, SaysWhatTheAllocatorDid) {
   EXPECT_EQ(trace.header.source, "paddle.log");
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, alloc, free_requested, free_requested, segment_free}));
   EXPECT_EQ(trace.events.size[1], 100_B);  // as requested
-  EXPECT_EQ(trace.events.size[2], 512_B);  // rounded: the log doesn't say
+  EXPECT_EQ(trace.events.size[2], 512_B);  // rounded: the log does not have it
   EXPECT_EQ(trace.events.time[3] - trace.events.time[1], std::chrono::seconds(1));
   EXPECT_EQ(trace.events.address(5), Address{0x7f0000001000});
   EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[1]].thread].tid, 7U);

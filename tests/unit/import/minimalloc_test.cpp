@@ -1,4 +1,4 @@
-// Buffers with lifetimes come in as one heap, go out again, and whatever is not such a file is refused by its line.
+// Buffers with lifetimes are imported as one heap and exported again; anything else is rejected with its line.
 #include <gtest/gtest.h>
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// A database as Nsight Systems exports it, small enough to be damaged byte by byte.
+// A database as exported by Nsight Systems, small enough to damage byte by byte.
 #pragma once
 
 #include <sqlite3.h>
@@ -7,7 +7,7 @@
 
 namespace memreel::test {
 
-/// What `statements` make, as a file.
+/// The database created by `statements`, as a file.
 inline std::string database_of(const std::string& statements) {
   sqlite3* database = nullptr;
   sqlite3_open(":memory:", &database);

@@ -1,4 +1,4 @@
-// Databases of Nsight Systems: what their rows say together, and whatever else a database may hold.
+// Nsight Systems databases: what their rows mean together, and whatever else a database may contain.
 #include <gtest/gtest.h>
 
 #include <string>

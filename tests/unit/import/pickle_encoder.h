@@ -14,8 +14,8 @@ namespace memreel::test {
 
 using Document = nlohmann::ordered_json;
 
-/// Plain data as a pickle. Texts, and lists and dicts that are equal to one another, are written once and referred to
-/// afterwards, as Python does with identical objects.
+/// Plain data as a pickle. Strings, and equal lists and dicts, are written once and referenced afterwards, as Python
+/// does with identical objects.
 class PickleEncoder {
  public:
   explicit PickleEncoder(int protocol) : protocol_(protocol) {}
@@ -127,7 +127,7 @@ class PickleEncoder {
   }
 
   void list(const Document& document) {
-    // Only frames are shared in snapshots; entries and histories never are.
+    // Only frames are shared in snapshots, never entries and histories.
     const bool shared = !document.empty() && document[0].is_object() && document[0].contains("filename");
     const std::string key = shared ? document.dump() : std::string{};
     if (shared && recall(key)) return;

@@ -1,4 +1,4 @@
-// Pickles that are damaged or mean harm.
+// Damaged or malicious pickles.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -64,11 +64,11 @@ TEST(Pickle, BrokenProgramsAreRefused) {
 }
 
 TEST(Pickle, WhatIsWrongDoesNotDependOnWhatFollows) {
-  // With enough behind them these opcodes run another way.
+  // With enough bytes behind them these opcodes take a different code path.
   const std::string more(100, '0');
   const auto told = [](const std::string& body) {
     const std::string message = refusal(proto4(body));
-    const std::size_t place = message.find("byte ");  // behind the name of the file
+    const std::size_t place = message.find("byte ");  // after the file name
     return place == std::string::npos ? message : message.substr(place);
   };
   for (const std::string& broken :
@@ -113,7 +113,7 @@ TEST(Pickle, ValuesThatContainThemselvesAreRefused) {
 }
 
 TEST(Pickle, SharedValuesAreNotReadAgainAndAgain) {
-  // One segment of many blocks, referred to many times: reading it each time would take minutes.
+  // One segment of many blocks, referenced many times: reading it each time would take minutes.
   std::string pickle =
       "\x80\x02}X\x08\x00\x00\x00segments](}q\x00(X\x07\x00\x00\x00"
       "addressK\x01X\x0a\x00\x00\x00"
@@ -199,7 +199,7 @@ TEST(Pickle, FlippedBitsNeverCrash) {
 }
 
 TEST(Pickle, RepeatedTextsArriveAsTheyAre) {
-  // Texts as short as names of actions, that differ in a byte, their length, or zeros at their end.
+  // Strings as short as action names that differ in one byte, in length, or in trailing zeros.
   std::vector<std::string> texts{""s, "\0"s, "\0\0"s, "a"s, "a\0"s, "b"s};
   for (std::size_t length = 7; length <= 18; ++length) {
     texts.emplace_back(length, 'x');
@@ -225,7 +225,7 @@ TEST(Pickle, OpcodesArriveWhereverAReadEnds) {
   const std::string row =
       "K\x07M\x34\x12J\xFE\xFF\xFF\xFF\x8a\x08\x08\x07\x06\x05\x04\x03\x02\x01\x8a\x01\xFF\x8c\x03"
       "abc\x94h\x00j\x01\x00\x00\x00N\x88\x89"s;
-  constexpr std::size_t piece = std::size_t{1} << 18U;  // as much as is read at once
+  constexpr std::size_t piece = std::size_t{1} << 18U;  // as much as one read returns
   constexpr std::size_t rows = 4;
   for (std::size_t shift = 0; shift < rows * row.size(); ++shift) {
     const std::size_t length = piece - shift;
@@ -252,7 +252,7 @@ TEST(Pickle, NumbersOfAllWidthsArrive) {
   const Result<Trace> trace = import_document(snapshot({}, {wide}));
   ASSERT_TRUE(trace) << trace.error().message();
   EXPECT_EQ(trace->tables[trace->tables[trace->events[0].origin].stream].handle, (std::uint64_t{1} << 63U) + 5);
-  // An integer of 20 bytes under a key that nobody reads.
+  // A 20-byte integer under an unused key.
   const Result<Trace> huge =
       import_bytes("\x80\x04}(X\x08\x00\x00\x00segments]X\x01\x00\x00\x00x\x8A\x14"s + std::string(20, 'x') + "u.");
   EXPECT_TRUE(huge) << huge.error().message();

@@ -1,4 +1,4 @@
-// What a pool did, a JSON object a line: each kind of line, and whatever else a file may hold.
+// What a pool did, one JSON object per line: each kind of line, and whatever else a file may contain.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -71,7 +71,7 @@ TEST(PoolLog, SaysWhereAndWhen) {
       line(R"("end", "name": "step")"));
   EXPECT_EQ(kinds(trace), (std::vector{mark, alloc, mark}));
   EXPECT_EQ(trace.events.time[1], Nanoseconds{70});
-  EXPECT_EQ(trace.events.time[2], Nanoseconds{3});  // the number of its line
+  EXPECT_EQ(trace.events.time[2], Nanoseconds{3});  // its line number
   const Tables& tables = trace.tables;
   EXPECT_EQ(tables[tables[trace.events.origin[1]].thread].tid, 3U);
   const Stack& inner = tables[trace.events.stack[1]];

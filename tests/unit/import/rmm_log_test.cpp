@@ -1,4 +1,4 @@
-// Logs of RMM: what becomes of each kind of line, and of lines that are none.
+// RMM logs: the result of each kind of line, and of invalid lines.
 #include <gtest/gtest.h>
 
 #include <string>

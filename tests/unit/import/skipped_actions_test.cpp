@@ -1,4 +1,4 @@
-// Histories of which PyTorch was told to leave something out (skip_actions).
+// Histories from which PyTorch was told to omit actions (skip_actions).
 #include <gtest/gtest.h>
 
 #include <string>
@@ -15,7 +15,7 @@ Trace imported_or_failed(const Document& document) {
   return trace ? std::move(*trace) : Trace{};
 }
 
-/// A segment that is used twice, given back, and taken again.
+/// A segment that is used twice, released, and allocated again.
 std::vector<Document> whole_history() {
   return {entry("segment_alloc", base, 2 * mib, 1),
           entry("alloc", base, 512, 2),
@@ -94,7 +94,7 @@ TEST(SkippedActions, WhatIsSaidOfAnAllocationStaysWithIt) {
   EXPECT_EQ(said, (std::vector<std::string>{"", "weights"}));
 }
 
-// A program that frees nothing is as good as one that is not asked about it.
+// A program that never frees looks the same as one whose frees were skipped.
 TEST(SkippedActions, AHistoryWithoutFreesIsWhole) {
   const Trace trace = imported_or_failed(
       snapshot({}, {entry("segment_alloc", base, 2 * mib, 1), entry("alloc", base, 512, 2),

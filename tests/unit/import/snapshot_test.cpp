@@ -1,4 +1,4 @@
-// What a snapshot becomes as a trace, on small snapshots made by hand.
+// How snapshots become traces, on small hand-made snapshots.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -144,7 +144,7 @@ TEST(Snapshot, PoolsComeFromTheEntryElseFromItsSegment) {
 }
 
 TEST(Snapshot, AnAddressBelongsToThePoolOfItsTime) {
-  // A private segment takes the addresses that a segment of the default pool had before.
+  // A private segment reuses the addresses of an earlier segment of the default pool.
   Document last = segment(base, 2 * mib, {block(base, 512, 100)});
   last["segment_pool_id"] = {3, 0};
   const Trace trace =
@@ -207,7 +207,7 @@ TEST(Snapshot, WhatTheProgramSaysOfAnAllocationStaysWithIt) {
   for (std::size_t i = 0; i < trace.events.count(); ++i)
     if (trace.events.kind[i] == EventKind::alloc)
       said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
-  EXPECT_EQ(said, (std::vector<std::string>{"frozen weights", "saved", ""}));  // the last word counts
+  EXPECT_EQ(said, (std::vector<std::string>{"frozen weights", "saved", ""}));  // the last one counts
 }
 
 TEST(Snapshot, AllocationsOfCompiledCodeNameTheirRegion) {
@@ -223,8 +223,8 @@ TEST(Snapshot, AllocationsOfCompiledCodeNameTheirRegion) {
   EXPECT_EQ(said, (std::vector<std::string>{"", "Torch-Compiled Region: 0/1", "weights"}));
 }
 
-// As one run of releases without stacks: the end of a pool, then torch.cuda.empty_cache(), which begins with the
-// default.
+// A single run of releases without stacks: a pool's destruction, then torch.cuda.empty_cache(), which begins with the
+// default pool.
 TEST(Snapshot, WhatIsGivenBackBeforeTheDefaultPoolsTurnIsTheEndOfAPool) {
   const auto of_pool = [](Document entry, int pool) {
     entry["pool_id"] = {0, pool};
@@ -322,7 +322,7 @@ TEST(Snapshot, AFreeOfWhatTheHistoryFreedIsUnmatched) {
 }
 
 TEST(Snapshot, SegmentsFromBeforeAreFoundInPartsToo) {
-  // An expandable segment of which the first half was mapped before the recording, and a segment that was freed.
+  // An expandable segment whose first half was mapped before the recording, and a freed segment.
   Document expandable = segment(base, 40 * mib, {});
   expandable["is_expandable"] = true;
   const Trace trace = imported_ok(snapshot({expandable}, {entry("segment_map", base + 20 * mib, 20 * mib, 100),
@@ -359,7 +359,7 @@ TEST(Snapshot, AnOverflowedRingIsFlagged) {
 }
 
 TEST(Snapshot, AListOfSegmentsBecomesWhatIsAlive) {
-  // As PyTorch 2.0 wrote it: blocks without addresses, with the requests they were used for.
+  // As in PyTorch 2.0: blocks without addresses, with the requests they served.
   const Document old = {
       {{"address", base},
        {"total_size", 2 * mib},

@@ -1,4 +1,4 @@
-// Snapshots that are exported say the same when they are imported again.
+// Exported snapshots are unchanged when imported again.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -52,7 +52,7 @@ TEST(ExportTorch, ADriversAllocationIsASegmentOfOneBlock) {
   build.free(build.alloc(driver, {0x20000}, 3_MiB));
   build.alloc(driver, {0x90000}, 1_MiB);
   const Trace trace = again(build.trace());
-  // Read as PyTorch's, whose allocator gives memory back when its cache is emptied.
+  // Read as PyTorch's, whose allocator returns memory on empty_cache().
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, free_requested, free_completed, empty_cache, segment_free,
                                        segment_alloc, alloc}));
   EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[0]].heap].device, 1);

@@ -1,4 +1,4 @@
-// The arena that documents are read into: what it gives back and what it keeps.
+// The arena for parsed documents: what it frees and what it keeps.
 #include "formats/import/source/value_arena.h"
 
 #include <gtest/gtest.h>

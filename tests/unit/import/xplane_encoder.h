@@ -29,7 +29,7 @@ struct ProfileLine {
   std::vector<ProfileEvent> events;
 };
 
-/// Texts are stored by reference, as the profiler does with most.
+/// Strings are stored by reference, as the profiler does with most.
 class PlaneEncoder {
  public:
   explicit PlaneEncoder(std::string name) : name_(std::move(name)) {}
@@ -102,7 +102,7 @@ class PlaneEncoder {
   Names event_names_, stat_names_;
 };
 
-/// A whole file: the host's plane, and the one that says when the profile began.
+/// A complete file: the host's plane, and the one with the profile's start time.
 inline std::string profile(const std::vector<ProfileLine>& lines, std::uint64_t started_ns = 1'000'000'000) {
   std::string space;
   protozero::pbf_writer writer(space);
@@ -112,7 +112,7 @@ inline std::string profile(const std::vector<ProfileLine>& lines, std::uint64_t 
   return space;
 }
 
-/// The events of one BFC allocator that takes `limit` bytes at most; metrics are given as it would compute them.
+/// The events of a BFC allocator limited to `limit` bytes; metrics are given as it would compute them.
 class AllocatorProfile {
  public:
   explicit AllocatorProfile(std::string name, std::uint64_t limit = std::uint64_t{16} << 30U)

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::uint64_t region_base = 0x302000000;
 
-/// Two allocations of 256 B in a region of 2 MiB, the first of which is freed.
+/// Two allocations of 256 B in a 2 MiB region; the first is freed.
 std::vector<ProfileEvent> two_allocations(AllocatorProfile& allocator) {
   return {allocator.alloc(10, region_base, 4, 256, 0), allocator.alloc(20, region_base + 256, 100, 256, 0),
           allocator.free(30, region_base, 4, 256, 256.0 / static_cast<double>(2 * mib - 256))};
@@ -165,7 +165,7 @@ TEST(XPlane, EventsOfAllThreadsAreInOrder) {
   auto events = two_allocations(gpu);
   const ProfileEvent last = events[2];
   events.pop_back();
-  std::swap(events[0], events[1]);  // nor need those of one thread be
+  std::swap(events[0], events[1]);  // nor must those of one thread be
   const Trace trace = imported(profile({{.id = 1, .events = {last}}, {.id = 2, .events = events}}));
   EXPECT_TRUE(std::ranges::is_sorted(trace.events.time));
   EXPECT_EQ(trace.losses, Losses{});

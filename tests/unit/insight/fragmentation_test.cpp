@@ -61,7 +61,7 @@ TEST_F(Pinned, IsJudgedOnceTheRequestThatGrewThePeakIsServed) {
   EXPECT_EQ(found_.at_peak.allocated, 38_MiB);
   EXPECT_EQ(found_.growth.requested, 20_MiB);
   EXPECT_EQ(found_.at_peak.unreleasable, 22_MiB);
-  EXPECT_EQ(found_.worst.unreleasable, 34_MiB);  // when only the first block of the second segment was there
+  EXPECT_EQ(found_.worst.unreleasable, 34_MiB);  // when only the first block of the second segment existed
   EXPECT_EQ(found_.over_time.back().events, builder_.trace().events.count());
 }
 
@@ -114,7 +114,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
   EXPECT_EQ(at_peak->sites.size(), whole.sites.size());
   EXPECT_EQ(at_peak->growth.requested, whole.growth.requested);
 
-  // Any of those over time, as far as it is the moment of a request.
+  // Any of those over time that falls on a request.
   int compared = 0;
   for (const FragmentationPoint& point : whole.over_time) {
     if (trace->events.kind[point.events - 1] != EventKind::alloc) continue;

@@ -68,7 +68,7 @@ TEST(HeapMap, ExpandableSegmentsGiveBackWholeRuns) {
   builder.alloc(origin, base + 25_MiB, 2_MiB);
   const HeapMap map = map_at_end(builder.trace());
   EXPECT_EQ(map.free(), 58_MiB);
-  EXPECT_EQ(map.unreleasable, 18_MiB);  // the rest of the middle run
+  EXPECT_EQ(map.unreleasable, 18_MiB);  // the remainder of the middle run
 }
 
 TEST(HeapMap, SmallAndLargeSegmentsAreToldApart) {
@@ -101,7 +101,7 @@ TEST(HeapMap, OverlappingBlocksOfADamagedTraceFillEachByteOnce) {
   EXPECT_EQ(map.free(), 0_B);
 }
 
-// At any instant of every real history: blocks fill their segments, and sums are those of the events.
+// At any instant of every real history: blocks fill their segments, and totals match the events.
 TEST(HeapMap, IsCompleteAtInstantsOfRealHistories) {
   for (const char* name : {"gpt_default", "gpt_expandable", "streams_default", "graphs_default", "oom_maxsplit"}) {
     const auto file = test::history(name);

@@ -19,7 +19,7 @@ OutOfMemories judge(const Trace& trace) {
   return judge_failures(trace, recorded_blocks(trace), replay_remedies(trace));
 }
 
-/// Two segments of 20 MiB, each with a block in its middle, and a request that fits in neither gap.
+/// Two segments of 20 MiB, each with a block in the middle, and a request that fits in neither gap.
 class Gaps : public ::testing::Test {
  protected:
   Gaps() {
@@ -61,9 +61,9 @@ TEST_F(Gaps, IsFragmentationWhenTheRequestWouldFitIfPlacedWell) {
 
 TEST_F(Gaps, IsLackOfMemoryWhenNoPlacementWouldDo) {
   const OutOfMemory oom = fail(50_MiB);
-  EXPECT_EQ(*oom.capacity, 90_MiB - 1_B);  // 40 reserved and a segment of 50 did not fit
+  EXPECT_EQ(*oom.capacity, 90_MiB - 1_B);  // 40 were reserved and a segment of 50 did not fit
   EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
-  // An earlier refusal shows that there was less.
+  // An earlier refusal shows that less was available.
   testing::TraceBuilder builder;
   const OriginId origin = builder.origin(HeapId{1});
   builder.event(EventKind::segment_alloc, origin, base, 20_MiB);
@@ -107,7 +107,7 @@ TEST(OutOfMemory, OnlyTheFirstFailuresAreExaminedAndAllAreCounted) {
   EXPECT_EQ(ooms.examined.size(), OutOfMemories::most_examined);
 }
 
-/// A recording of both levels: a pool on a device whose driver was asked, too.
+/// A recording of both levels: a pool on a device whose driver was recorded too.
 class BothLevels : public ::testing::Test {
  protected:
   BothLevels() { builder_.trace().tables.heaps[1].parent = driver_; }
@@ -162,7 +162,7 @@ TEST_F(BothLevels, WhatTheDriverRefusedAtFirstAndThenGaveDidNotFail) {
 
 TEST_F(BothLevels, WhatAnotherPartOfTheProgramWasRefusedIsAFailureOfItsOwn) {
   refuse(below_, 40_MiB);
-  builder_.free(builder_.alloc(below_, base, 2_MiB));  // it went on with less
+  builder_.free(builder_.alloc(below_, base, 2_MiB));  // it continued with less
   refuse(pool_, 30_MiB);
   refuse(below_, 1_MiB);  // too small to be for the request that follows
   refuse(pool_, 30_MiB);
@@ -180,7 +180,7 @@ TEST_F(BothLevels, ThreadsAreToldApart) {
   EXPECT_EQ(judged().count, 2U);
 }
 
-// 100 GiB are in use, 99 by somebody else; the pool gets no more than what is free.
+// 100 GiB are in use, 99 by other processes; the pool can only get what is free.
 TEST_F(BothLevels, TheDeviceBoundsWhatThereWas) {
   builder_.event(EventKind::segment_alloc, pool_, base, 1_GiB);
   builder_.alloc(pool_, base, 600_MiB);
@@ -230,7 +230,7 @@ TEST_F(BothLevels, AMemoryFractionBoundsTheMemoryWhereItIsSetWithTheSettings) {
   EXPECT_TRUE(oom.own_limit());
 }
 
-/// A program that asks the driver itself.
+/// A program that allocates from the driver directly.
 class Native : public BothLevels {};
 
 TEST_F(Native, LackOfMemoryIsJudgedByWhatTheDeviceHadFree) {
@@ -286,7 +286,7 @@ TEST(Strip, ShowsWhatIsInUse) {
   EXPECT_EQ(strip_of(blocks, base, base + 8_MiB, 1), "▒");
 }
 
-// The promise: a setting that a verdict names serves the request when the trace is replayed with it at that capacity.
+// The guarantee: a setting named by a verdict serves the request when the trace is replayed with it at that capacity.
 TEST(Verdicts, OfRealFailuresAreConfirmedByTheReplay) {
   int judged = 0;
   std::size_t survivors = 0;
@@ -303,7 +303,7 @@ TEST(Verdicts, OfRealFailuresAreConfirmedByTheReplay) {
     for (const OutOfMemory& oom : ooms.examined) {
       ++judged;
       EXPECT_NE(oom.verdict, OomVerdict::unknown);
-      // Whatever the request may use is smaller than it.
+      // Everything the request may use is smaller than it.
       EXPECT_LT(oom.largest_in_pool_stream, oom.requested) << name << " event " << oom.event;
       EXPECT_LE(oom.reserved, *oom.capacity);
       EXPECT_TRUE(oom.verdict == OomVerdict::fragmentation || oom.survivors.empty()) << name << ' ' << oom.event;

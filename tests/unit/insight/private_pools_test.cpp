@@ -12,7 +12,7 @@ namespace {
 
 using testing::TraceBuilder;
 
-/// A program with a graph pool; its addresses are of no interest.
+/// A program with a graph pool; its addresses do not matter.
 class Graphs {
  public:
   Graphs() {
@@ -21,7 +21,7 @@ class Graphs {
     pool_ = of_thread(1);
   }
 
-  /// The private pool, requested from on another thread.
+  /// The private pool, with a request from another thread.
   OriginId of_thread(std::uint32_t thread) {
     const OriginId origin = build_.origin(HeapId{1}, 7, PoolId{1});
     build_.trace().tables.origins.back().thread = ThreadId{thread};
@@ -104,7 +104,7 @@ TEST(PrivatePools, CapturesInARowAreToldApartByWhatBeginsThem) {
   for (int graph = 0; graph < 3; ++graph) {
     const StackId begins = program.begins_capture();
     program.capture(512_B, begins);
-    program.capture(512_B, begins);  // still the beginning of the same
+    program.capture(512_B, begins);  // still the start of the same one
     program.capture(4_MiB);
     program.capture(1_KiB, program.ends_capture());
   }

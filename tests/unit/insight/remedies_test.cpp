@@ -60,7 +60,7 @@ TEST(Survival, IsServingTheRequestAndAllBeforeIt) {
   EXPECT_TRUE(survives(failing_at({}), HeapId{1}, 10, recorded));
   EXPECT_FALSE(survives(failing_at({10}), HeapId{1}, 10, recorded));
   EXPECT_TRUE(survives(failing_at({30}), HeapId{1}, 20, recorded));
-  // What failed then, too, may fail; what was served then may not.
+  // Requests that failed before may still fail; those that were served may not.
   EXPECT_TRUE(survives(failing_at({10}), HeapId{1}, 20, recorded));
   EXPECT_FALSE(survives(failing_at({15}), HeapId{1}, 20, recorded));
   EXPECT_FALSE(survives(failing_at({}), HeapId{2}, 20, recorded));

@@ -46,7 +46,7 @@ TEST(RangePeaks, AreThoseOfAnyTimeThatTheRangeIsOpen) {
   program.end("forward");
   program.end("step");
   build.free(kept);
-  program.begin("step");  // begins with less, and holds no more than that
+  program.begin("step");  // begins with less and never holds more
   build.free(weights);
   program.end("step");
 

@@ -1,4 +1,4 @@
-// Leaks that a flight recorder's sums show, and its events do not.
+// Leaks visible in a flight recorder's totals but not in its events.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::hours, std::chrono::minutes, std::chrono::seconds;
 
-/// A service of several days whose recorder keeps its last hours.
+/// A service that runs for several days, whose recorder keeps its last hours.
 class Service {
  public:
   Service() {
@@ -57,7 +57,7 @@ class Service {
                      .address = allocation.address});
   }
 
-  /// Requests that leave nothing, for a while.
+  /// A period of requests that leave nothing behind.
   void serve(Nanoseconds span) {
     for (const Nanoseconds end = time_ + span; time_ < end; time_ += seconds(10)) {
       const Allocation one = allocate("request", 1_MiB), two = allocate("answer", 2_MiB);

@@ -56,7 +56,7 @@ TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
   EXPECT_EQ(report.findings.front().last_free, program.steps() - 1);
 }
 
-/// A tensor that is replaced by one that is 1 KiB larger, each step; `work` is what else the step does.
+/// A tensor replaced in each step by one that is 1 KiB larger; `work` is the rest of the step.
 template <class Work>
 LeakReport report_on_growing_copy(MadeUpProgram& program, Work work) {
   program.set_marked(true);

@@ -1,4 +1,4 @@
-// Many kinds of programs, many seeds of each: what leaks is found, and nothing else.
+// Many kinds of programs with many seeds each: leaks are found, and nothing else.
 #include <gtest/gtest.h>
 
 #include "analyzer/insight/leaks.h"
@@ -28,7 +28,7 @@ TEST_P(MadeUpPrograms, AreJudgedRight) {
       EXPECT_EQ(s.rank, 1U) << "seed " << seed;
     }
   }
-  // Of sessions that are never closed, the youngest can't be told from those that are open.
+  // Among sessions that are never closed, the youngest are indistinguishable from open ones.
   if (GetParam().leaks) {
     EXPECT_GE(recall, 0.95) << wrong;
     EXPECT_GE(precision, 0.85) << wrong;

@@ -1,4 +1,4 @@
-// Programs recorded by PyTorch: labelled ones, and every other history, of which only `leak` leaks.
+// Programs recorded by PyTorch: labelled ones, and all other histories, of which only `leak` leaks.
 #include <gtest/gtest.h>
 
 #include "analyzer/insight/leaks.h"
@@ -34,15 +34,14 @@ TEST(RecordedPrograms, OfLabelledOnesExactlyWhatLeaksIsAccused) {
   }
 }
 
-/// One program leaks, and of the 16 ranks of a job the ninth, as its truth.jsonl says; both of its recordings are
-/// there.
+/// One program leaks, and the ninth of a job's 16 ranks, as its truth.jsonl says; both of its recordings are included.
 bool is_known_to_leak(const std::string& name) {
   return name == "leak" || name == "fleet16/rank9" || name == "fleet16/rank09";
 }
 
 TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButThoseThatLeak) {
   for (const History& history : histories()) {
-    // The larger random ones say nothing that the smaller does not.
+    // The larger random ones add nothing to the smaller.
     if (history.name.starts_with("leaks/") || history.name == "random_2m") continue;
     const Result<Trace> trace = open_any(history.file);
     if (!trace) continue;

@@ -1,4 +1,4 @@
-// Heaps and regions of a program that uses NVTX's memory extension as it is shipped.
+// Heaps and regions of a program that uses NVTX's memory extension as shipped.
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExtMem.h>
 

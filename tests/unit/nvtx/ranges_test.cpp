@@ -1,4 +1,4 @@
-// Ranges of a program that uses NVTX as it is shipped, when its headers are here.
+// Ranges of a program that uses NVTX as shipped, where its headers are installed.
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
 

@@ -1,4 +1,4 @@
-// Makes memreel the tool of this program's copy of NVTX, which asks this variable when the environment names no
+// Makes memreel the tool of this program's copy of NVTX, which reads this variable when the environment names no
 // library.
 #include "collector/nvtx/memory.h"
 #include "collector/nvtx/ranges.h"

@@ -38,7 +38,7 @@ TEST(Align, NeverPairsDifferentSites) {
 }
 
 TEST(Align, LeavesOutAWorkspaceThatOnlyOneAskedFor) {
-  // All of one call: only sizes and lifetimes tell which one is new.
+  // All from one call: only sizes and lifetimes identify the new one.
   const Requests a = requests({request(1, 1000, 5), request(1, 2000, 5), request(1, 512, 9)});
   const Requests b = requests({request(1, 2000, 5), request(1, 77777, 0), request(1, 4000, 5), request(1, 512, 9)});
   EXPECT_THAT(align(a, b, doubled), ElementsAre(0, none, 1, 2));
@@ -68,7 +68,7 @@ TEST(Align, LooksAtStepsOneByOne) {
   Requests b = a;
   a.ends = {1, 3};
   b.ends = {2, 3};
-  // The first step of `b` has one more than that of `a`, the second one less.
+  // The first step of `b` has one more than that of `a`, the second one fewer.
   const std::vector<std::uint32_t> partners = align(a, b, doubled);
   EXPECT_EQ(std::ranges::count(partners, none), 1);
   EXPECT_TRUE(partners[2] == 1 || partners[2] == 2);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::TraceBuilder;
 
-/// A recording with a segment of 1 GiB, and samples of what is in use: of the device, of another one, and of a pool.
+/// A recording with a 1 GiB segment, and usage samples: of the device, of another one, and of a pool.
 std::array<Recording, 1> sampled() {
   TraceBuilder build;
   const OriginId torch = build.origin(HeapId{1});

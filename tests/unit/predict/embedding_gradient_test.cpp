@@ -21,7 +21,7 @@ struct RecordedGradient {
   std::vector<std::uint64_t> sizes;  // without the result
 };
 
-/// What PyTorch 2.11 asked for on an H200 and an H100.
+/// What PyTorch 2.11 allocated on an H200 and an H100.
 const std::vector<RecordedGradient> recorded_gradients{
     {{.indices = 3072, .words = 8192, .width = 64}, {}},
     {{.indices = 3080, .words = 8192, .width = 64},
@@ -68,7 +68,7 @@ TEST(EmbeddingGradient, SortsInTilesOfItsGpu) {
   const auto sort = [&](std::uint32_t capability) {
     return requests_of(gradient, {.compute_capability = capability}).before.back().size;
   };
-  EXPECT_EQ(sort(80), sort(90) + 1024_B);  // 3,840 keys in a tile, so that there are two
+  EXPECT_EQ(sort(80), sort(90) + 1024_B);  // 3,840 keys per tile, so there are two
   EXPECT_EQ(sort(89), sort(86));
   EXPECT_EQ(sort(120), sort(100));
 }

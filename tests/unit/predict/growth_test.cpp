@@ -70,7 +70,7 @@ TEST(SizeGrowth, OfSeveralParametersIsAProduct) {
 }
 
 TEST(SizeGrowth, MultipliesShapesThatAreKnown) {
-  // A picture of n pixels a side has (n / 16)^2 patches, and attention sees one token more.
+  // A square image of n pixels has (n / 16)^2 patches, and attention sees one more token.
   const auto tokens = [](std::uint64_t side) { return side / 16 * (side / 16) + 1; };
   const std::optional<SizeGrowth> hidden = learned({64, 96, 128}, [&](auto x) { return 192 * 4 * tokens(x); });
   ASSERT_TRUE(hidden && hidden->confirmed());

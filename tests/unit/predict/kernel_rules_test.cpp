@@ -1,4 +1,4 @@
-// Which requests of recorded programs are for the results of kernels that ask for more in larger runs.
+// Which requests of recorded programs are for results of kernels that need more in larger runs.
 #include "analyzer/predict/kernel_rules.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ class Program {
   void free(std::uint32_t which) { build_.free(live_[which]); }
   StackId stack(const std::string& frame) { return build_.stack({frame}); }
 
-  /// A kernel's result, with all that it asks for and frees.
+  /// A kernel's result, with everything it allocates and frees.
   std::uint32_t run(const KernelRequests& kernel, std::uint64_t size) {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> scratch;  // and the last request before it is freed
     std::uint32_t asked = 0;
@@ -58,7 +58,7 @@ class Program {
 
 constexpr std::uint64_t word_count = 16000, width = 768;
 
-/// An embedding of 512 words a sample, and what its backward pass asks for on `gpu`.
+/// An embedding of 512 words per sample, and what its backward pass allocates on `gpu`.
 Recording embedding(std::uint64_t batch, const GpuTraits& gpu = {}) {
   Program program;
   const std::uint64_t n = 512 * batch;
@@ -77,8 +77,8 @@ Recording embedding(std::uint64_t batch, const GpuTraits& gpu = {}) {
   return program.recording({batch});
 }
 
-/// The bias of a convolution of images of 64 x 64; `copied`: numbers of a pixel lie beside each other. Gradients of two
-/// bytes a number are converted, those of four kept.
+/// The bias of a convolution on 64 x 64 images; `copied`: channels-last layout. Two-byte gradients are converted,
+/// four-byte ones kept.
 Recording convolution(std::uint64_t batch, bool copied, const GpuTraits& gpu = {}, std::uint64_t number = 2) {
   Program program;
   const StackId forward = program.stack("_conv_forward@torch/nn/modules/conv.py:548");
@@ -115,7 +115,7 @@ struct Learned {
   Model model;
 };
 
-/// What a program asks for, in its order, by what the model says.
+/// The program's requests in order, by the model's rules.
 std::vector<Bytes> predicted(const Model& model, std::uint64_t batch) {
   const PredictedRun run = synthesize(model, Values{batch});
   std::vector<Bytes> sizes;

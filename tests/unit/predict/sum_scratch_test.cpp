@@ -17,7 +17,7 @@ SumScratch scratch(std::uint64_t partial_sums, std::uint64_t semaphores) {
   return {.partial_sums = Bytes{partial_sums}, .semaphores = Bytes{semaphores}};
 }
 
-/// What PyTorch 2.11 asked for on an H100, in the backward passes of linear layers and convolutions.
+/// What PyTorch 2.11 allocated on an H100, in the backward passes of linear layers and convolutions.
 const std::vector<RecordedSums> recorded_sums{
     {780, 384, std::nullopt},               // a vision transformer, 12 images of 65 tokens
     {1040, 384, scratch(3342336, 12)},      // 16 images
@@ -30,12 +30,12 @@ const std::vector<RecordedSums> recorded_sums{
     {1536, 256, scratch(3145728, 8)},       //
     {768, 8192, std::nullopt},              // a language model's words: 8 x 96 of them
     {1536, 8192, scratch(100663296, 256)},  // 8 x 192
-    {3072, 8192, scratch(138412032, 256)},  // 2 x 1536: as many blocks as the device runs at once
+    {3072, 8192, scratch(138412032, 256)},  // 2 x 1536: as many blocks as the device runs concurrently
     {16384, 3072, scratch(138412032, 96)},  // 32 x 512
-    {16384, 2304, scratch(139198464, 72)},  // no whole number of them
+    {16384, 2304, scratch(139198464, 72)},  // not a whole multiple of them
     {442368, 32, scratch(2176, 128), SumLayout::columns},  // channels of 48 images of 96 x 96
-    {442368, 3, scratch(648, 12), SumLayout::columns},     // few channels: a block is as wide as it can be
-    {1327104, 1, scratch(648, 4), SumLayout::columns},     // one sum of all of it
+    {442368, 3, scratch(648, 12), SumLayout::columns},     // few channels: a block has its maximum width
+    {1327104, 1, scratch(648, 4), SumLayout::columns},     // a single sum over everything
     {1327104, 1, scratch(648, 4)},                         // which is the same
     {110592, 1, std::nullopt, SumLayout::columns},         // 4 images
 };

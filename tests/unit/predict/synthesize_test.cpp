@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using testing::TraceBuilder;
 
-/// A program of nested loops: what a layer keeps is freed in the opposite order.
+/// A program of nested loops: what layers keep is freed in reverse order.
 Recording nested(std::uint64_t layers, std::uint64_t batch) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
@@ -78,7 +78,7 @@ std::vector<std::uint64_t> sizes_of(const Trace& trace) {
   return sizes;
 }
 
-/// Frees are of what is live, in the right order, once; live allocations don't overlap.
+/// Each free is of a live allocation, in the right order, once; live allocations don't overlap.
 void expect_sound(const Trace& trace) {
   std::map<std::uint64_t, std::uint64_t> live;  // address -> end
   std::set<std::uint32_t> awaiting;
@@ -101,7 +101,7 @@ void expect_sound(const Trace& trace) {
   }
 }
 
-/// Backward passes of a linear layer of 1,536 inputs and 384 outputs over 65 rows a sample, in numbers of two bytes.
+/// Backward passes of a linear layer with 1,536 inputs and 384 outputs over 65 rows per sample, in two-byte numbers.
 Recording linear(std::uint64_t batch) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
@@ -143,8 +143,8 @@ std::vector<std::uint64_t> live_over_time(const Trace& trace) {
   return live;
 }
 
-/// Loops of which a round frees most of what the same round of the first kept, and one thing of the round before it:
-/// `rounds_early` 1, as the input of a layer; or behind it: -1.
+/// Loops in which a round frees most of what the same round of the first loop kept, and one allocation of the round
+/// before it: `rounds_early` 1, such as a layer's input; or after it: -1.
 Recording shifted(std::uint64_t layers, int rounds_early) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
@@ -162,7 +162,7 @@ Recording shifted(std::uint64_t layers, int rounds_early) {
     more.push_back(alloc(1100, forward));
   }
   const auto free_input = [&](std::uint64_t layer) {
-    if (layer < layers) build.free(inputs[layer]);  // else it wrapped around: there is none
+    if (layer < layers) build.free(inputs[layer]);  // otherwise it wrapped around: there is none
   };
   const AllocationId last = alloc(64, loss);
   if (rounds_early == 1) free_input(layers - 1);
@@ -225,7 +225,7 @@ TEST(Synthesize, SaysWhatItIs) {
   EXPECT_EQ(synthesize(learned.model(), Values{2, 8}).trace.header.source, synthetic_source);
 }
 
-/// Scratch comes, grows and goes where the library's rule says, whatever the recordings show of it.
+/// Scratch appears, grows and disappears as the library's rule says, whatever the recordings show.
 TEST(Synthesize, GivesSumsTheirScratch) {
   for (const auto& batches : {linears({4, 8, 12}), linears({8, 12, 16}), linears({16, 24, 32}), linears({3, 40})}) {
     const Learned learned(batches);
@@ -254,7 +254,7 @@ TEST(Place, GivesAddressesAndSegments) {
   EXPECT_FALSE(segments.empty());
 }
 
-// The driver gives the second segment a lower address than the first.
+// The driver places the second segment at a lower address than the first.
 TEST(Place, OfTwoFreeBlocksOfASizeTheOneOfTheRelease) {
   for (const unsigned minor : {11U, 12U, 13U}) {
     TraceBuilder build;

@@ -1,4 +1,4 @@
-// A made-up type in the place of PyCode_Type, and code that dies.
+// A fake type in place of PyCode_Type, and code objects that are freed.
 #include "collector/python/code_deaths.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using Free = void (*)(void*);
 
-/// As a PyTypeObject begins.
+/// The beginning of a PyTypeObject.
 struct Type {
   std::size_t references = 1;
   const void* type = nullptr;
@@ -26,7 +26,7 @@ void free_code(void* code) { ++*static_cast<int*>(code), ++freed; }
 Free below = nullptr;
 void pass_on(void* code) { ++passed_on, below(code); }
 
-/// The interpreter of the process: there is one.
+/// The process's only interpreter.
 Type code_type{.free = free_code};
 
 class CodeDeaths : public ::testing::Test {
@@ -78,7 +78,7 @@ TEST_F(CodeDeaths, AreUnknownWhileAnothersFunctionStandsAbove) {
   EXPECT_EQ(code_, 1);
   unwatch_code();
   EXPECT_EQ(code_type.free, pass_on);
-  code_type.free = below;  // as who takes a function away again does
+  code_type.free = below;  // as another hook does when it uninstalls itself
   EXPECT_NE(code_epoch(), epoch) << "one died";
   unwatch_code();
   EXPECT_EQ(code_type.free, free_code);
@@ -86,7 +86,7 @@ TEST_F(CodeDeaths, AreUnknownWhileAnothersFunctionStandsAbove) {
 
 TEST_F(CodeDeaths, AreUnknownWhereAnotherTookOursAway) {
   below = code_type.free;
-  code_type.free = pass_on;  // first, but it does not know that ours came afterwards
+  code_type.free = pass_on;  // installed first, unaware that ours came afterwards
   watch_code(&code_type);
   const std::uint32_t epoch = code_epoch();
   code_type.free = free_code;

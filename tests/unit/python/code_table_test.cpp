@@ -102,7 +102,7 @@ TEST(Text, BecomesUtf8) {
   EXPECT_EQ(utf8(std::array<std::uint32_t, 1>{0x7FFFFFFF}), "\uFFFD");
 }
 
-// The tables of real code are checked against Python's own answers in walk_test.py; here are the corners.
+// walk_test.py checks the tables of real code against Python's own answers; here are the corner cases.
 TEST(Lines, OfDamagedTablesAreUnknown) {
   for (const auto format : {LineFormat::line_ranges, LineFormat::locations}) {
     EXPECT_EQ(line_of(format, {}, 5, 0), 0U);

@@ -1,8 +1,8 @@
 """Runs a test on every CPython 3.MINOR of this machine: each_python.py MINOR SCRIPT ARGUMENTS...
 
-Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), pyenv's and uv's folders and PATH. The script is started as
-SCRIPT INTERPRETER ARGUMENTS, with what starts that interpreter once more; twice where there is a JIT, without and with
-it. Exit code 77: there is none.
+Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), the folders of pyenv and uv, and PATH. Runs
+SCRIPT INTERPRETER ARGUMENTS, where the same INTERPRETER command starts it again; twice where there is a JIT, without
+and with it. Exit code 77: there is none.
 """
 import glob
 import os
@@ -23,7 +23,7 @@ def candidates(minor):
 
 
 def pythons(minor):
-    """Those that start, with a GIL or without, each once: pyenv's programs in PATH are scripts that may lead nowhere."""
+    """Those that start, with or without a GIL, each once: pyenv's programs in PATH are scripts that may be broken."""
     asks = "import os, sys; print(sys.version_info[1], os.path.realpath(sys.executable), sys.version)"
     seen = set()
     for program in candidates(minor):

@@ -1,4 +1,4 @@
-// A chain of made-up frames, followed again and again, beside the same frames read anew each time.
+// A chain of fake frames, followed repeatedly, compared with the same frames read afresh each time.
 #include "collector/python/frame_chain.h"
 
 #include <gtest/gtest.h>
@@ -20,14 +20,14 @@ struct Frame {
   Frame* caller = nullptr;
   std::uint32_t code = 1, position = 0;
   bool is_shim = false, is_shown = true, has_version = true;
-  std::uint64_t self = 0;  // 0: it has none
+  std::uint64_t self = 0;  // 0: none
 };
 
-/// Reads Frames, and counts how often.
+/// Reads Frames and counts the reads.
 class Reader {
  public:
   static Frame at(const void* frame) { return *static_cast<const Frame*>(frame); }
-  /// Whether a frame is shown is told by its code here.
+  /// Here a frame's code tells whether the frame is shown.
   static std::uint32_t version_of(const Frame& frame) {
     return 4 * frame.code + (frame.is_shown ? 1 : 0) + (frame.is_shim ? 2 : 0);
   }
@@ -59,7 +59,7 @@ class Reader {
 
 using Seen = std::vector<std::pair<std::uint64_t, bool>>;
 
-/// What a walk that knows nothing of earlier ones would give.
+/// The result of a walk without memory of earlier ones.
 Seen expected(const Frame* frame, std::size_t longest = FrameChain::longest) {
   Seen seen;
   for (std::size_t i = 0; frame != nullptr && i < longest; frame = frame->caller, ++i) {
@@ -81,7 +81,7 @@ class FrameChainTest : public ::testing::Test {
     return seen;
   }
 
-  /// `count` frames, the outermost first; each is called by the one before.
+  /// `count` frames, outermost first; each is called by the previous one.
   std::vector<Frame> stack(std::size_t count) {
     std::vector<Frame> frames(count);
     for (std::size_t i = 0; i < count; ++i)
@@ -136,7 +136,7 @@ TEST_F(FrameChainTest, CallsOfOtherObjectsHaveOtherNumbersAndAreNotReadAgain) {
   follow(&frames.back());
   EXPECT_EQ(number_, before);
 
-  // The inner call returns, and another one takes its frame.
+  // The inner call returns, and another takes over its frame.
   follow(&frames[2]);
   const std::uint64_t outer = number_;
   frames[3].self = 224;
@@ -206,7 +206,7 @@ TEST_F(FrameChainTest, ACallersNextLineIsSeenBehindAnUnchangedFrame) {
   std::vector<Frame> frames = stack(3);
   follow(&frames.back());
   const std::uint64_t before = number_;
-  frames[0].position = 5;  // it calls the same once more, from elsewhere: only here it shows
+  frames[0].position = 5;  // it calls the same function again from elsewhere: visible only here
   EXPECT_EQ(follow(&frames.back()), expected(&frames.back()));
   EXPECT_NE(number_, before);
   frames[0].position = 0;
@@ -253,7 +253,7 @@ TEST_F(FrameChainTest, WhatACallOfNativeCodeBeganWithIsPartOfTheNumber) {
 TEST_F(FrameChainTest, OfAChainThatIsTooLongTheInnermostAreKnown) {
   std::vector<Frame> frames = stack(FrameChain::longest + 10);
   const auto last = [&](std::size_t less) { return &frames[frames.size() - 1 - less]; };
-  // Shorter and longer, so that what is cut off changes.
+  // Shorter and longer, so that the truncated part changes.
   for (const std::size_t less : {0U, 1U, 5U, 4U, 0U, 10U, 11U, 3U})
     EXPECT_EQ(follow(last(less)), expected(last(less))) << less;
 }
@@ -267,9 +267,9 @@ TEST_F(FrameChainTest, AChainThatBitesItsTailEnds) {
 TEST_F(FrameChainTest, AnyProgramIsFollowedAsIfAnew) {
   std::mt19937 random(11);  // NOLINT(cert-msc51-cpp): the same every time
   const auto below = [&](std::size_t bound) { return random() % bound; };
-  std::deque<Frame> memory(48);  // frames live in few places, so that places are used again
+  std::deque<Frame> memory(48);  // few frame addresses, so that they are reused
   std::vector<Frame*> calls;
-  using Shown = std::pair<Seen, std::vector<std::uint64_t>>;  // the frames, and the objects that they are calls of
+  using Shown = std::pair<Seen, std::vector<std::uint64_t>>;  // the frames, and the objects whose calls they are
   std::map<std::uint64_t, Shown> meanings;
   std::map<std::vector<std::uint64_t>, std::uint64_t> numbers;
   for (int step = 0; step < 20'000; ++step) {
@@ -279,7 +279,7 @@ TEST_F(FrameChainTest, AnyProgramIsFollowedAsIfAnew) {
     for (std::size_t i = below(4); i > 0 && !calls.empty(); --i) calls.pop_back();
     if (!calls.empty()) calls.back()->position = static_cast<std::uint32_t>(below(3));
     for (std::size_t i = below(5); i > 0 && calls.size() < 12; --i) {
-      // As interpreters do, mostly the place behind the caller's; else anywhere, as generators do.
+      // Usually right behind the caller's, as in interpreters; otherwise anywhere, as for generators.
       Frame* place = &memory[below(3) > 0 ? calls.size() : below(memory.size())];
       if (is_used(*place)) continue;
       *place = {.caller = calls.empty() ? nullptr : calls.back(),

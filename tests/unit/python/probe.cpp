@@ -1,4 +1,4 @@
-// A library that a Python program loads with ctypes, to see its own frames as memreel sees them.
+// A library that a Python program loads with ctypes to see its own frames as memreel does.
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ std::size_t put(const std::string& text, char* out, std::size_t size) {
   return n;
 }
 
-/// As a recording has one for each thread: from mmap, never constructed. Threads of the tests leave theirs behind.
+/// One per thread, as in a recording: from mmap, never constructed. The tests' threads never free theirs.
 FrameChain& chain() {
   thread_local auto* const made = static_cast<FrameChain*>(
       ::mmap(nullptr, sizeof(FrameChain), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
@@ -50,7 +50,7 @@ __attribute__((visibility("default"))) void probe_name_module(const void* module
 }
 
 /// The frames of the calling thread as lines of "entry TAB line TAB file TAB function TAB module", at most `depth` of
-/// them. Module: its name; else its class, "@" and its address; else nothing.
+/// them. Module: its name; otherwise its class, "@" and its address; otherwise empty.
 __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::size_t size, std::size_t depth) {
   walker().walk(chain());
   std::vector<memreel::stacks::PythonFrame> frames(std::min(depth, FrameChain::longest));
@@ -67,14 +67,14 @@ __attribute__((visibility("default"))) std::size_t probe_walk(char* out, std::si
   return put(text, out, size);
 }
 
-/// As a recording would: walks `times` times, and keeps nothing. Returns the number of the last walk.
+/// Like a recording: walks `times` times and keeps nothing. Returns the number of the last walk.
 __attribute__((visibility("default"))) std::size_t probe_walk_only(std::size_t times) {
   std::size_t number = 0;
   for (std::size_t i = 0; i < times; ++i) number = walker().walk(chain());
   return number;
 }
 
-/// Calls back into Python, as C code in between does.
+/// Calls back into Python, like C code between Python frames.
 __attribute__((visibility("default"))) int probe_call(int (*function)(int), int argument) { return function(argument); }
 
 }  // extern "C"

@@ -1,4 +1,4 @@
-// How categories look, to people who see all colours and to those who see fewer.
+// The appearance of categories, for people with full color vision and with color vision deficiencies.
 #include "analyzer/report/category_style.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST(Palette, EveryCategoryHasOnePlace) {
   EXPECT_EQ(seen.size(), category_count);
 }
 
-/// How different two colours are to somebody who sees colours through `sight`: CIE 1976.
+/// The distance of two colors as seen through `sight`: CIE 1976.
 using Sight = std::array<std::array<double, 3>, 3>;
 
 std::array<double, 3> lab(std::uint32_t rgb, const Sight& sight) {
@@ -39,7 +39,7 @@ std::array<double, 3> lab(std::uint32_t rgb, const Sight& sight) {
 }
 
 TEST(Palette, CategoriesAreToldApartByPeopleWhoSeeFewerColours) {
-  // Machado, Oliveira, Fernandes (2009), of full severity: protanopia, deuteranopia, tritanopia.
+  // Machado, Oliveira, Fernandes (2009), at full severity: protanopia, deuteranopia, tritanopia.
   constexpr std::array<Sight, 4> sights{{
       {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
       {{{0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}}},

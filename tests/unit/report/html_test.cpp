@@ -47,7 +47,7 @@ TEST(Timeline, HasExactMinimaAndMaxima) {
   const OriginId origin = builder.origin(HeapId{1});
   builder.event(EventKind::segment_alloc, origin, base, 20_MiB);
   const AllocationId first = builder.alloc(origin, base, 4_MiB);
-  builder.free(first);  // within one column: only its maximum shows it
+  builder.free(first);  // within one column: visible only in its maximum
   builder.alloc(origin, base, 2_MiB);
   for (int i = 0; i < 95; ++i) builder.event(EventKind::mark, origin, {}, {});
   const auto timelines = memory_timelines(builder.trace(), recorded_blocks(builder.trace()), 10);
@@ -91,7 +91,7 @@ TEST(CategoryTimeline, AddsUpToTheMostThatWasLiveInEachColumn) {
   EXPECT_NE(html.find("parameters"), std::string::npos);
   EXPECT_NE(html.find("activations"), std::string::npos);
   EXPECT_EQ(html.find("gradients"), std::string::npos);
-  // Its colours are those of the page, which has them for either ground.
+  // It uses the page's colors, which exist for both backgrounds.
   EXPECT_NE(html.find("fill:var(--activation)"), std::string::npos);
   const std::string page = html_page("run", html);
   EXPECT_NE(page.find(":root{" + css_colours(false)), std::string::npos);

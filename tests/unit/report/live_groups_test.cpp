@@ -67,7 +67,7 @@ TEST(LiveGroupsOfAModel, ALibrarysModuleExplainsMoreThanTheLineThatCallsTheModel
   EXPECT_EQ(label(GroupBy::category), "activation");
 }
 
-/// What a model with two blocks holds; `instances`: outer and inner module of each.
+/// What a model with two blocks holds; `instances`: each one's outer and inner module.
 std::vector<LiveGroup> groups_of_blocks(const std::vector<std::pair<std::string, std::string>>& instances, GroupBy by) {
   TraceBuilder build;
   std::uint64_t address = 0x1000;

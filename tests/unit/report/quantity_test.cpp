@@ -43,7 +43,7 @@ TEST(Quantity, WhatIsNotASizeIsRefusedWithARemedy) {
 TEST(Quantity, TextOfASizeReadsBackAsAboutTheSameSize) {
   for (std::uint64_t n = 1; n < (1ULL << 60U); n = n * 3 + 1) {
     const Result<Bytes> size = parse_bytes(text_of(Bytes{n}).substr(0, text_of(Bytes{n}).find("Pi")));
-    if (n >= (1ULL << 50U)) break;  // PiB is not a unit people type
+    if (n >= (1ULL << 50U)) break;  // nobody types PiB
     ASSERT_TRUE(size) << n;
     EXPECT_NEAR(static_cast<double>(size->count), static_cast<double>(n), static_cast<double>(n) * 0.006);
   }

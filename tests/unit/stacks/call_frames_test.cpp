@@ -1,4 +1,4 @@
-// Unwinding tables: those of the C library, and hand-made ones.
+// Unwinding tables: the C library's, and hand-made ones.
 #include "collector/stacks/call_frames.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace memreel::stacks {
 namespace {
 
-/// The first address of every function that the tables of a module name.
+/// The first address of every function in a module's tables.
 std::vector<std::uintptr_t> functions_of(const MappedBytes& header) {
   std::vector<std::uintptr_t> functions;
   std::uint32_t count = 0;
@@ -44,8 +44,8 @@ TEST(CallFrames, EveryFunctionOfTheCLibraryHasRules) {
     ++kinds[rule.kind()];
     if (rule.kind() == UnwindRule::Kind::stack_pointer && rule.offset() == 8) ++at_entry;
   }
-  // At a function's first instruction there is nothing on the stack but the return address; the rest are parts of
-  // functions that compilers put elsewhere.
+  // At a function's first instruction only the return address is on the stack; the other entries are parts of functions
+  // that compilers placed elsewhere.
   EXPECT_GT(at_entry, functions.size() * 8 / 10);
   EXPECT_LT(kinds[UnwindRule::Kind::full], functions.size() / 50);
   EXPECT_EQ(kinds[UnwindRule::Kind::signal], 1U);
@@ -72,15 +72,15 @@ class HandMade {
 
   explicit HandMade(std::string program) {
     using namespace std::string_literals;
-    // Common entry: version 1, "zR", code alignment 1, data alignment -8, return address 16, pointers of 4 bytes that
-    // are unsigned and absolute; CFA = rsp + 8, return address at CFA - 8.
+    // Common entry: version 1, "zR", code alignment 1, data alignment -8, return address register 16, 4-byte unsigned
+    // absolute pointers; CFA = rsp + 8, return address at CFA - 8.
     std::string common = "\0\0\0\0\1zR\0\1\x78\x10\1\x03\x0C\7\x08\x90\1\0\0"s;
     std::string description = number(4 + static_cast<std::uint32_t>(common.size()) + 4) + number(base) + number(100) +
                               "\0"s + std::move(program);
     bytes_ = number(static_cast<std::uint32_t>(common.size())) + common +
              number(static_cast<std::uint32_t>(description.size())) + description;
     const auto description_at = static_cast<std::uint32_t>(4 + common.size());
-    // Encodings: the frames relative to here, 4 bytes; a count of 4 bytes; a table relative to the header.
+    // Encodings: frame pointer relative to here, 4 bytes; a 4-byte count; a table relative to the header.
     header_ = "\1\x1B\3\x3B"s + number(0) + number(1) + number(base - header_at) +
               number(static_cast<std::uint32_t>(frames_at - header_at) + description_at);
   }
@@ -131,12 +131,12 @@ TEST(CallFrames, RulesOfEveryKind) {
   const HandMade linkage("\x0F\x0B\x77\x08\x80\0\x3F\x1A\x3B\x2A\x33\x24\x22"s);
   EXPECT_EQ(linkage.rule(10).offset(), 8U);
   EXPECT_EQ(linkage.rule(11).offset(), 16U);
-  // Another register; a caller's stack pointer that is not the CFA; too large a frame.
+  // Another register; a caller's stack pointer other than the CFA; too large a frame.
   EXPECT_EQ(HandMade("\x0D\x0A"s).rule(0).kind(), Kind::full);
   EXPECT_EQ(HandMade("\x87\x02"s).rule(0).kind(), Kind::full);
   EXPECT_EQ(HandMade("\x0E\x80\x80\x40"s).rule(0).kind(), Kind::full);
   EXPECT_EQ(HandMade("\x0E\xF8\xFF\x0F"s).rule(0).offset(), 0x3'FFF8U);
-  // What is not known.
+  // Unknown input.
   EXPECT_FALSE(HandMade("\x3E"s).row(0));
   EXPECT_FALSE(HandMade("\x0B"s).row(0));
 }
@@ -158,7 +158,7 @@ TEST(CallFrames, Expressions) {
   EXPECT_EQ(value("\x32\x33\x14\x1E\x22"s), 8U);    // 2 + 3 * 2
   EXPECT_EQ(value("\x77\x20\x06"s), std::nullopt);  // beyond the stack
   EXPECT_EQ(value("\x77\x01\x06"s), std::nullopt);  // between words
-  EXPECT_EQ(value("\x76\x00"s), std::nullopt);      // rbp is not known
+  EXPECT_EQ(value("\x76\x00"s), std::nullopt);      // rbp is unknown
   EXPECT_EQ(value("\x22"s), std::nullopt);          // nothing to add
   EXPECT_EQ(value("\x2F\xFD\xFF"s), std::nullopt);  // a loop
   EXPECT_EQ(value(std::string(17, '\x30')), std::nullopt);

@@ -1,4 +1,4 @@
-// What a thread remembers of stacks with the same Python frames: never another stack's key.
+// What a thread remembers of stacks with the same Python frames: it never returns another stack's key.
 #include "collector/stacks/chain_stacks.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// All the code of a function, with what its compiler put elsewhere.
+// All code of a function, including what the compiler placed elsewhere.
 #include "collector/stacks/function_parts.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Made-up code and made-up stacks of which any word may change: what walks that remember are compared on.
+// Synthetic code and stacks in which any word may change, for comparing walks that use remembered data.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ namespace memreel::stacks::made_up {
 
 inline constexpr std::size_t word = sizeof(std::uintptr_t);
 
-/// What the code at a return address does to the stack.
+/// The effect of the code at a return address on the stack.
 struct Rule {
   bool by_frame_pointer;
-  std::uintptr_t offset, frame_pointer_below;  // as UnwindRule has them
+  std::uintptr_t offset, frame_pointer_below;  // as in UnwindRule
 };
 
-/// A program that is all return addresses. Where there are few, every one is met in many places; where there are many,
-/// stretches are long.
+/// A program made entirely of return addresses. With few of them, each occurs in many places; with many, stretches are
+/// long.
 class Code {
  public:
   explicit Code(std::mt19937& random, std::size_t addresses = 12) {
@@ -51,7 +51,7 @@ class Stack {
   void change_one(std::mt19937& random, const Code& code) {
     words_.at(random() % words_.size()) = likely_word(random, code);
   }
-  /// Lays frames that a walk from there on finds, as far as the code allows; the outermost was called by no code.
+  /// Places frames for a walk from there to find, as far as the code allows; the outermost was called by no code.
   void lay_frames(std::mt19937& random, const Code& code, WalkState state) {
     const auto at = [&](std::uintptr_t address) -> std::uintptr_t& { return words_.at((address - low()) / word); };
     for (;;) {
@@ -70,7 +70,7 @@ class Stack {
   StackBounds bounds() const { return {.low = low(), .high = high()}; }
 
  private:
-  /// Mostly return addresses and addresses on the stack, so that walks go on.
+  /// Mostly return addresses and stack addresses, so that walks continue.
   std::uintptr_t likely_word(std::mt19937& random, const Code& code) const {
     const std::uint_fast32_t kind = random() % 20;
     if (kind == 0) return random();
@@ -79,7 +79,7 @@ class Stack {
   std::array<std::uintptr_t, 64> words_{};
 };
 
-/// States that a few walks begin in, again and again.
+/// A few initial walk states that recur.
 inline std::array<WalkState, 3> some_begins(std::mt19937& random, const Code& code, const Stack& stack) {
   std::array<WalkState, 3> begins{};
   for (WalkState& begin : begins)
@@ -89,7 +89,7 @@ inline std::array<WalkState, 3> some_begins(std::mt19937& random, const Code& co
   return begins;
 }
 
-/// One step by a rule, as unwind_x86_64.cpp does it. `measured_from` and `base_at` as StretchInMaking wants them.
+/// One step by a rule, as in unwind_x86_64.cpp. `measured_from` and `base_at` as StretchInMaking expects them.
 inline bool step(const Code& code, StackMemory& memory, WalkState& state, std::uintptr_t& measured_from,
                  std::uintptr_t& base_at) {
   const Rule* const rule = code.at(state.address);
@@ -105,7 +105,7 @@ inline bool step(const Code& code, StackMemory& memory, WalkState& state, std::u
 
 using Frames = std::vector<std::uintptr_t>;
 
-/// A walk that remembers nothing; of at most so many frames.
+/// A walk without memory, limited to that many frames.
 inline Frames walk(const Code& code, const StackBounds& bounds, WalkState state, std::size_t most = ~std::size_t{0}) {
   StackMemory memory(bounds, state.rsp);
   Frames frames;

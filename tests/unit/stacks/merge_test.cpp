@@ -1,4 +1,4 @@
-// Native and Python frames as one stack.
+// Native and Python frames merged into one stack.
 #include "collector/stacks/merge.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Addresses and the modules they lie in.
+// Addresses and the modules that contain them.
 #include "collector/stacks/module_table.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ TEST(ModuleTable, FollowsWhatIsLoadedAndUnloaded) {
   EXPECT_EQ(table.find(address), module) << "a stack taken before it went is still its own";
   EXPECT_TRUE(table.refresh().empty());
 
-  // What comes to the same place has the address from now on.
+  // A module loaded at the same place owns the address from now on.
   library = dlopen(SHAPES_LIBRARY_FP, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   table.refresh();
@@ -67,7 +67,7 @@ TEST(ModuleTable, FollowsWhatIsLoadedAndUnloaded) {
   table.refresh();
   const ModuleTable::Index again = table.find(address_of(dlsym(library, "shapes_of_library")));
   EXPECT_EQ(table[again].path, table[module].path);
-  // The same number, if the loader put it where it was.
+  // The same number, if the loader placed it at the same address.
   EXPECT_EQ(again == module, table[again].range == table[module].range);
   dlclose(library);
 }

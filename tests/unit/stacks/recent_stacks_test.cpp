@@ -1,4 +1,4 @@
-// What a thread remembers of its stacks: never another stack's key.
+// What a thread remembers of its stacks: it never returns another stack's key.
 #include "collector/stacks/recent_stacks.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ TEST(RecentStacks, KnowWhatWasPutLastAndNothingElse) {
   std::map<Words, StackKey> put;
   std::size_t found = 0;
   for (std::uint32_t round = 1; round <= 50'000; ++round) {
-    // Stacks of a few words are met again and again, long ones fill the memory several times.
+    // Stacks of a few words recur; long ones fill the cache several times over.
     Words words(1 + random() % (round % 10 == 0 ? 300 : 6));
     for (std::uint64_t& word : words) word = random() % 5;
     const auto place = RecentStacks::bucket_of(words);

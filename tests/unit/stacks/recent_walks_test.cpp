@@ -1,4 +1,4 @@
-// Known walks against a walk that remembers nothing.
+// Remembered walks compared with walks without memory.
 #include "collector/stacks/recent_walks.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ struct Result {
   bool was_known = false;
 };
 
-/// As unwind_x86_64.cpp does it: frame by frame, by stretches, or at once.
+/// As in unwind_x86_64.cpp: frame by frame, by stretches, or all at once.
 Result walk(const Code& code, const StackBounds& bounds, WalkState state, Memory& earlier, std::size_t most = 64) {
   StackMemory memory(bounds, state.rsp);
   std::array<FrameKey, 64> known{};
@@ -104,8 +104,8 @@ TEST(RecentWalks, LeadWhereEveryStepLeadsWhateverChanges) {
   EXPECT_GT(known, walks / 10) << "of " << walks;
 }
 
-/// A walk that memory ended can be longer next time, so it is not kept; one that is known is not followed into memory
-/// that can be read no more.
+/// A walk that ended at unreadable memory may get further next time, so it is not kept; a remembered one is not
+/// followed into memory that is no longer readable.
 TEST(RecentWalks, StayInsideOfWhatCanBeRead) {
   std::mt19937 random(4);
   int known = 0;
@@ -137,7 +137,7 @@ struct OneFrame {
     making.add(words[0], begin.rsp, 0);
     return making.keep(is_cut);
   }
-  /// The number of the known walk; 0: none.
+  /// The number of the remembered walk; 0: none.
   std::uint64_t find(RecentWalks& walks, std::size_t most = 4) const {
     const RecentWalks::Walk* const found = walks.find(begin, memory, most);
     return found != nullptr ? found->number() : 0;
@@ -203,7 +203,7 @@ TEST(RecentWalks, BeginInTheSameState) {
 
 TEST(RecentWalks, GoByWhatAFrameThatAlignedItsStackWasMeasuredFrom) {
   const auto walks = std::make_unique<RecentWalks>();
-  // From the bottom: where the CFA is, the caller's rbp, padding, the return address.
+  // From the bottom: the CFA's location, the caller's rbp, padding, the return address.
   std::array<std::uintptr_t, 6> stack{};
   const auto at = [&](std::size_t i) { return reinterpret_cast<std::uintptr_t>(&stack.at(i)); };
   stack = {at(5), 7, 0, 0, 0x2000, 0};

@@ -34,7 +34,7 @@ TEST(SeenModules, WhatWasForgottenIsNew) {
 }
 
 TEST(SeenModules, ModulesOfAProgramDoNotTakeEachOthersPlaces) {
-  // As the loader lays them: one below the other, each as big as it is. A big program has two hundred.
+  // As the loader places them: each below the previous one. A large program has two hundred.
   std::mt19937_64 random(1);
   for (int program = 0; program < 200; ++program) {
     const auto modules = std::make_unique<SeenModules>();

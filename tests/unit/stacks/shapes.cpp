@@ -12,7 +12,7 @@
 namespace shapes {
 namespace {
 
-// What comes after a call keeps it from being a tail call, and its results from being removed.
+// The code after a call keeps it from being a tail call, and its results from being removed.
 void keep(void* p) { asm volatile("" : : "r"(p) : "memory"); }
 
 [[gnu::noinline]] void leaf(Callback callback, void* argument) {
@@ -70,7 +70,7 @@ void recursive(Callback callback, void* argument) { recursion(40, callback, argu
   keep(&data);
 }
 
-/// Larger than a remembered rule can say.
+/// Larger than a remembered rule can express.
 [[gnu::noinline]] void huge(Callback callback, void* argument) {
   std::array<char, 300'000> data;
   keep(&data);
@@ -119,7 +119,7 @@ void recursive(Callback callback, void* argument) { recursion(40, callback, argu
   keep(&data);
 }
 
-/// The C library calls back: through a procedure linkage table, and through code that we did not compile.
+/// The C library calls back: through a procedure linkage table, and through code compiled by others.
 void from_the_c_library(Callback callback, void* argument) {
   struct Call {
     Callback callback;
@@ -154,7 +154,7 @@ void with_handler(int flags, Callback callback, void* argument) {
 [[gnu::noinline]] void signal_handler(Callback callback, void* argument) { with_handler(0, callback, argument); }
 
 #if defined(__x86_64__)
-/// Interrupted at its first instruction, before anything is on the stack.
+/// Interrupted at its first instruction, before anything is pushed.
 void illegal(int, siginfo_t*, void* context) {
   leaf(signal_callback, signal_argument);
   static_cast<ucontext_t*>(context)->uc_mcontext.gregs[REG_RIP] += 2;

@@ -1,4 +1,4 @@
-// Functions with every shape of stack frame that compilers make, built several times with different options.
+// Functions with every kind of stack frame that compilers generate, built several times with different options.
 #pragma once
 
 #include <span>
@@ -7,7 +7,7 @@ namespace shapes {
 
 using Callback = void (*)(void* argument);
 
-/// Calls `callback` from a frame of its shape.
+/// Calls `callback` from a frame of that shape.
 struct Shape {
   const char* name;
   void (*call)(Callback callback, void* argument);
@@ -20,7 +20,7 @@ struct Shapes {
 
 }  // namespace shapes
 
-// With frame pointers, without, and as a library of their own has them (SHAPES_LIBRARY), under the last name.
+// With frame pointers, without, and in a separate library (SHAPES_LIBRARY), under the last name.
 extern "C" shapes::Shapes shapes_with_frame_pointers();
 extern "C" shapes::Shapes shapes_without_frame_pointers();
 extern "C" shapes::Shapes shapes_of_library();

@@ -1,4 +1,4 @@
-// The tree of all stacks: what goes in comes out, once, from any number of threads.
+// The tree of all stacks: what is inserted can be read back, is stored once, from any number of threads.
 #include "collector/stacks/stack_tree.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ Keys frames_of(const StackTree& tree, StackKey key) {
   return frames;
 }
 
-/// Stacks as programs have them: common outer frames, a few variants further in.
+/// Stacks like those of programs: common outer frames, a few variants further in.
 Keys random_stack(std::mt19937& random, std::uint64_t variants) {
   Keys outermost_first;
   const std::size_t depth = 1 + random() % 40;
@@ -90,7 +90,7 @@ TEST(StackTree, WithoutMemoryItIsFullFromTheBeginning) {
   EXPECT_EQ(tree.size(), 0U);
 }
 
-/// Threads that insert the same stacks at the same time agree on every key; a small tree fills up under them.
+/// Threads that insert the same stacks concurrently agree on every key; a small tree fills up under them.
 TEST(StackTree, ThreadsAgree) {
   for (const std::uint32_t capacity : {1U << 16U, 500U}) {
     StackTree tree(capacity);

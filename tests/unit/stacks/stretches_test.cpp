@@ -1,4 +1,4 @@
-// Stretches against a walk that remembers nothing.
+// Stretches compared with a walk without memory.
 #include "collector/stacks/stretches.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Stretches, LeadWhereEveryStepLeadsWhateverChanges) {
   EXPECT_GT(followed, walked / 10) << "of " << walked;
 }
 
-/// A stack that is not known to be readable is not read ahead.
+/// There is no reading ahead on a stack that is not known to be readable.
 TEST(Stretches, StayInsideOfWhatCanBeRead) {
   std::mt19937 random(2);
   const Code code(random);
@@ -72,7 +72,7 @@ TEST(Stretches, StayInsideOfWhatCanBeRead) {
   for (int round = 0; round < 2000; ++round) {
     const WalkState begin{.address = code.some_address(random), .rsp = stack.low(), .rbp = stack.low() + 8 * word};
     StackBounds less = stack.bounds();
-    less.high -= random() % 64 * word;  // what lies above may be read no more
+    less.high -= random() % 64 * word;  // the memory above may no longer be readable
     ASSERT_EQ(walk(code, less, begin, *stretches, followed), walk(code, less, begin));
   }
   EXPECT_GT(followed, 0U);

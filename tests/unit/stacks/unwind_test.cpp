@@ -1,4 +1,4 @@
-// The native stack, compared with what the compiler's own unwinder says.
+// The native stack, compared with the compiler's own unwinder.
 #include "collector/stacks/unwind.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ _Unwind_Reason_Code visit(_Unwind_Context* context, void* argument) {
   return _URC_NO_REASON;
 }
 
-/// Two views of the same stack: of those who called the function that looked.
+/// Two views of the same stack: the callers of the function that captured it.
 struct Views {
   Addresses own, expected;
 };
@@ -50,7 +50,7 @@ struct Look {
   Views views;
 };
 
-/// What the thread's walks have left: of one test with one unwinder, as a process has no other.
+/// What the thread's walks left behind: for one test with one unwinder, as a process has only one.
 struct Remembered {
   const Unwinder* unwinder = nullptr;
   const ::testing::TestInfo* test = nullptr;
@@ -67,7 +67,7 @@ Remembered& remembered(const Unwinder* unwinder) {
   return mine;
 }
 
-/// By what earlier walks have left there are the same frames, and one word stands for the same frames always.
+/// Walks that use earlier ones find the same frames, and a given word always stands for the same frames.
 [[gnu::noinline]] bool same_by_earlier_walks(Unwinder& unwinder, std::span<const FrameKey> callers) {
   Remembered& mine = remembered(&unwinder);
   std::array<FrameKey, 300> frames{};
@@ -79,7 +79,7 @@ Remembered& remembered(const Unwinder* unwinder) {
     for (const FrameKey frame : std::span(frames).first(walked.frames)) addresses.push_back(frame.bits);
     const std::vector<std::uint64_t> key(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(walked.words));
     if (mine.frames_of.try_emplace(key, addresses).first->second != addresses) return false;
-    // Besides its own, the call of this function is another than that of the walk before.
+    // Besides its own frame, this function's call site differs from the previous walk's.
     if (walked.frames != callers.size() + 1 || walked.words > walked.frames) return false;
     if (!std::equal(callers.begin() + 1, callers.end(), frames.begin() + 2)) return false;
   }
@@ -95,7 +95,7 @@ Remembered& remembered(const Unwinder* unwinder) {
     ADD_FAILURE() << "another walk, other frames";
   look.views = {};
   _Unwind_Backtrace(visit, &look.views.expected);
-  // The first address of each lies in this function, at one or the other call.
+  // The first address of each lies in this function, at one call or the other.
   for (const FrameKey frame : std::span(own).first(count).subspan(1)) look.views.own.push_back(frame.bits);
   look.views.expected.erase(look.views.expected.begin());
 }
@@ -155,8 +155,8 @@ TEST_P(UnwindBy, EveryShapeInsideEveryOther) {
     }
 }
 
-/// Shapes inside of shapes, at random: the same functions called by others, callers at the same place on the stack that
-/// were called from elsewhere before, and depths that come and go.
+/// Shapes nested at random: the same functions with different callers, callers at the same stack position that were
+/// called from elsewhere before, and varying depths.
 TEST_P(UnwindBy, ManyDifferentStacksInAnyOrder) {
   std::mt19937 random(7);
   std::vector<shapes::Shape> all;
@@ -194,7 +194,7 @@ TEST_P(UnwindBy, ALibraryLoadedLater) {
   dlclose(library);
 }
 
-/// Other code at the same place: nothing may be remembered of what was there before.
+/// Different code at the same address: nothing remembered of the old code may be used.
 TEST(Unwind, ALibraryInThePlaceOfAnother) {
   const auto unwinder = std::make_unique<Unwinder>();
   for (int round = 0; round < 3; ++round)
@@ -286,9 +286,9 @@ TEST(Unwind, ManyThreadsWhileLibrariesComeAndGo) {
   EXPECT_EQ(wrong, 0);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which don't follow fibres unasked
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which don't follow fibers by default
 
-/// A fibre on memory of its own, with nothing mapped around it.
+/// A fiber on its own memory, with nothing mapped around it.
 class Fibre {
  public:
   explicit Fibre(std::function<void()> task) : task_(std::move(task)) {
@@ -327,7 +327,7 @@ TEST(Unwind, OnFibres) {
   }
 }
 
-/// The same function at the same address of two stacks in turn, one of which is gone in between.
+/// The same function at the same address of two stacks alternately, one of which is unmapped in between.
 TEST(Unwind, FibresInTurnWithTheThreadsOwnStack) {
   const auto unwinder = std::make_unique<Unwinder>();
   const shapes::Shapes list = shapes_without_frame_pointers();
@@ -345,7 +345,7 @@ TEST(Unwind, FibresInTurnWithTheThreadsOwnStack) {
 }
 #endif
 
-/// Code made at run time, which has no tables.
+/// Code generated at run time, without tables.
 class GeneratedCode {
  public:
   GeneratedCode(std::initializer_list<unsigned char> code) {
@@ -367,7 +367,7 @@ class GeneratedCode {
 };
 
 #if defined(__x86_64__)
-/// Whether what follows the generated code on a stack are the callers that everything here has.
+/// Whether the generated code is followed on the stack by the callers common to everything here.
 bool leads_outside(const Addresses& from_generated) {
   Addresses outside;
   _Unwind_Backtrace(visit, &outside);
@@ -395,7 +395,7 @@ TEST(Unwind, GeneratedCodeWithoutFramePointersIsPassedOverOrEndsTheStack) {
         bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], 0x48, 0x89, 0xF8,     0x48,     0x89,
         0xF7,     0xFF,     0xD0,     0x48,     0x83,     0xC4, 0x10, 0x5D,     0xC3});
   };
-  // What rbp may hold: data, nothing, addresses of the heap and of the stack, and what is not mapped.
+  // What rbp may hold: data, zero, addresses of the heap and of the stack, and unmapped addresses.
   const auto heap = std::make_unique<std::array<std::uintptr_t, 4>>();
   const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   for (const std::uintptr_t rbp :
@@ -411,15 +411,15 @@ TEST(Unwind, GeneratedCodeWithoutFramePointersIsPassedOverOrEndsTheStack) {
 }
 #endif
 
-/// Copies of the library with its tables damaged, loaded for real: whatever they say, nothing is touched that should
-/// not.
+/// Copies of the library with damaged tables, actually loaded: whatever the tables say, nothing out of bounds is
+/// accessed.
 TEST(Unwind, DamagedTablesOfALoadedLibrary) {
   const auto unwinder = std::make_unique<Unwinder>();
   std::ifstream file(SHAPES_LIBRARY, std::ios::binary);
   const std::string sound{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   std::mt19937 random(5);
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "memreel-damaged-shapes.so";
-  // Where the tables are: the section is found by its content, the loader's header says where that begins.
+  // Where the tables are: the section is found by its content; the loader's header says where it begins.
   Elf64_Ehdr elf;
   std::memcpy(&elf, sound.data(), sizeof elf);
   Elf64_Phdr tables{};
@@ -449,7 +449,7 @@ TEST(Unwind, DamagedTablesOfALoadedLibrary) {
             static_cast<Damaged*>(argument)->count = static_cast<Damaged*>(argument)->unwinder->unwind(bounds, own);
           },
           &state);
-      EXPECT_GE(state.count, 2U);  // the frames before are sound
+      EXPECT_GE(state.count, 2U);  // the frames before are intact
     }
     dlclose(library);
     std::filesystem::remove(path);

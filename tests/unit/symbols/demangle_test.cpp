@@ -9,7 +9,7 @@
 namespace memreel {
 namespace {
 
-/// The number of a name that was seen before, as the linker writes it.
+/// The number of an already used name, as the mangling writes it.
 std::string substitution(std::size_t number) {
   constexpr std::string_view digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   if (number == 0) return "S_";
@@ -19,7 +19,7 @@ std::string substitution(std::size_t number) {
   return "S" + text + "_";
 }
 
-/// f(a, p<a, a>, p<p<a, a>, p<a, a>>, ...): each parameter is made of two of the one before.
+/// f(a, p<a, a>, p<p<a, a>, p<a, a>>, ...): each parameter consists of two of the previous one.
 std::string doubling(std::size_t parameters) {
   std::string name = "_Z1f1a";
   for (std::size_t i = 0; i < parameters; ++i) {

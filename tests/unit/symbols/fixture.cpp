@@ -1,4 +1,4 @@
-// A library with calls that were inlined, to find again from their addresses.
+// A library with inlined calls, to be found by their addresses.
 namespace fixture {
 namespace {
 

@@ -1,4 +1,4 @@
-// Names of places in native code, from what is left of a library's debug information.
+// Names for native code addresses, from what is left of a library's debug information.
 #include "analyzer/symbols/symbols.h"
 
 #include <dlfcn.h>
@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// A place in the fixture, as a recording of a program that has loaded it names it.
+/// An address in the fixture, as named by a recording of a program that loaded it.
 struct Recorded {
   std::string path;
   Module module;
@@ -78,7 +78,7 @@ class Symbols : public ::testing::Test {
     return fs::path("usr/lib/debug/.build-id") / id.substr(0, 2) / (id.substr(2) + ".debug");
   }
 
-  /// Of a module whose recorded path is nowhere on this machine.
+  /// For a module whose recorded path does not exist on this machine.
   ModuleSymbols elsewhere(const std::string& path = "/opt/app/libfixture.so") const {
     return {path, recorded.module, {.sysroot = directory}};
   }
@@ -111,7 +111,7 @@ TEST_F(Symbols, PlacesOutsideOfAllFunctionsHaveNoName) {
 TEST_F(Symbols, UnderASysroot) {
   put(FIXTURE, "/opt/app/libfixture.so");
   EXPECT_EQ(elsewhere().at(recorded.offset), ModuleSymbols(recorded.path, recorded.module, {}).at(recorded.offset));
-  // Also when all libraries lie in one directory.
+  // Also when all libraries are in one directory.
   put(FIXTURE, "/libflat.so");
   EXPECT_EQ(elsewhere("/somewhere/libflat.so").at(recorded.offset).size(), 3U);
 }
@@ -127,7 +127,7 @@ TEST_F(Symbols, NothingLeadsOutOfASysroot) {
   EXPECT_FALSE(is_found("/opt/app/libfixture.so"));
   fs::create_symlink("../../../" + outside.filename().string(), directory / "opt/app/up");
   EXPECT_FALSE(is_found("/opt/app/up/libfixture.so"));
-  // A link is one of the recorded machine's: absolute ones begin at its root.
+  // Links are the recorded machine's: absolute ones begin at its root.
   put(FIXTURE, "/usr/lib/libreal.so");
   fs::create_symlink("/usr/lib/libreal.so", directory / "opt/app/liblinked.so");
   EXPECT_TRUE(is_found("/opt/app/liblinked.so"));
@@ -140,7 +140,7 @@ TEST_F(Symbols, DebugInformationApartIsFoundByBuildId) {
   EXPECT_EQ(elsewhere().at(recorded.offset).front().line, 0U);
   put(FIXTURE_DEBUG, debug_path());
   EXPECT_EQ(elsewhere().at(recorded.offset), ModuleSymbols(recorded.path, recorded.module, {}).at(recorded.offset));
-  // It is enough by itself.
+  // It is sufficient on its own.
   fs::remove(directory / "opt/app/libfixture.so");
   EXPECT_EQ(elsewhere().at(recorded.offset).size(), 3U);
 }
@@ -177,7 +177,7 @@ TEST_F(Symbols, DamagedFilesHaveNoNames) {
   fs::create_directories(directory / "opt/app");
   for (int round = 0; round < 60; ++round) {
     std::string damaged = sound;
-    // The first page stays: it has what identifies the build.
+    // The first page stays: it identifies the build.
     for (int i = 0; i < 30; ++i) damaged[4096 + below(damaged.size() - 4096)] = static_cast<char>(below(256));
     std::FILE* const file = std::fopen((directory / "opt/app/libfixture.so").c_str(), "wb");
     std::fwrite(damaged.data(), 1, below(4) == 0 ? below(damaged.size()) : damaged.size(), file);
@@ -186,7 +186,7 @@ TEST_F(Symbols, DamagedFilesHaveNoNames) {
   }
 }
 
-/// A trace with one allocation, whose stack is the place in the fixture, called from Python.
+/// A trace with one allocation whose stack is the fixture's address, called from Python.
 class NamedFrames : public Symbols {
  protected:
   Tables tables(const std::string& module_path) const {
@@ -250,7 +250,7 @@ TEST_F(NamedFrames, InlinedCallsBecomeFrames) {
   EXPECT_EQ(std::vector(all.begin() + 4, all.end()), outer);
   for (std::size_t s = 1; s < t.stacks.size(); ++s) EXPECT_LT(index(t.stacks[s].caller), s);
 
-  // What has names is left as it is.
+  // Frames that have names are unchanged.
   const Tables before = t;
   EXPECT_EQ(name_frames(t, {}, Unnamed::module_and_offset).second.native_frames, 0U);
   EXPECT_EQ(t, before);
@@ -276,7 +276,7 @@ TEST_F(NamedFrames, ABundledTraceNeedsNoModules) {
   EXPECT_EQ(frames[2].line, recorded.lines[2]);
   EXPECT_EQ(functions_of(after->tables, after->events.stack[3]), std::vector<std::string>{"main"});
 
-  // In place, and once more.
+  // In place, and repeated.
   ASSERT_TRUE(bundle_symbols(original, original, {}));
   ASSERT_TRUE(bundle_symbols(original, original, {}));
   EXPECT_EQ(load(original)->tables.frames, after->tables.frames);

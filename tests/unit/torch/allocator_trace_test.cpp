@@ -1,4 +1,4 @@
-// The allocator's own trace, told by a stand-in for PyTorch.
+// The allocator's own trace, reported by a stand-in for PyTorch.
 #include "collector/torch/allocator_trace.h"
 
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ class AllocatorTrace : public ::testing::Test {
       if (record.kind != RecordKind::thread_began) all.push_back(record);
     return all;
   }
-  /// Has the first report go by, after which the trace is followed.
+  /// Lets the first report pass, after which the trace is followed.
   void begin() {
     use_native_allocator();
     function<Malloc>("fake_malloc")(memory_.data(), 500, 512, 0, 0, 0);
@@ -139,7 +139,7 @@ TEST_F(AllocatorTrace, CountsReportsThatAreMissing) {
 }
 
 TEST_F(AllocatorTrace, AnotherAllocatorIsLeftAlone) {
-  look_for_allocator();  // there is none in use
+  look_for_allocator();  // none is in use
   function<Report>("fake_report")(&memory_[1], 2048, 2048, 1, 0);
   const auto records = drained();
   ASSERT_EQ(records.size(), 1U);

@@ -8,7 +8,7 @@
 namespace memreel::torch {
 namespace {
 
-// Taken for a std::shared_ptr, which has two words, such an answer ends the program.
+// Reading such a return value as a std::shared_ptr, which has two words, crashes the program.
 TEST(Autograd, NodesThatCountTheirOwnersAreLeftAlone) {
   void* const library = dlopen(FAKE_TORCH_CPU, RTLD_NOW | RTLD_GLOBAL);
   ASSERT_NE(library, nullptr) << dlerror();

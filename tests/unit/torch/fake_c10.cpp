@@ -1,4 +1,4 @@
-// Stands in for libc10.so: PyTorch's own end of the reports.
+// A stand-in for libc10.so: PyTorch's side of the reports.
 // NOLINTBEGIN: PyTorch's names
 #include <cstddef>
 #include <cstdint>

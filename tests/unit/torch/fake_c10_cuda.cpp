@@ -1,5 +1,5 @@
-// Stands in for libc10_cuda.so: calls the reports as PyTorch's allocator does, through the dynamic linker, and has the
-// allocator's own trace where PyTorch 2.8 has it. What is put where, its caller decides.
+// A stand-in for libc10_cuda.so: calls the reports as PyTorch's allocator does, through the dynamic linker, and has the
+// allocator's own trace where PyTorch 2.8 has it. Its caller decides addresses.
 // NOLINTBEGIN: PyTorch's names
 #include <dlfcn.h>
 
@@ -106,7 +106,7 @@ class [[gnu::visibility("hidden")]] NativeCachingAllocator
                                              : devices) device.trackers.push_back(tracker);
 }  // namespace Native
 
-/// At `*address`; or at the beginning of a new segment, where that is 0.
+/// At `*address`; or at the beginning of a new segment if that is 0.
 [[gnu::noinline]] void malloc(void** address, std::int8_t device, std::size_t size, CUstream_st* stream) {
   DeviceCachingAllocator& own = devices[device];
   if (*address == nullptr) {
@@ -179,7 +179,7 @@ extern "C" void fake_release(void* address, std::size_t segment) {
   own.reserved -= segment;
 }
 
-/// A request that the driver refuses, and once more after the cache was given back.
+/// A request that the driver refuses, and that succeeds or fails again after the cache was released.
 extern "C" void fake_fail(std::size_t requested, std::size_t device_free) {
   using Alloc = int(void**, std::size_t);
   static auto* const alloc = reinterpret_cast<Alloc*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"));

@@ -1,5 +1,5 @@
-// Stands in for libtorch_cpu.so of releases whose get_current_node() returns a c10::intrusive_ptr: one word, whose
-// owners the node counts itself.
+// A stand-in for libtorch_cpu.so of releases whose get_current_node() returns a c10::intrusive_ptr: one word, with the
+// reference count in the node.
 #include <cstdint>
 
 namespace {

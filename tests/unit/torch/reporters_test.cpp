@@ -1,5 +1,5 @@
-// Reports of a stand-in for PyTorch, which is loaded as Python loads extensions: for itself alone. This program comes
-// before it in the search for symbols, as a preloaded library does.
+// Reports of a stand-in for PyTorch, loaded with RTLD_LOCAL, as Python loads extensions. This program precedes it in
+// symbol lookup, like a preloaded library.
 #include "collector/torch/reporters.h"
 
 #include <dlfcn.h>

@@ -37,7 +37,7 @@ TEST(Rank, PeaksWithinTheMarginAreEqualAndFewerChangesWin) {
 
 TEST(Rank, AmongEqualPeaksManyMoreDriverCallsLose) {
   EXPECT_EQ(order({outcome("a", 1000_MiB, 100'000, 1), outcome("b", 1005_MiB, 10, 2)}), "ba");
-  // A difference that nobody notices in a run does not count.
+  // A difference too small to notice in a run does not count.
   EXPECT_EQ(order({outcome("a", 1000_MiB, 100, 1), outcome("b", 1005_MiB, 10, 2)}), "ab");
 }
 

@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Prediction{"gpt_maxsplit", "gpt_default", "torch.native"},
                       Prediction{"gpt_expandable", "gpt_default", "torch.native"},
                       Prediction{"gpt_expandable", "gpt_maxsplit", "torch.native{max_split_size_mb=128}"},
-                      // Blocks of one size abound: the peak depends on the addresses of segments.
+                      // There are many blocks of one size: the peak depends on segment addresses.
                       Prediction{"convnet_s2_default", "convnet_s2_pow2", "torch.native{roundup_power2_divisions=4}"},
                       Prediction{"convnet_s2_pow2", "convnet_s2_default", "torch.native"}),
     [](const auto& test) { return std::string(test.param.recorded) + "_to_" + test.param.other; });

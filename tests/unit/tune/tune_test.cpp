@@ -21,7 +21,7 @@ TuneResult tuned(std::span<const Prepared> heaps, const TuneOptions& options = {
   return *std::move(result);
 }
 
-/// Batches that grow: without expandable segments none fits where the one before was.
+/// Growing batches: without expandable segments none fits where the previous one was.
 Prepared growing_batches() {
   History history;
   for (std::uint64_t mib = 100; mib <= 800; mib += 50) {
@@ -71,7 +71,7 @@ TEST(Tune, NothingIsGivenUpThatCouldHaveWon) {
   const TuneResult result = tuned(heaps);
   const auto space = search_space(heaps, result.baseline.policy, false);
   const double least = static_cast<double>(result.settings.front().peak_reserved().count);
-  // Of everything that two settings can make together, what is better was in the search or is no better by the margin.
+  // Any combination of two settings that is better was in the search, or is not better by the margin.
   for (const PolicySpec& spec : single_changes(result.baseline.policy, space)) {
     const auto plain = replay(heaps, std::span(&spec, 1));
     EXPECT_GE(static_cast<double>(plain->at(0).peak_reserved.count), least * (1 - peak_margin)) << spec.text();
@@ -89,7 +89,7 @@ TEST(Tune, IsTheSameOnOneThreadAndOnMany) {
 
 TEST(Tune, WithACapacityItLooksForWhatSurvives) {
   const std::array heaps{growing_batches()};
-  // 1600 MiB are live at most; the last of them can't be had in pieces.
+  // At most 1600 MiB are live; the last of them can't be allocated in pieces.
   const TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 1700_MiB}};
   const TuneResult result = tuned(heaps, options);
   EXPECT_TRUE(result.limited);
@@ -108,7 +108,7 @@ TEST(Tune, NoSettingFitsWhatTheProgramItselfDoesNot) {
   EXPECT_NE(verdict(result).find("whatever the allocator"), std::string::npos) << verdict(result);
 }
 
-/// Two cached segments are each used in part, so neither can be given back; expandable segments merge what is left.
+/// Two cached segments are each partly used, so neither can be released; expandable segments merge the free parts.
 TEST(Tune, RecommendsWhatSurvivesWhereTheSettingsInUseFail) {
   History history;
   const auto a = history.alloc(40_MiB);

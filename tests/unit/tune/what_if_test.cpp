@@ -57,10 +57,10 @@ TEST(WhatIf, CallsGoWhereStepsEnd) {
 
   const Prepared with = with_empty_cache(heap, rows_of_calls(heap, each));
   EXPECT_EQ(with.op, (std::vector<Op>{Op::alloc, Op::free, Op::empty_cache, Op::alloc, Op::free, Op::empty_cache}));
-  // A call bears the event that it precedes, the last one that of the end.
+  // A call carries the index of the event that follows; the last one that of the end.
   EXPECT_EQ(with.event[2], heap.event[2]);
   EXPECT_EQ(with.event[5], heap.event[3]);
-  // It comes before what ends the step, so the step it cleans up after is its own.
+  // It precedes the end of the step, so it belongs to the step that it cleans up after.
   EXPECT_EQ(with.step_ends, (std::vector<std::uint32_t>{3, 6}));
   EXPECT_EQ(with.slot[3], heap.slot[2]);
   EXPECT_EQ(with.size[3], heap.size[2]);

@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): its only way in
 
-/// A loop whose steps take the given times, with a byte more allocated in the middle of each.
+/// A loop whose steps take the given times, each allocating one more byte in the middle.
 Opened loop_of(const std::vector<Nanoseconds>& steps, Nanoseconds begin) {
   memreel::testing::TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
@@ -56,7 +56,7 @@ TEST(Alignment, ByStepTheSameStepOfBothIsAtTheSamePlace) {
   for (const double position : {-1.0, 0.0, 0.25, 1.0, 2.7, 3.0, 7.0})
     for (const SideScale& scale : scales) EXPECT_NEAR(scale.position_of(scale.time_at(position)), position, 1e-9);
 
-  // Columns between the same positions of both have the same steps in them.
+  // Columns between the same positions of both contain the same steps.
   for (std::size_t side = 0; side < 2; ++side) {
     const Document& document = (side == 0 ? quick : slow).last();
     std::vector<Nanoseconds> edges;

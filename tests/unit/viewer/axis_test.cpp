@@ -1,4 +1,4 @@
-// An axis of time, of events or of steps; ranges as there is room for them; stacks of one name.
+// An axis of time, events or steps; ranges, as room permits; stacks with one name.
 #include <gtest/gtest.h>
 
 #include <chrono>

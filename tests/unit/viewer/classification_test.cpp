@@ -1,4 +1,4 @@
-// What the viewer knows of allocations' purposes, compared with what the analyzer says.
+// The viewer's categories of allocations, compared with the analyzer's.
 #include "viewer/model/classification.h"
 
 #include <gtest/gtest.h>
@@ -68,7 +68,7 @@ TEST_F(Classified, AllocationsAreWhatTheAnalyzerSays) {
     EXPECT_GE(seen.at(static_cast<std::size_t>(category)), 3U) << name_of(category);
   EXPECT_EQ(known_.layer(*document().tables, document().stack_of(3), LayerCalls::none), "linear.py:10");
   EXPECT_EQ(known_.layer(*document().tables, document().stack_of(0), LayerCalls::none), "");
-  // What came later is not known.
+  // Later events are not known.
   EXPECT_EQ(known_.category(document().allocation_count()), Category::unknown);
   EXPECT_EQ(known_.layer(*document().tables, StackId{1'000'000}, LayerCalls::none), "");
 }
@@ -134,7 +134,7 @@ TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
 }
 
 TEST_F(Classified, TheJobCanBeGivenUp) {
-  const auto stop = std::make_unique<std::stop_source>();  // on the stack, GCC 12 takes it for uninitialised
+  const auto stop = std::make_unique<std::stop_source>();  // on the stack, GCC 12 warns that it is uninitialized
   stop->request_stop();
   EXPECT_FALSE(classify_file(memory_file(bytes_), {}, Progress(stop->get_token(), share_)));
   int asked = 0;

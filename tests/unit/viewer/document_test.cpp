@@ -1,4 +1,4 @@
-// What a Document answers is what a replay of the whole trace says, at every instant and for every version.
+// A Document's answers equal those of a replay of the whole trace, at every instant and for every version.
 #include "viewer/model/document.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// What a HeapSnapshot says of one heap, in the words of HeapAt.
+/// A HeapSnapshot's view of one heap, as a HeapAt.
 struct Expected {
   std::vector<HeldBlock> blocks;
   std::vector<std::pair<Address, Bytes>> segments;
@@ -61,7 +61,7 @@ void expect_state(const Document& document, const LiveSet& live, const Tables& t
   }
 }
 
-/// Compares the state at `count` random instants with a replay of everything.
+/// Compares the state at `count` random instants with a full replay.
 void expect_states(const Document& document, const Trace& trace, int count) {
   std::vector<std::uint32_t> at{0, 1, document.event_count()};
   synthetic::Random random(11);
@@ -79,7 +79,7 @@ void expect_states(const Document& document, const Trace& trace, int count) {
   }
 }
 
-/// Compares minima and maxima of random ranges with those of all events in them.
+/// Compares minima and maxima of random ranges with those of all their events.
 void expect_extents(const Document& document, int ranges) {
   synthetic::Random random(5);
   for (const HeapSeries& series : document.heaps) {

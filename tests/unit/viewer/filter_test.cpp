@@ -1,4 +1,4 @@
-// What is typed to limit lists and pictures, and what passes then.
+// Filters typed for lists and pictures, and what they match.
 #include "viewer/model/filter.h"
 
 #include <gtest/gtest.h>

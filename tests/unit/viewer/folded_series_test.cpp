@@ -1,4 +1,4 @@
-// The sums that a flight recorder keeps, as the viewer shows them.
+// A flight recorder's totals, as the viewer shows them.
 #include "viewer/model/folded_series.h"
 
 #include <gtest/gtest.h>

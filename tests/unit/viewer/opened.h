@@ -38,7 +38,7 @@ inline Opened open(const std::shared_ptr<ByteFile>& file, std::uint32_t interval
   return opened;
 }
 
-/// The file of a made-up trace, ids as they are.
+/// The file of a synthetic trace, with its ids unchanged.
 inline std::vector<std::byte> written(const Trace& trace) {
   std::vector<std::byte> bytes;
   TraceWriter writer(memory_sink(bytes), trace.header);

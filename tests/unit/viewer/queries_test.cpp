@@ -1,4 +1,4 @@
-// What panes ask of a document, judged by looking at all of the trace.
+// The panes' queries to a document, checked against the whole trace.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -169,13 +169,13 @@ TEST_F(Queries, StackedSeriesAddsUpToTheLiveBytes) {
       std::uint64_t total = 0;
       for (const auto& group : series->groups) total += group.bytes[e];
       const Extent around = document().extent(whole, e == 0 ? 0 : e - 1, e + 1);
-      // A stretch shows the highest total since the one before ended, which includes the state it began in.
+      // An interval shows the highest total since the end of the previous one, including its initial state.
       ASSERT_EQ(total, value_of(around.max, Metric::live)) << e;
     }
   }
 }
 
-/// What each group of a split holds at the end, by its name.
+/// What each group of a split holds at the end, by name.
 std::map<std::string, std::uint64_t> held_by(const Document& document, SplitBy by) {
   std::atomic<float> share{0};
   const auto series = split_series(document, {.heap = HeapId{1}, .by = by}, Progress(std::stop_token(), share));
@@ -272,7 +272,7 @@ TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
   const AllocationId block = builder.alloc(framework_origin, {0x20'0000}, {200});
   sample(1600, 8400);
   builder.free(block);
-  sample(700, 9300);  // less than what is recorded: another clock, or memory that is shared
+  sample(700, 9300);  // less than recorded: another clock, or shared memory
   const Opened opened = open(memory_file(written(builder.trace())));
   const Document& document = opened.last();
   for (const HeapId heap : {HeapId{1}, driver}) {
@@ -305,7 +305,7 @@ TEST(Device, WhatNoHeapAccountsForIsWhatItsDriverSaysIsUsedBesides) {
   const auto later = free_columns(document, series, document.time(3), document.time(3) + Nanoseconds{1}, 2);
   EXPECT_EQ(later.front(), (FreeColumn{.least = 9000, .most = 9000, .known = true})) << "what was said last";
 
-  // What is reserved and not held, in millionths.
+  // Reserved but not held, in millionths.
   EXPECT_EQ(value_of(document.metrics_after(*document.series(HeapId{1}), 4), Metric::fragmentation), 600'000U);
 }
 
@@ -325,7 +325,7 @@ TEST(Map, ShowsEachAllocationAsItsRectangle) {
       document, query, [](std::uint32_t id) { return 0xFF00'0000U + id + 1; }, 0xFF00'0000U, progress);
   ASSERT_TRUE(picture);
   EXPECT_EQ(picture->drawn, document.allocation_count());
-  // In the middle of a rectangle that is large enough there is its colour; what was asked of the same place agrees.
+  // The center of a large enough rectangle has its color, and a query for the same place agrees.
   std::uint32_t looked_at = 0;
   const auto span = static_cast<double>((query.end - query.begin).count());
   for (std::uint32_t id = 0; id < document.allocation_count(); ++id) {
@@ -386,13 +386,13 @@ TEST(Background, KeepsTheLastCompleteValueUntilTheNextIsThere) {
   background.request(2, work(20));
   EXPECT_EQ(*background.value(), 10);
   EXPECT_FALSE(background.is_current());
-  background.request(3, work(30));  // gives up 2
+  background.request(3, work(30));  // cancels 2
   go = true;
   wait();
   EXPECT_EQ(*background.value(), 30);
   EXPECT_TRUE(background.is_current());
 
-  // What is not given up is shown even though something else is wanted by now.
+  // A query that is not cancelled is shown even if something else is wanted by now.
   background.request(4, work(40), false);
   background.request(5, work(50), false);
   wait();
@@ -435,7 +435,7 @@ TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
   EXPECT_EQ(*background.value(), 20);
   EXPECT_FALSE(background.given_up());
 
-  // What was given up bars nothing else.
+  // The cancelled query blocks nothing else.
   go = false;
   ask(3);
   background.give_up();

@@ -1,4 +1,4 @@
-// What the viewer says that allocations take beyond what was requested is what the analyzer's map of the heap has.
+// The viewer's sizes beyond the requested bytes equal those of the analyzer's heap map.
 #include "viewer/model/rounding.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ TEST_P(RoundingOf, AHeapIsThatOfItsMap) {
       ASSERT_EQ(of_segments, *state.rounding);
       most = std::max(most, *state.rounding);
 
-      // Without it blocks take what was requested, and nothing is said.
+      // Without it, blocks take the requested bytes, and nothing is shown.
       const HeapAt plain = heap_at(document, heap, static_cast<std::uint32_t>(map.events));
       ASSERT_FALSE(plain.rounding);
       ASSERT_EQ(plain.live, state.live);

@@ -1,4 +1,4 @@
-// Files on their way to documents: sound, foreign, damaged, growing.
+// Files on their way to documents: valid, foreign, damaged, growing.
 #include "viewer/model/source.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +39,7 @@ class SourceOf : public ::testing::Test {
     std::ofstream stream(path, std::ios::binary | std::ios::app);
     stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
   }
-  /// Whether `condition` comes true before long.
+  /// Whether `condition` becomes true within a short time.
   static bool eventually(const std::function<bool()>& condition) {
     for (int i = 0; i < 6000; ++i) {
       if (condition()) return true;
@@ -138,8 +138,7 @@ std::vector<std::byte> written(const Trace& trace) {
   return bytes;
 }
 
-/// PyTorch with segments of its own on a device whose driver was watched, and asked what is used: 10 MiB. A flight
-/// recorder's.
+/// PyTorch with its segments on a device whose driver was recorded, and a usage sample: 10 MiB. From a flight recorder.
 std::vector<std::byte> recording_of_two_levels() {
   memreel::testing::TraceBuilder build;
   const HeapId torch{1}, driver = build.heap("cuda.driver", Level::driver, 0);
@@ -169,20 +168,20 @@ TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
   EXPECT_EQ(document->series(torch)->peak_reserved, (2_MiB).count);
   EXPECT_EQ(unattributed(*document, torch, document->event_count()), 4_MiB) << "10 used, 2 PyTorch's, 4 the driver's";
 
-  // What jobs read has the same numbers.
+  // Events read by jobs have the same numbers.
   const auto trace = load(source.file(), "a");
   ASSERT_TRUE(trace);
   ASSERT_EQ(trace->events.count(), document->event_count());
   ASSERT_EQ(trace->allocation_events.size(), document->allocation_count());
   for (std::uint32_t e = 0; e < document->event_count(); ++e) EXPECT_EQ(trace->events.kind[e], document->kind(e)) << e;
 
-  // Sums of a flight recorder stay what they are: leaks are judged by them.
+  // A flight recorder's totals are unchanged: leaks are judged by them.
   ASSERT_EQ(document->folded->rows.size(), 1U);
   EXPECT_EQ(trace->folded, *document->folded);
   EXPECT_EQ(trace->losses.folded_events, 2U);
 }
 
-/// PyTorch's allocator gets a segment, and gives it back without being short of memory.
+/// PyTorch's allocator gets a segment, and releases it without being short of memory.
 Trace trace_with_a_release(const std::string& source) {
   memreel::testing::TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
@@ -207,7 +206,7 @@ TEST_F(SourceOf, ARecordingHasTheCallsThatPyTorchLeavesNoRecordOf) {
   EXPECT_EQ(document->rows_before(document->columns.emptied, at), 0U);
   EXPECT_EQ(document->rows_before(document->columns.emptied, at + 1), 1U);
 
-  // The importer of histories has found them before.
+  // The history importer has already found them.
   const Source history(file("b.reel", written(trace_with_a_release("torch.snapshot"))));
   ASSERT_TRUE(eventually([&] { return history.status().stage == Stage::complete; }));
   EXPECT_TRUE(history.document()->columns.notable.empty());

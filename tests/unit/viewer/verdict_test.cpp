@@ -1,4 +1,4 @@
-// What the first screen says of a trace, and what a person types, in the model's words.
+// What the first screen says of a trace, and the user's input, in the model's terms.
 #include <gtest/gtest.h>
 
 #include "tests/unit/sample_trace.h"

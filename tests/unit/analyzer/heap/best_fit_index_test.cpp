@@ -13,7 +13,7 @@
 namespace memreel {
 namespace {
 
-/// The order that the index promises, kept by the standard library.
+/// The order that the index guarantees, maintained by the standard library.
 class Model {
  public:
   using Key = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t>;  // size, tie, block
@@ -57,7 +57,7 @@ struct Workload {
   unsigned address_bits = 47;
 };
 
-/// Random insertions, searches and erasures. `tie`: what the index decides by, of a block that is about to be inserted.
+/// Random insertions, searches and erasures. `tie`: the tie-breaker of a block that is about to be inserted.
 template <class Tie, class TieOf>
 void expect_like_set(FitIndex<Tie>& index, BlockTable& table, const Workload& load, TieOf tie) {
   synthetic::Random random(7);
@@ -67,7 +67,7 @@ void expect_like_set(FitIndex<Tie>& index, BlockTable& table, const Workload& lo
     return round_up(Bytes{random.log_uniform(512, load.max_size.count)}, 512_B);
   };
   for (std::uint32_t i = 0; i < 60'000; ++i) {
-    const bool fill = i % 20'000 < 12'000;  // grows long bins, then empties them again
+    const bool fill = i % 20'000 < 12'000;  // grows large bins, then empties them again
     if (model.keys().size() < load.most_blocks && random.below(10) < (fill ? 7U : 3U)) {
       const Bytes size = any_size();
       const BlockId block =

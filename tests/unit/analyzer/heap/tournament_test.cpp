@@ -39,7 +39,7 @@ TEST(Tournament, HoldsAsManyAsItSays) {
   std::map<std::uint64_t, unsigned> visited;
   tournament.for_each([&](unsigned place, std::uint64_t number) { visited[number] = place; });
   ASSERT_EQ(visited.size(), Tournament::capacity);
-  for (const auto& [number, place] : visited) {  // from the least on
+  for (const auto& [number, place] : visited) {  // ascending
     EXPECT_EQ(tournament.least(), place);
     tournament.remove(place);
   }

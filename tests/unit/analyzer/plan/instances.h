@@ -1,4 +1,4 @@
-// Instances to plan, and what must hold of every plan.
+// Instances to plan, and the properties of every valid plan.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ inline Buffers random_buffers(std::uint64_t seed, std::uint32_t count, std::uint
   return buffers;
 }
 
-/// A rectangle of `time` by `size`, cut into `count` pieces: all of it is in use all of the time, so the least peak is
+/// A rectangle of `time` by `size`, cut into `count` pieces: it is fully used at all times, so the minimum peak is
 /// `size`.
 inline Buffers perfect_packing(std::uint64_t seed, std::uint32_t count, std::uint64_t time, std::uint64_t size) {
   synthetic::Random random(seed);
@@ -47,7 +47,7 @@ inline Buffers perfect_packing(std::uint64_t seed, std::uint32_t count, std::uin
   return pieces;
 }
 
-/// No two that share a time share a byte; the peak is what it says.
+/// Buffers that overlap in time share no byte, and the peak is as reported.
 inline void expect_sound(const Buffers& buffers, const Plan& plan, Bytes align) {
   ASSERT_EQ(plan.offsets.size(), buffers.size());
   const auto size = [&](std::size_t i) { return round_up(std::max(buffers[i].size, 1_B), align); };
@@ -69,7 +69,7 @@ inline void expect_sound(const Buffers& buffers, const Plan& plan, Bytes align) 
     }
 }
 
-/// Greedy by the rule itself: looks at every buffer placed before, in order of their offsets.
+/// Greedy, straight from the rule: looks at every buffer placed before, in order of offset.
 inline std::vector<Bytes> naive_greedy(const Problem& problem, const std::vector<std::uint32_t>& order, bool smallest) {
   std::vector<Bytes> offsets(problem.count());
   std::vector<std::uint32_t> placed;  // by offset

@@ -1,4 +1,4 @@
-// Plans are sound, as good as they claim, and the same every time.
+// Plans are valid, as good as they claim, and deterministic.
 #include "analyzer/plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +19,8 @@ using testing::expect_sound;
 
 constexpr Options bytewise{.align = 1_B};
 
-/// The least peak by trying every order, each buffer at its lowest place: the order of an optimal plan by offset is
-/// among them.
+/// The minimum peak, by trying every order with each buffer at its lowest offset: the order of an optimal plan by
+/// offset is among them.
 Bytes least_peak(const Buffers& buffers) {
   const Problem problem = make_problem(buffers, 1_B);
   std::vector<std::uint32_t> order(buffers.size());
@@ -63,7 +63,7 @@ TEST(Problem, SizesAreRoundedUpAndNothingTakesNothing) {
 }
 
 TEST(PlanBySize, TakesTheSmallestGapAndOfEqualOnesTheLowest) {
-  // 20, 10 and 8 are stacked for all time by walls that leave gaps of 4, 2 and 2 below them while they are away.
+  // 12, 11 and 1 are stacked on a wall of 20, or on each other, according to their times.
   const Buffers buffers{{0, 9, 20_B}, {0, 4, 12_B}, {5, 9, 11_B}, {5, 9, 1_B}};
   const Plan plan = plan_by_size(buffers, bytewise);
   expect_sound(buffers, plan, 1_B);
@@ -156,7 +156,7 @@ TEST(PlanBest, OfNothingIsNothing) {
 }
 
 TEST(Search, ProvesThatACapacityIsTooSmall) {
-  // Three of size 2 that overlap in a ring: 4 bytes are alive at most, and 5 would not do.
+  // Three of size 2 that overlap in a ring: at most 4 bytes are live, but even 5 would not suffice.
   const Buffers buffers{{0, 3, 2_B}, {2, 5, 2_B}, {4, 6, 2_B}, {0, 1, 1_B}, {1, 2, 1_B}, {5, 6, 1_B}, {3, 4, 1_B}};
   const Problem problem = make_problem(buffers, 1_B);
   Placement best{.offsets = std::vector<Bytes>(problem.count()), .peak = 100_B};
@@ -191,7 +191,7 @@ struct Instance {
 
 class PublicInstances : public ::testing::TestWithParam<Instance> {};
 
-/// All are feasible at 1,048,576 bytes. Every one is planned within two percent of that, or below, but E and I.
+/// All are feasible at 1,048,576 bytes. Every one except E and I is planned within two percent of that, or below.
 TEST_P(PublicInstances, ArePlannedAsWellAsIsKnown) {
   const Instance& instance = GetParam();
   const Buffers buffers = public_instance(instance.name);

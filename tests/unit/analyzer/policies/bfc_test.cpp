@@ -16,7 +16,7 @@ namespace {
 
 using Growth = BfcSettings::Growth;
 
-/// Gives regions one behind the other, or with a gap between them; refuses those above a size.
+/// Returns regions adjacent or with a gap between them; refuses those above a size.
 class TestDevice final : public Device {
  public:
   std::optional<Address> reserve(Bytes size) override {
@@ -75,7 +75,7 @@ TEST(Bfc, RoundsTo256Bytes) {
 
 TEST(Bfc, TakesTheSmallestChunkAndOfEqualOnesTheLowest) {
   Driven bfc({.first_region = 16_MiB});
-  // Chunks of 3, 2 and 2 MiB that are free, with others in between.
+  // Free chunks of 3, 2 and 2 MiB, separated by others.
   for (const auto& [slot, n] : {std::pair{0U, 3U}, {1U, 1U}, {2U, 2U}, {3U, 1U}, {4U, 2U}, {5U, 1U}})
     bfc.alloc(slot, 1_MiB * n);
   for (const std::uint32_t slot : {4U, 0U, 2U}) bfc.free(slot);
@@ -90,7 +90,7 @@ TEST(Bfc, TakesTheSmallestChunkAndOfEqualOnesTheLowest) {
 TEST(Bfc, SplitsWhenTheRestIsAsLargeAsTheRequest) {
   Driven bfc({.first_region = 4_MiB});
   bfc.alloc(0, 2_MiB + 1_B);
-  EXPECT_EQ(bfc.size(0), 4_MiB);  // the rest is smaller: it goes with the allocation
+  EXPECT_EQ(bfc.size(0), 4_MiB);  // the remainder is smaller, so it stays with the allocation
   bfc.free(0);
   bfc.alloc(0, 2_MiB);
   EXPECT_EQ(bfc.size(0), 2_MiB);
@@ -145,11 +145,11 @@ TEST(Bfc, AsksForNineTenthsWhenTheDeviceRefuses) {
   device.largest = 3_MiB;
   Driven bfc({.first_region = 4_MiB}, &device);
   EXPECT_TRUE(bfc.alloc(0, 1_MiB));
-  // 0.9 of 4 MiB, of that, and of that, each rounded up to 256 B.
+  // 0.9 of 4 MiB, 0.9 of that, and once more, each rounded up to 256 B.
   EXPECT_EQ(device.asked, (std::vector{4_MiB, 3774976_B, 3397632_B, 3057920_B}));
   EXPECT_EQ(bfc->use().reserved, 3057920_B);
   device.asked.clear();
-  EXPECT_FALSE(bfc.alloc(1, 7_MiB));  // of 8 MiB: 7.2 would do, 6.5 no longer
+  EXPECT_FALSE(bfc.alloc(1, 7_MiB));  // of 8 MiB: 7.2 would fit, 6.5 no longer
   EXPECT_EQ(device.asked.size(), 2U);
 }
 
@@ -189,7 +189,7 @@ TEST(Bfc, RegionsThatTouchBecomeOneWhenTheyMay) {
   device.gap = {};
   Driven bfc({.coalesce_regions = true}, &device);
   bfc.alloc(0, 1_MiB);
-  bfc.alloc(1, 4_MiB);  // begins in what is left of the first region
+  bfc.alloc(1, 4_MiB);  // begins in the remainder of the first region
   EXPECT_EQ(bfc.at(1), 1_MiB);
   EXPECT_EQ(bfc.size(1), 5_MiB);
   bfc.free(0);
@@ -301,7 +301,7 @@ TEST(Bfc, HasOneGapWhereADeviceThatRefusesLeavesTwoRegions) {
   device.largest = 9_MiB;
   Driven bfc({.growth = Growth::none, .limit = 16_MiB, .spatial_partitioning = true}, &device);
   ASSERT_TRUE(bfc.alloc(0, 1_MiB));
-  ASSERT_TRUE(bfc.alloc(1, 5_MiB));  // of a second region
+  ASSERT_TRUE(bfc.alloc(1, 5_MiB));  // in a second region
   ASSERT_GT(device.asked.size(), 2U);
   const Bytes reserved = bfc->use().reserved;
   for (const std::uint32_t slot : {0U, 1U}) bfc.free(slot);
@@ -323,7 +323,7 @@ TEST(OrtArena, CanTakeWhatIsRequested) {
   EXPECT_EQ(bfc->use().reserved, 5_MiB);
 }
 
-/// The allocator's own way to find a chunk: the first that fits in 21 bins by size, from the request's bin upward.
+/// The allocator's own search: the first fit in 21 bins by size, from the request's bin upward.
 class Bins {
  public:
   void insert(Bytes size, Address address) { bin_of(size).emplace(size, address); }

@@ -44,7 +44,7 @@ TEST(Buddy, MergesWithItsBuddyOnlyAndAsFarAsItGoes) {
   for (std::uint32_t slot = 0; slot < 4; ++slot) buddy.alloc(slot, 8_MiB);
   buddy.free(1);
   buddy.free(2);
-  EXPECT_EQ(buddy->largest_free(), 8_MiB);  // neighbours, but no buddies
+  EXPECT_EQ(buddy->largest_free(), 8_MiB);  // neighbors, but not buddies
   buddy.free(3);
   EXPECT_EQ(buddy->largest_free(), 16_MiB);
   buddy.free(0);
@@ -114,7 +114,7 @@ TEST(Buddy, ReusesMemoryOnlyWhenTheFreeIsCompleted) {
   EXPECT_EQ(buddy->largest_free(), 32_MiB);
 }
 
-/// The textbook: for each order a list of offsets, buddies found by exclusive or. One region.
+/// The textbook algorithm: a list of offsets for each order, buddies found by XOR. One region.
 class TextbookBuddy {
  public:
   explicit TextbookBuddy(Bytes region) { lists_[region.count] = {0}; }

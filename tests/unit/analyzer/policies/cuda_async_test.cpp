@@ -11,14 +11,14 @@ namespace {
 constexpr CudaAsyncSettings keep{.release_threshold = CudaAsyncSettings::never};
 constexpr CudaAsyncSettings keep_ordered{.release_threshold = CudaAsyncSettings::never, .opportunistic = false};
 
-/// A pool and three streams, whose pairs of pool and stream are 0, 1 and 2.
+/// A pool and three streams, with (pool, stream) pairs 0, 1 and 2.
 class Pool {
  public:
   explicit Pool(const CudaAsyncSettings& settings = keep, std::optional<Bytes> capacity = {})
       : device_(capacity ? DeviceModel{DeviceModel::Kind::capacity, *capacity} : DeviceModel{}, {}),
         policy_(heap(), settings, device_) {}
 
-  /// Where it lies; none when it failed.
+  /// Its address; none when the allocation failed.
   std::optional<Bytes> alloc(std::uint32_t slot, Bytes size, std::uint32_t stream = 0) {
     if (!policy_.allocate(slot, size, stream)) return std::nullopt;
     return policy_.extent_of(slot).address - Address{};
@@ -225,7 +225,7 @@ TEST(CudaAsync, FailsWhenChunksAreFreeButNotWhole) {
   EXPECT_EQ(pool.alloc(3, 30_MiB), 0_B);
 }
 
-// A damaged trace can ask for any number of bytes; a chunk's entry for each 32 MiB of them would take all memory.
+// A damaged trace can request any number of bytes; an entry for each 32 MiB chunk would exhaust memory.
 TEST(CudaAsync, NoDeviceHasSixteenTebibytes) {
   Pool pool;
   EXPECT_FALSE(pool.alloc(0, Bytes{~std::uint64_t{0}}));

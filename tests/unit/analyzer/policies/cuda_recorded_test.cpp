@@ -1,4 +1,4 @@
-// cuda.malloc and cuda.async against what a real driver answered: tests/gpu/recorded, written on an NVIDIA H200 by
+// cuda.malloc and cuda.async compared with a real driver: tests/gpu/recorded, recorded on an NVIDIA H200 by
 // tests/gpu/probe_allocators; probe_script.h describes the commands. Every address and every size must be equal.
 #include <gtest/gtest.h>
 
@@ -18,7 +18,7 @@ using recorded_on_gpu::Line;
 
 constexpr std::uint32_t most_slots = 1000, most_streams = 8;
 
-/// One heap with a pool and stream for every stream that a script may name.
+/// One heap with a (pool, stream) pair for every stream that a script may name.
 Prepared heap() {
   Prepared heap;
   heap.slot_count = most_slots;
@@ -27,7 +27,8 @@ Prepared heap() {
   return heap;
 }
 
-/// Replays a recording with the model. What a model can't do (a busy device, trimming to a size) ends a pool's part.
+/// Replays a recording with the model. What the model does not support (a busy device, trimming to a size) ends a
+/// pool's part.
 class AsyncRecording {
  public:
   void run(const std::string& name) {
@@ -88,7 +89,7 @@ TEST(CudaAsyncRecorded, ThreeStreamsAndWaitsForThem) { AsyncRecording().run("cud
 TEST(CudaAsyncRecorded, FourStreamsAndEvents) { AsyncRecording().run("cuda_async_events.txt"); }
 TEST(CudaAsyncRecorded, EventsWithoutOpportunisticReuse) { AsyncRecording().run("cuda_async_events_only.txt"); }
 
-/// Where in its page each request lies, and what the device gave.
+/// The offset of each request in its page, and the memory taken from the device.
 void compare_malloc(const std::string& name) {
   const Prepared prepared = heap();
   SimulatedDevice device({}, {});

@@ -31,7 +31,7 @@ TEST(CupyPool, TakesTheSmallestChunkThatFitsCutExactly) {
   pool.free(1);
   pool.alloc(2, 1_KiB);
   EXPECT_EQ(pool.at(2), small);
-  pool.alloc(3, 3_KiB);  // what is left of it
+  pool.alloc(3, 3_KiB);  // the remainder
   EXPECT_EQ(pool.at(3), small + 1_KiB);
   EXPECT_EQ(pool.reserved(), 12_KiB);
 }
@@ -97,7 +97,7 @@ TEST(CupyPool, OfEqualChunksItTakesTheRecordedOne) {
   pool->guide(lowest + 2_MiB);
   pool.alloc(5, 1_MiB);
   EXPECT_EQ(pool.at(5), lowest + 2_MiB);
-  pool->guide(lowest + 1_KiB);  // no chunk is there
+  pool->guide(lowest + 1_KiB);  // there is no chunk
   pool.alloc(6, 1_MiB);
   EXPECT_EQ(pool.at(6), lowest);
 }

@@ -1,4 +1,4 @@
-// A policy that is told what to do call by call.
+// A policy driven by hand, call by call.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace memreel::testing {
 
-/// `told`: the policy can ask how much is left.
+/// `told`: the policy can query the remaining memory.
 inline DeviceModel limited_to(Bytes capacity, bool told = false) {
   return {.kind = DeviceModel::Kind::capacity, .capacity = capacity, .told = told};
 }
 
-/// On pairs of pool and stream of the default stream, another stream, and a private pool, unless others are given.
+/// On (pool, stream) pairs for the default stream, another stream, and a private pool, unless others are given.
 template <Policy P, class Settings = typename P::Settings>
 class Driven {
  public:
@@ -51,7 +51,7 @@ class Driven {
   P policy_;
 };
 
-/// On pairs of pool and stream of as many streams.
+/// On (pool, stream) pairs for that many streams.
 template <Policy P, class Settings = typename P::Settings>
 class DrivenOnStreams : public Driven<P, Settings> {
  public:

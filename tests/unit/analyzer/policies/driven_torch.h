@@ -1,4 +1,4 @@
-// PyTorch's allocator, told what to do call by call.
+// PyTorch's allocator driven by hand, call by call.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,7 @@
 
 namespace memreel::testing {
 
-/// A policy driven by hand: pool and stream 0 is the default stream, pool and stream 1 another stream, pool and stream
-/// 2 a private pool.
+/// A policy driven by hand: (pool, stream) 0 is the default stream, 1 another stream, and 2 a private pool.
 class DrivenTorch {
  public:
   explicit DrivenTorch(TorchSettings settings = {}, DeviceModel model = {})

@@ -1,4 +1,4 @@
-// The policies that keep one growing range, and cuda.malloc and the bounds beside them.
+// The policies with one growing range, and next to them cuda.malloc and the bounds.
 #include <gtest/gtest.h>
 
 #include "analyzer/policies/bound_live.h"
@@ -34,7 +34,7 @@ TEST(FitBest, TakesTheSmallestGapAndOfEqualOnesTheLowest) {
   fit.alloc(8, 2_MiB);
   EXPECT_EQ(fit.at(8), 8_MiB);
   fit.alloc(9, 1_MiB);
-  EXPECT_EQ(fit.at(9), 11_MiB);  // the rest of the last page
+  EXPECT_EQ(fit.at(9), 11_MiB);  // the remainder of the last page
 }
 
 TEST(FitFirst, TakesTheLowestGap) {
@@ -50,7 +50,7 @@ TEST(FitNext, GoesOnFromTheLastAllocationAndWrapsAround) {
   DrivenFit<FitNext> fit;
   make_gaps(fit);
   fit.alloc(7, 1_MiB);
-  EXPECT_EQ(fit.at(7), 11_MiB);  // the rest of the last page, behind the last allocation
+  EXPECT_EQ(fit.at(7), 11_MiB);  // the remainder of the last page, behind the last allocation
   fit.alloc(8, 2_MiB);
   EXPECT_EQ(fit.at(8), 1_MiB);
   fit.alloc(9, 1_MiB);
@@ -114,7 +114,7 @@ TEST(CudaMalloc, SmallRequestsSharePagesAndLargeOnesAreRoundedUp) {
   EXPECT_EQ(cuda.at(1) - cuda.at(0), 512_B);
   cuda.alloc(2, 2_MiB + 1_B);
   EXPECT_EQ(cuda->use().reserved, 6_MiB);
-  cuda.alloc(3, 2_MiB - 1_KiB);  // up to 2 MiB they share: it fills the first page
+  cuda.alloc(3, 2_MiB - 1_KiB);  // up to 2 MiB requests share pages: it fills the first page
   EXPECT_EQ(cuda.at(3) - cuda.at(0), 1_KiB);
   EXPECT_EQ(cuda->use().reserved, 6_MiB);
   EXPECT_EQ(cuda->driver_calls().malloc_shared, 2U);

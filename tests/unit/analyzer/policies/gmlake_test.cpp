@@ -12,10 +12,10 @@ namespace {
 using testing::limited_to;
 using DrivenGmlake = testing::Driven<Gmlake, GmlakeSettings>;
 
-/// Stitches from 10 MiB on.
+/// Stitches blocks of 10 MiB and larger.
 constexpr GmlakeSettings low_limit{.frag_limit = 10_MiB};
 
-/// Slots 0 .. 4 of 20, 30, 20, 40, 20 MiB, each in a segment of its own; the three in the middle are let go of.
+/// Slots 0 .. 4 of 20, 30, 20, 40, 20 MiB, each in its own segment; the three in the middle are freed.
 void make_free_blocks(DrivenGmlake& lake) {
   const std::vector<std::uint64_t> mebibytes{20, 30, 20, 40, 20};
   for (std::uint32_t slot = 0; slot < mebibytes.size(); ++slot) lake.alloc(slot, 1_MiB * mebibytes[slot]);
@@ -33,7 +33,7 @@ TEST(Gmlake, RoundsLargeRequestsToPagesAndSplitsDownToAPage) {
   lake.alloc(0, 1_MiB + 1_B);
   EXPECT_EQ(lake.size(0), 2_MiB);
   EXPECT_EQ(lake.reserved(), 20_MiB);
-  lake.alloc(1, 18_MiB);  // all the rest
+  lake.alloc(1, 18_MiB);  // all the remaining memory
   EXPECT_EQ(lake.reserved(), 20_MiB);
   lake.alloc(2, 11_MiB);
   EXPECT_EQ(lake.size(2), 12_MiB);
@@ -57,7 +57,7 @@ TEST(Gmlake, StitchesTheLargestFreeBlocksAndCutsTheLast) {
   EXPECT_EQ(lake->driver_calls().map - mapped, 28U);
   EXPECT_EQ(lake->use().free, 34_MiB);
   EXPECT_EQ(lake->largest_free(), 20_MiB);
-  lake.alloc(6, 14_MiB);  // the rest of the 30 is free
+  lake.alloc(6, 14_MiB);  // the remainder of the 30 is free
   EXPECT_EQ(lake.reserved(), 130_MiB);
 }
 
@@ -99,7 +99,7 @@ TEST(Gmlake, LendsThePagesOfAStitchedBlockAndWaitsForAllOfThem) {
   lake.alloc(5, 60_MiB);
   const Bytes at = lake.at(5);
   lake.free(5);
-  lake.alloc(6, 40_MiB);  // a block that fits comes before a stitched one
+  lake.alloc(6, 40_MiB);  // a block that fits is preferred to a stitched one
   EXPECT_EQ(pieces_of(lake, 6).size(), 1U);
   lake.alloc(7, 44_MiB);  // so that one can't be used, and another is stitched
   EXPECT_EQ(lake.reserved(), 130_MiB);
@@ -135,7 +135,7 @@ TEST(Gmlake, LevelsSayWhenItStitches) {
     lake.alloc(5, 56_MiB);
     EXPECT_EQ(lake.reserved(), level == 0 ? 130_MiB : 186_MiB);
     if (level == 0) continue;
-    lake.alloc(6, 60_MiB);  // the device has 4 MiB left, unless the 90 that are free go back to it
+    lake.alloc(6, 60_MiB);  // the device has 4 MiB left, unless the 90 free MiB are returned to it
     EXPECT_EQ(lake.reserved(), level == 1 ? 186_MiB : 156_MiB);
     EXPECT_EQ(pieces_of(lake, 6).size(), level == 1 ? 2U : 1U);
   }
@@ -161,7 +161,7 @@ TEST(Gmlake, AStitchedBlockInUseSurvivesTheLossOfASegmentUntilItIsFreed) {
   lake.free(5);
   lake.alloc(6, 64_MiB);  // its front: 40 and 24
   EXPECT_EQ(lake.at(6), at);
-  lake->empty_cache();  // the third segment goes
+  lake->empty_cache();  // the third segment is released
   EXPECT_EQ(lake.reserved(), 110_MiB);
   EXPECT_EQ(lake.size(6), 64_MiB);
   lake.free(6);

@@ -1,4 +1,4 @@
-// What holds of every policy that places blocks, after every operation of random programs.
+// Invariants of every policy that places blocks, checked after every operation of random programs.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -33,9 +33,9 @@ using testing::check_all;
 using Check = void (*)();
 
 void places_nothing() {}
-void knows_what_is_to_come() {}  // so a program that depends on its answers is none for it: planned_test.cpp
+void knows_what_is_to_come() {}  // so it can't serve a program that depends on its answers: planned_test.cpp
 
-/// What a policy is held to when nothing is set, by its name in the registry.
+/// The invariants checked for a policy with default settings, by its name in the registry.
 const std::map<std::string_view, Check>& checks() {
   static const std::map<std::string_view, Check> all{
       {"bound.live", places_nothing},

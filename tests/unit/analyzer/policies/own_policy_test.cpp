@@ -13,7 +13,7 @@
 namespace memreel {
 namespace {
 
-/// A library that was built beside the tests.
+/// A library built along with the tests.
 std::string library(const std::string& name) { return std::string(MEMREEL_TEST_POLICIES) + "/" + name + ".so"; }
 
 /// Two requests of 1 MiB, the first freed before the third.
@@ -117,7 +117,7 @@ TEST(OwnPolicy, InstancesRunAtTheSameTime) {
   for (const ReplayResult& result : *results) EXPECT_EQ(result.peak_reserved, results->at(0).peak_reserved);
 }
 
-/// The sample is also part of this program, to be driven directly.
+/// The sample is also linked into this program, to be driven directly.
 class Powers : public OwnPolicy {
  public:
   struct Settings {};

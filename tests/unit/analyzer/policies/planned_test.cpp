@@ -1,4 +1,4 @@
-// plan.size and plan.best as policies: they serve every request where the plan says, and hold what it says.
+// plan.size and plan.best as policies: they serve every request at its planned address, within the planned memory.
 #include "analyzer/plan/planned.h"
 #include "analyzer/replay/registry.h"
 
@@ -18,7 +18,7 @@ namespace {
 using testing::History;
 using testing::limited_to;
 
-/// Requests, frees with and without a wait for the device, failures and empty_cache, in random order.
+/// Requests, frees with and without waiting for the device, failures and empty_cache, in random order.
 Prepared random_heap(std::uint64_t seed) {
   enum class State { empty, live, pending };
   constexpr std::uint32_t slots = 120;
@@ -55,7 +55,7 @@ Prepared random_heap(std::uint64_t seed) {
   return heap;
 }
 
-/// Drives the policy through the heap it was made for, and looks at it after every operation.
+/// Drives the policy through the heap it was made for, and checks it after every operation.
 class Driven {
  public:
   Driven(const Prepared& heap, const Planned::Settings& settings) : heap_(heap), policy_(heap, settings, device_) {}
@@ -126,7 +126,7 @@ class Driven {
   const Prepared& heap_;
   SimulatedDevice device_{DeviceModel{}, {}};
   Planned policy_;
-  std::map<std::uint32_t, bool> taken_;  // by slot: live, else pending
+  std::map<std::uint32_t, bool> taken_;  // by slot: live, otherwise pending
   std::size_t request_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// pool.exact in front of the two allocators that it knows.
+// pool.exact on top of the two allocators that it supports.
 #include "analyzer/policies/pool_exact.h"
 
 #include <gtest/gtest.h>

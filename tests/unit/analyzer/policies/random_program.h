@@ -1,4 +1,4 @@
-// Random programs, after every operation of which what holds of every placing policy is checked.
+// Random programs that check the invariants of placing policies after every operation.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ class Buddy;
 
 namespace testing {
 
-/// Whether free neighbours become one block; of a buddy allocator only buddies do.
+/// Whether free neighbors merge; in a buddy allocator only buddies do.
 template <class P>
 inline constexpr bool merges_neighbours = true;
 template <>
@@ -27,7 +27,7 @@ inline constexpr bool merges_neighbours<Buddy> = false;
 
 inline constexpr std::uint32_t slots = 300;
 
-/// Drives a policy made as P(heap, settings, device) through a random program on three pairs of pool and stream: two
+/// Drives a policy made as P(heap, settings, device) through a random program on three (pool, stream) pairs: two
 /// streams, and a pool.
 template <PlacingPolicy P, class Settings>
 class RandomProgram {
@@ -62,7 +62,7 @@ class RandomProgram {
     return heap;
   }
 
-  /// What is reserved and can never be handed out, of policies that have such memory.
+  /// Reserved memory that can never be allocated, for policies that have such memory.
   Bytes left_over() const {
     if constexpr (requires { policy_.left_over(); })
       return policy_.left_over();
@@ -115,7 +115,7 @@ class RandomProgram {
       if (states_[slot] != State::live) continue;
       const Extent extent = policy_.extent_of(slot);
       ASSERT_GE(extent.size, sizes_[slot]);
-      if (extent.size == 0_B) continue;  // some give nothing to who asks for nothing
+      if (extent.size == 0_B) continue;  // some return nothing for an empty request
       allocated += extent.size;
       ASSERT_TRUE(taken.emplace(extent.address, extent.address + extent.size).second);
       if constexpr (merges_neighbours<P> && requires { policy_.blocks(), policy_.block_of(slot); })
@@ -142,7 +142,7 @@ class RandomProgram {
     ASSERT_LE(use.reserved, capacity_.value_or(use.reserved));
   }
 
-  /// Of a policy that shows memory under other addresses than its own: none is handed out twice.
+  /// For a policy that exposes memory under other addresses than its own: none is handed out twice.
   void check_pieces() {
     if constexpr (requires { policy_.for_each_piece(0U, [](const Extent&) {}); }) {
       std::map<Address, Address> taken;
@@ -163,8 +163,7 @@ class RandomProgram {
     }
   }
 
-  /// The two blocks nearest to a live one would have merged if they were both free and belonged together, or both
-  /// unmapped.
+  /// The two blocks next to a live one would have merged if both were free and belonged together, or both unmapped.
   void check_neighbours(const Block& block) {
     ASSERT_EQ(block.state, BlockState::allocated);
     const BlockTable& blocks = policy_.blocks();
@@ -188,7 +187,7 @@ class RandomProgram {
   std::uint64_t failures_ = 0;
 };
 
-/// Without a limit and with one that is too small, several times.
+/// Without a limit and with one that is too small, several times each.
 template <PlacingPolicy P, class Settings>
 void check_all(const Settings& settings) {
   for (const std::uint64_t seed : {1U, 2U, 3U}) {

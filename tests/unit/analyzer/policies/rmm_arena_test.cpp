@@ -1,4 +1,4 @@
-// rmm.arena: each rule by hand, and random programs beside the plain sets of RMM itself.
+// rmm.arena: each rule by hand, and random programs compared with the plain sets of RMM itself.
 #include "analyzer/policies/rmm_arena.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// rmm.binning: the bins before a pool.
+// rmm.binning: the bins in front of a pool.
 #include "analyzer/policies/rmm_binning.h"
 
 #include <gtest/gtest.h>

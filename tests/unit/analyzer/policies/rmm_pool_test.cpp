@@ -1,4 +1,5 @@
-// rmm.pool: each rule by hand, the cases of its issues, and random programs beside the plain lists of RMM itself.
+// rmm.pool: each rule by hand, the cases of its issues, and random programs compared with the plain lists of RMM
+// itself.
 #include "analyzer/policies/rmm_pool.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ using testing::limited_to;
 using testing::ReferencePool;
 using Pool = DrivenOnStreams<RmmPool>;
 
-/// A pool that has `size` bytes and gets no more.
+/// A pool that has `size` bytes and can't grow.
 RmmPoolSettings fixed(Bytes size) { return {.initial = size, .maximum = size}; }
 
 TEST(RmmPool, RoundsTo256BytesAndCutsExactly) {
@@ -42,7 +43,7 @@ TEST(RmmPool, TakesTheSmallestBlockThatFitsAndOfEqualOnesTheLowest) {
   Pool pool(fixed(12_KiB));
   for (std::uint32_t i = 0; i < 6; ++i) pool.alloc(i, i % 2 == 0 ? 1_KiB : i == 1 ? 3_KiB : 2_KiB);
   const Address lower = pool.at(3), higher = pool.at(5);
-  pool.alloc(6, 2_KiB);  // what is left
+  pool.alloc(6, 2_KiB);  // the remainder
   for (const std::uint32_t slot : {5U, 1U, 3U}) pool.free(slot);
   pool.alloc(7, 2_KiB);
   EXPECT_EQ(pool.at(7), lower);
@@ -120,7 +121,7 @@ TEST(RmmPool, ABlockOfAnotherStreamIsCutAndItsRestStaysThere) {
   pool.free(1);  // for stream 1
   pool.alloc(3, 1_KiB, 0);
   EXPECT_EQ(pool.at(3), middle);
-  // The rest did not come to stream 0: it does not merge with what is freed there.
+  // The remainder did not move to stream 0: it does not merge with memory freed there.
   pool.free(3);
   pool.alloc(4, 2_KiB, 1);
   EXPECT_EQ(pool.at(4), middle + 1_KiB);
@@ -189,7 +190,7 @@ TEST(RmmPool, Issue1957IsSolvedByGivingBackWhatIsUnused) {
 TEST(RmmPool, GivesBackOnlyWholePiecesAndOnlyAsManyAsNeeded) {
   Pool pool(RmmPoolSettings{.initial = 1_KiB, .maximum = 4_KiB, .reclaim = true});
   pool.alloc(0, 1_KiB);
-  pool.alloc(1, 1536_B);  // a piece of half of what is left
+  pool.alloc(1, 1536_B);  // half of the remaining memory
   pool.alloc(2, 768_B);
   pool.alloc(3, 512_B);
   EXPECT_EQ(pool.reserved(), 4096_B - 256_B);
@@ -200,7 +201,7 @@ TEST(RmmPool, GivesBackOnlyWholePiecesAndOnlyAsManyAsNeeded) {
   EXPECT_FALSE(pool.alloc(5, 8_KiB)) << "more than the maximum: nothing is given back for it";
 }
 
-/// One run of a program in hundredths of a pool: what is allocated on which pool and stream, and (size 0) what is
+/// One run of a program in hundredths of a pool: what is allocated with which (pool, stream), and (size 0) what is
 /// freed.
 struct Step {
   std::uint32_t slot = 0;
@@ -209,7 +210,7 @@ struct Step {
 };
 const std::vector<Step> one_run{{0, 17, 0}, {0}, {1, 57, 1}, {2, 4, 1}, {3, 4, 0}, {4, 24, 1}, {4}, {1}, {3}, {2}};
 
-/// How many of three runs go well, one after the other; the failed request if one does not.
+/// The number of successful runs out of three in sequence; the failed request, if any.
 std::uint32_t good_runs(Pool& pool, Step& failed, bool one_stream) {
   for (std::uint32_t run = 0; run < 3; ++run) {
     for (const Step& step : one_run) {
@@ -225,8 +226,8 @@ std::uint32_t good_runs(Pool& pool, Step& failed, bool one_stream) {
 }
 
 // The pattern of https://github.com/rapidsai/rmm/issues/1969, whose log is not public: a pool that may not grow, a
-// program that frees everything after each run, two good runs, and a third that fails with a third of the pool free.
-// What a run frees stays in the lists of its streams; so each run finds the memory cut in other places.
+// program that frees everything after each run, two successful runs, and a third that fails with a third of the pool
+// free. Memory freed by a run stays in the lists of its streams, so each run finds the memory split differently.
 TEST(RmmPool, Issue1969TwoRunsGoWellAndTheThirdFails) {
   Pool pool(fixed(100_MiB));
   Step failed;
@@ -238,7 +239,7 @@ TEST(RmmPool, Issue1969TwoRunsGoWellAndTheThirdFails) {
   EXPECT_EQ(good_runs(with_one_stream, failed, true), 3U);
 }
 
-/// The same random program in the policy and in the reference: every answer, address and reserved byte is the same.
+/// The same random program in the policy and the reference: every answer, address and reserved byte is the same.
 void compare(const RmmPoolSettings& settings, DeviceModel model, std::uint64_t seed, std::uint64_t most) {
   const std::vector<std::uint64_t> handles{7, 0, 1, 9};
   Pool pool(settings, model, handles);
@@ -248,7 +249,7 @@ void compare(const RmmPoolSettings& settings, DeviceModel model, std::uint64_t s
     Bytes size;
     std::uint64_t stream = 0;
   };
-  // The reference meets streams as they come; the policy knows them in the order of the pairs of pool and stream.
+  // The reference sees streams in order of first use; the policy numbers them by (pool, stream) pair.
   for (std::uint32_t pool_stream = 0; pool_stream < handles.size(); ++pool_stream) {
     ASSERT_EQ(pool.alloc(pool_stream, 256_B, pool_stream), reference.allocate(256_B, handles[pool_stream]).has_value());
   }

@@ -1,5 +1,5 @@
-// RMM's pool and arena kept as RMM keeps them, in plain lists and sets searched from the beginning: slow, and short
-// enough to be compared with RMM's source by eye. What the policies do otherwise and faster must give the same.
+// RMM's pool and arena implemented as in RMM, with plain lists and sets searched from the beginning: slow, but short
+// enough to compare with RMM's source by eye. The faster policies must give the same results.
 #pragma once
 
 #include <algorithm>

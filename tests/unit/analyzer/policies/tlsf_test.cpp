@@ -17,7 +17,7 @@ using DrivenTlsf = testing::Driven<Tlsf, TlsfSettings>;
 TEST(Tlsf, RoundsUpToTheNextOfThirtyTwoClassesADoubling) {
   DrivenTlsf tlsf;
   tlsf.alloc(0, 0_B);
-  tlsf.alloc(1, 512_B * 31 + 1_B);  // below 32 units each has a class
+  tlsf.alloc(1, 512_B * 31 + 1_B);  // below 32 units each size is a class
   tlsf.alloc(2, 1_MiB);
   tlsf.alloc(3, 1_MiB + 1_B);
   EXPECT_EQ(tlsf.size(0), 512_B);
@@ -145,7 +145,7 @@ TEST(Tlsf, PlacesEveryBlockWhereLookingAtAllOfThemWould) {
         slow.free(tlsf.at(slot).count);
         tlsf.free(slot);
       } else {
-        // Every fourth of one size, so that there are many of a class.
+        // Every fourth has the same size, so that classes have many members.
         const Bytes size{random.chance(4) ? 64 << 10U : random.log_uniform(1, 16U << 20U)};
         ASSERT_TRUE(tlsf.alloc(slot, size));
         ASSERT_EQ(tlsf.at(slot).count, slow.allocate(size)) << "step " << i;

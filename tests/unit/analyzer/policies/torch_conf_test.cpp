@@ -1,4 +1,4 @@
-// The values are what PyTorch 2.11 took, and the tables what its snapshots then showed.
+// The values are those that PyTorch 2.11 accepted, and the tables are from its snapshots.
 #include "analyzer/policies/torch_conf.h"
 
 #include <gtest/gtest.h>

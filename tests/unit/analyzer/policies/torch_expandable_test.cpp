@@ -26,7 +26,7 @@ TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
   ExpandableTorch torch;
   torch.alloc(0, 3_MiB);
   EXPECT_EQ(torch.reserved(), 20_MiB);
-  torch.alloc(1, 38_MiB);  // 17 MiB are there already: 21 more take two runs
+  torch.alloc(1, 38_MiB);  // 17 MiB are already there: 21 more take two runs
   EXPECT_EQ(torch.offset(1), 3_MiB);
   EXPECT_EQ(torch.reserved(), 60_MiB);
   torch.alloc(2, 512_B);
@@ -68,9 +68,9 @@ TEST(TorchExpandable, OfTwoThatCouldGrowTheOneThatCanGrowLess) {
   torch->empty_cache();   // unmaps the first 40 MiB
   torch.alloc(2, 5_MiB);  // from the 18 MiB at the end: nothing else is mapped
   EXPECT_EQ(torch.offset(2, 1), 2_MiB);
-  torch.alloc(3, 14_MiB);  // no block of it is mapped: at the lowest unmapped addresses
+  torch.alloc(3, 14_MiB);  // none of its blocks is mapped: at the lowest unmapped addresses
   EXPECT_EQ(torch.at(1) - torch.at(3), 40_MiB);
-  torch.alloc(4, 4_MiB);  // 6 MiB before 20 unmapped ones win over 13 MiB before endless ones
+  torch.alloc(4, 4_MiB);  // 6 MiB before 20 unmapped MiB win over 13 MiB before the endless rest
   EXPECT_EQ(torch.at(4) - torch.at(3), 14_MiB);
 }
 
@@ -82,7 +82,7 @@ TEST(TorchExpandable, GrowsFromTheFreeBlockBeforeTheLowestUnmappedOneThatHasRoom
   torch.free(1);
   torch->empty_cache();  // the run from 20 to 40 MiB; 15 to 20 stays mapped
   EXPECT_EQ(torch.reserved(), 40_MiB);
-  torch.alloc(1, 26_MiB);  // no room in the 25 MiB between: behind all
+  torch.alloc(1, 26_MiB);  // no room in the 25 MiB between: behind everything else
   EXPECT_EQ(torch.offset(1), 60_MiB);
   torch.alloc(3, 25_MiB);
   EXPECT_EQ(torch.offset(3), 15_MiB);
@@ -114,7 +114,7 @@ TEST(TorchExpandable, ReleasingUnmapsTheWholeRunsInsideAFreeBlock) {
   torch.alloc(1, 50_MiB);
   torch.alloc(2, 5_MiB);
   torch.free(1);
-  torch->empty_cache();  // 5 to 55 MiB are free: the run from 20 to 40 goes
+  torch->empty_cache();  // 5 to 55 MiB are free: the run from 20 to 40 is unmapped
   EXPECT_EQ(torch.reserved(), 40_MiB);
   EXPECT_EQ(torch->driver_calls().unmap, 1U);
   EXPECT_EQ(torch->use().free, 30_MiB);
@@ -135,10 +135,10 @@ TEST(TorchExpandable, TheLimitIsCheckedAsIfSegmentsWereTaken) {
   ExpandableTorch torch({.expandable = true}, limited_to(42_MiB, true));
   EXPECT_TRUE(torch.alloc(0, 22_MiB));  // a segment of 22 MiB would fit, so two runs are mapped
   EXPECT_EQ(torch.reserved(), 40_MiB);
-  EXPECT_FALSE(torch.alloc(1, 19_MiB));  // needs one MiB of memory, but as a segment 20
+  EXPECT_FALSE(torch.alloc(1, 19_MiB));  // needs one MiB of memory, but 20 as a segment
   ExpandableTorch exceeding({.expandable = true}, limited_to(22_MiB, true));
   EXPECT_TRUE(exceeding.alloc(0, 22_MiB));
-  EXPECT_EQ(exceeding.reserved(), 40_MiB);  // more than the limit, as with the real one
+  EXPECT_EQ(exceeding.reserved(), 40_MiB);  // more than the limit, like the real allocator
 }
 
 TEST(TorchExpandable, WhatTheDeviceHasNoneIsMappedBeyond) {
@@ -186,23 +186,23 @@ TEST(TorchExpandable, OversizeRequestsTakeBlocksOfAboutTheirSize) {
   torch.alloc(0, 100_MiB);
   torch.alloc(1, 10_MiB);
   torch.free(0);
-  torch.alloc(2, 70_MiB);  // 30 MiB less: not from that block, and behind the other one there is room
+  torch.alloc(2, 70_MiB);  // 30 MiB less: not from that block, but there is room behind the other one
   EXPECT_EQ(torch.at(2) - torch.at(1), 10_MiB);
   torch.alloc(3, 90_MiB);
   EXPECT_EQ(torch.at(1) - torch.at(3), 100_MiB);
 }
 
-/// With expandable segments of `gibibytes`.
+/// Expandable segments with an address range of `gibibytes`.
 TorchSettings reserving(double gibibytes) {
   return {.expandable = true, .reserve = {.usual = ReserveSize{.is_share = false, .value = gibibytes}}};
 }
 
-// As PyTorch 2.15 did with expandable_segments_reserve:0.1G, which are six runs of 20 MiB.
+// PyTorch 2.15's behavior with expandable_segments_reserve:0.1G, which is six runs of 20 MiB.
 TEST(TorchExpandable, ARangeEndsWhereItsReserveDoes) {
   ExpandableTorch torch(reserving(0.1));
   torch.alloc(0, 30_MiB);
   torch.alloc(1, 30_MiB);
-  EXPECT_TRUE(torch.alloc(2, 101_MiB));  // there are 60 MiB left: another range
+  EXPECT_TRUE(torch.alloc(2, 101_MiB));  // 60 MiB are left: another range
   EXPECT_GE(torch.offset(2), 120_MiB);
   torch.alloc(3, 60_MiB);
   EXPECT_EQ(torch.offset(3), 60_MiB);
@@ -215,7 +215,7 @@ TEST(TorchExpandable, ARequestForMoreThanARangeHasFailsAsIfTheDeviceHadRefusedIt
   torch.alloc(1, 30_MiB);
   torch.free(0);
   EXPECT_FALSE(torch.alloc(2, 120_MiB + 512_B));
-  EXPECT_EQ(torch.reserved(), 40_MiB);  // what was unused was given back for it
+  EXPECT_EQ(torch.reserved(), 40_MiB);  // the unused part was released for it
   EXPECT_TRUE(torch.alloc(3, 120_MiB));
 }
 
@@ -240,7 +240,7 @@ TEST(TorchExpandable, AShareIsOfTheDevicesMemoryAndAtMostAnEighthMoreThanAll) {
   EXPECT_EQ(reserve.limit(0), 90_GiB);
 }
 
-// PR #193400, in no release yet.
+// PR #193400, not yet in a release.
 TEST(TorchExpandable, OversizeBlocksMayServeSmallerRequestsIfAskedFor) {
   for (const bool ignores : {false, true}) {
     ExpandableTorch torch({.max_split_size = 20_MiB, .expandable = true, .expandable_ignores_oversize = ignores});

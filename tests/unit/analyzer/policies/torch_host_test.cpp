@@ -11,7 +11,7 @@ namespace {
 
 using testing::limited_to;
 using Pinned = testing::Driven<TorchHost>;
-constexpr std::uint32_t private_pool = 2;  // pair of pool and stream
+constexpr std::uint32_t private_pool = 2;  // (pool, stream) pair
 
 TEST(TorchHost, RoundsUpToPowersOfTwo) {
   Pinned host;
@@ -48,7 +48,7 @@ TEST(TorchHost, TheBlockFreedLastOfThoseLargeEnoughIsTakenWhole) {
   for (std::uint32_t slot = 0; slot < 3; ++slot) host.alloc(slot, 900_KiB + 10_KiB * slot);
   const Bytes largest = host.at(2), middle = host.at(1);
   for (const std::uint32_t slot : {2U, 1U, 0U}) host.free(slot);
-  host.alloc(3, 905_KiB);  // 900 KiB was freed last, and is too small
+  host.alloc(3, 905_KiB);  // 900 KiB was freed last, but is too small
   EXPECT_EQ(host.at(3), middle);
   EXPECT_EQ(host.size(3), 910_KiB);
   host.alloc(4, 600_KiB);
@@ -110,7 +110,7 @@ TEST(TorchHost, TheReserveSegmentIsCutFromItsFrontAndNeverUsedAgain) {
   host.alloc(1, 512_KiB);
   EXPECT_EQ(host.at(1) - host.at(0), 4_KiB);
   EXPECT_EQ(host->use().free, 508_KiB);
-  host.alloc(2, 512_KiB);  // more than is left
+  host.alloc(2, 512_KiB);  // more than what is left
   EXPECT_EQ(host.reserved(), 1536_KiB);
   host.free(1);
   host.free(2);

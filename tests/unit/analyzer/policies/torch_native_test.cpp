@@ -71,7 +71,7 @@ TEST(TorchNative, OversizeBlocksServeOnlyOversizeRequestsOfAboutTheirSize) {
   torch.free(0);
   torch.alloc(1, 30_MiB);  // not from the oversize block
   EXPECT_EQ(torch.reserved(), 130_MiB);
-  torch.alloc(2, 80_MiB);  // 20 MiB too large is too large
+  torch.alloc(2, 80_MiB);  // a remainder of 20 MiB is too large
   EXPECT_EQ(torch.reserved(), 210_MiB);
   torch.alloc(3, 81_MiB);  // whole, unsplit
   EXPECT_EQ(torch.size(3), 100_MiB);
@@ -125,7 +125,7 @@ TEST(TorchNative, EmptyingAPoolWaitsForWhatWasItsOwn) {
   torch->free_requested(1, {});
   torch->empty_pool(2);
   EXPECT_EQ(torch.reserved(), 30_MiB);
-  torch.alloc(2, 30_MiB);  // slot 1 is pending still
+  torch.alloc(2, 30_MiB);  // slot 1 is still pending
   EXPECT_EQ(torch.reserved(), 60_MiB);
 }
 
@@ -135,12 +135,12 @@ TEST(TorchNative, WhenTheDeviceRefusesEverythingUnusedIsReleasedAndThenItFails) 
   torch->free_requested(0, {});  // pending: the policy waits for it
   EXPECT_TRUE(torch.alloc(1, 50_MiB));
   EXPECT_EQ(torch.reserved(), 50_MiB);
-  torch->free_completed(0, {});  // comes as recorded, later than the policy made it so
+  torch->free_completed(0, {});  // as recorded, although the policy completed it earlier
   EXPECT_FALSE(torch.alloc(2, 20_MiB));
   EXPECT_EQ(torch.reserved(), 50_MiB);
 }
 
-// PR #191302, in no release yet: what was waited for lies between blocks that are in use, so no segment of it is free.
+// PR #191302, not yet in a release: pending blocks lie between blocks in use, so none of their segments becomes free.
 TEST(TorchNative, WhatWasWaitedForServesTheRequestIfItIsLookedForOnceMore) {
   for (const bool searches : {false, true}) {
     Torch torch({.search_after_release = searches}, limited_to(20_MiB));
@@ -158,7 +158,7 @@ TEST(TorchNative, OversizeBlocksAreReleasedBeforeEverythingElse) {
   torch.alloc(1, 30_MiB);
   torch.alloc(2, 10_MiB);
   for (const std::uint32_t slot : {0U, 1U, 2U}) torch.free(slot);
-  torch.alloc(3, 62_MiB);  // 40 + 30 MiB are given back, the 10 MiB segment stays
+  torch.alloc(3, 62_MiB);  // 40 + 30 MiB are released, the 10 MiB segment stays
   EXPECT_EQ(torch.reserved(), 72_MiB);
 }
 
@@ -170,7 +170,7 @@ TEST(TorchNative, GarbageIsWhatWasFreeForLongest) {
   torch.free(1);
   EXPECT_TRUE(torch.alloc(2, 30_MiB));  // 60 MiB reserved: served from the 40
   EXPECT_EQ(torch.reserved(), 60_MiB);
-  EXPECT_TRUE(torch.alloc(3, 36_MiB));  // above the threshold: the 20 MiB go, nothing had to fail
+  EXPECT_TRUE(torch.alloc(3, 36_MiB));  // above the threshold: the 20 MiB are released without a failure
   EXPECT_EQ(torch.reserved(), 76_MiB);
   EXPECT_EQ(torch->driver_calls().free, 1U);
 }
@@ -188,7 +188,7 @@ TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
   Prepared heap;
   heap.pool_streams = {{}};
   heap.slot_count = 4;
-  // Two segments, the first at the higher address, one request that both could serve.
+  // Two segments, the first at the higher address, and a request that fits in both.
   heap.segments = {{Address{1U << 30U}, 20_MiB}, {Address{1U << 29U}, 20_MiB}};
   const auto add = [&](Op op, std::uint32_t slot, Bytes size) {
     heap.op.push_back(op);
@@ -204,7 +204,7 @@ TEST(TorchNative, TiesGoToTheSegmentThatWasGotFirst) {
   add(Op::free, 0, 6_MiB);
   add(Op::free, 2, 6_MiB);
   add(Op::alloc, 0, 6_MiB);  // from either
-  add(Op::free, 3, 9_MiB);   // the second is free altogether when the first was taken
+  add(Op::free, 3, 9_MiB);   // the second is entirely free if the first was taken
   add(Op::empty_cache, 0, {});
   const auto end_reserved = [&](const char* release) {
     return bind_policy({.name = "torch.native", .parameters = {{"release", release}}})->run(heap, {}).end_reserved;

@@ -51,7 +51,7 @@ TEST(TorchSettings, TheRestOfAListBeginsWithItsLastSizeUpTo28) {
   }
 }
 
-// The table of PyTorch's own test of segment sizes.
+// The table from PyTorch's own test of segment sizes.
 TEST(TorchSettings, SegmentSizes) {
   const TorchSettings settings;
   EXPECT_EQ(settings.segment_size(512_B), 2_MiB);
@@ -73,8 +73,8 @@ TEST(TorchSettings, RoundsTo512Bytes) {
 TEST(TorchSettings, RoundsToDivisionsOfPowersOfTwo) {
   const TorchSettings settings = parsed({{"roundup_power2_divisions", "4"}});
   EXPECT_EQ(settings.round(1200_B), 1536_B);      // too small to divide
-  EXPECT_EQ(settings.round(4_MiB), 4_MiB);        // powers of two stay
-  EXPECT_EQ(settings.round(4_MiB + 1_B), 5_MiB);  // steps of a quarter
+  EXPECT_EQ(settings.round(4_MiB), 4_MiB);        // powers of two are unchanged
+  EXPECT_EQ(settings.round(4_MiB + 1_B), 5_MiB);  // quarter steps
   EXPECT_EQ(settings.round(7_MiB + 1_B), 8_MiB);
 }
 

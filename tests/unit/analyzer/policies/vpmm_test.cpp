@@ -10,8 +10,8 @@ namespace {
 using testing::limited_to;
 using DrivenVpmm = testing::Driven<Vpmm, VpmmSettings>;
 
-/// The worked example of docs/vpmm_spec.md: +10, +1, -10, +4, +11, in pages of 1 GiB, 11 + x of which there are at the
-/// beginning. What is expected is what the project's own tests demand of the four cases.
+/// The worked example of docs/vpmm_spec.md: +10, +1, -10, +4, +11, in pages of 1 GiB, with 11 + x of them at the start.
+/// The expected results are those of the project's own tests for the four cases.
 struct WorkedExample {
   explicit WorkedExample(std::uint64_t x) : pool({.page = 1_GiB, .pages = 11 + x}) {
     const auto pages = [](std::uint64_t n) { return 1_GiB * n; };

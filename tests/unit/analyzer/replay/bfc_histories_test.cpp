@@ -1,4 +1,4 @@
-// What JAX's own allocator did on a GPU, repeated to the last address and metric.
+// What JAX's own allocator did on a GPU, reproduced exactly to the last address and metric.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,7 +19,7 @@
 namespace memreel {
 namespace {
 
-/// All profiles: histories beside the checkout, and the samples inside it.
+/// All profiles: histories next to the checkout, and the samples in it.
 std::vector<test::History> profiles() {
   std::vector<test::History> found;
   for (const std::filesystem::path& root :
@@ -38,7 +38,7 @@ std::string six_digits(double value) {
   return text.data();
 }
 
-/// Answers as the device did: with the regions that were deduced.
+/// Answers like the device: with the deduced regions.
 class Regions final : public Device {
  public:
   explicit Regions(std::vector<xplane::Region> regions) : regions_(std::move(regions)) {}
@@ -55,7 +55,7 @@ class Regions final : public Device {
   std::size_t next_ = 0;
 };
 
-/// Replays the events of one allocator. Returns how many of them differ in address, chunk size, bytes in use, or in the
+/// Replays the events of one allocator. Returns the number that differ in address, chunk size, bytes in use, or in the
 /// fragmentation that the allocator itself computed.
 std::size_t differences(const std::vector<const xplane::MemoryEvent*>& events, const xplane::Regions& regions,
                         bool partitioned) {
@@ -128,7 +128,7 @@ TEST(BfcHistories, VerifyIsExactAndReplayReservesTheSame) {
       EXPECT_EQ(heap.peak_reserved, heap.recorded_peak_reserved);
       const auto results = replay(std::span(&heaps[i], 1), std::span(&heap.policy, 1));
       ASSERT_TRUE(results) << results.error().message();
-      if (profile.name != "jax_crowded") {  // a replay knows nothing of others on the device
+      if (profile.name != "jax_crowded") {  // a replay does not see others on the device
         EXPECT_EQ(results->at(0).peak_reserved, heap.recorded_peak_reserved);
       }
     }

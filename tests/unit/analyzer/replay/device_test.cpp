@@ -29,7 +29,7 @@ TEST(SimulatedDevice, KeepsSegmentsAndRangesOfAddressesApart) {
   const auto range = device.reserve_addresses(2_MiB, 2_MiB);
   ASSERT_TRUE(range);
   Address before;
-  for (int i = 0; i < 100; ++i) {  // 1.6 PiB, one after the other
+  for (int i = 0; i < 100; ++i) {  // 1.6 PiB in sequence
     const auto segment = device.reserve(huge);
     ASSERT_TRUE(segment);
     EXPECT_GE(*segment, before);

@@ -1,4 +1,4 @@
-// Addresses of segments against what a real driver answered, and what must hold of them whatever is asked.
+// Segment addresses compared with a real driver's, and the invariants that hold whatever is requested.
 #include "analyzer/engine/driver_addresses.h"
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr Address high{std::uint64_t{1} << 45U};
 
-/// Every address of a recording, of which the first few requests tell where the context has space. `first` is how far
-/// the very first one is above a multiple of 32 MiB: recorded addresses are relative to it.
+/// Every address of a recording, whose first few requests reveal where the context has space. `first` is the offset of
+/// the very first one from a multiple of 32 MiB: recorded addresses are relative to it.
 void compare(const std::string& name, Bytes first) {
   const auto address_of = [&](std::int64_t relative) {
     return Address{(high + first).value + static_cast<std::uint64_t>(relative)};
@@ -92,12 +92,12 @@ TEST(DriverAddresses, NeedSpaceBelowForARegionAmongOthers) {
   EXPECT_EQ(addresses.take(32_MiB), c - 96_MiB);
 }
 
-/// Requests and returns at random, some of them as recorded: nothing overlaps, and all is used again.
+/// Random allocations and frees, some of them as recorded: nothing overlaps, and all memory is reused.
 TEST(DriverAddresses, NeverOverlap) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](std::uint64_t n) { return random() % n; };
-    // Any addresses at all, also such as no driver gives.
+    // Any addresses at all, including those that no driver returns.
     std::vector<RecordedSegment> recorded;
     const bool by_page = seed % 2 == 0;
     for (unsigned i = 0; i < 200; ++i)

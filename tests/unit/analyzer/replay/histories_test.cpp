@@ -1,4 +1,4 @@
-// What PyTorch's own allocator did on a GPU, repeated to the last address.
+// What PyTorch's own allocator did on a GPU, reproduced exactly to the last address.
 #include <gtest/gtest.h>
 
 #include <span>
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
                       "mempools_s82_default", "mempools_s83_expandable", "borrow_s91_expandable", "pressure_s2_gc",
                       "pressure_s7_expandable_maxsplit", "oom_s12_expandable_gc", "oom_s14_nonsplit",
                       "streams_s32_expandable_pow2", "convnet_s2_default", "convnet_s2_pow2",
-                      // By tests/gpu/verify_random.py.
+                      // Recorded by tests/gpu/verify_random.py.
                       "mempools_s93428_segment", "mixed_s5952_maxsplit_gc", "mixed_s23877_maxsplit_gc",
                       "mixed_s70637_expandable", "mixed_s7792_expandable_gc", "peers_s80731_gc"),
     [](const auto& test) { return std::string(test.param); });

@@ -18,7 +18,7 @@ MemorySummary summary_of(History& history) {
   return summaries->at(0);
 }
 
-// The metrics are what torch.cuda.memory_stats() shows after the same calls.
+// The metrics equal torch.cuda.memory_stats() after the same calls.
 TEST(MemorySummary, KeepsPyTorchsBooks) {
   History history;
   history.segment_alloc(large, 20_MiB);
@@ -42,7 +42,7 @@ TEST(MemorySummary, KeepsPyTorchsBooks) {
   EXPECT_EQ(summary.segments.all.current, 2U);
   EXPECT_EQ(summary.allocations.all, (Statistic{1, 3, 3, 2}));
   EXPECT_EQ(summary.active.all, (Statistic{2, 3, 3, 1}));
-  // The gap, the large rest of 10 MiB and the small rest.
+  // The gap, the large remainder of 10 MiB and the small remainder.
   EXPECT_EQ(summary.inactive_split.all.current, 3U);
   EXPECT_EQ(summary.inactive_split_bytes.large.current, (15_MiB).count);
   EXPECT_EQ(summary.inactive_split_bytes.small.current, (2_MiB).count - 512);
@@ -69,7 +69,7 @@ TEST(MemorySummary, CountsRetriesFailuresAndOversizeBlocks) {
   const MemorySummary summary = summary_of(history);
   EXPECT_TRUE(summary.exact);
   EXPECT_EQ(summary.ooms, 1U);
-  EXPECT_EQ(summary.alloc_retries, 1U);  // the first request was helped by releasing the oversize block alone
+  EXPECT_EQ(summary.alloc_retries, 1U);  // for the first request, releasing the oversize block sufficed
   EXPECT_EQ(summary.oversize_allocations, (Statistic{1, 1, 2, 1}));
   EXPECT_EQ(summary.oversize_segments, (Statistic{1, 1, 2, 1}));
 }

@@ -41,8 +41,8 @@ TEST(FreeMemory, OfAnotherStreamThatFitsIsStrandedWhenThePolicyGrows) {
   history.free(b);
   history.free(c);
   history.alloc(20_MiB, {}, 7);  // reuses the 30 MiB of its stream
-  history.alloc(10_MiB, {}, 7);  // the rest of them
-  history.alloc(35_MiB, {}, 7);  // grows: 40 MiB of stream 0 would have fitted, 12 MiB not
+  history.alloc(10_MiB, {}, 7);  // the remainder
+  history.alloc(35_MiB, {}, 7);  // grows: stream 0's 40 MiB would have fit, 12 MiB do not
   const ReplayResult result = measured(history.prepared(), "torch.native");
   ASSERT_TRUE(result.free_memory);
   EXPECT_EQ(result.free_memory->stranded_stream.bytes, 40_MiB);
@@ -74,7 +74,7 @@ TEST(FreeMemory, InSmallBlocksIsUnusableForLargeRequests) {
   EXPECT_EQ(result.free_memory->unusable, (std::array<double, 4>{0, 1, 1, 1}));
 }
 
-/// `steps` steps of two buffers; in every second one the first is of another size.
+/// `steps` steps of two buffers; in every second step the first has a different size.
 History two_buffers(int steps) {
   History history;
   Tables& tables = history.trace().tables;
@@ -94,9 +94,9 @@ History two_buffers(int steps) {
 TEST(AddressStability, ComparesEachWholeStepWithTheOneBefore) {
   History history = two_buffers(4);
   const Prepared heap = history.prepared();
-  // Rows 0..3 are the program's start, for all that is known.
+  // Rows 0..3 may belong to the program's startup.
   EXPECT_EQ(heap.step_ends, (std::vector<std::uint32_t>{4, 8, 12, 16}));
-  // Steps 2 and 3: the large buffer stays where it was, the other has no counterpart.
+  // Steps 2 and 3: the large buffer stays in place, the other has no counterpart.
   EXPECT_EQ(measured(heap, "torch.native").address_stability, 0.5);
   EXPECT_FALSE(measured(heap, "bound.live").address_stability);
   EXPECT_FALSE(measured(two_buffers(2).prepared(), "torch.native").address_stability) << "nothing to compare";

@@ -43,7 +43,7 @@ TEST(Prepare, AHeapThatDoesNotObserveCompletionCompletesAtTheRequest) {
   EXPECT_EQ(history.prepared().op, (std::vector{Op::alloc, Op::free}));
 }
 
-/// A driver's recording has page-locked memory beside the device's; replayed, it would take the device's space.
+/// A driver recording has page-locked memory next to the device's; replayed, it would take the device's space.
 TEST(Prepare, HostMemoryOfTheDriverIsNoDeviceMemory) {
   History history;
   const auto a = history.alloc(1_MiB);
@@ -52,7 +52,7 @@ TEST(Prepare, HostMemoryOfTheDriverIsNoDeviceMemory) {
   EXPECT_EQ(prepare(history.trace()).size(), 1U);
   heap.device = -1;
   EXPECT_TRUE(prepare(history.trace()).empty());
-  heap.level = Level::framework;  // an allocator of host memory is one like any other
+  heap.level = Level::framework;  // an allocator of host memory is treated like any other
   history.free(a);
   EXPECT_EQ(prepare(history.trace()).size(), 1U);
 }
@@ -69,7 +69,7 @@ TEST(Prepare, FreesKnowTheirStream) {
   EXPECT_EQ(history.prepared().pool_stream, (std::vector<std::uint32_t>{0, 1, 0, 0}));
 }
 
-/// What is left of the pool's first block would have served its second request.
+/// The remainder of the pool's first block would have served its second request.
 History two_requests_in_a_pool(std::uint32_t pool) {
   History history;
   history.segment_alloc(base, 2_MiB, pool);
@@ -106,7 +106,7 @@ TEST(Prepare, WhatBothKindsOfPoolWouldHaveDoneTellsNothing) {
   EXPECT_FALSE(never_splits(history));
 }
 
-/// 20 MiB are left of the larger segment, which fit better than the 22 MiB that are free.
+/// The larger segment has 20 MiB left, a better fit than the 22 MiB that are free.
 TEST(Prepare, ALargerBlockThanWhatWasLeftIsPassedOverByNoPoolThatSplits) {
   History history;
   const Address large = base + 32_MiB;
@@ -208,7 +208,7 @@ TEST(ImpliedCapacity, ReleasesThatTheProgramAskedForMeanNothing) {
   EXPECT_EQ(history.prepared().implied_capacity, std::nullopt);
 }
 
-// Another process gave its memory back in between.
+// Another process freed its memory in between.
 TEST(ImpliedCapacity, IsNeverLessThanWhatWasGranted) {
   History history;
   history.failed(30_MiB);

@@ -55,7 +55,7 @@ TEST(Replay, FragmentationIsThatOfTheFirstEventAtPeakReserved) {
   const ReplayResult result = replay_one(history.prepared(), "torch.native");
   EXPECT_EQ(result.peak_reserved, 36_MiB);
   EXPECT_EQ(result.peak_reserved_event, 1U);
-  EXPECT_EQ(result.peak_allocated, 21_MiB);  // the rest of 1 MiB is not split off
+  EXPECT_EQ(result.peak_allocated, 21_MiB);  // the remainder of 1 MiB is not split off
   EXPECT_DOUBLE_EQ(result.fragmentation_at_peak, 1 - 21.0 / 36.0);
 }
 
@@ -88,7 +88,7 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
   history.alloc(1_MiB);
   history.free_completed(b);
   history.free(a);
-  // Parameters and a capacity with which one request of 6 MiB can be served, two can't, and 1 MiB more can.
+  // Parameters and a capacity that fit one request of 6 MiB and another of 1 MiB, but not two of 6 MiB.
   struct Circumstances {
     std::string parameters;
     Bytes capacity = 8_MiB;
@@ -109,9 +109,9 @@ TEST(Replay, FailedRequestsAreNotLiveAndTheirFreesAreIgnored) {
       {"ort.arena", {"{largest_rest=1MiB}"}},
   };
   for (const auto& policy : testing::device_policies()) {
-    if (policy.name.starts_with("plan.")) continue;  // knows beforehand and fails from the first: planned_test.cpp
+    if (policy.name.starts_with("plan.")) continue;  // knows in advance and fails from the first: planned_test.cpp
     SCOPED_TRACE(policy.name);
-    if (policy.name == "gmlake") continue;      // its segments of 20 MiB hold all of it
+    if (policy.name == "gmlake") continue;      // its 20 MiB segments have room for all of it
     if (policy.name == "cuda.async") continue;  // takes 32 MiB at a time
     const auto found = special.find(policy.name);
     const Circumstances& with = found == special.end() ? Circumstances{} : found->second;

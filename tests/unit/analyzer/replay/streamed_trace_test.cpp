@@ -1,4 +1,4 @@
-// A trace is replayed with the same result from memory, block by block, and however many threads do it.
+// A replay gives the same result from memory and block by block, with any number of threads.
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/prepare.h"
 
@@ -40,7 +40,7 @@ class TraceFile {
                                                 std::to_string(reinterpret_cast<std::uintptr_t>(this)) + ".reel");
 };
 
-/// All that a replay finds but for how long it took.
+/// All results of a replay except its duration.
 auto findings(const ReplayResult& r) {
   std::vector<std::tuple<std::uint64_t, Bytes, Bytes, Bytes, double>> series;
   for (const SeriesPoint& p : r.series)
@@ -64,7 +64,7 @@ void expect_same(const std::vector<ReplayResult>& a, const std::vector<ReplayRes
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(findings(a[i]), findings(b[i])) << a[i].policy.text();
 }
 
-/// Two streams, frees that complete later, failures, and blocks that end between a free's request and its completion.
+/// Two streams, frees that complete later, failures, and blocks that end between free requested and free completed.
 Trace eventful_trace() {
   testing::History history;
   synthetic::Random random(7);
@@ -117,8 +117,8 @@ TEST(StreamedTrace, GivesTheSameResultsAsOneInMemory) {
   }
 }
 
-/// A recording of PyTorch and of the driver below it, at random: segments that the driver gave, other allocations of
-/// the driver's, requests that fail at both levels, and samples of the device.
+/// A random recording of PyTorch and the driver below it: segments from the driver, other driver allocations, requests
+/// that fail at both levels, and samples of the device.
 Trace both_levels(std::uint64_t seed, bool framework_tells_segments) {
   testing::TraceBuilder build;
   build.trace().header.source = "cupti";

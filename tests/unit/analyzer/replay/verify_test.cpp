@@ -38,7 +38,7 @@ TEST(Verify, IsExactWhenTheRulesRepeatTheRecording) {
   EXPECT_EQ(result.recorded_peak_reserved, 20_MiB);
 }
 
-/// Two free blocks of 512 B, of which the lower was cut off later, and a request that goes to the one at `taken`.
+/// Two free blocks of 512 B, the lower of which was split off later, and a request that gets the one at `taken`.
 History two_equal_blocks(Bytes taken) {
   History history;
   history.segment_alloc(segment, 2_MiB);
@@ -71,7 +71,7 @@ TEST(Verify, ReleasesTakeAnotherOfSeveralEqualBlocks) {
 }
 
 TEST(Verify, MemoryGotFirstIsTakenFirstSince213) {
-  // Of the second segment, which lies below the first, is as much left as of the first.
+  // The second segment, which lies below the first, has as much left as the first.
   const auto recorded = [](Address taken) {
     History history;
     history.segment_alloc(segment + 20_MiB, 20_MiB);
@@ -135,7 +135,7 @@ TEST(Verify, PoolsOfARecordingThatEndOneAfterAnotherGiveBackAlone) {
 }
 
 TEST(Verify, OriginsOfDeducedCallsMayNeedRoomOfTheirOwn) {
-  for (std::uint32_t pools = 1; pools < 20; ++pools) {  // among them as many as the table has room for
+  for (std::uint32_t pools = 1; pools < 20; ++pools) {  // among them as many as the table can show
     History history;
     for (std::uint32_t pool = 0; pool < pools; ++pool) {
       history.segment_alloc(segment + 64_MiB * pool, 20_MiB, pool);
@@ -200,7 +200,7 @@ TEST(Verify, ReleasesBelongToEmptyCacheOrToARefusedRequest) {
   history.segment_free(segment, 40_MiB);
   history.segment_alloc(segment, 60_MiB);
   history.free(history.alloc(60_MiB, segment));
-  history.segment_free(segment, 60_MiB);  // the device refused at first
+  history.segment_free(segment, 60_MiB);  // the device refused first
   history.segment_alloc(segment, 80_MiB);
   const auto last = history.alloc(80_MiB, segment);
   history.failed(70_MiB);

@@ -1,4 +1,4 @@
-// The hooks' clock tells the time that the system tells.
+// The hooks' clock agrees with the system's.
 #include "collector/recorder/clock.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST_P(ClockBy, EveryMomentIsWhereTheSystemHasIt) {
     std::uint64_t ticks;
     std::int64_t after;
   };
-  constexpr std::int64_t tolerance = 1'000'000;  // the thread may be stopped while the clock looks at the system's
+  constexpr std::int64_t tolerance = 1'000'000;  // the thread may be preempted while the clock reads the system's
   const std::int64_t begin = system_time();
   std::int64_t latest = 0;
   for (int round = 0; system_time() - begin < 60'000'000; ++round) {

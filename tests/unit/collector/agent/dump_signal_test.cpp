@@ -1,4 +1,4 @@
-// The signal for dumps, and programs that have a use for it.
+// The dump signal, and programs that use that signal themselves.
 #include "collector/trace/dump_signal.h"
 
 #include <gtest/gtest.h>

@@ -55,7 +55,7 @@ TEST_F(DumpTriggersTest, ARetryThatIsServedMakesItGood) {
   see(EventKind::alloc_failed, driver, 2_GiB, seconds(1));
   see(EventKind::alloc, driver, 2_GiB, seconds(1));
   EXPECT_FALSE(triggers_.due(seconds(10)));
-  see(EventKind::alloc_failed, driver, 2_GiB, seconds(11));  // with less, as XLA asks
+  see(EventKind::alloc_failed, driver, 2_GiB, seconds(11));  // with a smaller size, as XLA does
   see(EventKind::alloc_failed, driver, 1800_MiB, seconds(11));
   see(EventKind::alloc, driver, 1600_MiB, seconds(11));
   EXPECT_FALSE(triggers_.due(seconds(20)));
@@ -95,7 +95,7 @@ TEST_F(DumpTriggersTest, GrowthIsFromTheLowestOfThatTime) {
   sample(11_GiB, seconds(50));
   sample(12_GiB - 1_MiB, seconds(59));
   EXPECT_FALSE(triggers_.due(seconds(59)));
-  sample(12_GiB + 1_MiB, seconds(70));  // the first sample is too old by now
+  sample(12_GiB + 1_MiB, seconds(70));  // the first sample is too old by then
   EXPECT_FALSE(triggers_.due(seconds(70)));
   sample(13_GiB + 1_MiB, seconds(80));
   const auto cause = triggers_.due(seconds(80));

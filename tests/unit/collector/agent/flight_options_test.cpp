@@ -1,4 +1,4 @@
-// What users may say of flight recorders.
+// The flight recorder's options.
 #include "collector/options/flight_options.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Whose backward pass an allocation belongs to.
+// The backward pass to which an allocation belongs.
 #include "collector/trace/forward_stacks.h"
 #include "formats/writer/trace_writer.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 class Forward : public ::testing::Test {
  protected:
-  /// Of these functions, innermost first.
+  /// A stack of these functions, innermost first.
   StackId stack(const std::vector<std::string>& functions) {
     StackId made = StackId::none;
     for (auto name = functions.rbegin(); name != functions.rend(); ++name)

@@ -1,4 +1,4 @@
-// Who waits for a lock that somebody else, or nobody, will let go of.
+// Waiting for a lock that another thread, or no thread, will release.
 #include "collector/recorder/gate.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A process that nobody but us knows of.
+// A process that only memreel knows of.
 #include "collector/trace/helper_process.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 namespace memreel::agent {
 namespace {
 
-/// What `script` writes to file 4.
+/// What `script` writes to file descriptor 4.
 std::string report_of(const std::string& script, int input) {
   HelperProcess process;
   const auto started = process.start({"/bin/sh", "-c", script}, input);
@@ -53,7 +53,7 @@ TEST_F(HelperProcessTest, IsNobodysChild) {
 
 TEST_F(HelperProcessTest, HasNothingOfTheProgramsButStandardError) {
   ::setenv("MEMREEL_SECRET", "1", 1);
-  const int other = ::fcntl(file_, F_DUPFD, 77);  // inherited by whoever is executed
+  const int other = ::fcntl(file_, F_DUPFD, 77);  // inherited by every executed program
   const std::string report = report_of("ls /proc/self/fd >&4; env >&4; readlink /proc/self/fd/0 >&4", file_);
   ::close(other);
   ::unsetenv("MEMREEL_SECRET");

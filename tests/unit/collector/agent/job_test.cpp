@@ -54,7 +54,7 @@ TEST(JobEnvironment, IsSmallAndPrintableWhateverThereIs) {
                                    "SLURM_" + std::string(100'000, 'A') + "=1",
                                    "SLURM_X=" + std::string(1'000'000, 'x')};
   for (int i = 0; i < 10'000; ++i) entries.push_back("OMPI_" + std::to_string(i) + "=1");
-  entries.emplace_back("WORLD_SIZE=8");  // behind all those
+  entries.emplace_back("WORLD_SIZE=8");  // behind all of those
   const Variables found = job_of(entries);
   EXPECT_THAT(found, SizeIs(max_variables));
   EXPECT_EQ(found.at("RANK"), "\\xff\\n\\x1b[2J");

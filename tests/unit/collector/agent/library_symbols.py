@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when libmemreel-agent.so shows a program more than its doors, or asks it for more than the C library has."""
+"""Fails when libmemreel-agent.so exports more than its entry points, or imports more than the C library provides."""
 
 import re
 import subprocess
@@ -11,7 +11,7 @@ DOORS = {
     "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "cuptiSubscribe", "cuptiSubscribe_v2",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 }
-# Of the driver's symbols, for when it is preloaded, these at least.
+# The driver's symbols, for when it is preloaded: at least these.
 DRIVER = {"cuInit", "cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemFree_v2", "dlsym"}
 LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
 

@@ -1,4 +1,4 @@
-// The contract between launcher and library: what one writes, the other reads.
+// The contract between launcher and agent: what one writes, the other reads.
 #include "collector/options/options.h"
 
 #include <gmock/gmock.h>

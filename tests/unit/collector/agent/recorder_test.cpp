@@ -48,7 +48,7 @@ TEST(Recorder, ARecordComesOutAsItWentInWithItsThreadAndTime) {
 TEST(Recorder, FullRingsDropAndCount) {
   Recorder recorder({.ring_events = 64, .depth = 0});
   for (std::uint64_t i = 0; i < 100; ++i) {
-    const bool first_of_thread = i < 63;  // the thread's own record takes a place
+    const bool first_of_thread = i < 63;  // the thread's own record takes a slot
     EXPECT_EQ(recorder.emit(numbered(0, i)) != 0, first_of_thread) << i;
   }
   std::vector<Record> out;
@@ -75,7 +75,7 @@ TEST(Recorder, AThreadThatComesToAFullRingIsNotTakenForTheOneBefore) {
   EXPECT_NE(out.back().thread, out.front().thread);
 }
 
-// What a thread said as a recording ended is dropped, also that it is another one than the ring's last.
+// Records emitted while a recording ends are dropped, including one announcing a new thread for the ring.
 TEST(Recorder, AThreadThatCameAsARecordingEndedIsKnownInTheNext) {
   const Options options{.ring_events = 1024, .depth = 0};
   Recorder recorder(options);
@@ -100,7 +100,7 @@ TEST(Recorder, AThreadThatCameAsARecordingEndedIsKnownInTheNext) {
 std::atomic<Recorder*> interrupted = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<std::uint64_t> handled = 0;        // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
-// A handler of signals that comes to a hook may have interrupted another. Nothing is recorded twice or vanishes.
+// A signal handler that enters a hook may have interrupted another hook. Nothing is recorded twice or lost.
 TEST(Recorder, HandlersOfSignalsLeaveNothingHalfDone) {
   Recorder recorder({.ring_events = 1U << 18U, .depth = 16});
   interrupted = &recorder;
@@ -166,8 +166,8 @@ TEST(Recorder, NobodyWaitsForAClosedRecorder) {
   program.join();
 }
 
-// Threads hand numbers on to each other as CUDA hands on addresses: whoever has a number emits it, then gives it to
-// the next. In the drained order no number may come before its predecessor.
+// Threads pass numbers on as CUDA passes on addresses: the thread that has a number emits it, then hands it to the
+// next. In drain order no number may come before its predecessor.
 TEST(Recorder, TheOrderAcrossThreadsIsTheOrderOfCauses) {
   constexpr std::uint64_t rounds = 5000;
   constexpr unsigned threads = 4;
@@ -182,7 +182,7 @@ TEST(Recorder, TheOrderAcrossThreadsIsTheOrderOfCauses) {
         std::uint64_t number = baton.load();
         if (number >= rounds) break;
         if (random() % threads != t) std::this_thread::yield();
-        // Only the thread that holds the baton has this number.
+        // Only the thread with the baton has this number.
         if (number % threads != t) {
           std::this_thread::yield();
           continue;
@@ -264,7 +264,7 @@ TEST(Recorder, ThreadsOneAfterAnotherShareARingAndKeepTheirNames) {
 
 TEST(Recorder, EqualStacksHaveEqualKeysAndDeeperOnesMoreFrames) {
   Recorder recorder({});
-  std::vector<stacks::StackKey> keys(static_cast<std::size_t>(::getpid() > 0 ? 2 : 3));  // not to be unrolled
+  std::vector<stacks::StackKey> keys(static_cast<std::size_t>(::getpid() > 0 ? 2 : 3));  // keeps it from being unrolled
   for (stacks::StackKey& key : keys) key = at_depth(recorder, 3);
   const stacks::StackKey other = at_depth(recorder, 5);
   EXPECT_NE(keys[0], stacks::StackKey::none);

@@ -1,4 +1,4 @@
-// From the first call of a program to its trace.
+// From a program's first call to its trace.
 #include "collector/trace/recording.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace memreel::agent {
 namespace {
 
-// Rings are full before the writing thread has taken its first look.
+// Rings fill up before the writer thread's first pass.
 TEST(Recording, EveryCallIsInTheTraceOrCountedAsLost) {
   constexpr std::uint64_t per_thread = 5000;
   constexpr unsigned threads = 4;

@@ -1,4 +1,4 @@
-// Stacks through modules that come and go while a program is recorded, with loaders old and new.
+// Stacks through modules that are loaded and unloaded during recording, with old and new loaders.
 #include "collector/trace/stack_rows.h"
 
 #include <dlfcn.h>
@@ -22,7 +22,7 @@ class StackRowsBy : public ::testing::TestWithParam<stacks::CodeMap::Source> {
     return frames;
   }
 
-  /// The stack of a function that the library calls.
+  /// The stack of a function called by the library.
   Frames capture_from(void* library) {
     const auto shapes = reinterpret_cast<shapes::Shapes (*)()>(dlsym(library, "shapes_of_library"));
     struct Look {
@@ -34,7 +34,7 @@ class StackRowsBy : public ::testing::TestWithParam<stacks::CodeMap::Source> {
     return look.frames;
   }
 
-  /// Whether a stack goes on to where all of this program end.
+  /// Whether a stack reaches the frames at which all stacks of this program end.
   bool is_whole(const Frames& frames) {
     const Frames here = capture();
     constexpr std::size_t common = 3;
@@ -63,7 +63,7 @@ TEST_P(StackRowsBy, AModuleThatCameLaterIsPassedFromTheNextRefreshOn) {
       EXPECT_TRUE(is_whole(capture_from(library)));
       EXPECT_TRUE(is_whole(capture_from(library))) << "the second time";
       dlclose(library);
-      // Between two refreshes one may also come where another was.
+      // Between two refreshes, a module may also be loaded at another's old address.
       if (round % 2 == 0) rows_.refresh();
     }
 }

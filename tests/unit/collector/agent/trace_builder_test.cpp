@@ -1,4 +1,4 @@
-// What records mean: the trace that comes out of them, read back.
+// What records mean: the resulting trace, read back.
 #include "collector/trace/trace_builder.h"
 
 #include <gmock/gmock.h>
@@ -13,10 +13,10 @@
 namespace memreel::agent {
 namespace {
 
-/// Builds a trace of records that are given one drain at a time.
+/// Builds a trace from records given one drain at a time.
 class TraceBuilderTest : public ::testing::Test {
  protected:
-  /// Records in order, each with the next sequence number and a millisecond later.
+  /// Records in order, each with the next sequence number and a millisecond later than the last.
   std::vector<Record> in_order(std::vector<Record> records) {
     for (Record& record : records) {
       record.sequence = next_++;
@@ -35,7 +35,7 @@ class TraceBuilderTest : public ::testing::Test {
     trace_ = *std::move(read);
     return trace_;
   }
-  /// "alloc cuda.driver 0x1000 100 async", for each event; without what is zero or empty.
+  /// "alloc cuda.driver 0x1000 100 async", for each event; zero and empty fields are omitted.
   std::vector<std::string> events() {
     std::vector<std::string> lines;
     const Trace& t = trace();
@@ -304,7 +304,7 @@ TEST_F(TraceBuilderTest, SamplesAreOfTheDeviceOrOfAPool) {
   EXPECT_EQ(trace().events[0].value, 70U);
 }
 
-// Programs of many threads, with failing frees, against a map of what is alive.
+// Programs with many threads and failing frees, compared with a map of live allocations.
 TEST_F(TraceBuilderTest, RandomProgramsEndWithWhatIsAlive) {
   std::minstd_rand random(3);  // NOLINT(cert-msc51-cpp): the same in every run
   std::map<std::uint64_t, std::uint64_t> alive;
@@ -333,7 +333,7 @@ TEST_F(TraceBuilderTest, RandomProgramsEndWithWhatIsAlive) {
       }
       records.back().thread = thread;
     }
-    // Drains cut anywhere, also between a free and its cancellation.
+    // Drains split anywhere, including between a free and its cancellation.
     records = in_order(std::move(records));
     const std::size_t cut = records.empty() ? 0 : random() % records.size();
     for (std::size_t i = 0; i + 1 < records.size(); ++i)
@@ -355,7 +355,7 @@ TEST_F(TraceBuilderTest, RandomProgramsEndWithWhatIsAlive) {
   EXPECT_EQ(t.losses, Losses{});
 }
 
-// What the program says itself.
+// The program's own annotations.
 
 Record own(RecordKind kind, std::uint64_t pool, std::uint64_t address = 0, std::uint64_t size = 0) {
   return {.address = address, .size = size, .object = pool, .kind = kind, .space = Space::own};
@@ -391,7 +391,7 @@ TEST_F(TraceBuilderTest, WhatIsAtAnAddressTellsThePool) {
                                     "free_requested pool 7/0 10 1", "free_completed pool 7/0 10 1"));
 }
 
-// PyTorch's allocator, as it tells of itself.
+// PyTorch's allocator, from its own reports.
 
 Record traced(RecordKind kind, std::uint64_t address, std::uint64_t size) {
   return {.address = address, .size = size, .kind = kind, .space = Space::torch_traced};

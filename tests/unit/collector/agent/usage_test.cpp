@@ -1,4 +1,4 @@
-// What a program is told about its heaps while it runs.
+// What a running program can query about its heaps.
 #include "collector/recorder/usage.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ HeapUsage held(const Heap& heap, Bytes live, Bytes peak) {
   return {.device = heap.device, .level = heap.level, .live = live, .peak = peak};
 }
 
-/// Asks while this thread is the writing thread as well.
+/// Queries while this thread also acts as the writer thread.
 MemoryUsage ask_all(Usage& usage, Usage::Peaks peaks = Usage::Peaks::keep) {
   return usage.ask(5, peaks, 1s, [&] { usage.settle(5); });
 }

@@ -17,7 +17,7 @@ using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): 
 
 const Message status{.word = "status", .fields = {}};
 
-/// This process's socket, with a thread that answers with the question's word until it is "stop".
+/// This process's socket, with a thread that replies with the request's word until it is "stop".
 class Listening {
  public:
   explicit Listening(std::chrono::milliseconds patience = {}) : open_(socket_.open()) {
@@ -102,10 +102,10 @@ TEST(ControlSocket, AChildDoesNotKeepItsParentsName) {
   int code = 1;
   ASSERT_EQ(::waitpid(child, &code, 0), child);
   EXPECT_EQ(code, 0);
-  EXPECT_TRUE(ask(::getpid(), status, 5s).reached);  // what the child closed was its own
+  EXPECT_TRUE(ask(::getpid(), status, 5s).reached);  // the child closed its own
 }
 
-/// Programs that close every file they know nothing of, and open others under the same numbers.
+/// Programs that close all file descriptors they did not open, and then reuse the same numbers.
 TEST(ControlSocket, ANumberThatIsAnotherFilesByNowIsLeftAlone) {
   const auto is_open = [](int number) { return ::fcntl(number, F_GETFD) >= 0; };
   std::array<bool, 2000> before{};

@@ -14,7 +14,7 @@
 namespace memreel::attach {
 namespace {
 
-/// What has been written by now.
+/// What has been written so far.
 class GrowingFile final : public ByteFile {
  public:
   explicit GrowingFile(const std::vector<std::byte>& bytes) : bytes_(&bytes) {}
@@ -30,7 +30,7 @@ class GrowingFile final : public ByteFile {
   const std::vector<std::byte>* bytes_;
 };
 
-/// A trace that grows: written with one hand, read with the other.
+/// A growing trace: written and read at the same time.
 class LiveMemoryTest : public ::testing::Test {
  protected:
   OriginId heap(const char* name, Level level, HeapId parent, std::int16_t device = 0) {
@@ -56,7 +56,7 @@ class LiveMemoryTest : public ::testing::Test {
     writer_.append({.kind = EventKind::mark, .value = index(mark)});
   }
 
-  /// What is read of all that was written so far.
+  /// The result of reading everything written so far.
   LiveMemory& read() {
     EXPECT_TRUE(writer_.flush());
     if (!reader_) {
@@ -90,7 +90,7 @@ TEST_F(LiveMemoryTest, WhoHoldsWhat) {
   EXPECT_EQ(heaps[1].reserved, Bytes{1000});
   EXPECT_DOUBLE_EQ(heaps[1].fragmentation.value_or(0), 0.65);
   const auto top = memory.top(5);
-  ASSERT_EQ(top.size(), 2U);  // of the tensors: the segment is what they lie in
+  ASSERT_EQ(top.size(), 2U);  // of the tensors: the segment is what contains them
   EXPECT_EQ(top[0].live, Bytes{200});
   EXPECT_EQ(top[1].count, 2U);
   EXPECT_EQ(memory.top(1).size(), 1U);
@@ -107,7 +107,7 @@ TEST_F(LiveMemoryTest, GrowthIsThatOfTheLastSteps) {
   const OriginId host = heap("cuda.host", Level::driver, HeapId::none, -1);
   for (std::uint64_t i = 0; i < 100; ++i) {
     if (i >= 50) alloc(driver, 0x1000 * (i + 1), 10, stack("kept"));
-    alloc(host, 0x1000 * (i + 1), 999, stack("host"));  // is no device memory
+    alloc(host, 0x1000 * (i + 1), 999, stack("host"));  // is not device memory
     step();
     if (i % 10 == 0) read();
   }

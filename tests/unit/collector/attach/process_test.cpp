@@ -1,4 +1,4 @@
-// Whether a process that is waited for is still the one, and still there.
+// Whether an awaited process is still the same one and still running.
 #include "collector/attach/process.h"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ TEST(KnownProcess, LivesOnWithoutItsFirstThread) {
           while (true) ::pause();
         },
         nullptr);
-    ::syscall(SYS_exit, 0);  // of this thread alone
+    ::syscall(SYS_exit, 0);  // only of this thread
   }
   const KnownProcess known(child);
   while (!status_field(child, "State").starts_with('Z')) ::usleep(1000);

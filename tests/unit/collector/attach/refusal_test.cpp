@@ -1,4 +1,4 @@
-// What a user is told who may not trace a process.
+// The message for users without permission to trace a process.
 #include "collector/attach/refusal.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What each kind of call becomes. Calls are made of their parameters and results, as CUPTI would show them.
+// What each kind of call becomes. Calls consist of parameters and results as CUPTI reports them.
 #include "collector/cuda/decoder.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +27,12 @@ class DecoderTest : public ::testing::Test {
   void exit(Call call, const auto& parameters, Status status, std::uint64_t entered, bool captured = false) {
     decoder_.exit({.call = call, .parameters = &parameters, .context = context, .captured = captured}, status, entered);
   }
-  /// The records of a whole call.
+  /// The records of a complete call.
   std::vector<Record> records_of(Call call, const auto& parameters, Status status = success, bool captured = false) {
     exit(call, parameters, status, enter(call, parameters), captured);
     return drained();
   }
-  /// The one record of a whole call.
+  /// The single record of a complete call.
   Record record_of(Call call, const auto& parameters, Status status = success, bool captured = false) {
     const std::vector<Record> records = records_of(call, parameters, status, captured);
     EXPECT_EQ(records.size(), 1U);
@@ -224,7 +224,7 @@ TEST_F(DecoderTest, MemoryOfOthersIsImported) {
 
 constexpr int host_location = 2, numa_location = 3;
 
-/// A locality domain as CUDA 13.4 has it: two bytes, of which the second names the domain.
+/// CUDA 13.4's locality domain: two bytes, the second of which names the domain.
 constexpr Location domain_of(int device, int domain) {
   return {.type = Location::locality_domain, .id = device | domain << 8U};
 }
@@ -257,7 +257,7 @@ TEST_F(DecoderTest, PoolsAreWhereTheirMemoryIs) {
            Case{{numa_location, 1}, pinned_memory, -1, Space::ordered},
            Case{{Location::device, 1}, managed_memory, 1, Space::managed},
            Case{{host_location, 0}, managed_memory, -1, Space::managed},
-           Case{{Location::none, 0}, managed_memory, 3, Space::managed},  // of the current context
+           Case{{Location::none, 0}, managed_memory, 3, Space::managed},  // in the current context
        }) {
     Object pool = pointer(0xF0);
     PoolProperties properties{};

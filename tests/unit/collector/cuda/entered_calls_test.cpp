@@ -17,7 +17,7 @@ TEST(EnteredCalls, CallsWithinCalls) {
   EnteredCalls calls;
   calls.put(1, 10);
   calls.put(2, 20);
-  calls.put(2, 21);  // a runtime call and the driver call within it have one number
+  calls.put(2, 21);  // a runtime call and the driver call inside it have the same number
   EXPECT_EQ(calls.take(2), 21U);
   EXPECT_EQ(calls.take(2), 20U);
   EXPECT_EQ(calls.take(1), 10U);

@@ -1,4 +1,4 @@
-// Which copy of CUPTI is taken, out of those that a directory made for the test offers.
+// Which copy of CUPTI is chosen from those in a test directory.
 #include "collector/cuda/find_cupti.h"
 
 #include <gmock/gmock.h>

@@ -12,7 +12,7 @@ agent::Recorder* no_recorder() { return nullptr; }
 
 class WatchTest : public ::testing::Test {
  protected:
-  /// A call that succeeds.
+  /// A successful call.
   void call(Call call, const auto& parameters) {
     const CallSite site{.call = call, .parameters = &parameters};
     watch_->exit(site, success, watch_->enter(site));

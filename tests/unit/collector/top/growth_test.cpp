@@ -29,7 +29,7 @@ TEST(Growth, IsPerMinuteUpAndDown) {
 
 TEST(Growth, IsOfTheLastMinuteHoweverOftenItIsSampled) {
   Growth growth;
-  for (int i = 0; i <= 1000; ++i) growth.add(start + i * 100ms, 1000_B);  // 100 seconds of nothing
+  for (int i = 0; i <= 1000; ++i) growth.add(start + i * 100ms, 1000_B);  // 100 seconds of idling
   for (int i = 1; i <= 300; ++i)
     growth.add(start + 100s + i * 100ms, Bytes{1000U + 10U * static_cast<std::uint64_t>(i)});
   EXPECT_NEAR(*growth.per_minute(), 3000, 100) << "half a minute of it stood still";

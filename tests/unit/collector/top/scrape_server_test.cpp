@@ -19,7 +19,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-/// A server of one text, and who connects to it.
+/// A server of one text, and its clients.
 class Scraped : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -105,7 +105,7 @@ TEST_F(Scraped, ThoseWhoSayNothingAreInNobodysWay) {
 }
 
 TEST_F(Scraped, ThoseWhoReadNothingAreInNobodysWay) {
-  text_ = std::make_shared<const std::string>(64U << 20U, 'x');  // more than any buffer takes
+  text_ = std::make_shared<const std::string>(64U << 20U, 'x');  // more than any buffer holds
   for (int i = 0; i < 8; ++i) send(connect(), "GET /metrics HTTP/1.1\r\n\r\n");
   EXPECT_EQ(scrape().size() >> 20U, 64U);
 }

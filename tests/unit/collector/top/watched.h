@@ -1,4 +1,4 @@
-// Processes as a watch has them.
+// Processes as `memreel top` sees them.
 #pragma once
 
 #include <string>

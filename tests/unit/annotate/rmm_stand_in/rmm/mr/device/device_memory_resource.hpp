@@ -1,4 +1,4 @@
-// Stands in for RMM's header: what an adapter needs of it.
+// A stand-in for RMM's header: the parts that an adapter needs.
 // NOLINTBEGIN: RMM's names
 #pragma once
 
