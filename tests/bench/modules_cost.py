@@ -1,5 +1,4 @@
-"""The cost of an event, in ns, to a program whose nn.Modules change at every second allocation/free pair; without a
-GPU.
+"""The ns that an event costs a program whose nn.Modules change at every second allocation/free pair, without a GPU.
 
 modules_cost.py [--turns N] [--lines N] [--python PYTHON] [NAME=AGENT...]
 

@@ -81,8 +81,7 @@ def compile_library(path, source, versions):
 
 
 def stand_in_for(soname, prefix, library, out):
-    """A library with all functions named in `library` with that prefix: for one that is opened by name and looked
-    up."""
+    """A library with all functions named in `library` that have the prefix, for one that is opened by name."""
     names = {name.decode() for name in re.findall(rb"(?<=\0)(%s[A-Z]\w*)(?=\0)" % prefix.encode(), library.read_bytes())}
     compile_library(out / soname, doing_nothing(names), {UNVERSIONED: " ".join(f"{name};" for name in sorted(names))})
 
@@ -102,7 +101,7 @@ def make(wheel, provided, out):
         wanted |= wants
         sonames |= set(needed(file))
         insisted |= set(versions_needed(file))
-    for file in provided:  # libraries of other CUDA versions take precedence
+    for file in provided:  # without those of other CUDA versions
         if file.name in sonames or file.name.startswith("libcuda."):
             defined |= symbols(file)[0]
 

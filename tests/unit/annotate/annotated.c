@@ -1,4 +1,4 @@
-/* A C99 library that was annotated, and knows nothing of a recorder: it has to load and run with and without one. */
+/* An annotated C99 library that does not depend on a recorder: it must load and run with and without one. */
 #include "collector/include/memreel/memreel.h"
 
 #define SHOWN __attribute__((visibility("default")))

@@ -77,7 +77,7 @@ Recording embedding(std::uint64_t batch, const GpuTraits& gpu = {}) {
   return program.recording({batch});
 }
 
-/// The bias of a convolution on 64 x 64 images; `copied`: channels-last layout. Two-byte gradients are converted,
+/// The bias of a convolution on 64 x 64 images; `copied`: to channels-last layout. Two-byte gradients are converted,
 /// four-byte ones kept.
 Recording convolution(std::uint64_t batch, bool copied, const GpuTraits& gpu = {}, std::uint64_t number = 2) {
   Program program;

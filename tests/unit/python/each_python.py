@@ -1,8 +1,8 @@
 """Runs a test on every CPython 3.MINOR of this machine: each_python.py MINOR SCRIPT ARGUMENTS...
 
-Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), the folders of pyenv and uv, and PATH. Runs
-SCRIPT INTERPRETER ARGUMENTS, where the same INTERPRETER command starts it again; twice where there is a JIT, without
-and with it. Exit code 77: there is none.
+Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), the folders of pyenv and uv, and PATH. Each interpreter runs
+SCRIPT INTERPRETER ARGUMENTS, where INTERPRETER is its own path; twice where it has a JIT, without and with it. Exit
+code 77: no interpreter found.
 """
 import glob
 import os

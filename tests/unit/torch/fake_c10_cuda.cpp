@@ -179,7 +179,7 @@ extern "C" void fake_release(void* address, std::size_t segment) {
   own.reserved -= segment;
 }
 
-/// A request that the driver refuses, and that succeeds or fails again after the cache was released.
+/// A request that the driver refuses twice: the second time after the cache was released.
 extern "C" void fake_fail(std::size_t requested, std::size_t device_free) {
   using Alloc = int(void**, std::size_t);
   static auto* const alloc = reinterpret_cast<Alloc*>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "cuMemAlloc_v2"));

@@ -435,7 +435,7 @@ TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
   EXPECT_EQ(*background.value(), 20);
   EXPECT_FALSE(background.given_up());
 
-  // The cancelled query blocks nothing else.
+  // A query that was given up blocks nothing else.
   go = false;
   ask(3);
   background.give_up();

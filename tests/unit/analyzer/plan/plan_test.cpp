@@ -63,7 +63,7 @@ TEST(Problem, SizesAreRoundedUpAndNothingTakesNothing) {
 }
 
 TEST(PlanBySize, TakesTheSmallestGapAndOfEqualOnesTheLowest) {
-  // 12, 11 and 1 are stacked on a wall of 20, or on each other, according to their times.
+  // 20 lies below the others at all times; on it lies 12 at first, then 11 with 1 above.
   const Buffers buffers{{0, 9, 20_B}, {0, 4, 12_B}, {5, 9, 11_B}, {5, 9, 1_B}};
   const Plan plan = plan_by_size(buffers, bytewise);
   expect_sound(buffers, plan, 1_B);

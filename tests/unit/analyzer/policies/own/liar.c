@@ -1,4 +1,4 @@
-/* Places one allocation behind the other in 64 MiB, and answers wrongly as the parameter `lie` says. */
+/* Places allocations one after the other in 64 MiB, and answers wrongly as the parameter `lie` selects. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 typedef struct liar {
   memreel_environment environment;
-  const char* lie; /* one of ours: memreel's strings are gone when create() returns */
+  const char* lie; /* our own string: memreel's are freed when create() returns */
   uint64_t begin, end, used;
   memreel_extent last;
 } liar;
