@@ -1,6 +1,6 @@
-"""Frames as memreel's probe walks them, beside those that Python itself shows.
+"""Frames as walked by memreel's probe, compared with those that Python itself reports.
 
-usage: walk_test.py PROBE_LIBRARY [TEST...]; runs on every CPython from 3.9 on.
+usage: walk_test.py PROBE_LIBRARY [TEST...]; runs on every CPython since 3.9.
 """
 import asyncio
 import contextlib
@@ -46,7 +46,7 @@ def walk(library, depth=4096):
 
 
 def modules(library):
-    """What the walk says of the modules that are being called, outermost first."""
+    """The modules being called according to the walk, outermost first."""
     walk(library)
     size = library.probe_walk(BUFFER.bytes, len(BUFFER.bytes), 4096)
     return [line.split("\t")[4] for line in BUFFER.bytes.raw[:size].decode().split("\n")[-2::-1] if line.split("\t")[4]]
@@ -65,11 +65,11 @@ def shown_by_python(frame):
 
 
 def differences():
-    """Compares the caller's frames, as seen with the GIL and without it; both calls are on one line each."""
+    """Compares the caller's frames, as seen with and without the GIL; each call is on a single line."""
     caller = sys._getframe(1)
     found = []
     for library in GIL, NO_GIL:
-        walked = [frame[:3] for frame in walk(library)][:-2]  # less this function and walk()
+        walked = [frame[:3] for frame in walk(library)][:-2]  # without this function and walk()
         if walked != shown_by_python(caller):
             found.append(f"walked {walked}\nshown {shown_by_python(caller)}")
     return found
@@ -93,7 +93,7 @@ def decorated(function):
     return wrapper
 
 
-# As PyTorch's file has it, of which every module's __call__ is.
+# As in PyTorch's file, which defines every module's __call__.
 MODULE = {}
 exec(compile("""
 class Module:
@@ -119,9 +119,9 @@ class Sequence(MODULE["Module"]):
 
 
 def confine():
-    """From now on this process dies where it calls process_vm_readv, as it does in the sandboxes of browsers and servers."""
+    """From now on, calling process_vm_readv kills this process, as in the sandboxes of browsers and servers."""
     forbidden = {"x86_64": 310, "aarch64": 270}[platform.machine()]
-    steps = [(0x20, 0, 0, 0),  # the number of the system call
+    steps = [(0x20, 0, 0, 0),  # the system call number
              (0x15, 0, 1, forbidden), (0x06, 0, 0, 0x80000000), (0x06, 0, 0, 0x7FFF0000)]
     steps = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *step) for step in steps))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", 4, ctypes.addressof(steps)))
@@ -326,7 +326,7 @@ class Walk(unittest.TestCase):
         exec("def f():\n" + body + "\n  return check()\nf()", globals())
 
     def test_hot_loop(self):
-        # Run this often, it is specialised and, where there is a JIT, compiled: the frames stay what they were.
+        # After this many runs it is specialized and, where there is a JIT, compiled: the frames stay the same.
         def leaf(): return NO_GIL.probe_walk_only(1)
         def middle(n): return leaf() if n >= 0 else None
         numbers = set()
@@ -336,7 +336,7 @@ class Walk(unittest.TestCase):
         self.assertEqual(len(numbers), 1)
 
     def test_code_that_takes_a_dead_ones_place(self):
-        # Same size, same shape, made and thrown away: the allocator gives the same addresses again.
+        # Same size and shape, created and discarded: the allocator reuses the addresses.
         for n in range(300):
             source = "\n" * (n % 7) + "def name_%d():\n%s check()\nname_%d()" % (n % 5, "\n" * (n % 3), n % 5)
             exec(compile(source, "<cell-%d>" % (n % 11), "exec"), globals())
@@ -372,7 +372,7 @@ class Walk(unittest.TestCase):
         self.assertEqual(problems[:1], [])
 
     def test_thread_without_python(self):
-        # A thread that C code started has no frames until it calls into Python.
+        # A thread started by C code has no frames until it calls into Python.
         pthread = ctypes.CDLL(None)
         function = ctypes.cast(NO_GIL.probe_walk_only, ctypes.c_void_p)
         thread, result = ctypes.c_ulong(), ctypes.c_void_p(1)
@@ -446,7 +446,7 @@ class Walk(unittest.TestCase):
 
 
 class WalkWithCodeWatched(Walk):
-    """The same, when the walker relies upon code that did not die: where code has no version, before 3.12."""
+    """The same when the walker relies on code objects not having been freed: before 3.12, where code has no version."""
     @classmethod
     def setUpClass(cls):
         GIL.probe_compare()
@@ -461,7 +461,7 @@ class WalkWithCodeWatched(Walk):
     def test_code_dies_unseen(self):
         def pattern(): check()
         for n in range(50):
-            # What replace() makes has the address of what died last, and no other code dies.
+            # replace() returns code at the address freed last, and no other code is freed.
             function = types.FunctionType(pattern.__code__.replace(co_firstlineno=n + 1), globals())
             function()
             GIL.probe_leave()
@@ -469,7 +469,7 @@ class WalkWithCodeWatched(Walk):
             GIL.probe_look()
 
     def test_called_by_python_or_by_c(self):
-        # The same call, at the same place, by the interpreter itself or through C, in turns.
+        # The same call at the same place, alternately by the interpreter itself and through C.
         def inner(): return walk(GIL)
         partial = functools.partial(inner)
         seen = [[entry for *_, entry in function()[-3:]] for function in [inner, partial] * 5]
@@ -481,7 +481,7 @@ class WalkWithCodeWatched(Walk):
 
 class PendingComparison(unittest.TestCase):
     def test_comes_by_itself(self):
-        """After its first walk the walker has the main thread compare; nobody calls probe_compare here."""
+        """After its first walk the walker asks the main thread to compare; nothing here calls probe_compare."""
         import subprocess
         program = (f"import ctypes, time; p = ctypes.CDLL({sys.argv[0]!r}); p.probe_look(); p.probe_walk_only(ctypes.c_size_t(1))\n"
                    "for _ in range(1000):\n"
@@ -492,7 +492,7 @@ class PendingComparison(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    INTERPRETER = sys.argv[1].split("|")  # how to start this Python once more
+    INTERPRETER = sys.argv[1].split("|")  # the command that starts this Python again
     sys.argv = sys.argv[2:]
     GIL, NO_GIL = load(sys.argv[0])
     GIL.probe_look()
