@@ -3,11 +3,11 @@
 include(GNUInstallDirs)
 
 option(MEMREEL_TESTS "Build the tests" ON)
-option(MEMREEL_PEERS "Build what only ./dev test --peers needs, when it is found" OFF)
+option(MEMREEL_PEERS "Build what only ./dev test --peers needs, if its dependencies are found" OFF)
 option(MEMREEL_BENCH "Build the benchmarks" OFF)
 option(MEMREEL_FUZZ "Build the fuzzers (needs Clang)" OFF)
-option(MEMREEL_VIEW "Build the viewer, when what it needs is found" ON)
-option(MEMREEL_CUDA "Build what needs the CUDA toolkit, when it is found" ON)
+option(MEMREEL_VIEW "Build the viewer, if its dependencies are found" ON)
+option(MEMREEL_CUDA "Build what needs the CUDA toolkit, if it is found" ON)
 option(MEMREEL_WARNINGS_AS_ERRORS "Stop at the first warning" ON)
 set(MEMREEL_SANITIZE "" CACHE STRING "Sanitizers, e.g. address,undefined or thread")
 
@@ -24,7 +24,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 find_package(Threads REQUIRED)
 find_program(MEMREEL_CCACHE ccache)
 if(MEMREEL_CCACHE)
-  # Makes ccache hash the contents of the headers in a precompiled header; it must be told that macros may occur there.
+  # For a precompiled header ccache hashes the contents of its headers, if told to tolerate macros in it.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${MEMREEL_CCACHE})
 endif()
 

@@ -5,7 +5,7 @@
 # With MEMREEL_OLD_GLIBC, third-party libraries are linked statically. libgcc_s.so.1 stays shared: every system has it,
 # and unwinding asks the loader in ways that only the system's own copy knows. That release's start files are not marked
 # for IBT and SHSTK, so the programs aren't either.
-set(MEMREEL_OLD_GLIBC "" CACHE PATH "Link with the C library's symbols of this directory, and archives of all else")
+set(MEMREEL_OLD_GLIBC "" CACHE PATH "Link with the C library stubs in this directory, and everything else statically")
 set(MEMREEL_GLFW "" CACHE FILEPATH "A libglfw.so.3 to link and install")
 if(MEMREEL_OLD_GLIBC)
   # Half of what the small programs would contain is unused parts of the archives.

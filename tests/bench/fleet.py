@@ -67,8 +67,8 @@ def main():
     parser.add_argument("memreel", type=Path)
     parser.add_argument("histories", type=Path)
     parser.add_argument("--ranks", type=int, default=1024)
-    parser.add_argument("--only-mpi", action="store_true", help="only what a second process gives")
-    parser.add_argument("--setting", action="store_true", help="search for the common setting as well")
+    parser.add_argument("--only-mpi", action="store_true", help="measure only the gain from a second process")
+    parser.add_argument("--setting", action="store_true", help="also search for the common setting")
     arguments = parser.parse_args()
     options = ["--json"] if arguments.setting else ["--json", "--no-setting"]
     with tempfile.TemporaryDirectory(prefix="memreel-bench-fleet-") as name:

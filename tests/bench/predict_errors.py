@@ -106,7 +106,7 @@ def print_program(program, small, results):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--from", dest="choice", choices=CHOICES, default="smallest")
-    parser.add_argument("--program", help="only those whose names begin so")
+    parser.add_argument("--program", help="only programs with this name prefix")
     parser.add_argument("directories", nargs="+", type=Path)
     args = parser.parse_args()
     results = {}

@@ -171,7 +171,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--runs", default=",".join(RUNS))
     parser.add_argument("--seeds", default="1")
-    parser.add_argument("--jobs", type=int, default=1, help="how many at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="runs in parallel")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

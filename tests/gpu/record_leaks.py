@@ -62,7 +62,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--seeds", default="1")
-    parser.add_argument("--jobs", type=int, default=6, help="programs at a time")
+    parser.add_argument("--jobs", type=int, default=6, help="programs in parallel")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@
 
 namespace memreel::testing {
 
-/// The frames that allocate or free; text is a line of the program.
+/// Builds a trace of allocations and frees, each with its stack; `line` is a line of the program.
 class Program {
  public:
   using Stack = std::vector<std::string>;  // innermost first
