@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the translation units of a build, skipping those that were clean and have not changed since.
 
-A unit has changed when its own text, a project header that it includes, its compiler options or .clang-tidy has.
-Clean
+A unit has changed when its own text, a project header that it includes, its compiler options or .clang-tidy has. Clean
 units are remembered in BUILD/clang-tidy, one empty file each; delete that directory to start over.
 
 usage: lint.py BUILD [FILE...]     all units of BUILD/compile_commands.json, or those of the named sources

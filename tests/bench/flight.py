@@ -3,8 +3,7 @@
 
 flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]
 
-Prints a Markdown table: the program's events per second, its processor time, memory after a third of the events and
-at
+Prints a Markdown table: the program's events per second, its processor time, memory after a third of the events and at
 the end, and peak disk usage. With --soak, EVENTS are spread evenly over that many seconds, and memory is printed ten
 times."""
 

@@ -3,8 +3,7 @@
 modules_cost.py [--turns N] [--lines N] [--python PYTHON] [NAME=AGENT...]
 
 Each AGENT, a build's libmemreel-agent.so, records the same synthetic program in separate processes, in turn; without
-any, the release build's does. Before each event the program reads that many cache lines (--lines: 0 is fastest;
-20,000
+any, the release build's does. Before each event the program reads that many cache lines (--lines: 0 is fastest; 20,000
 exceed the L2 cache). Prints the minimum, the quartiles and the median of all processes. Modules are nested five deep,
 in twelve blocks. The same on a GPU, with PyTorch: tests/gpu/run modules-cost. Needs the benchmarks and tests built.
 """

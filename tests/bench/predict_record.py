@@ -3,8 +3,7 @@
 
 predict_record.py OUT [--programs gpt_seq,lstm_seq,...] [--jobs N]
 
-Writes OUT/PROGRAM-SIZE.pickle.xz and OUT/truth.jsonl. Each run has four steps and its own process, a fork of this
-one.
+Writes OUT/PROGRAM-SIZE.pickle.xz and OUT/truth.jsonl. Each run has four steps and its own process, a fork of this one.
 Needs a GPU with 8 GiB for each job, PyTorch, transformers and torchvision.
 """
 

@@ -4,8 +4,7 @@
 compare_history.py MEMREEL TRACE SNAPSHOT.pickle.xz LOG
 
 LOG is the program's output: a line of JSON with its "stats", torch.cuda.memory_stats(). Compared for each device:
-every
-request, free, completion and segment, one to one; the results of `verify` on both; the peak reserved bytes of
+every request, free, completion and segment, one to one; the results of `verify` on both; the peak reserved bytes of
 torch.native on both; and the allocator's accounting with memory_stats(). Prints one line; exit code 1 on any
 difference."""
 
@@ -44,8 +43,7 @@ def is_ending(rows):
 
 def difference(mine, theirs):
     """The first difference between a device's rows as recorded and in PyTorch's history; None if there is none. And
-    the
-    number of extra rows recorded while the program ended."""
+    the number of extra rows recorded while the program ended."""
     count = len(theirs)
     if mine[:count] == theirs and is_ending(mine[count:]):
         return None, len(mine) - count

@@ -1,7 +1,6 @@
 """Compares a recording with what PyTorch recorded of the same run: compare_torch.py MEMREEL TRACE SNAPSHOT STATS.
 
-The trace must include the allocator's own trace (docs/frameworks.md). Prints one line for each required property;
-exit
+The trace must include the allocator's own trace (docs/frameworks.md). Prints one line for each required property; exit
 code 1 when one does not hold.
 """
 import gzip

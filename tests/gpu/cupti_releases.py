@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """How one libcupti can be subscribed to on this machine's driver: cupti_releases.py LIBRARY
 
-Tries what programs do, each in its own process, since some releases crash on an older driver. Prints one line:
-CUPTI's
+Tries what programs do, each in its own process, since some releases crash on an older driver. Prints one line: CUPTI's
 result for each sequence of subscriptions (0: success; 39: already taken). cupti_releases.py LIBRARY STEP... is one of
 these processes. Steps: v1, alone and shared subscribe; leave ends the last subscription."""
 

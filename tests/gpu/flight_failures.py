@@ -1,8 +1,7 @@
 """Runs out of memory under a flight recorder on a real GPU: flight_failures.py MEMREEL DIRECTORY HOW
 
 HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs),
-`driver`
-(cuMemAlloc until the device refuses, without PyTorch's allocator), or `hook` (like `limit`, with
+`driver` (cuMemAlloc until the device refuses, without PyTorch's allocator), or `hook` (like `limit`, with
 memreel.torch_oom_hook() instead of a recorder). The program must print the same with and without MEMREEL. Prints one
 line: the time from the failure to the third line and to the dump; fails if it exceeds a second."""
 

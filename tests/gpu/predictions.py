@@ -4,8 +4,7 @@ other recorded runs of the same program and seed, and prints the table of docs/m
 usage: predictions.py MEMREEL DIRECTORY      DIRECTORY holds the output of record_matrix.py (truth.jsonl and
 histories)
 
-Repeated runs show how much PyTorch's own peak varies from run to run: both columns are then ranges, and the
-difference
+Repeated runs show how much PyTorch's own peak varies from run to run: both columns are then ranges, and the difference
 is that of the nearest ends.
 """
 

@@ -1,14 +1,12 @@
 """What recording adds to a loop that allocates a tensor and frees it: torch_cost.py TURNS DIRECTORY RECORD...
 
 RECORD is `memreel record` with the options common to all. In each turn one process runs the loop bare; one runs it
-under
-PyTorch's own recorder, restarted each time in memory that the process has already touched; one leaves that recorder
-on,
-as in debugging, so that it grows; and one runs for each kind of recording, whose trace must be complete. A process
-counts with the minimum of its rounds, in its thread's own time: memreel's writer thread is not included. Processes
-differ by about as much as the effect to measure, because of library placement and other load on the machine; so there
-are many turns, reported as medians with the quartiles in brackets. Prints a line for each call depth and kind of
-recording.
+under PyTorch's own recorder, restarted each time in memory that the process has already touched; one leaves that
+recorder on, as in debugging, so that it grows; and one runs for each kind of recording, whose trace must be complete.
+A process counts with the minimum of its rounds, in its thread's own time: memreel's writer thread is not included.
+Processes differ by about as much as the effect to measure, because of library placement and other load on the machine;
+so there are many turns, reported as medians with the quartiles in brackets. Prints a line for each call depth and kind
+of recording.
 """
 import json
 import statistics

@@ -2,8 +2,7 @@
 SAID.
 
 `run`, under `memreel record`, captures graphs of several batch sizes into one pool and one graph into its own pool,
-and
-prints what PyTorch's segments of that pool hold after each capture.
+and prints what PyTorch's segments of that pool hold after each capture.
 """
 import json
 import subprocess

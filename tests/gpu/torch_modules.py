@@ -1,20 +1,17 @@
 """Modules of activations, compared with PyTorch's hooks: torch_modules.py MODEL run, torch_modules.py MODEL MEMREEL
 TRACE SAID.
 
-`run`, under `memreel record`, prints for each activation its address and the path of the module that made it: hooks
-on
+`run`, under `memreel record`, prints for each activation its address and the path of the module that made it: hooks on
 every module report its output tensors, and the first to report a tensor made it; an input that no hook has reported
-was
-made by the caller. The state at the mark "shown" is compared.
+was made by the caller. The state at the mark "shown" is compared.
 
 torch_modules.py cost: nanoseconds per allocation and free of a tensor inside modules, five deep in one of twelve
 blocks, and inside functions at the same depth.
 
-torch_modules.py changing TURNS MEMREEL_RECORD NAME=AGENT...: the cost of an event to a program whose modules change
-at
+torch_modules.py changing TURNS MEMREEL_RECORD NAME=AGENT...: the cost of an event to a program whose modules change at
 every second pair, from its own measurement, with each of several builds of libmemreel-agent.so. In each turn all
-record, in parallel where each can have two cores. Prints the ns of all turns; exit code 1: an event costs the
-last agent over 10 ns more than the first, in the minimum or the median.
+record, in parallel where each can have two cores. Prints the ns of all turns; exit code 1: an event costs the last
+agent over 10 ns more than the first, in the minimum or the median.
 """
 import json
 import os

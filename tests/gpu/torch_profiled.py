@@ -1,9 +1,8 @@
 """torch.profiler together with a recording: torch_profiled.py first|second|alone.
 
 `second`: memreel starts before the profiler. `first`: the recording starts after the profiler has run (the program
-must
-have been started with MEMREEL_DORMANT=1). Prints the number of kernels that the profiler saw, and the allocations of
-the recorded part."""
+must have been started with MEMREEL_DORMANT=1). Prints the number of kernels that the profiler saw, and the allocations
+of the recorded part."""
 import ctypes
 import json
 import sys

@@ -1,8 +1,7 @@
 """Everything that could deadlock with a recorder, at once: torch_stress.py SECONDS.
 
 Training on one thread, threads that allocate on their own streams, constant memory_stats() and empty_cache(), threads
-that rarely release the GIL, and a DataLoader with workers. Prints what was done; a watchdog exits with code 3 when
-any
+that rarely release the GIL, and a DataLoader with workers. Prints what was done; a watchdog exits with code 3 when any
 of them makes no progress for 20 seconds."""
 import faulthandler
 import os

@@ -4,8 +4,7 @@ reports what it did.
 
 jax_bfc.py OUT --count N [--seed S]
 
-Prints a JSON line per program: file, program, seed, conf, limit, and, after a crash, crashed: the signal. The
-programs
+Prints a JSON line per program: file, program, seed, conf, limit, and, after a crash, crashed: the signal. The programs
 are those of tests/gpu/record_jax.py that launch no kernels: to the allocator all arrays are alike, however they were
 made.
 """

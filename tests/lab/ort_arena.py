@@ -3,12 +3,10 @@
 
 LD_PRELOAD=ort_upstream.so ort_arena.py OUT --count N [--seed S]
 
-Writes what the arena did as pool.jsonl (docs/pool-log.md): each request with its address, and each call to the
-parent,
+Writes what the arena did as pool.jsonl (docs/pool-log.md): each request with its address, and each call to the parent,
 which ort_upstream.c simulates. Prints a JSON line per program: file, program, conf, limit. The arena is the CPU's;
-those
-of the other execution providers differ only in their streams. A session with a one-node model provides it; unused
-memory is returned at the end of a run of that model.
+those of the other execution providers differ only in their streams. A session with a one-node model provides it;
+unused memory is returned at the end of a run of that model.
 """
 
 import argparse
