@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: unpack_wheel.sh WHEEL PREFIX
-# Lays the wheel out as `cmake --install` would: PREFIX/bin, lib, share; the Python package in PREFIX/share/memreel/python.
+# Unpacks the wheel to the layout of `cmake --install`: PREFIX/bin, lib, share; the Python package in PREFIX/share/memreel/python.
 set -eu
 unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT
