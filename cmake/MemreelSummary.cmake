@@ -11,7 +11,7 @@ endif()
 
 add_feature_info(formats TRUE "the trace, its importers and exporters")
 add_feature_info(analyzer TRUE "replay, reports and the program memreel")
-add_feature_info(collector TRUE "memreel-record and the library that it puts into programs; needs nothing of CUDA to build")
+add_feature_info(collector TRUE "memreel-record and the library that it loads into programs; builds without CUDA")
 add_feature_info(cuda-samples CUDAToolkit_FOUND "programs that leak and fragment on purpose; CUDA toolkit ${cuda_toolkit}")
 add_feature_info(symbols MEMREEL_SYMBOLS "names of native frames; needs libdw-dev of elfutils: without it they are shown as module and offset")
 if(MEMREEL_VIEWER)

@@ -1,6 +1,7 @@
 #!/bin/sh
 # usage: unpack_wheel.sh WHEEL PREFIX
-# Unpacks the wheel to the layout of `cmake --install`: PREFIX/bin, lib, share; the Python package in PREFIX/share/memreel/python.
+# Unpacks the wheel to the layout of `cmake --install`: PREFIX/bin, lib, share; the Python package is in
+# PREFIX/share/memreel/python.
 set -eu
 unpacked=$(mktemp -d)
 trap 'rm -rf "$unpacked"' EXIT

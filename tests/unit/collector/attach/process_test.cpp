@@ -56,7 +56,7 @@ TEST(KnownProcess, LivesOnWithoutItsFirstThread) {
           while (true) ::pause();
         },
         nullptr);
-    ::syscall(SYS_exit, 0);  // only of this thread
+    ::syscall(SYS_exit, 0);  // ends only this thread
   }
   const KnownProcess known(child);
   while (!status_field(child, "State").starts_with('Z')) ::usleep(1000);

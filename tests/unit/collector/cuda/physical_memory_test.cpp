@@ -85,7 +85,7 @@ TEST(PhysicalMemory, RandomProgramsAgreeWithCounting) {
     int references = 0, mappings = 0;
     PhysicalMemory::Number number = 0;
   };
-  std::map<std::uint64_t, Model> pieces;             // by handle; each is returned once
+  std::map<std::uint64_t, Model> pieces;             // by handle; each is issued once
   std::map<std::uint64_t, std::uint64_t> handle_at;  // by address
   const auto any = [&](auto& map) { return std::next(map.begin(), static_cast<long>(random() % map.size())); };
   std::size_t gone = 0;
