@@ -120,7 +120,7 @@ def main():
         for target in large:
             results[program][1].append(result_of(sizes, small, target))
             print_result(program, small, results[program][1][-1])
-    print("\n| program | from | to | live | reserved | truth in the range | as many requests in every step | bytes in equal sizes |\n"
+    print("\n| program | from | to | live | reserved | actual value in range | as many requests in every step | bytes in equal sizes |\n"
           "|---|---|---|---|---|---|---|---|")
     for program, (small, of_program) in results.items():
         print_program(program, small, of_program)
