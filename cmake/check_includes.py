@@ -2,8 +2,8 @@
 """Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), and the table for
 cycles. Exit code 1: a forbidden include; each is printed with its file and line.
 
-cmake/check_includes.py            checks
-cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
+    cmake/check_includes.py            checks
+    cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
 
 import re
 import sys

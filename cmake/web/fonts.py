@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes a C++ file with the page's fonts: the subset of each file that viewer/page/fonts.h describes.
-fonts.py OUTPUT ROBOTO DEJAVU"""
+
+    fonts.py OUTPUT ROBOTO DEJAVU"""
 
 import io
 import sys

@@ -2,7 +2,7 @@
 """Assembles the viewer's page in one file: the program as base64 in an element, its script, and a placeholder for a
 trace.
 
-page.py OUTPUT.html PAGE.html PROGRAM.js PROGRAM.wasm"""
+    page.py OUTPUT.html PAGE.html PROGRAM.js PROGRAM.wasm"""
 
 import base64
 import gzip

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Checks that the contents of a wheel (or a directory) run on systems as old as its tag promises.
 
-check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]
+    check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]
 
 No program or library may need a C library symbol newer than that (default: 2.28), nor a library that such systems
 may lack. Prints a line per file; exit code 1 if one needs more.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes link-time libraries for programs that must run with a C library as old as FLOOR.
 
-old_glibc.py DIRECTORY
+    old_glibc.py DIRECTORY
 
 The linker picks the newest version of each symbol that the C library offers, so programs linked here would need a C
 library as new as this one. The libraries written to DIRECTORY have the symbols of FLOOR and no code: they serve only

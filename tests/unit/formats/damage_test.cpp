@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "formats/reader/trace_index.h"
 #include "formats/reader/trace_reader.h"
@@ -223,22 +224,50 @@ TEST(Damage, APacketWrittenTwiceCountsOnce) {
   EXPECT_EQ(trace->tables, whole->tables);
 }
 
+/// Shows the first `visible` bytes, and `step` more each time that it is asked how many there are.
+class Growing final : public ByteFile {
+ public:
+  explicit Growing(const FileBytes& all) : all_(all) {}
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    return memory_file(std::span(all_).first(visible))->read(offset, into);
+  }
+  std::uint64_t size() override { return std::exchange(visible, std::min(visible + step, all_.size())); }
+  std::size_t visible = 0, step = 0;
+
+ private:
+  const FileBytes& all_;
+};
+
+TEST(GrowingFile, WhatComesWhileAReaderLooksIsNoDamage) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const OriginId origin = writer.intern(Origin{});
+  for (std::uint64_t block = 0; block < 20; ++block) {
+    for (std::uint64_t i = 0; i < 50; ++i)
+      writer.append({.kind = EventKind::alloc, .origin = origin, .address = {block * i}});
+    ASSERT_TRUE(writer.flush());
+  }
+  ASSERT_TRUE(writer.finish());
+  for (const std::size_t step : {1U, 3U, 17U, 64U, 300U}) {
+    auto file = std::make_shared<Growing>(bytes);
+    file->visible = 200;
+    file->step = step;
+    auto reader = TraceReader::open(file, "live.reel");
+    ASSERT_TRUE(reader);
+    std::size_t events = 0;
+    for (bool is_whole = false; !is_whole;) {
+      is_whole = file->visible == bytes.size();
+      for (EventBatch batch; *reader->next(batch);) events += batch.events.count();
+    }
+    EXPECT_EQ(reader->report().damaged_packets, 0U) << step;
+    EXPECT_TRUE(reader->report().has_footer) << step;
+    EXPECT_EQ(events, 1000U) << step;
+  }
+}
+
 TEST(GrowingFile, AReaderFindsWhatWasAddedSince) {
   FileBytes bytes;
-  bytes.reserve(1 << 20);  // keeps a reader's view of it valid
-  /// Exposes the first `visible` bytes.
-  class Growing final : public ByteFile {
-   public:
-    explicit Growing(const FileBytes& all) : all_(all) {}
-    Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-      return memory_file(std::span(all_).first(visible))->read(offset, into);
-    }
-    std::uint64_t size() override { return visible; }
-    std::size_t visible = 0;
-
-   private:
-    const FileBytes& all_;
-  };
+  bytes.reserve(1 << 20);  // so that a reader's view of it stays valid
   TraceWriter writer(memory_sink(bytes), {.producer = "live"});
   auto file = std::make_shared<Growing>(bytes);
   file->visible = bytes.size();
