@@ -74,8 +74,8 @@ Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const Allocato
   result.releases = find_releases(history, reserved, pool_streams, rules, tables);
   result.allocations = allocations.get();
   if (result.began_late() || result.releases.empty() || history.states_pools) return result;
-  // Which releases are calls reveals pools, and the pools decide which releases are calls: one that could have served the
-  // next request is a call only if both are in the same pool. Once found to be a call, it stays one.
+  // Which releases are calls reveals pools, and the pools decide which releases are calls: one that could have served
+  // the next request is a call only if both are in the same pool. Once found to be a call, it stays one.
   constexpr int most_rounds = 4;
   std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
