@@ -32,7 +32,7 @@ std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** 
 int guarded(std::string_view name, int (*command)(int, char**), int argc, char** argv) try {
   return command(argc, argv);
 } catch (const std::bad_alloc&) {
-  return fail({.what = "there is not enough memory for memreel " + std::string(name), .remedy = "free memory"});
+  return fail({.what = "not enough memory for memreel " + std::string(name), .remedy = "free memory"});
 } catch (const std::exception& problem) {
   return fail({.what = problem.what()});
 }

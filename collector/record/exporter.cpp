@@ -64,7 +64,7 @@ Result<Exporter> Exporter::start(const std::string& target, const std::vector<st
   if (!process) return process.error();
   ::waitpid(*process, nullptr, 0);
   if (line.starts_with(failed)) return error_in(std::string_view(line).substr(1));
-  return Error{.what = "ended before it served metrics", .where = sibling("memreel-top").string()};
+  return Error{.what = "exited before it could serve metrics", .where = sibling("memreel-top").string()};
 }
 
 Exporter::Exporter(Exporter&& other) noexcept

@@ -59,18 +59,18 @@ void describe(CLI::App& app, Request& request) {
                  "SLURM_PROCID) [memreel-%h-%p.reel]");
   add_recording_options(app, options);
   app.add_option("--libcupti", options.libcupti, "libcupti to load [the one that matches the program's CUDA]");
-  app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach starts it");
+  app.add_flag("--dormant", options.dormant, "Record nothing until memreel attach starts the recording");
   app.add_flag("--bundle-symbols", request.bundle_symbols,
-               "Add symbol names of native frames to the trace, to read it on another machine");
+               "Add symbol names of native frames to the trace, so that it can be read on another machine");
   app.add_option("--openmetrics", request.metrics,
-                 "Export metrics for Prometheus meanwhile: :PORT, on the loopback, HOST:PORT, or a FILE; %r as in -o");
-  app.add_flag("-q,--quiet", request.quiet, "Print nothing at the end");
+                 "Export metrics for Prometheus while recording: :PORT (on loopback), HOST:PORT or FILE; %r as in -o");
+  app.add_flag("-q,--quiet", request.quiet, "Print no summary");
   app.add_option("--json", request.document,
-                 "File for one JSON document about the recording (memreel.record/1); standard output is the program's");
+                 "Write one JSON document (memreel.record/1) to this file; standard output is the program's");
   app.footer(
-      "Records what PROGRAM and the processes it starts do with GPU memory. Each process writes its own trace.\n"
+      "Records the GPU memory use of PROGRAM and the processes it starts. Each process writes its own trace.\n"
       "The program's output, exit code and signals pass through. Existing files are never overwritten: the trace\n"
-      "gets a number instead.\n\n"
+      "gets a numbered name instead.\n\n"
       "Examples:\n"
       "  memreel record python train.py --epochs 1\n"
       "  memreel record -o run.reel -- ./solver --size 4096\n"
@@ -79,7 +79,7 @@ void describe(CLI::App& app, Request& request) {
       "  memreel record --dormant -- python serve.py\n"
       "  memreel record --flight 256MiB --when 95% -- python train.py\n"
       "  memreel record --openmetrics :9400 -- python train.py\n\n"
-      "Exit code: the program's; its signal if it was killed; 2 if it could not be started.");
+      "Exit code: the program's, or death by the signal that killed it; 2 if it could not be started.");
 }
 
 /// The file through which the agent reports to us; removed by the destructor.
@@ -110,7 +110,7 @@ Result<std::unique_ptr<ByteSink>> document_sink(const std::string& file) {
   if (file.empty()) return std::unique_ptr<ByteSink>();
   // If the user forgot the file, this is the program's name instead.
   if (std::error_code problem; std::filesystem::is_regular_file(file, problem) && ::access(file.c_str(), X_OK) == 0)
-    return Error{.what = "is a program, and --json takes the file for the document",
+    return Error{.what = "is a program; --json takes the file to write the document to",
                  .where = file,
                  .remedy = "memreel record --json FILE -- PROGRAM ARGUMENTS"};
   return atomic_file_sink(file);
@@ -175,7 +175,7 @@ Result<Ending> record(Request& request) {
 
 int run(int argc, char** argv) {
   Request request;
-  CLI::App app("Record what a program does with GPU memory: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
+  CLI::App app("Run a program and record its GPU memory use: memreel record [OPTIONS] [--] PROGRAM [ARGUMENTS...]",
                "memreel record");
   describe(app, request);
   if (const auto code = parse(app, "record", argc, argv)) return *code;

@@ -21,7 +21,7 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
       ->each([&options](const std::string& text) {
         options.when_full = text == "drop" ? agent::WhenFull::drop : agent::WhenFull::block;
       });
-  app.add_option("--sample-ms", "Milliseconds between samples of device memory; 0 takes none [100]")
+  app.add_option("--sample-ms", "Milliseconds between samples of device memory; 0 disables sampling [100]")
       ->check(CLI::Range(0, 3'600'000))
       ->each(
           [&options](const std::string& text) { options.sample_period = std::chrono::milliseconds(std::stoll(text)); });
@@ -32,15 +32,16 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
       ->each([&options](const std::string& text) { options.mode = agent::parse_mode(text).value_or(options.mode); });
   app.add_option_function<std::string>(
          "--flight", [&options](const std::string& text) { options.flight = *agent::parse_flight(text); },
-         "Record for ever in bounded space (256MiB), or the last while (10min), or both (256MiB,10min); what is older "
-         "is summed up")
+         "Flight recorder: keep only the latest events, by size (256MiB), time (10min) or both (256MiB,10min); older "
+         "ones are summed up")
       ->check([](const std::string& text) {
         const auto parsed = agent::parse_flight(text);
         return parsed ? std::string() : parsed.error().message();
       });
   app.add_option_function<std::string>(
          "--when", [&options](const std::string& text) { static_cast<void>(agent::parse_when(text, options.dumps)); },
-         "Also write a dump when so much of a device is used (95%) or it grows so fast (+2GiB/min); with --flight")
+         "With --flight: also write a dump when a device is this full (95%) or its used memory grows this fast "
+         "(+2GiB/min)")
       ->check([](const std::string& text) {
         agent::DumpOptions dumps;
         const auto parsed = agent::parse_when(text, dumps);
@@ -49,12 +50,12 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
   app.add_option_function<std::string>(
          "--dump-signal",
          [&options](const std::string& text) { options.dumps.signal = *agent::parse_dump_signal(text); },
-         "Signal that has a dump written: USR1, USR2, a real-time signal's number, or none; with --flight [USR2]")
+         "With --flight: signal that triggers a dump: USR1, USR2, a real-time signal's number, or none [USR2]")
       ->check([](const std::string& text) {
         return agent::parse_dump_signal(text) ? std::string()
                                               : "--dump-signal: not USR1, USR2, a real-time signal or none: " + text;
       });
-  app.add_option("--dumps", options.dumps.kept, "Dumps that are kept; the oldest is removed for another one [8]")
+  app.add_option("--dumps", options.dumps.kept, "Number of dumps to keep; a new one replaces the oldest [8]")
       ->check(CLI::Range(1, 1000));
   app.add_flag_callback(
       "--show-secrets", [&options] { options.mask = false; },

@@ -53,7 +53,7 @@ std::string text_of_facts(const RecordedTrace& trace, std::string_view moment) {
 }
 
 std::string describe(const RecordedTrace& trace) {
-  std::string text = text_of_facts(trace, trace.stopped.empty() ? "at exit" : "then");
+  std::string text = text_of_facts(trace, trace.stopped.empty() ? "at exit" : "at the end");
   if (!trace.facts) return text;
   if (trace.overhead) text += "; recording overhead about " + text_of_share(*trace.overhead);
   if (!trace.stopped.empty()) text += "; recording stopped early: " + printable(trace.stopped);
