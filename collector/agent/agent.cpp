@@ -444,7 +444,7 @@ Result<std::string> dump(std::chrono::milliseconds limit) {
     }
     stacks::nap(std::chrono::milliseconds(10));
   }
-  return Error{.what = "has not written a dump in time", .remedy = "try again, or copy its trace"};
+  return Error{.what = "did not write a dump in time", .remedy = "try again, or copy its trace"};
 }
 
 std::optional<Recording::Outcome> leave(std::string_view why) {

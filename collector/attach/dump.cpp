@@ -62,12 +62,13 @@ Result<std::vector<Target>> targets_of(const Request& request) {
     if (!text.starts_with(rank_prefix))
       return Error{.what = "'" + text + "' is neither a process id nor a rank",
                    .where = "TARGET",
-                   .remedy = "say memreel dump 4711, or memreel dump 'rank:*'"};
+                   .remedy = "use memreel dump 4711 or memreel dump 'rank:*'"};
     const std::vector<Target> ranks = ranks_like(text.substr(rank_prefix.size()));
     if (ranks.empty())
-      return Error{.what = "no process recorded here is such a rank",
-                   .where = text,
-                   .remedy = "start the job with memreel record --flight 256MiB, and run this on its machine"};
+      return Error{
+          .what = "no process recorded on this machine has a matching rank",
+          .where = text,
+          .remedy = "start the job with memreel record --flight 256MiB, and run memreel dump on the same machine"};
     targets.insert(targets.end(), ranks.begin(), ranks.end());
   }
   return targets;
@@ -90,26 +91,26 @@ Result<std::string> dump(const Target& target, std::chrono::milliseconds limit) 
 
 void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("TARGET", request.targets, "Process ids; or rank:PATTERN for ranks of this machine (rank:0, 'rank:*')")
+  app.add_option("TARGET", request.targets, "Process ids, or rank:PATTERN for ranks on this machine (rank:0, 'rank:*')")
       ->required();
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for each dump [60]")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.dump/1)");
   app.footer(
-      "Has programs that run under memreel record --flight write what they keep into a file beside their trace. They\n"
-      "go on as before.\n\n"
+      "Makes each program that runs under memreel record --flight write its flight recording to a file next to its\n"
+      "trace. The program keeps running.\n\n"
       "Examples:\n"
       "  memreel dump 4711\n"
       "  memreel dump 'rank:*'\n\n"
-      "Exit code: 0 done; 2 if a process is not recorded that way, or no dump could be written.");
+      "Exit code: 0 done; 2 if a process is not recorded with --flight, or a dump could not be written.");
 }
 
 }  // namespace
 
 int run_dump(int argc, char** argv) {
   Request request;
-  CLI::App app("Write out what flight recorders keep: memreel dump TARGET...", "memreel dump");
+  CLI::App app("Dump flight recordings to files: memreel dump TARGET...", "memreel dump");
   describe(app, request);
   if (const auto code = record::parse(app, "dump", argc, argv)) return *code;
   const auto targets = targets_of(request);

@@ -67,12 +67,12 @@ Result<FlightOptions> parse_flight(std::string_view text) {
   if (!sound || (options.size == 0_B && !options.span))
     return Error{.what = "not a size or a time: '" + std::string(text) + "'",
                  .where = "--flight",
-                 .remedy = "say 256MiB, 10min, or 256MiB,10min"};
+                 .remedy = "use 256MiB, 10min, or 256MiB,10min"};
   if (options.size == 0_B) options.size = 256_MiB;
   if (options.size < FlightOptions::least_size)
-    return Error{.what = "less than " + memreel::text_of(FlightOptions::least_size) + " keeps too little",
+    return Error{.what = "must be at least " + memreel::text_of(FlightOptions::least_size),
                  .where = "--flight",
-                 .remedy = "say 256MiB"};
+                 .remedy = "use 256MiB"};
   return options;
 }
 
@@ -102,7 +102,7 @@ Result<void> parse_when(std::string_view text, DumpOptions& options) {
   if (sound) return {};
   return Error{.what = "not a limit: '" + std::string(text) + "'",
                .where = "--when",
-               .remedy = "say 95% (of the device's memory), +2GiB/min, or 95%,+2GiB/min"};
+               .remedy = "use 95% (of the device's memory), +2GiB/min, or 95%,+2GiB/min"};
 }
 
 std::string text_of_when(const DumpOptions& options) {

@@ -162,7 +162,7 @@ constexpr std::array variables{
              [](const Options& options) { return agent::text_of(options.flight); }},
     Variable{"MEMREEL_FLIGHT_WHEN", "limits such as 95%,+2GiB/min", set_when,
              [](const Options& options) { return text_of_when(options.dumps); }},
-    Variable{"MEMREEL_FLIGHT_SIGNAL", "USR1, USR2, a number of a real-time signal, or none", set_dump_signal,
+    Variable{"MEMREEL_FLIGHT_SIGNAL", "USR1, USR2, a real-time signal's number, or none", set_dump_signal,
              [](const Options& options) { return text_of_signal(options.dumps.signal); }},
     Variable{"MEMREEL_FLIGHT_DUMPS", "a number from 1 to 1000", set_dumps_kept,
              [](const Options& options) { return std::to_string(options.dumps.kept); }},

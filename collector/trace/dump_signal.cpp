@@ -59,8 +59,8 @@ std::uint64_t DumpSignal::count() const { return arrivals.load(std::memory_order
 std::string DumpSignal::conflict() {
   if (signal_ == 0 || told_ || (installed_ && is_ours())) return {};
   told_ = true;
-  return "the program handles signal " + text_of_signal(signal_) + " itself: memreel dump " +
-         std::to_string(::getpid()) + " writes a dump, or choose another --dump-signal";
+  return "the program handles signal " + text_of_signal(signal_) + " itself; use memreel dump " +
+         std::to_string(::getpid()) + ", or choose another --dump-signal";
 }
 
 }  // namespace memreel::agent

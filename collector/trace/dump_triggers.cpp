@@ -47,7 +47,7 @@ void DumpTriggers::fail(Bytes size, std::int32_t device, std::uint64_t count) {
   failures_ += count;
   if (failure_) return;
   failure_ = {.reason = DumpReason::out_of_memory,
-              .text = "out of memory on GPU " + std::to_string(device) + ", asked for " + memreel::text_of(size)};
+              .text = "out of memory on GPU " + std::to_string(device) + ": " + memreel::text_of(size) + " refused"};
 }
 
 void DumpTriggers::sampled(const Event& event, const Tables& tables) {
@@ -62,7 +62,7 @@ void DumpTriggers::sampled(const Event& event, const Tables& tables) {
     if (share >= *options_.used && !device.over) {
       device.over = true;
       limit_ = {.reason = DumpReason::used,
-                .text = text_of_share(share) + " of GPU " + std::to_string(number) + " is used"};
+                .text = text_of_share(share) + " of GPU " + std::to_string(number) + "'s memory is used"};
     } else if (share < *options_.used - hysteresis) {
       device.over = false;
     }
@@ -76,7 +76,7 @@ void DumpTriggers::sampled(const Event& event, const Tables& tables) {
   if (grown >= options_.growth->bytes && !device.grows) {
     device.grows = true;
     limit_ = {.reason = DumpReason::growth,
-              .text = "GPU " + std::to_string(number) + " grew by " + memreel::text_of(grown) + " in " +
+              .text = "GPU " + std::to_string(number) + "'s memory use grew by " + memreel::text_of(grown) + " in " +
                       text_of_seconds(std::chrono::duration<double>(event.time - lows.front().first).count())};
   } else if (grown < options_.growth->bytes) {
     device.grows = false;

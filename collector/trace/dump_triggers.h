@@ -17,7 +17,7 @@ namespace memreel::agent {
 
 enum class DumpReason : std::uint8_t { out_of_memory, used, growth, signal, asked };
 
-/// The reason, for people: "out of memory", "95 % of GPU 0 used", ...
+/// The reason, for people: "out of memory", "95% of GPU 0's memory is used", ...
 struct DumpCause {
   DumpReason reason = DumpReason::asked;
   std::string text;

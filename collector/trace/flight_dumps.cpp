@@ -103,7 +103,7 @@ void FlightDumps::step(FlightWriter& writer, Nanoseconds now) {
     std::string reported;
     if (!process_.has_ended(0, reported)) return;
     ended(reported == "ok" ? Result<void>()
-                           : Error{.what = reported.empty() ? "memreel was killed while it wrote the dump" : reported,
+                           : Error{.what = reported.empty() ? "memreel was killed while writing the dump" : reported,
                                    .where = writing_,
                                    .remedy = {}});
   }
@@ -128,7 +128,7 @@ void FlightDumps::begin(FlightWriter& writer, const DumpCause& cause) {
 }
 
 Result<void> FlightDumps::start_helper(FlightWriter& writer, const DumpCause& cause) {
-  if (helper_.empty()) return Error{.what = "memreel is not there", .where = trace_, .remedy = {}};
+  if (helper_.empty()) return Error{.what = "memreel's program is missing", .where = trace_, .remedy = {}};
   const auto file = writer.file().descriptor();
   if (!file) return file.error();
   const bool failed = cause.reason == DumpReason::out_of_memory;

@@ -86,8 +86,7 @@ bool is_given_orphans() {
 
 Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int file) {
   forget();
-  if (is_given_orphans())
-    return Error{.what = "this process is given the children of others", .where = {}, .remedy = {}};
+  if (is_given_orphans()) return Error{.what = "this process adopts orphaned processes", .where = {}, .remedy = {}};
   const Stacks stacks;
   std::array<int, 2> report{};
   if (!stacks || ::pipe2(report.data(), O_CLOEXEC) != 0) return refused("can't start a process", errno);

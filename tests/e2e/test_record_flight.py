@@ -232,8 +232,8 @@ class Dumps(RecordTest):
             flight.go_on()
         errors = flight.finish()
         self.assertEqual(self.dumps(), ["run-dump-1.reel", "run-dump-2.reel"], errors)
-        self.assertRegex(errors, r"GPU 0 grew by 1\.\d+ GiB in")
-        self.assertRegex(errors, r"% of GPU 0 is used")
+        self.assertRegex(errors, r"GPU 0's memory use grew by 1\.\d+ GiB in")
+        self.assertRegex(errors, r"% of GPU 0's memory is used")
 
     def test_the_programs_children_signals_and_files_stay_its_own(self):
         flight = Flight(self, "children", 40)
@@ -249,7 +249,7 @@ class Dumps(RecordTest):
         self.assert_refused(refused, "is not being recorded with --flight")
         process.communicate()
         self.assert_refused(subprocess.run([MEMREEL, "dump", "rank:x"], text=True, capture_output=True),
-                            "no process recorded here is such a rank")
+                            "no process recorded on this machine has a matching rank")
         for words in (["--flight", "10parsecs"], ["--flight", "1KiB"], ["--flight", "1MiB", "--when", "110%"],
                       ["--flight", "1MiB", "--dump-signal", "KILL"]):
             self.assert_refused(subprocess.run([MEMREEL, "record", *words, "--", "true"], text=True,

@@ -38,7 +38,7 @@ TEST_F(DumpTriggersTest, AFrameworksFailureIsOneAtOnceWhateverItsDriverRefusedBe
   const auto cause = triggers_.due(seconds(1));
   ASSERT_TRUE(cause);
   EXPECT_EQ(cause->reason, DumpReason::out_of_memory);
-  EXPECT_EQ(cause->text, "out of memory on GPU 0, asked for 2.00 GiB");
+  EXPECT_EQ(cause->text, "out of memory on GPU 0: 2.00 GiB refused");
   EXPECT_EQ(triggers_.failures(), 1);
   EXPECT_FALSE(triggers_.due(seconds(100)));
 }
