@@ -121,7 +121,7 @@ void Analysis::begin(Clock::time_point now) {
   const std::uint64_t size = size_of(trace_);
   if (size == size_) return;
   if (size > largest_trace.count) {
-    problem_ = "the trace has grown too large to be analysed while it is written; see memreel report";
+    problem_ = "the trace is now too large to analyse while recording; use memreel report";
     return;
   }
   output_ = ::memfd_create("memreel-report", MFD_CLOEXEC);

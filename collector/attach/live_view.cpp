@@ -83,10 +83,10 @@ std::vector<std::string> lines_of_analysis(const Analysis& analysis, std::size_t
   std::vector<std::string> lines;
   const std::optional<Findings>& findings = analysis.findings();
   if (!findings) {
-    lines.push_back(analysis.problem().empty() ? "categories and leaks: being looked for" : analysis.problem());
+    lines.push_back(analysis.problem().empty() ? "categories and leaks: analysing" : analysis.problem());
     return lines;
   }
-  lines.push_back("for: " + (findings->categories.empty() ? "nothing yet" : text_of_categories(*findings, 8)));
+  lines.push_back("categories: " + (findings->categories.empty() ? "none yet" : text_of_categories(*findings, 8)));
   for (const LeakSoFar& leak : findings->leaks) {
     if (lines.size() == rows) break;
     lines.push_back(text_of_leak(leak));

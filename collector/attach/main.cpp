@@ -63,18 +63,18 @@ void describe_attach(CLI::App& app, Request& request) {
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
       ->check(CLI::Range(0.1, 3600.0));
   app.add_option("--openmetrics", request.metrics,
-                 "Export metrics for Prometheus while recording: :PORT, on the loopback, HOST:PORT, or a FILE; stays "
-                 "until Ctrl-C, which detaches, or the program's end");
+                 "Export metrics for Prometheus while recording: :PORT (on loopback), HOST:PORT or FILE; runs until "
+                 "Ctrl-C, which detaches, or until the program ends");
   record::add_recording_options(app, request.options);
   app.get_option("--flight")->excludes(live);  // the live table follows a single growing file
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document at the end (memreel.attach/1)")->excludes(live);
   app.footer(
-      "Records what a running program does with GPU memory from now on. A program started with memreel record\n"
-      "--dormant starts recording. Python 3.14 is asked to load memreel's library. In any other program, one thread "
-      "is\n"
-      "paused for less than a millisecond to load it, as a debugger would; --backend interpose is not available then.\n"
-      "Existing files are never overwritten: the trace gets a number instead.\n\n"
+      "Records the GPU memory use of a running program from now on. A program started with memreel record --dormant\n"
+      "has memreel's library loaded already. Python 3.14 and newer load it on request. In any other program, memreel\n"
+      "pauses one thread for less than a millisecond to load it, as a debugger would; --backend interpose is then\n"
+      "unavailable.\n"
+      "Existing files are never overwritten: the trace gets a numbered name instead.\n\n"
       "Examples:\n"
       "  memreel attach 4711\n"
       "  memreel attach 4711 --live\n"
@@ -89,7 +89,7 @@ void describe_detach(CLI::App& app, Request& request) {
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.detach/1)");
   app.footer(
-      "Stops a recording that memreel attach started. The program runs on as before.\n\n"
+      "Stops a recording that memreel attach started. The program keeps running.\n\n"
       "Examples:\n"
       "  memreel detach 4711\n\n"
       "Exit code: 0 done; 2 if the process is not being recorded.");
@@ -106,7 +106,7 @@ Result<pid_t> parse_process(const std::string& text, const std::string& command)
   if (!remedy.empty())
     remedy += "?";
   else
-    remedy = "say " + command + " 4711; nvidia-smi lists the processes that use the GPU";
+    remedy = "use " + command + " 4711; nvidia-smi lists the processes that use the GPU";
   return Error{.what = "'" + text + "' is not a process id", .where = "PID", .remedy = remedy};
 }
 
@@ -175,7 +175,7 @@ Result<record::RecordedTrace> stop(const Request& request, const std::string& na
     return Error{.what = "is not being recorded", .where = name, .remedy = "memreel attach starts a recording"};
   record::RecordedTrace recorded = record::recorded_trace(trace, static_cast<std::uint64_t>(request.process));
   if (!request.quiet)
-    say("memreel: " + name + ": recording stopped\n  " + record::summary_of_trace(recorded, "then") + "\n");
+    say("memreel: " + name + ": recording stopped\n  " + record::summary_of_trace(recorded, "at the end") + "\n");
   return recorded;
 }
 
@@ -240,7 +240,7 @@ int run(int argc, char** argv) {
   const bool detaches = argc > 1 && std::string_view(argv[1]) == "detach";
   const std::string command = detaches ? "memreel detach" : "memreel attach";
   Request request;
-  CLI::App app(detaches ? "Stop recording a program that memreel attach joined: memreel detach PID"
+  CLI::App app(detaches ? "Stop recording a running program: memreel detach PID"
                         : "Record a running program: memreel attach PID [OPTIONS]",
                command);
   detaches ? describe_detach(app, request) : describe_attach(app, request);
