@@ -107,7 +107,7 @@ Result<Target> parse_target(const std::string& text) {
   if (text.empty() || (colon == std::string::npos && port_in(text)))
     return Error{.what = "neither a port nor a file",
                  .where = "--openmetrics '" + text + "'",
-                 .remedy = "say :9400, HOST:PORT or ./FILE"};
+                 .remedy = "use :9400, HOST:PORT or ./FILE"};
   if (colon == std::string::npos || text.find('/') != std::string::npos) {
     std::error_code ignored;
     return Target(std::filesystem::absolute(agent::trace_name(text, agent::process_names()), ignored));
@@ -116,7 +116,7 @@ Result<Target> parse_target(const std::string& text) {
   if (!port)
     return Error{.what = "not a port from 0 to 65535",
                  .where = "--openmetrics '" + text + "'",
-                 .remedy = "say :9400, or ./" + text + " for a file of that name"};
+                 .remedy = "use :9400, or ./" + text + " for a file with that name"};
   std::string host = text.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.empty() || host == "localhost") host = "127.0.0.1";

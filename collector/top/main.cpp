@@ -48,31 +48,32 @@ struct Request {
 
 void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("PID", request.processes, "Processes to show [all that are being recorded and may be asked]")
+  app.add_option("PID", request.processes, "Processes to show [all recorded processes that you may query]")
       ->check(CLI::PositiveNumber);
   app.add_option("--interval", request.interval, "Seconds between updates [2]")->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--sort", request.order, "What comes first: live, reserved, growth or pid [live]")
+  app.add_option("--sort", request.order, "Sort by live, reserved, growth or pid [live]")
       ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));
   app.add_flag("--categories", request.categories,
-               "Also what the memory is for, and what leaks so far; takes up to a tenth of one processor");
-  app.add_flag("--once", request.once, "Print the table once, after one interval, and end");
-  CLI::Option* const json = app.add_flag("--json", request.json, "The same as one JSON document (memreel.top/1)");
+               "Also show memory by category and leaks so far; uses up to a tenth of one CPU");
+  app.add_flag("--once", request.once, "Print the table once, after one interval, and exit");
+  CLI::Option* const json =
+      app.add_flag("--json", request.json, "Like --once, but print one JSON document (memreel.top/1)");
   app.add_option("--openmetrics", request.target,
-                 "Export metrics for Prometheus instead: :PORT, on the loopback, HOST:PORT, or a FILE")
+                 "Export metrics for Prometheus instead: :PORT (on loopback), HOST:PORT or FILE")
       ->excludes(json);
   app.add_option("--journal", request.journal)->group("");
   app.add_flag("--companion", request.companion)->group("");
   app.footer(
-      "Shows what each recorded process holds, by heap: bytes live, reserved by pools, at the peak, and by how much\n"
-      "the live ones grew in the last minute. Processes are asked through their control sockets; those of other users\n"
-      "answer root alone. Keys: q ends; l, r, g and p sort by live, reserved, growth and process. Where standard\n"
-      "output is no terminal, tables follow each other.\n\n"
+      "Shows the memory of each recorded process by heap: live bytes, bytes reserved by pools, peak live bytes, and\n"
+      "the growth of live bytes in the last minute. memreel queries the processes through their control sockets;\n"
+      "those of other users answer only root. Keys: q quits; l, r, g and p sort by live, reserved, growth and PID.\n"
+      "If standard output is not a terminal, tables are printed one after another.\n\n"
       "Examples:\n"
       "  memreel top\n"
       "  memreel top 4711 --categories\n"
       "  memreel top --once --json | jq '.processes[].heaps'\n"
       "  memreel top --openmetrics :9400\n\n"
-      "Exit code: 0 done; 2 bad usage, or a process that was named is not being recorded.");
+      "Exit code: 0 done; 2 bad usage, or a given process is not being recorded.");
 }
 
 /// The processes of one `memreel record` that have begun recording and not ended.
@@ -148,7 +149,7 @@ int show(const Request& request, Watch& watch) {
       const bool known = terminal && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 40;
       const std::string text = table(watch.processes(), order, known ? size.ws_col : std::string::npos);
       // Overwrites the old table, then clears the rest.
-      if (!print(terminal ? "\x1b[H\x1b[2J" + text + "\nq ends; sort by l(ive), r(eserved), g(rowth), p(id)"
+      if (!print(terminal ? "\x1b[H\x1b[2J" + text + "\nq quits; sort by l(ive), r(eserved), g(rowth), p(id)"
                           : text + "\n"))
         return 0;  // the reader of the output is gone
       const char key = keys.next(std::chrono::duration_cast<std::chrono::milliseconds>(next - Watch::Clock::now()));
@@ -199,7 +200,8 @@ int export_all(const Request& request) {
 
 int run(int argc, char** argv) {
   Request request;
-  CLI::App app("What all recorded processes of this machine hold: memreel top [PID...] [OPTIONS]", "memreel top");
+  CLI::App app("Show the memory of all recorded processes on this machine: memreel top [PID...] [OPTIONS]",
+               "memreel top");
   describe(app, request);
   if (const auto code = record::parse(app, "top", argc, argv)) return *code;
   if (!request.target.empty()) return export_all(request);

@@ -102,7 +102,7 @@ void add_processes(Exposition& out, std::span<const WatchedProcess> processes, a
 }
 
 void add_findings(Exposition& out, std::span<const WatchedProcess> processes) {
-  out.family("memreel_category_bytes", "gauge", "bytes", "Live bytes by what they are for, as of the latest analysis.");
+  out.family("memreel_category_bytes", "gauge", "bytes", "Live bytes by category, as of the latest analysis.");
   for (const WatchedProcess& process : processes) {
     if (!process.findings) continue;
     const Identity of(process);
@@ -128,9 +128,9 @@ void add_findings(Exposition& out, std::span<const WatchedProcess> processes) {
       }
     }
   };
-  out.family("memreel_leaked_bytes", "gauge", "bytes", "Bytes of stacks that leak, as of the latest analysis.");
+  out.family("memreel_leaked_bytes", "gauge", "bytes", "Live bytes from leaking stacks, as of the latest analysis.");
   add_leaks([](const attach::LeakSoFar& leak) { return leak.bytes.count; });
-  out.family("memreel_leak_growth_per_step_bytes", "gauge", "bytes", "Growth of what leaks with each step.");
+  out.family("memreel_leak_growth_per_step_bytes", "gauge", "bytes", "Growth of leaked bytes per step.");
   add_leaks([](const attach::LeakSoFar& leak) { return leak.growth_per_step; });
 }
 
@@ -140,21 +140,21 @@ std::string openmetrics(std::span<const WatchedProcess> processes) {
   Exposition out;
   out.family("memreel_build", "info", "", "The version of memreel.");
   out.sample({{"version", version}}, std::uint64_t{1});
-  out.family("memreel_recorded_processes", "gauge", "", "Processes that are being recorded.");
+  out.family("memreel_recorded_processes", "gauge", "", "Processes being recorded.");
   std::uint64_t recorded = 0;
   for (const WatchedProcess& process : processes) recorded += process.status.recording ? 1 : 0;
   out.sample({}, recorded);
-  out.family("memreel_up", "gauge", "", "Whether the process answers.");
+  out.family("memreel_up", "gauge", "", "1 if the process answers, else 0.");
   add_processes(out, processes, [](const WatchedProcess& of) { return std::uint64_t{of.problem.empty() ? 1U : 0U}; });
   out.family("memreel_events", "counter", "", "Events recorded.");
   add_processes(out, processes, [](const WatchedProcess& of) { return of.status.events; });
   out.family("memreel_lost_events", "counter", "", "Events that could not be recorded.");
   add_processes(out, processes, [](const WatchedProcess& of) { return of.status.lost; });
-  out.family("memreel_heap_live_bytes", "gauge", "bytes", "Bytes requested and not freed.");
+  out.family("memreel_heap_live_bytes", "gauge", "bytes", "Bytes requested and not yet freed.");
   add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.live.count; });
-  out.family("memreel_heap_peak_bytes", "gauge", "bytes", "The most live bytes since recording began.");
+  out.family("memreel_heap_peak_bytes", "gauge", "bytes", "Peak live bytes since recording began.");
   add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.peak.count; });
-  out.family("memreel_heap_reserved_bytes", "gauge", "bytes", "Bytes that a pool holds from the driver.");
+  out.family("memreel_heap_reserved_bytes", "gauge", "bytes", "Bytes that the pool has reserved from the driver.");
   add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.reserved.count; });
   add_findings(out, processes);
   out.family("DCGM_FI_DEV_FB_USED", "gauge", "", "Framebuffer memory used (in MiB).");

@@ -164,7 +164,7 @@ Result<ScrapeServer> ScrapeServer::open(const Endpoint& endpoint) {
   if (!address)
     return Error{.what = "is not a numeric address",
                  .where = endpoint.host,
-                 .remedy = "say 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT for every network, or ./FILE"};
+                 .remedy = "use 127.0.0.1:PORT, [::1]:PORT, 0.0.0.0:PORT for all interfaces, or ./FILE"};
   const int file = ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   const int yes = 1;
   ::setsockopt(file, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
@@ -174,7 +174,7 @@ Result<ScrapeServer> ScrapeServer::open(const Endpoint& endpoint) {
     if (file >= 0) ::close(file);
     return Error{.what = "can't listen: " + std::generic_category().message(reason),
                  .where = text_of(endpoint),
-                 .remedy = reason == EADDRINUSE ? "choose another port, or :0 for any that is free" : ""};
+                 .remedy = reason == EADDRINUSE ? "choose another port, or :0 for any free one" : ""};
   }
   return ScrapeServer(file, {.host = endpoint.host, .port = port_of(file)});
 }

@@ -77,7 +77,7 @@ std::string heap_line(const WatchedProcess& process, const WatchedHeap* heap, bo
                      left(first ? process.name : "", 15) + "  ";
   if (heap == nullptr) {
     if (!process.problem.empty()) return line + process.problem;
-    return line + (process.status.recording ? "holds no device memory" : "dormant: memreel attach records it");
+    return line + (process.status.recording ? "holds no device memory" : "dormant: memreel attach starts recording");
   }
   const attach::HeapStatus& status = heap->status;
   return line + right(std::to_string(status.device), 3) + "  " + left(status.name, 12) + "  " +

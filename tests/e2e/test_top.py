@@ -174,7 +174,7 @@ class Keys(WatchTest):
 
     def test_order_and_end(self):
         first = self.screen()
-        self.assertIn("q ends; sort by l(ive), r(eserved), g(rowth), p(id)", first)
+        self.assertIn("q quits; sort by l(ive), r(eserved), g(rowth), p(id)", first)
         self.assertLessEqual(max(map(len, first.splitlines())), 100)
         os.write(self.master, b"p")
         self.screen_that(lambda screen: self.order(screen) == self.programs)
