@@ -73,7 +73,7 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
   // In 13.2 the function that reports an unusable CUPTI recurses without end (cupti_api.h).
   const bool is_13_2 = cupti_.has_long_params && !cupti_.can_be_shared;
   if (is_13_2 && driver_version().value_or(0) < 13020) {
-    why = file + " is of CUDA 13.2, which needs a driver for CUDA 13.2 or newer";
+    why = file + " is from CUDA 13.2, which needs a driver for CUDA 13.2 or newer";
     return false;
   }
   return true;

@@ -334,7 +334,7 @@ FrameWalker::Trust FrameWalker::compare_with_api() {
     Trust plausible = Trust::plausible;
     trust_.compare_exchange_strong(plausible, Trust::agreed, std::memory_order_acq_rel);
   } else {
-    refuse("reports other frames than memreel reads");
+    refuse("reports different frames than memreel reads");
   }
   return trust();
 }

@@ -95,7 +95,7 @@ class Releases(RecordTest):
                 environment["FAKE_CUDA_VERSION"] = "13010"
             process = self.record_program("single", 20, environment=environment)
             tried = process.stderr.partition("CUPTI unusable: ")[2].partition("; intercepting")[0].split("; ")
-            own = f"({answer})" if answer is not None else f"{packages}/nvidia/cu13/lib/libcupti.so.13 is of CUDA 13.2"
+            own = f"({answer})" if answer is not None else f"{packages}/nvidia/cu13/lib/libcupti.so.13 is from CUDA 13.2"
             self.assertTrue(any(own in text for text in tried), process.stderr)
             if not release.startswith("13"):
                 self.assertNotIn("(999)", process.stderr)
