@@ -220,7 +220,7 @@ class Trouble(HookTest):
         self.assertEqual(self.dumps(), [])
 
     def test_an_allocator_that_cannot_be_observed(self):
-        self.assert_goes_on(r"^memreel: no dumps when memory runs out: not this one$", before="""
+        self.assert_goes_on(r"^memreel: can't write dumps when memory runs out: not this one$", before="""
             def refuse(observer): raise RuntimeError("not this one")
             torch._C._cuda_attach_out_of_memory_observer = refuse
             """)
@@ -274,7 +274,7 @@ class Callbacks(HookTest):
             callback.on_test_end(None, "model")
             callback.teardown(None, "model", "test")
             """)
-        self.assert_told(lines, r"^memreel: dump: \S+run-dump-1.pickle \(end of the training\)$")
+        self.assert_told(lines, r"^memreel: dump: \S+run-dump-1.pickle \(end of training\)$")
 
     def test_lightning_without_memory(self):
         lines, _ = self.run_callback("lightning", """
@@ -295,7 +295,7 @@ class Callbacks(HookTest):
             """)
         step = " (forward and backward ) (optimizer ) step"
         self.assertEqual(said, "names of model" + 2 * step + " (evaluation ) names of model (evaluation )")
-        self.assert_told(lines, *(rf"^memreel: dump: \S+run-dump-{i}.pickle \(end of the training\)$" for i in (1, 2)))
+        self.assert_told(lines, *(rf"^memreel: dump: \S+run-dump-{i}.pickle \(end of training\)$" for i in (1, 2)))
 
     def test_transformers_without_memory(self):
         lines, _ = self.run_callback("transformers", """

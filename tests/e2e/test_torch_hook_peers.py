@@ -105,7 +105,7 @@ class Torch(PeerTest):
             memreel.torch_oom_hook()
             torch.cuda.init()
             """)
-        self.assert_told(lines, r"^memreel: no dumps when memory runs out: .*cudaMallocAsync")
+        self.assert_told(lines, r"^memreel: can't write dumps when memory runs out: .*cudaMallocAsync")
 
 
 class Lightning(PeerTest):

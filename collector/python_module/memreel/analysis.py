@@ -28,7 +28,7 @@ def _answer(*words: str) -> bytes:
     done = subprocess.run([program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode in (0, 1):  # 1: the answer is no, with the document that says why
         return done.stdout
-    said = done.stderr.decode(errors="replace").strip().splitlines() or [f"memreel ended with {done.returncode}"]
+    said = done.stderr.decode(errors="replace").strip().splitlines() or [f"memreel exited with code {done.returncode}"]
     raise MemreelError(said[-1].removeprefix("memreel: error: "))
 
 

@@ -91,7 +91,7 @@ def run(arguments):
         for file, code, message in ray.get(done):
             if code != 0:
                 failed += 1
-                print(message or f"memreel: error: {file}: memreel fleet map ended with {code}", file=sys.stderr)
+                print(message or f"memreel: error: {file}: memreel fleet map exited with code {code}", file=sys.stderr)
     return failed
 
 

@@ -85,7 +85,7 @@ class _Plugin:
         complaints = self.complaints.pop(item.nodeid, None) if call.when == "call" else None
         if complaints and report.outcome == "passed":
             report.outcome = "failed"
-            report.longrepr = "\n".join(complaints) + "\n(the trace has the test as a range of its name)"
+            report.longrepr = "\n".join(complaints) + "\n(the trace has a range with the test's name)"
 
     # With pytest-xdist, tests run in other processes, which report to this one at their end.
     def pytest_sessionfinish(self, session):

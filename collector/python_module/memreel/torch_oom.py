@@ -72,7 +72,7 @@ class TorchOomHook:
         torch.cuda._lazy_call(self._attach)
         atexit.register(self.close)
 
-    def dump(self, why: str = "asked for by the program") -> Optional[str]:
+    def dump(self, why: str = "requested by the program") -> Optional[str]:
         """Writes a dump now; returns its path, or None: CUDA is not in use, or a line on standard error says why."""
         try:
             if not self._torch.cuda.is_initialized():
@@ -123,7 +123,7 @@ class TorchOomHook:
                 self._began = True
             native._cuda_attach_out_of_memory_observer(self._on_failure)
         except Exception as problem:
-            say(f"no dumps when memory runs out: {problem}")
+            say(f"can't write dumps when memory runs out: {problem}")
 
     # PyTorch's observer: called by the thread whose request failed, with the GIL, without the allocator's lock.
     def _on_failure(self, device: int, requested: int, *_: Any) -> None:

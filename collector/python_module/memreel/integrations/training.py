@@ -50,7 +50,7 @@ class Training:
     def finish(self) -> None:
         """Training succeeded; end() follows."""
         if self._hook is not None and self._dump_at_end:
-            self._hook.dump("end of the training")
+            self._hook.dump("end of training")
 
     def end(self, error: Optional[Type[BaseException]] = None) -> None:
         """Training is over; `error` ended it. A second call does nothing."""
