@@ -113,7 +113,7 @@ void give_up(Agent& self, const Error& error) {
 
 void say_failure(const Recording::Outcome& outcome) {
   say(outcome.result.error().message() + "; recording stopped after " + std::to_string(outcome.events) +
-      " events, later events are lost");
+      " events; later events are lost");
 }
 
 void note_end(const Agent& self, const Recording::Outcome& outcome, std::string_view why) {

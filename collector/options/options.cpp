@@ -158,7 +158,7 @@ constexpr std::array variables{
     Variable{"MEMREEL_PYTHON", "0 or 1", set_switch<&Options::python>, switch_of<&Options::python>},
     Variable{"MEMREEL_MODE", "octal digits from 600 to 777", set_mode, text_of_mode},
     Variable{"MEMREEL_MASK", "0 or 1", set_switch<&Options::mask>, switch_of<&Options::mask>},
-    Variable{"MEMREEL_FLIGHT", "a size and a time such as 256MiB,10min", set_flight,
+    Variable{"MEMREEL_FLIGHT", "a size, a time or both, such as 256MiB,10min", set_flight,
              [](const Options& options) { return agent::text_of(options.flight); }},
     Variable{"MEMREEL_FLIGHT_WHEN", "limits such as 95%,+2GiB/min", set_when,
              [](const Options& options) { return text_of_when(options.dumps); }},

@@ -57,7 +57,7 @@ std::string describe(const RecordedTrace& trace) {
   if (!trace.facts) return text;
   if (trace.overhead) text += "; recording overhead about " + text_of_share(*trace.overhead);
   if (!trace.stopped.empty()) text += "; recording stopped early: " + printable(trace.stopped);
-  if (trace.killed) text += "; process " + std::to_string(trace.process) + " was killed; what it had recorded is kept";
+  if (trace.killed) text += "; process " + std::to_string(trace.process) + " was killed; its trace up to then is kept";
   return text;
 }
 
