@@ -49,7 +49,7 @@ class Panes(ViewTest):
         info = json.loads(run("info", trace, "--json").stdout)["devices"][0]
         view = self.open(trace, "--pane", "fragmentation")
         cells = self.copied_row(view, "remedies")
-        self.assertEqual(cells[2:], [str(info["failed_allocations"]), "as it ran"])
+        self.assertEqual(cells[2:], [str(info["failed_allocations"]), "as recorded"])
         self.end(view)
 
     def test_a_click_on_a_header_sorts_what_was_judged_and_replayed(self):

@@ -28,18 +28,18 @@ void Viewer::make_commands() {
   };
   add("Zoom in", "W  +", 0, 0, [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
   add("Zoom out", "S  -", 0, 0, [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
-  add_character("Zoom in a step", '+', [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
-  add_character("Zoom out a step", '-', [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
+  add_character("Zoom in one step", '+', [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
+  add_character("Zoom out one step", '-', [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
   add("Earlier", "A", 0, 0, [this] { selection_.pan(*document_, -0.2); });
   add("Later", "D", 0, 0, [this] { selection_.pan(*document_, 0.2); });
-  add("Look at what is selected or marked; again: all", "F", GLFW_KEY_F, 0,
+  add("Zoom to the selection or marked range; again: all", "F", GLFW_KEY_F, 0,
       [this] { look_at_selected(*document_, selection_); });
-  add("Look at all of the trace", "0", GLFW_KEY_0, 0, [this] {
+  add("Show the whole trace", "0", GLFW_KEY_0, 0, [this] {
     selection_.look_at_all(*document_);
     selection_.remember();
   });
-  add("Look at all", "Home", GLFW_KEY_HOME, 0, [this] { selection_.look_at_all(*document_); });
-  add("Mark the view, or the life of what is selected", "M", GLFW_KEY_M, 0, [this] {
+  add("Zoom out fully", "Home", GLFW_KEY_HOME, 0, [this] { selection_.look_at_all(*document_); });
+  add("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, [this] {
     selection_.marked = selection_.allocation ? life_of(*document_, *selection_.allocation) : selection_.view;
   });
   add_character("Previous event", ',', [this] { step_event(*document_, selection_, -1); });
@@ -90,7 +90,7 @@ void Viewer::make_commands() {
   for (const std::string_view name : fixed_names)
     add("Show only the " + std::string(name), "", 0, 0, [this, name] { layout_.maximise(name); });
   add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); });
-  add("Category or stack, in the timeline and in all pictures", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
+  add("Colour by category or by stack, in all panes", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
   for (std::size_t i = 0; i < colour_words.size(); ++i)
     add("Colour allocations by " + std::string(colour_words.at(i)), "", 0, 0,
         [this, i] { selection_.colour = static_cast<MapColour>(i); });
@@ -105,11 +105,11 @@ void Viewer::make_commands() {
   });
   add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
       [this] { settings_.verdict = !settings_.verdict; });
-  add("Keep this instant, to compare others with it", "K", GLFW_KEY_K, 0, [this] {
+  add("Keep this instant for comparison", "K", GLFW_KEY_K, 0, [this] {
     selection_.kept = selection_.cursor;
     layout_.show_tab("compare");
   });
-  add("Pause or go on following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
+  add("Pause or resume following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
   add("Time, events or steps on the axis", "T", GLFW_KEY_T, 0,
       [this] { axis_ = static_cast<AxisBy>((static_cast<std::size_t>(axis_) + 1) % axis_words.size()); });
   add("Light or dark", "L", GLFW_KEY_L, 0, [this] { set_dark(!settings_.dark); });
@@ -120,7 +120,7 @@ void Viewer::make_commands() {
   add("Larger text", "", GLFW_KEY_KP_ADD, GLFW_MOD_CONTROL, larger);
   add("Smaller text", "Ctrl -", GLFW_KEY_MINUS, GLFW_MOD_CONTROL, smaller);
   add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller);
-  add("Text as large as the screen says", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); });
+  add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); });
   add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); });
   add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
   add_character("Help: all keys", '?', [this] { commands_.toggle_help(); });

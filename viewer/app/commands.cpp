@@ -112,8 +112,8 @@ void Commands::draw_help(const Window& window, std::map<std::string, ImVec4>& pl
   ImGui::Begin("Keys", &help_,
                ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
   ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
-  ImGui::TextDisabled("left click: cursor and selection     left drag: cursor     right drag: move");
-  ImGui::TextDisabled("Shift and left drag: a range that lists are about");
+  ImGui::TextDisabled("left click: cursor and selection     left drag: cursor     right drag: pan");
+  ImGui::TextDisabled("Shift + left drag: mark a range; lists show only it");
   ImGui::Separator();
   const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
   places["help"] = {at.x, at.y, size.x, size.y};

@@ -56,7 +56,7 @@ Result<std::pair<int, int>> parse_size(const std::string& text) {
   }
   return Error{.what = "'" + text + "' is not a size",
                .where = "--size",
-               .remedy = "write it as 1600x1000; 200x150 to 16384x16384"};
+               .remedy = "write WIDTHxHEIGHT, e.g. 1600x1000; 200x150 to 16384x16384"};
 }
 
 /// --max-memory; 0 without one.
@@ -64,7 +64,7 @@ Result<Bytes> parse_memory_limit(const std::string& text) {
   if (text.empty()) return Bytes{};
   const Result<Bytes> limit = parse_bytes(text);
   if (limit && *limit > 0_B) return limit;
-  return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write it as 4GiB"};
+  return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write a size such as 4GiB"};
 }
 
 Result<void> check_pane(const std::string& pane) {
@@ -122,24 +122,24 @@ void print_text(const BenchResult& r) {
   };
   std::printf("%llu frames over %llu events\n", static_cast<unsigned long long>(r.frames),
               static_cast<unsigned long long>(r.events));
-  line("window's thread, processor time", r.own);
+  line("window thread, CPU time", r.own);
   line("  building the frame", r.build);
   line("  handing it over, nothing drawn", r.hand_over);
   line("  cursor moved", r.scrub_own);
   line("  table scrolled", r.table_own);
-  line("... with a software driver's part", r.ui);
+  line("... with the software driver", r.ui);
   line("  handing it over", r.submit);
   line("  cursor moved", r.scrub);
   line("  table scrolled", r.table);
-  line("whole frame, by the clock", r.whole);
-  line("  of that: waiting for the pixels", r.raster);
+  line("whole frame, wall time", r.whole);
+  line("  of that: waiting for pixels", r.raster);
   std::printf("%.0f vertices in %.0f calls, at most %.0f in %.0f\n", r.vertices.p50, r.draws.p50, r.vertices.max,
               r.draws.max);
   std::printf("window %.0f ms (display %.0f, OpenGL %.0f, fonts %.0f), first frame %.0f ms, first events %.0f ms\n",
               r.window_ms, r.window_parts.display_ms, r.window_parts.context_ms, r.window_parts.fonts_ms,
               r.first_frame_ms, r.first_paint_ms);
-  std::printf("opened once more: first events %.0f ms; all read %.0f ms\n", r.reopened_ms, r.complete_ms);
-  std::printf("resident %.1f MiB (%.1f before anything was read), %.1f bytes for each event\n",
+  std::printf("reopened: first events %.0f ms; all read %.0f ms\n", r.reopened_ms, r.complete_ms);
+  std::printf("resident %.1f MiB (%.1f before anything was read), %.1f bytes per event\n",
               static_cast<double>(r.resident_bytes) / 1048576, static_cast<double>(r.resident_at_start_bytes) / 1048576,
               per_event(r));
 }
@@ -189,10 +189,11 @@ Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) 
   const auto& named = arguments.traces;
   const bool as_named = named.empty() || (named.size() == 1 && !std::filesystem::is_directory(named.front(), problem));
   if (!as_named && arguments.bench_frames != 0)
-    return Error{.what = "measures one file", .where = "--bench-frames", .remedy = "name one"};
+    return Error{.what = "measures one file", .where = "--bench-frames", .remedy = "name only one"};
   auto files = as_named ? Result<std::vector<std::filesystem::path>>(named) : recordings_in(named);
   if (files && files->size() < 2 && arguments.pane == "ranks")
-    return Error{.what = "there is one recording", .where = "--pane ranks", .remedy = "name several, or a directory"};
+    return Error{
+        .what = "there is only one recording", .where = "--pane ranks", .remedy = "name several, or a directory"};
   return files;
 }
 
@@ -203,12 +204,12 @@ Result<std::vector<RecordingArgument>> recordings_of(const Arguments& arguments)
     if (is_recording_argument(trace.string())) words.push_back(trace.string());
   if (words.empty()) {
     if (arguments.to.empty() && arguments.capacity.empty()) return std::vector<RecordingArgument>();
-    return Error{.what = "nothing says at which values the recordings were made",
+    return Error{.what = "the values of the recordings are missing",
                  .where = arguments.to.empty() ? "--capacity" : "--to",
                  .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"};
   }
   if (words.size() != arguments.traces.size())
-    return Error{.what = "some files have a value and others have none", .remedy = "write NAME=VALUE:FILE for each"};
+    return Error{.what = "some files have a value and others do not", .remedy = "write NAME=VALUE:FILE for each"};
   return parse_recordings(words);
 }
 
@@ -230,7 +231,7 @@ int run(const Arguments& arguments, Clock::time_point started) {
       predicted->empty() ? files_of(arguments) : std::vector<std::filesystem::path>{predicted->back().file};
   if (!files) return fail(files.error());
   if (arguments.pane == "prediction" && predicted->empty())
-    return fail({.what = "nothing says what is to be predicted",
+    return fail({.what = "nothing to predict",
                  .where = "--pane prediction",
                  .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"});
 
@@ -289,31 +290,30 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
   app.add_option("TRACE", arguments.traces,
-                 "Trace, or any file that import reads; several, or a directory: all ranks; NAME=VALUE:TRACE, several: "
-                 "what larger runs need");
-  app.add_option("--to", arguments.to, "Of recordings at several sizes: values to predict, e.g. batch=8,16,32")
+                 "Trace, or any file that import reads; several, or a directory: the ranks of a job; several "
+                 "NAME=VALUE:TRACE: a prediction of larger runs");
+  app.add_option("--to", arguments.to, "With NAME=VALUE:TRACE: values to predict, e.g. batch=8,16,32")
       ->allow_extra_args(false);
-  app.add_option("--capacity", arguments.capacity, "With them: memory of the device, or a card's name");
+  app.add_option("--capacity", arguments.capacity, "With NAME=VALUE:TRACE: memory of the device, or a card's name");
   app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
-  app.add_option("--screenshot", arguments.screenshot, "Write one picture (PNG) and end; no window appears");
-  app.add_option("--size", arguments.size, "Of the window or the picture, in pixels [1600x1000]");
+  app.add_option("--screenshot", arguments.screenshot, "Write a screenshot (PNG) and exit, without a window");
+  app.add_option("--size", arguments.size, "Size of the window or screenshot, in pixels [1600x1000]");
   app.add_option(
       "--max-memory", arguments.max_memory,
-      "Most memory that a file may ask for, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
-  app.add_option(
-         "--scale", arguments.scale,
-         "Pixels per unit of length, e.g. 2 [as the screen says; of pictures as high as they are: 2 at 2160 pixels]")
+      "Memory limit for reading the file, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
+  app.add_option("--scale", arguments.scale,
+                 "Scale of the interface, e.g. 2 [the screen's; of screenshots by their height: 2 at 2160 pixels]")
       ->check(CLI::Range(0.5, 4.0));
   app.add_option("--at", arguments.at,
-                 "Where the cursor is: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
+                 "Position of the cursor: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
   app.add_option("--pane", arguments.pane,
-                 "Show one pane only, e.g. map; with --screenshot all: one picture of each, in a folder");
-  app.add_flag("--few-colours", arguments.few_colours, "Pictures in at most 64 colours: smaller files");
-  app.add_flag("--light", arguments.light, "Dark text on light ground");
-  app.add_flag("--dark", arguments.dark, "Light text on dark ground");
+                 "Show one pane only, e.g. map; all, with --screenshot: one picture per pane, in a folder");
+  app.add_flag("--few-colours", arguments.few_colours, "Limit screenshots to 64 colours, for smaller files");
+  app.add_flag("--light", arguments.light, "Dark text on a light background");
+  app.add_flag("--dark", arguments.dark, "Light text on a dark background");
   app.add_option("--bench-frames", arguments.bench_frames,
-                 "Pan and zoom by script for so many frames and say how long they took");
-  app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document");
+                 "Pan and zoom for this many scripted frames and print how long they took");
+  app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document instead of text");
   app.add_flag("--control", arguments.control, "Answer requests on standard input, for tests");
   app.footer(
       "Examples:\n"
@@ -323,7 +323,7 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16 --capacity L4\n"
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n"
       "  memreel view --serve run.reel\n\n"
-      "The last is for computers without a screen: in a browser; memreel view --serve --help says more.\n"
+      "The last one shows the trace in a browser, for computers without a screen; see memreel view --serve --help.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // `memreel view` passes the command's name as the first argument.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";
@@ -343,7 +343,7 @@ int main(int argc, char** argv) try {
   return memreel::viewer::parse_and_run(argc, argv);
 } catch (const std::bad_alloc&) {
   return memreel::viewer::fail(
-      {.what = "there is not enough memory to show it", .remedy = "free memory, or take a machine with more"});
+      {.what = "not enough memory to show the trace", .remedy = "free memory, or use a machine with more"});
 } catch (const std::exception& problem) {
   return memreel::viewer::fail({.what = problem.what()});
 }

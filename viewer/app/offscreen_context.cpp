@@ -66,7 +66,7 @@ Result<std::unique_ptr<OffscreenContext>> OffscreenContext::create() {
   if (!egl().is_complete()) return Error{.what = "libEGL.so.1 can't be loaded"};
   std::unique_ptr<OffscreenContext> made(new OffscreenContext);
   made->display_ = display();
-  if (made->display_ == EGL_NO_DISPLAY) return Error{.what = "EGL has no driver that does without a display"};
+  if (made->display_ == EGL_NO_DISPLAY) return Error{.what = "no EGL driver works without a display"};
   constexpr std::array<EGLint, 5> kind{EGL_SURFACE_TYPE, EGL_PBUFFER_BIT, EGL_RENDERABLE_TYPE, EGL_OPENGL_BIT,
                                        EGL_NONE};
   constexpr std::array<EGLint, 7> version{
@@ -79,7 +79,7 @@ Result<std::unique_ptr<OffscreenContext>> OffscreenContext::create() {
     made->context_ = egl().create_context(made->display_, config, EGL_NO_CONTEXT, version.data());
   if (made->context_ == EGL_NO_CONTEXT ||
       egl().make_current(made->display_, EGL_NO_SURFACE, EGL_NO_SURFACE, made->context_) != EGL_TRUE)
-    return Error{.what = "EGL has no OpenGL 3.3"};
+    return Error{.what = "EGL does not support OpenGL 3.3"};
   find_opengl_with([](const char* name) { return egl().get_proc_address(name); });
   return made;
 }

@@ -75,8 +75,9 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
   if (file.good()) return {};
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
-  return Error{
-      .what = "can't be written", .where = path.string(), .remedy = "is there such a directory, and room in it?"};
+  return Error{.what = "can't be written",
+               .where = path.string(),
+               .remedy = "does the directory exist, and is there space left?"};
 }
 
 }  // namespace memreel::viewer

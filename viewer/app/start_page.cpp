@@ -30,7 +30,7 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
   ImGui::Dummy({0, scene.px(6)});
   if (!recent.empty()) {
     line();
-    ImGui::TextDisabled("opened last");
+    ImGui::TextDisabled("recently opened");
   }
   for (std::size_t i = 0; i < recent.size(); ++i) {
     line();
@@ -42,7 +42,7 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
   }
   ImGui::Dummy({0, scene.px(6)});
   line();
-  ImGui::TextDisabled("Any program is recorded by:   memreel record -- python train.py");
+  ImGui::TextDisabled("Record any program with:   memreel record -- python train.py");
   ImGui::PopStyleVar();
   return choice;
 }
@@ -51,7 +51,7 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
 
 Welcome welcome_to(const Source* source, const Document& document) {
   if (source == nullptr)
-    return {"Drop a trace here, or run: memreel view FILE", "A .reel, or anything that memreel import reads"};
+    return {"Drop a trace here, or run: memreel view FILE", "A .reel file, or any file that memreel import reads"};
   const SourceStatus status = source->status();
   const std::string file = source->path().filename().string();
   if (status.stage == Stage::failed && status.error)
@@ -65,10 +65,11 @@ Welcome welcome_to(const Source* source, const Document& document) {
   const std::vector<std::string> lacking = shortcomings(document);
   if (lacking.empty())
     return {file + " is a trace without events.",
-            status.followed ? "It has no footer, so it may still be written: what comes appears here." : ""};
+            status.followed ? "It has no footer, so it may still be growing: new events will appear here." : ""};
   const std::uint64_t lost = document.read.missing_events;
-  return {file + (lost != 0 ? " is damaged: all of its " + text_of(lost) + " events are lost." : " has no event left."),
-          lacking.front()};
+  return {
+      file + (lost != 0 ? " is damaged: all of its " + text_of(lost) + " events are lost." : " has no events left."),
+      lacking.front()};
 }
 
 StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent) {

@@ -40,14 +40,14 @@ Unknown unattributed_memory(const Scene& scene) {
   Unknown unknown{.name = "unattributed", .value = "?", .because = {}};
   if (const auto bytes = unattributed(scene.doc(), scene.selection.heap, scene.selection.cursor)) {
     unknown.value = text_of(*bytes);
-    unknown.because = {"At the cursor the device said that so much more was used than the heaps of this trace hold:",
+    unknown.because = {"At the cursor, memory used on the device beyond what the heaps of this trace hold:",
                        "contexts, code, other processes."};
   } else if (const HeapSeries* const sampled = sampled_series(scene.doc(), scene.selection.heap)) {
     unknown.because = {scene.tables()[sampled->heap].level == Level::driver
                            ? "No sample of the device before the cursor."
-                           : "Only the framework was asked, and it counts its own memory."};
+                           : "Only the framework was sampled, which counts only its own memory."};
   } else {
-    unknown.because = {"This trace has no samples of the device's memory, so what others use is not known."};
+    unknown.because = {"This trace has no samples of the device's memory, so what else is in use is not known."};
   }
   return unknown;
 }
@@ -56,10 +56,10 @@ Unknown collector_cost(const Document& document) {
   Unknown unknown{.name = "collector", .value = "?", .because = {}};
   if (const auto share = recording_share(document)) {
     unknown.value = "~" + text_of_share(*share);
-    unknown.because = {"What recording took of the program's time, about: its events times what one costs",
+    unknown.because = {"Estimated share of the program's time spent on recording: events times the cost of one",
                        "(docs/measurements.md), as if all were on one thread."};
   } else {
-    unknown.because = {"Another tool recorded this; what that took is not known."};
+    unknown.because = {"Recorded by another tool, whose cost is not known."};
   }
   return unknown;
 }

@@ -15,18 +15,18 @@ struct Stop {
 };
 
 constexpr std::array<Stop, 6> tour{{
-    {"verdict", "What it comes down to",
-     "What decides, who holds the peak, what leaks, and the setting that helps. Click any of it to see where."},
-    {"timeline", "All of time",
-     "What was reserved from the driver, and what was live in it. The wheel zooms where the pointer is, "
-     "W A S D move, a click or a drag puts the cursor, Shift and a drag mark a range."},
+    {"verdict", "The verdict",
+     "What decides, who holds the peak, what leaks, and the setting that helps. Click an item to see where."},
+    {"timeline", "The timeline",
+     "Memory reserved from the driver, and the live part of it. The wheel zooms at the pointer, "
+     "W A S D zoom and pan, a click or drag sets the cursor, Shift + drag marks a range."},
     {"map", "Every allocation",
-     "Addresses upwards, time to the right. Point at a rectangle to see who made it; the same "
-     "allocation lights up in every pane. Click to keep it."},
+     "Addresses go up, time to the right. Point at a rectangle to see who allocated it; the same "
+     "allocation lights up in every pane. Click to select it."},
     {"heap", "The heap at the cursor",
-     "Segments in address order, a lane for each pool and stream; what is dark is free. The "
+     "Segments in address order, a lane for each pool and stream; dark means free. The "
      "largest free block is outlined. Press . and , to go from event to event."},
-    {"inspector", "Who, when, why", "The life of what is selected, and its stack with your own line first."},
+    {"inspector", "Who, when, why", "The lifetime of the selection, and its stack with your own line first."},
     {"bottom", "Lists and replays",
      "Allocations, stacks, a flame graph, segments, failures; and Policies: what another "
      "allocator would have reserved. Press ? for all keys."},

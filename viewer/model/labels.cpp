@@ -80,8 +80,7 @@ std::string split_label(const Tables& tables, std::uint32_t key, SplitBy by) {
     case SplitBy::category:
       return std::string(words_of(static_cast<Category>(key)));
     case SplitBy::phase:
-      return static_cast<Phase>(key) == Phase::other ? "outside of passes"
-                                                     : std::string(name_of(static_cast<Phase>(key)));
+      return static_cast<Phase>(key) == Phase::other ? "outside passes" : std::string(name_of(static_cast<Phase>(key)));
     case SplitBy::stack:
       return stack_label(tables, StackId{key});
     case SplitBy::pool:

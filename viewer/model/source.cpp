@@ -38,9 +38,9 @@ Result<void> within_memory(const std::filesystem::path& file, const Work& work) 
   try {
     return work();
   } catch (const std::bad_alloc&) {
-    return Error{.what = "there is not enough memory to show it",
+    return Error{.what = "not enough memory to show the trace",
                  .where = file.string(),
-                 .remedy = "free memory, or take a machine with more"};
+                 .remedy = "free memory, or use a machine with more"};
   }
 }
 

@@ -143,7 +143,7 @@ Result<void> Window::create(const WindowOptions& options) {
   window_->context = emscripten_webgl_create_context(canvas, &attributes);
   if (window_->context <= 0)
     return Error{.what = "this browser has no WebGL 2",
-                 .remedy = "switch its graphics acceleration on, or take another"};
+                 .remedy = "enable its hardware acceleration, or use another browser"};
   emscripten_webgl_make_context_current(window_->context);
 
   const em_key_callback_func on_keydown = [](int, const EmscriptenKeyboardEvent* event, void* user) -> EM_BOOL {

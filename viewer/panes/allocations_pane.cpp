@@ -28,7 +28,7 @@ void explain_empty(Scene& scene) {
   const std::string of = scene.selection.category
                              ? "Nothing of the category " + std::string(words_of(*scene.selection.category))
                              : "Nothing";
-  explain(scene, area, of + " is allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+  explain(scene, area, of + " is allocated in this time range.", "Zoom out with S, or press 0 for all of it.");
 }
 
 /// The columns, in order.

@@ -103,12 +103,12 @@ void ComparePane::draw_controls(Scene& scene) {
   }
   ImGui::SameLine(0, scene.px(18));
   ImGui::SetNextItemWidth(scene.px(280));
-  ImGui::InputTextWithHint("##other", "compare with another trace's file", &typed_);
+  ImGui::InputTextWithHint("##other", "path of another trace to compare with", &typed_);
   note_item(scene, "compare/file");
   if (item_entered(scene)) set_other(typed_);
   if (!other_.empty()) {
     ImGui::SameLine();
-    if (ImGui::Button("instants instead")) set_other({});
+    if (ImGui::Button("back to instants")) set_other({});
   }
   // Drawn here if there is room, so that the list is a row longer.
   const auto comparison = comparison_.value();
@@ -121,7 +121,7 @@ void ComparePane::draw_controls(Scene& scene) {
 std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
   const std::string name(file_name(other_));
   if (given_up_) {
-    if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled", "Go on")) given_up_ = false;
+    if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled", "Resume")) given_up_ = false;
     say(scene, "The other trace was not read.");
     return nullptr;
   }
@@ -145,7 +145,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
 
 std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
   if (!scene.doc().complete) {
-    say(scene, "Compared when all of this trace is read.");
+    say(scene, "Compared once the whole trace is read.");
     return std::nullopt;
   }
   const auto other = read_other(scene);
@@ -153,8 +153,7 @@ std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
   const HeapId heap = counterpart(scene.doc(), scene.selection.heap, *other);
   const HeapSeries* const series = other->series(heap);
   if (series == nullptr || other->empty()) {
-    say(scene, std::string(file_name(other_)) + " has no heap that could be compared with this one.",
-        "Choose another heap above.");
+    say(scene, std::string(file_name(other_)) + " has no heap comparable with this one.", "Choose another heap above.");
     return std::nullopt;
   }
   const std::uint32_t event = at_peaks_ ? scene.series()->peak_live_event : scene.selection.cursor;
@@ -166,7 +165,7 @@ CompareSides ComparePane::two_instants(Scene& scene) {
   const HeapId heap = scene.selection.heap;
   const std::optional<std::uint32_t> kept = scene.selection.kept;
   return {{{.moment = {scene.document, heap, std::min(kept.value_or(0), scene.doc().event_count())},
-            .title = kept ? "the instant that was kept" : "the beginning; K keeps an instant"},
+            .title = kept ? "the kept instant" : "the beginning; K keeps an instant"},
            {.moment = {scene.document, heap, scene.selection.cursor}, .title = "the cursor"}}};
 }
 
@@ -187,7 +186,7 @@ AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
       return AlignBy::time;
     }
     if (!steps_.at(i).value()->has_any) {
-      sides.at(i).title += "   no steps are marked in it: aligned by time";
+      sides.at(i).title += "   no marked steps: aligned by time";
       return AlignBy::time;
     }
   }
@@ -200,7 +199,7 @@ AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
 
 void ComparePane::draw(Scene& scene) {
   draw_controls(scene);
-  if (scene.doc().empty() || scene.series() == nullptr) return say(scene, "This trace has no events of memory.");
+  if (scene.doc().empty() || scene.series() == nullptr) return say(scene, "This trace has no memory events.");
   const bool instants = other_.empty();
   std::optional<CompareSides> sides = instants ? two_instants(scene) : two_traces(scene);
   if (!sides) return;
@@ -230,7 +229,7 @@ void ComparePane::draw(Scene& scene) {
   if (!comparison) return say(scene, "Shows who holds more and who holds less.");
   draw_facts(scene, *comparison);
   if (comparison->changes.empty() && comparison->categories.empty())
-    return say(scene, scene.sieve ? "What passes the filter is the same in both." : "What is live is the same in both.",
+    return say(scene, scene.sieve ? "No difference passes the filter." : "Live memory is the same in both.",
                instants ? "Keep an instant as A, then move the cursor." : "");
   draw_changes(scene, comparison);
 }

@@ -99,7 +99,7 @@ bool draw_job_line(Scene& scene, const std::string& place, const std::string& wh
 template <class Job>
 void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job) {
   if (job.given_up()) {
-    if (draw_job_line(scene, name + "/go on", std::string(doing) + " was cancelled", "Go on")) job.retry();
+    if (draw_job_line(scene, name + "/go on", std::string(doing) + " was cancelled", "Resume")) job.retry();
   } else if (constexpr std::chrono::milliseconds readable{300}; job.running_for() > readable) {
     const std::string share = std::to_string(static_cast<int>(job.progress() * 100));
     if (draw_job_line(scene, name + "/cancel", std::string(doing) + " " + share + " %", "Cancel")) job.give_up();

@@ -11,7 +11,7 @@ void explain_none(Scene& scene) {
   const Area area = take_area("oom");
   note_place(scene, "oom", area);
   if (scene.doc().columns.failure.empty()) return explain(scene, area, "No request failed in this trace.");
-  explain(scene, area, "No request failed in this range of time.", "Zoom out with S, or press 0 for all of it.");
+  explain(scene, area, "No request failed in this time range.", "Zoom out with S, or press 0 for all of it.");
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ void FlamePane::choose_frames(Scene& scene) {
     ImGui::SameLine();
     ImGui::Checkbox("wrappers", &frames_.wrappers);
     note_item(scene, "flame/wrappers");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Frames that only pass a call on: decorators, hooks, nn.Module");
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Frames that only forward a call: decorators, hooks, nn.Module");
   }
   if (before == frames_) return;
   begin_ = 0;
@@ -91,7 +91,7 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   if (shown_->size() == 1)
     return explain(scene, area,
                    frames_.by_layer
-                       ? "None of it was made in a layer or in the program's own code, as far as stacks say."
+                       ? "None of it was allocated in a layer or in the program's own code, according to the stacks."
                        : "No stacks were recorded.");
   if (ImGui::IsItemHovered()) {
     scroll_ -= scene.px(40) * ImGui::GetIO().MouseWheel;
@@ -134,7 +134,7 @@ void FlamePane::draw_rest(Scene& scene, ImDrawList& list, const Area& area) {
   };
   const Area rest{std::max(x_of(covered), area.left), area.top - scroll_ + row, std::min(x_of(1), area.right),
                   area.top - scroll_ + 2 * row - 1};
-  const char* const what = frames_.by_layer ? "outside of layers and own code" : "no stack";
+  const char* const what = frames_.by_layer ? "outside layers and own code" : "no stack";
   if (rest.width() < scene.px(40)) return;
   text(list, {rest.left + scene.px(4), rest.top + scene.px(1)}, scene.theme.faint,
        fitting(what, rest.width() - scene.px(8)));

@@ -77,7 +77,7 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   if (series == nullptr || !series->has_segments) return say("Not known: no segments were recorded.");
   const auto [first, end] = scene.selection.listed(document);
   const auto none = [&] {
-    say("Nothing was reserved and allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+    say("Nothing was reserved and allocated in this time range.", "Zoom out with S, or press 0 for all of it.");
   };
   if (first >= end) return none();
   const Key key{.heap = series->heap,
@@ -91,9 +91,8 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
   const FragmentationPoint& peak = (*judged)->at_peak;
   const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
-  ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) +
-                          " were free when most was reserved " + scene.selection.listed_words() + ", " +
-                          text_of(peak.unreleasable) + " of them unreleasable")
+  ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) + " were free at the reserved peak " +
+                          scene.selection.listed_words() + ", " + text_of(peak.unreleasable) + " of them unreleasable")
                              .c_str());
   ImGui::PopTextWrapPos();
   ImGui::SameLine();
@@ -172,7 +171,7 @@ void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const 
       return column == 0   ? ""
              : column == 1 ? text_of(remedies.baseline_peak)
              : column == 2 ? text_of(failed)
-                           : "as it ran";
+                           : "as recorded";
     const Remedy& remedy = remedies.tried[row - 1];
     const std::int64_t back = remedies.gives_back(remedy);
     switch (column) {

@@ -166,7 +166,7 @@ void HeapPane::draw_hole(Scene& scene) {
   const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
   const auto room = [&] { return right - ImGui::GetItemRectMax().x; };
   std::string what = "largest free block " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
-  if (!heap.pin_before && !heap.pin_after) what += ", all of a segment";
+  if (!heap.pin_before && !heap.pin_after) what += ", a whole segment";
   if (room() < ImGui::CalcTextSize(what.c_str()).x + scene.px(18)) return;
   ImGui::SameLine(0, scene.px(18));
   ImGui::TextDisabled("%s", what.c_str());
@@ -207,8 +207,8 @@ void HeapPane::draw_legend(Scene& scene) {
     if (legend_entry(scene, "rounding", theme.rounding, text_of(*heap.rounding))) note_item(scene, "heap/rounding");
   } else if (!scene.rounding.running() && !scene.rounding.given_up()) {
     const char* why = is_torch_heap(scene.tables(), heap.heap)
-                          ? scene.doc().event_count() > longest_completed ? "of traces as long as this" : "yet"
-                          : "of this allocator";
+                          ? scene.doc().event_count() > longest_completed ? "for traces this long" : "yet"
+                          : "for this allocator";
     if (legend_entry(scene, "rounding", theme.rounding, std::string("not known ") + why))
       note_item(scene, "heap/rounding not known");
   }
@@ -216,7 +216,7 @@ void HeapPane::draw_legend(Scene& scene) {
     legend_entry(scene, "awaiting free, paler", mix(theme.hue(0), theme.segment, 0.55), text_of(heap.pending));
   if (heap.rounding) return;
   ImGui::SameLine(0, scene.px(18));
-  draw_job(scene, "heap/rounding", "Finding what rounding takes", scene.rounding);
+  draw_job(scene, "heap/rounding", "Computing rounding", scene.rounding);
 }
 
 void HeapPane::draw(Scene& scene, Verdicts& verdicts) {

@@ -40,10 +40,10 @@ Area time_area(const Scene& scene, const Area& row) {
 void HeapsPane::draw(Scene& scene) {
   const Document& document = scene.doc();
   for (const bool one : {true, false}) {
-    if (ImGui::RadioButton(one ? "one scale" : "each its own", one_scale_ == one)) one_scale_ = one;
+    if (ImGui::RadioButton(one ? "same scale" : "own scales", one_scale_ == one)) one_scale_ = one;
     ImGui::SameLine();
   }
-  ImGui::TextDisabled("   reserved and live bytes of every heap; click: show it");
+  ImGui::TextDisabled("   reserved and live bytes of each heap; click: show it");
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   note_place(scene, "heaps", {at.x, at.y, at.x + size.x, at.y + size.y});
   const Area whole = time_area(scene, {at.x, at.y, at.x + size.x, at.y + size.y});

@@ -100,7 +100,7 @@ void InspectorPane::draw_trace(Scene& scene) {
       scene.selection.cursor = series->peak_reserved_event;
   }
   if (scene.classification && !scene.classification->problem.empty()) {
-    ImGui::TextWrapped("What allocations are for is not known: %s", scene.classification->problem.c_str());
+    ImGui::TextWrapped("Categories are not known: %s", scene.classification->problem.c_str());
   }
   ImGui::Spacing();
   const std::vector<std::string> lacking = shortcomings(document);
@@ -126,7 +126,7 @@ void InspectorPane::draw_range(Scene& scene, TimeRange range) {
     return (to < from ? "-" : "+") + text_of(Bytes{to < from ? from - to : to - from}) + ", at most " +
            text_of(Bytes{value_of(extent.max, metric)});
   };
-  ImGui::TextDisabled("the range that is marked; lists are about it");
+  ImGui::TextDisabled("marked range; lists show only it");
   property("length", seconds(range.length()) + ",  " + text_of(std::uint64_t{end - first}) + " events", column);
   property("live", change(Metric::live), column);
   if (series->has_segments) property("reserved", change(Metric::reserved), column);
@@ -201,7 +201,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   ImGui::SameLine();
   if (a.requested != never && ImGui::SmallButton("end")) scene.selection.cursor = a.requested + 1;
   ImGui::SameLine();
-  if (ImGui::SmallButton("show its life")) {
+  if (ImGui::SmallButton("show lifetime")) {
     const Nanoseconds from = document.time(a.begin);
     const Nanoseconds to = a.requested == never ? document.last_time() : document.time(a.requested);
     const Nanoseconds margin = (to - from) / 5 + Nanoseconds{10};
@@ -256,7 +256,7 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
     ImGui::TextDisabled("No stack was recorded for it.");
     const std::optional<std::uint32_t> id = scene.selection.allocation;
     if (id && scene.has_categories() && scene.classification->phase(*id) != Phase::other)
-      ImGui::TextWrapped("It was made by none of the program's own code: %s.",
+      ImGui::TextWrapped("It was not allocated by the program's own code: %s.",
                          no_stack_label(scene.classification->phase(*id)).c_str());
     return;
   }
@@ -272,13 +272,13 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
   const auto folded = std::ranges::count(lines_, true, &StackLine::wrapper);
   if (folded != 0) {
     ImGui::SameLine();
-    const std::string what = (unfolded_ ? "fold " : "show ") + std::to_string(folded) + " that pass calls on";
+    const std::string what = (unfolded_ ? "fold " : "show ") + std::to_string(folded) + " wrapper frame(s)";
     if (ImGui::SmallButton(what.c_str())) unfolded_ = !unfolded_;
     note_item(scene, "inspector/fold");
   }
   if (const auto unnamed = std::ranges::count(lines_, true, &StackLine::unnamed); unnamed != 0) {
     ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
-    ImGui::TextWrapped("%s without a name: memreel symbols TRACE -o NAMED.reel looks names up.",
+    ImGui::TextWrapped("%s unnamed: memreel symbols TRACE -o NAMED.reel adds the names.",
                        unnamed == 1 ? "A native frame is" : (std::to_string(unnamed) + " native frames are").c_str());
     ImGui::PopStyleColor();
     note_item(scene, "inspector/unnamed");

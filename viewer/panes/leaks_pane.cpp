@@ -48,14 +48,14 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
     const Area area = take_area("leaks");
     note_place(scene, "leaks", area);
     return explain(scene, area, "Leaks are " + std::string(leaks_not_judged) + ".",
-                   "What grew between two instants: K at the first, then Compare.");
+                   "To see what grew between two instants: K at the first, then Compare.");
   }
   look(scene, findings);
   const std::vector<Kept>& shown = shown_->kept;
   Bytes accused{};
   for (const Kept& kept : shown)
     if (accuses(kept.finding->verdict)) accused += kept.bytes;
-  std::string summary = accused > 0_B ? text_of(accused) + " leak or are suspected to" : "No leak was found";
+  std::string summary = accused > 0_B ? text_of(accused) + " leaked or suspected" : "No leak was found";
   for (const HeapIntervals& heap : findings->leaks.heaps)
     if (heap.heap == scene.selection.heap) {
       summary += "   judged over " + text_of(heap.intervals);
@@ -71,8 +71,8 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
     note_place(scene, "leaks", area);
     explain(scene, area,
             scene.sieve ? "Nothing that passes the filter was live when the trace ended."
-                        : "Nothing that was allocated in this range of time was live when the trace ended.",
-            scene.sieve ? "Esc clears what is searched for." : "Zoom out with S, or press 0 for all of it.");
+                        : "Nothing that was allocated in this time range was live when the trace ended.",
+            scene.sieve ? "Esc clears the search." : "Zoom out with S, or press 0 for all of it.");
     return;
   }
   Rows rows;
@@ -88,7 +88,8 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_interval))}) + " a step"
+                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_interval))}) +
+                         " per step"
                    : "";
       case 4:
         return stack_label(scene.tables(), f.stack);

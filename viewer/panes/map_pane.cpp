@@ -231,7 +231,7 @@ void MapPane::draw_toolbar(Scene& scene) {
   if (shown_) {
     state = text_of(std::uint64_t{shown_->drawn}) + " allocations";
     if (shown_->folded != 0)
-      state += ", " + text_of(std::uint64_t{shown_->folded}) + " narrower than a pixel, folded with their neighbours";
+      state += ", " + text_of(std::uint64_t{shown_->folded}) + " narrower than a pixel, merged with their neighbours";
   }
   if (picture_.running() && picture_.progress() > 0.05F)
     state += "   drawing " + std::to_string(static_cast<int>(picture_.progress() * 100)) + " %";

@@ -118,7 +118,7 @@ void PoliciesPane::update(Scene& scene) {
 
 void PoliciesPane::draw(Scene& scene) {
   if (scene.doc().event_count() > most_events) {
-    explain(scene, take_area("policies"), "This trace is too long to be replayed here.",
+    explain(scene, take_area("policies"), "This trace is too long to replay here.",
             "Run: memreel replay --stream " + scene.doc().header.source_name);
     return;
   }
@@ -138,7 +138,7 @@ void PoliciesPane::draw(Scene& scene) {
     draw_job(scene, "policies", "Replaying", replay_);
   } else {
     ImGui::TextDisabled(
-        "%s", fitting("click a row to lay its curve over the timeline", ImGui::GetContentRegionAvail().x).c_str());
+        "%s", fitting("click a row to overlay its curve on the timeline", ImGui::GetContentRegionAvail().x).c_str());
   }
   if (!problem_.empty()) {
     ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.alarm);

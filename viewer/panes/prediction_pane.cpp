@@ -119,7 +119,7 @@ void draw_prediction(Scene& scene, const PredictionView* view) {
   if (view == nullptr || !view->problem.empty()) {
     const Area area = take_area("prediction");
     if (view == nullptr)
-      explain(scene, area, "Reading the recordings, and predicting");
+      explain(scene, area, "Reading the recordings and predicting");
     else
       explain(scene, area, "No prediction: " + view->problem);
     return;

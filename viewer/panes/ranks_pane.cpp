@@ -47,7 +47,7 @@ RankChoice draw_ranks(Scene& scene, const Ranks& ranks, const std::filesystem::p
   const std::string progress =
       ranks.complete() ? ""
                        : ", " + std::to_string(ranks.read()) + " of " + std::to_string(ranks.files().size()) + " read";
-  ImGui::TextDisabled("each from its beginning to its end, on one scale%s; click: show, right click: compare with it",
+  ImGui::TextDisabled("each from beginning to end, on the same scale%s; click: show, right click: compare with it",
                       progress.c_str());
   ImGui::BeginChild("small multiples");
   const Bytes highest = ranks.highest();

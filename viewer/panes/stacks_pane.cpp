@@ -21,7 +21,7 @@ void WeighingChoice::draw(Scene& scene) {
   choice(Weighing::live_at_cursor, "live at the cursor");
   choice(Weighing::peak, "at the peak " + where);
   choice(Weighing::allocated, "allocated " + where);
-  if (has_range) choice(Weighing::kept, "kept of the range");
+  if (has_range) choice(Weighing::kept, "kept from the range");
   choice(Weighing::leaked, "leaked");
   if (!scene.doc().folded->empty()) choice(Weighing::folded, "summed up " + where);
   ImGui::NewLine();
@@ -69,24 +69,24 @@ std::optional<WeightWork> weight_work(Scene& scene, Verdicts& verdicts, const We
 
 void explain_no_weights(Scene& scene, const Area& area, Weighing weighing, bool is_ready) {
   if (!is_ready && weighing == Weighing::leaked)
-    return explain(scene, area, "Leaks are weighed once they are judged.", "The leaks pane says how far that is.");
+    return explain(scene, area, "Weighed once leaks are judged.", "The leaks pane shows the progress.");
   if (!is_ready) return explain(scene, area, "Weighing\u2026");
   switch (weighing) {
     case Weighing::live_at_cursor:
       return explain(scene, area, "Nothing is live at the cursor.", "Click the timeline where memory is in use.");
     case Weighing::leaked:
-      return explain(scene, area, "Nothing that was made up to here was judged to be a leak.",
-                     "The leaks pane says what is kept, and why that is none.");
+      return explain(scene, area, "Nothing allocated up to here was judged a leak.",
+                     "The leaks pane says what is kept, and why it is not a leak.");
     case Weighing::kept:
       return explain(scene, area, "Nothing that was allocated in the range was live at its end.");
     case Weighing::folded:
-      return explain(scene, area, "No sums of the flight recorder are of this range of time.",
-                     "They are of what is left of the dashed line.");
+      return explain(scene, area, "The flight recorder has no sums for this time range.",
+                     "They cover the time left of the dashed line.");
     case Weighing::allocated:
     case Weighing::peak:
       break;
   }
-  explain(scene, area, "Nothing is allocated in this range of time.", "Zoom out with S, or press 0 for all of it.");
+  explain(scene, area, "Nothing is allocated in this time range.", "Zoom out with S, or press 0 for all of it.");
 }
 
 StacksPane::StacksPane()

@@ -165,7 +165,7 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   const std::string cell = rows.cell(menu_row_, menu_column_);
   if (!cell.empty() && ImGui::MenuItem(("Copy \u201C" + fitting(cell, scene.px(320)) + "\u201D").c_str()))
     ImGui::SetClipboardText(cell.c_str());
-  if (ImGui::MenuItem("Copy the row")) ImGui::SetClipboardText(line(menu_row_).c_str());
+  if (ImGui::MenuItem("Copy row")) ImGui::SetClipboardText(line(menu_row_).c_str());
   note_item(scene, "copy/row");
   const std::uint64_t count = std::min(rows.count, most);
   if (count > 1) {

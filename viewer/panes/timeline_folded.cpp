@@ -17,11 +17,11 @@ void tell_folded(const Document& document) {
   const double interval = std::chrono::duration<double>(document.folded->interval).count();
   ImGui::BeginTooltip();
   ImGui::TextUnformatted(("A flight recorder keeps sums of older events, by stack" +
-                          (document.folded->empty() ? "" : " and each " + text_of_seconds(interval)) + ".")
+                          (document.folded->empty() ? "" : " and every " + text_of_seconds(interval)) + ".")
                              .c_str());
-  ImGui::TextUnformatted("The pale curve is what was live by these sums.");
-  ImGui::TextUnformatted("Of allocations only those are shown that were still live at the dashed line.");
-  if (!document.folded->empty()) ImGui::TextDisabled("Stacks and Flame weigh the sums: \u201Csummed up\u201D.");
+  ImGui::TextUnformatted("The pale curve shows live bytes according to these sums.");
+  ImGui::TextUnformatted("Only allocations still live at the dashed line are shown.");
+  if (!document.folded->empty()) ImGui::TextDisabled("Stacks and Flame show the sums under \u201Csummed up\u201D.");
   ImGui::EndTooltip();
 }
 

@@ -40,7 +40,7 @@ std::vector<std::optional<std::size_t>> fullest_stretches(const StackedSeries& g
 void tell_categories(Scene& scene, const LiveByCategory& live) {
   ImGui::BeginTooltip();
   draw_categories(scene, live);
-  ImGui::TextDisabled("click: only this category, in pictures and lists");
+  ImGui::TextDisabled("click: show only this category, in all panes");
   ImGui::EndTooltip();
 }
 

@@ -53,7 +53,7 @@ Colour fragmentation_colour(const Theme& theme) { return theme.rounding; }
 Colour free_colour(const Theme& theme) { return theme.faint; }
 const char* free_name(const Tables& tables, const HeapSeries& sampled) {
   const bool is_driver = tables[sampled.heap].level == Level::driver;
-  return is_driver ? "device free" : "free of its limit";
+  return is_driver ? "device free" : "free below the limit";
 }
 
 void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {

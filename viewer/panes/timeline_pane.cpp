@@ -176,7 +176,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   note_place(scene, "timeline", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
   if (scene.series() == nullptr || scene.doc().empty()) {
-    explain(scene, area, scene.doc().complete ? "This trace has no events of memory." : "Reading\u2026");
+    explain(scene, area, scene.doc().complete ? "This trace has no memory events." : "Reading\u2026");
     return;
   }
   const TimeAxis axis(scene.selection.view, area, scene.selection.axis);

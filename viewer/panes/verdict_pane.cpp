@@ -59,8 +59,8 @@ bool VerdictPane::update(Scene& scene, Verdicts& verdicts) {
     return false;
   };
   if (!findings) {
-    if (Verdicts::is_too_long(scene)) return say("This trace is too long to be judged here. Run: memreel report TRACE");
-    if (!scene.doc().complete) return say("Judged when all of the trace is read.");
+    if (Verdicts::is_too_long(scene)) return say("This trace is too long to judge here. Run: memreel report TRACE");
+    if (!scene.doc().complete) return say("Judged once the whole trace is read.");
     verdicts.draw_progress(scene, "verdict");
     return false;
   }
@@ -126,7 +126,7 @@ void VerdictPane::draw_offer(Scene& scene, VerdictAction& action) {
   ImGui::SameLine(0, scene.px(8));
   if (ImGui::SmallButton("overlay")) action.overlay = offer.policy;
   note_item(scene, "verdict/overlay");
-  if (ImGui::IsItemHovered()) ImGui::SetTooltip("Lay what it would have reserved over the timeline");
+  if (ImGui::IsItemHovered()) ImGui::SetTooltip("Overlay what it would have reserved on the timeline");
 }
 
 VerdictAction VerdictPane::draw_strip(Scene& scene, Verdicts& verdicts) {

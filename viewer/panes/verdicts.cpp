@@ -55,8 +55,8 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
     explain(scene, area, what, remedy);
     return std::shared_ptr<const Findings>();
   };
-  if (is_too_long(scene)) return say("This trace is too long to be judged here.", "Run: memreel report TRACE");
-  if (!scene.file || !scene.doc().complete) return say("Judged when all of the trace is read.");
+  if (is_too_long(scene)) return say("This trace is too long to judge here.", "Run: memreel report TRACE");
+  if (!scene.file || !scene.doc().complete) return say("Judged once the whole trace is read.");
   auto findings = ask(scene);
   draw_progress(scene, name);
   if (!findings) return say("Shows what leaks, what is unreleasable and why requests failed.");
