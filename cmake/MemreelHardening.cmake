@@ -7,9 +7,9 @@ if(MEMREEL_SANITIZE OR NOT MEMREEL_HARDENING)
   return()
 endif()
 
-# Stack protector: functions with a stack array or an address-taken variable check a canary before they return. Not in
-# code that runs in recorded programs at every event, where it took a sixth of the time (docs/measurements.md): the data
-# read there is the recorded program's own memory.
+# Stack protector: functions with a stack array or an address-taken variable check a canary before they return. Omitted
+# in code that runs at every event of a recorded program, where it cost a sixth of the time (docs/measurements.md): the
+# data read there is the recorded program's own memory.
 set(at_every_event "")
 foreach(target cuda interned python recorder stacks torch)
   list(APPEND at_every_event $<STREQUAL:$<TARGET_PROPERTY:NAME>,memreel_${target}>)

@@ -1,4 +1,4 @@
-// PyTorch releases, as far as their allocators' rules differ.
+// PyTorch releases, distinguished by their allocators' rules.
 //
 // Confirmed by histories of each release, recorded with its wheel on a fake CUDA (tests/lab), and read in
 // c10/cuda/CUDACachingAllocator.cpp and CUDAAllocatorConfig.cpp of each.

@@ -48,7 +48,7 @@ struct TorchSettings {
   // Proposed to PyTorch; not in any release yet.
   bool search_after_release = false;         // PR #191302: search again after waiting, before failing
   bool expandable_ignores_oversize = false;  // PR #193400: max_split_size does not apply to expandable segments
-  TorchRelease release;                      // whose rules apply
+  TorchRelease release;                      // selects the rules
 
   /// Whether a parameter of spec() is not a key of PyTorch's.
   static bool is_own_key(std::string_view key);

@@ -92,11 +92,11 @@ class Unwinder::Walk {
   return count;
 }
 
-/// False when a frame needs more than rules can say. All in one loop, so that what it goes by stays in registers.
+/// False when a frame needs more than rules can express. A single loop, so that its state stays in registers.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
 bool Unwinder::Walk::by_rules() {
-  // Stretches are only begun where there are some. NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker)
-  // Apart from one another, so that they stay in registers: each step waits for the one before.
+  // Stretches begin only if `earlier_` is set. NOLINTBEGIN(clang-analyzer-core.NonNullParamChecker)
+  // Separate variables, so that they stay in registers: each step depends on the previous one.
   std::uintptr_t address = start_.address, stack_pointer = start_.rsp, base = start_.rbp;
   StretchInMaking making;
   std::optional<WalkInMaking> whole;

@@ -321,8 +321,8 @@ void follow_from_driver_call(Recorder& recorder) noexcept {
   } else {
     told = reported(address, block, device);
     if (!own.followed && allocated == block) {
-      // The first there is: its segment was got before anybody asked, too. On a device that a thread begins with while
-      // another one begins with another device, that is so.
+      // The first allocation on the device: its segment, too, was obtained before the trace was followed. This happens
+      // when one thread starts on this device while another thread starts on another device.
       Record segment = told;
       segment.kind = begins_expandable() ? RecordKind::mapped : RecordKind::segment_added;
       segment.size = reserved;

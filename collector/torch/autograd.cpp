@@ -38,8 +38,9 @@ struct Node {
 /// Nodes that accumulate into leaves: no operator made them.
 constexpr std::uint64_t no_sequence = ~std::uint64_t{0};
 
-/// Room for what get_current_node() returns: a std::shared_ptr of two words, or of newer releases (2.14) a
-/// c10::intrusive_ptr of one. The name of the function does not tell, but what it leaves of the room does.
+/// Storage for the result of get_current_node(): a std::shared_ptr of two words, or in newer releases (2.14) a
+/// c10::intrusive_ptr of one. The function has the same name in both, but leaves the second word as it was in the
+/// latter.
 struct Returned {
   Returned(const Returned&) = delete;
   ~Returned() {}  // NOLINT(modernize-use-equals-default): makes it a class that is returned in memory, as both are

@@ -323,7 +323,8 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16 --capacity L4\n"
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n"
       "  memreel view --serve run.reel\n\n"
-      "The last one shows the trace in a browser, for computers without a screen; see memreel view --serve --help.\n"
+      "The last one shows the trace in a browser, for computers without a screen;\n"
+      "see memreel view --serve --help.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // `memreel view` passes the command's name as the first argument.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";

@@ -59,7 +59,7 @@ class Recorder {
   Complaint configure(const Line& line) {
     if (heap_ != HeapId::none) return "is a config, which only the first line may be";
     constexpr std::uint64_t most_devices = 1'000;
-    if (line.device.value_or(0) >= most_devices) return "has a device that no machine has";
+    if (line.device.value_or(0) >= most_devices) return "has a device number that is out of range";
     const auto kind = std::ranges::find(line.others, "kind", [](const auto& entry) { return entry.first; });
     make_heap(kind == line.others.end() ? "pool" : kind->second, static_cast<std::int32_t>(line.device.value_or(0)));
     Settings settings;

@@ -52,7 +52,7 @@ std::optional<Action> action_of(SnapshotKey word) {
 Result<void> SnapshotReader::take(std::size_t device, Value list, std::span<const Value> entries) {
   values_.at({.list = streamed_key(), .device = device});
   if (device > std::size_t{std::numeric_limits<std::int32_t>::max()}) {
-    values_.fail("more devices than there can be");
+    values_.fail("too many devices");
     return *values_.failure();
   }
   if (values_.arena().used(list) &&

@@ -23,7 +23,7 @@ class TableReader {
   bool read_stack(Value frames, StackId& into);
   bool read_pool_stream(const PoolStream& pool_stream, PoolStreamId& into) {
     into = pool_streams_.id(pool_stream);
-    return pool_streams_.count() <= max_pool_streams || values_.fail("more streams and pools than there can be");
+    return pool_streams_.count() <= max_pool_streams || values_.fail("too many streams and pools");
   }
   /// `value` cut to 4 KiB, if it is a text: longer names help nobody.
   StringId name(Value value);
