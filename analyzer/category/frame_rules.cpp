@@ -30,10 +30,10 @@ constexpr auto frame_rules = [] {
       FrameRule{"torch/nn/functional.py", "", P::forward, none, "operators of a forward pass, the loss among them"},
       FrameRule{"transformers/loss/", "", P::forward, none, "the loss of a model"},
 
-      // Frames that pass a call on.
+      // Frames that only forward a call.
       FrameRule{"transformers/utils/", "wrapper", P::other, wrapper, "decorators of models"},
-      FrameRule{"torch/_dynamo/", "", P::other, wrapper, "runs what was compiled, or what was not"},
-      FrameRule{"torch/_compile.py", "", P::other, wrapper, "runs what is not compiled"},
+      FrameRule{"torch/_dynamo/", "", P::other, wrapper, "runs compiled code, or falls back to the original"},
+      FrameRule{"torch/_compile.py", "", P::other, wrapper, "runs code that is not compiled"},
       FrameRule{"torch/utils/_contextlib.py", "", P::other, wrapper, "decorators such as no_grad"},
       FrameRule{"contextlib.py", "", P::other, wrapper, "decorators that are context managers"},
 
@@ -52,7 +52,7 @@ constexpr auto frame_rules = [] {
       FrameRule{"torch/optim/", "zero_grad", P::optimizer, zero_grad, "frees gradients"},
       FrameRule{"torch/optim/", "", P::optimizer, optimizer, "every optimizer's step goes through here"},
       FrameRule{"torch/amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", P::other, optimizer_state,
-                "the scale is kept for good"},
+                "the scale is kept for the whole run"},
       FrameRule{"torch/cuda/amp/grad_scaler.py", "_lazy_init_scale_growth_tracker", P::other, optimizer_state,
                 "the same before 2.3"},
       FrameRule{"torch/amp/grad_scaler.py", "scale|apply_scale", P::forward, none, "scales the loss"},

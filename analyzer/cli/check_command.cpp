@@ -87,7 +87,7 @@ Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string
       for (std::size_t c = 0; c < category_count; ++c)
         known += (c == 0 ? "" : ", ") + std::string(name_of(static_cast<Category>(c)));
       return Error{
-          .what = category ? "'" + text + "' names no size" : "unknown category '" + text.substr(0, equals) + "'",
+          .what = category ? "'" + text + "' has no size" : "unknown category '" + text.substr(0, equals) + "'",
           .where = "--max-category",
           .remedy = "e.g. activation=20GiB; categories: " + known};
     }

@@ -172,7 +172,7 @@ Exit run_map(const FleetArguments& arguments) {
   if (!outcome) return fail(outcome.error());
   std::string text =
       text_of(outcome->done) + (outcome->done == 1 ? " result" : " results") + " in " + arguments.out.string();
-  if (outcome->left > 0) text += ", " + text_of(outcome->left) + " were there";
+  if (outcome->left > 0) text += ", " + text_of(outcome->left) + " were already there";
   if (!shard->from.empty())
     text += "; part " + std::to_string(shard->index) + " of " + std::to_string(shard->count) + " (" + shard->from + ")";
   std::cout << text << '\n';

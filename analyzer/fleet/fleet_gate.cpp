@@ -60,9 +60,9 @@ Result<Check> headroom_check(const Fleet& fleet, Bytes least) {
   const Bytes left{negative ? 0 : static_cast<std::uint64_t>(*row.headroom)};
   Check check{.name = "min-headroom", .device = static_cast<std::int32_t>(row.rank), .value = left, .limit = least};
   if (negative || left < least)
-    check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) + ", and " +
-                   text_of(least) + " is asked for; at its peak " + text_of(row.summary.peak_reserved) + " of " +
-                   text_of(*row.summary.capacity) + " are reserved";
+    check.reason = "headroom of " + rank_text(row) + ": " + (negative ? "none" : text_of(left)) +
+                   ", less than the required " + text_of(least) + "; at its peak " +
+                   text_of(row.summary.peak_reserved) + " of " + text_of(*row.summary.capacity) + " are reserved";
   return check;
 }
 
@@ -77,8 +77,8 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
   if (budgets.max_p99) {
     Check check{.name = "max-p99", .device = -1, .value = fleet.imbalance.p99, .limit = *budgets.max_p99};
     if (fleet.imbalance.p99 > *budgets.max_p99)
-      check.reason = "99 % of ranks reserve up to " + text_of(fleet.imbalance.p99) + ", " + text_of(*budgets.max_p99) +
-                     " is allowed; most: " + rank_text(heaviest) + ", " + text_of(peak_of(heaviest));
+      check.reason = "99 % of ranks reserve up to " + text_of(fleet.imbalance.p99) + ", more than the allowed " +
+                     text_of(*budgets.max_p99) + "; most: " + rank_text(heaviest) + ", " + text_of(peak_of(heaviest));
     checks.push_back(std::move(check));
   }
   if (budgets.max_imbalance) {
@@ -162,7 +162,7 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
          .device = -1,
          .value = std::uint64_t{unknown.size()},
          .limit = std::uint64_t{0},
-         .reason = "rank " + text_of_ranks(unknown) + ": not in the baseline, so nothing says what is more"});
+         .reason = "rank " + text_of_ranks(unknown) + ": not in the baseline, so an increase can't be judged"});
   }
   return checks;
 }

@@ -24,7 +24,7 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
   if (population.frees == 0) return "nothing allocated there was ever freed";
   return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +
          " freed, " +
-         (finding.growth.longest_life == 0 ? "each in the " + unit + " that made it"
+         (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
                                            : "after at most " + count_of(finding.growth.longest_life, unit));
 }
 
@@ -61,7 +61,7 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       return total + " was allocated before the recording began";
     case LeakVerdict::unattributed:
       return text_of(finding.bytes) +
-             " of the device belongs to nothing that was recorded: contexts, code, other processes";
+             " of the device is not explained by the recording: contexts, code, other processes";
     default:
       return total + " " + place + " " +
              (growth.intervals <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +

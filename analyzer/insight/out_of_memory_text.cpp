@@ -16,8 +16,8 @@ std::string of_all(const OutOfMemory& oom) { return oom.capacity ? ", of at most
 std::string larger_than_device(const OutOfMemory& oom) {
   std::string text = "Larger than the device: " + text_of(oom.requested) + " requested, but ";
   if (oom.device_total) return text + "the device has " + text_of(*oom.device_total) + " in total.";
-  text += "no device has as much. The trace does not say how much this one has";
-  if (oom.device_free && !oom.sample_age) text += "; " + text_of(*oom.device_free) + " of it were free";
+  text += "no device has that much. The trace does not say how much this one has";
+  if (oom.device_free && !oom.sample_age) text += "; " + text_of(*oom.device_free) + " of it was free";
   return text + ".";
 }
 
@@ -31,7 +31,7 @@ std::string lack_of_memory(const OutOfMemory& oom) {
     return arithmetic(oom) + ", more than the capacity of at most " + text_of(*oom.capacity) +
            ", however they are placed.";
   if (oom.bounded && !oom.own_limit()) return arithmetic(oom) + ", more than the pool and the device had left.";
-  return arithmetic(oom) + ". Only what was refused bounds the capacity: at least " + text_of(oom.least_capacity) +
+  return arithmetic(oom) + ". The capacity is known only from refusals: at least " + text_of(oom.least_capacity) +
          " and at most " + text_of(*oom.capacity) + ", probably too little.";
 }
 
@@ -42,7 +42,7 @@ std::string not_known(const OutOfMemory& oom) {
       text_of(oom.requested) + " requested from the driver while the program held " + text_of(oom.live);
   if (!oom.device_free) return asked + ". The trace has no samples of the device.";
   return asked + ". By the last sample, the device had " + text_of(*oom.device_free) +
-         " free: another program took them since, or a limit applies.";
+         " free: another program has taken it since, or a limit applies.";
 }
 
 /// What a pool requested from the driver for this request and did not get.
@@ -51,7 +51,7 @@ std::string what_the_driver_refused(const OutOfMemory& oom) {
   for (std::size_t i = 1; i < oom.refusals.size(); ++i) {
     const Refusal& refusal = oom.refusals[i];
     const std::uint64_t times = refusal.events.size();
-    text += " The driver refused the " + text_of(refusal.requested) + " that the pool asked for" +
+    text += " The driver refused the " + text_of(refusal.requested) + " that the pool requested" +
             (times == 1   ? ""
              : times == 2 ? ", twice"
                           : ", " + text_of(times) + " times") +
@@ -63,7 +63,7 @@ std::string what_the_driver_refused(const OutOfMemory& oom) {
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
   if (oom.gaps == 0) return " The pool had no free memory: all of it went to rounding and unsplit remainders.";
   std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.gaps) +
-                     (oom.gaps == 1 ? " block" : " blocks") + ". The largest that this request may use has " +
+                     (oom.gaps == 1 ? " block" : " blocks") + ". The largest usable by this request has " +
                      text_of(oom.largest_in_pool_stream);
   if (oom.largest_free > oom.largest_in_pool_stream)
     text += ", the largest on any stream or pool " + text_of(oom.largest_free);
@@ -108,7 +108,7 @@ std::string explanation(const OutOfMemory& oom) {
   }
   if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
-            " free: what refused is a limit that the program set (a memory fraction).";
+            " free: the refusal came from a limit that the program set (a memory fraction).";
   return text + what_the_driver_refused(oom);
 }
 

@@ -53,7 +53,7 @@ Result<RecordingArgument> parse_recording(const std::string& text) {
   if (!at) return std::move(at).error();
   RecordingArgument argument{.names = std::move(at->names), .file = text.substr(colon + 1)};
   for (const std::vector<std::uint64_t>& value : at->values) {
-    if (value.size() != 1) return Error{.what = "a recording was made at one value", .where = text};
+    if (value.size() != 1) return Error{.what = "a recording has one value per parameter", .where = text};
     argument.at.push_back(value.front());
   }
   return argument;

@@ -15,14 +15,14 @@ Result<TorchRules> torch_rules(const std::map<std::string, std::string>& setting
   if (!asked.empty()) {
     const auto release = TorchRelease::parse(asked);
     if (!release)
-      return Error{.what = "no release of PyTorch whose rules memreel knows: '" + asked + "'",
+      return Error{.what = "not a PyTorch release whose rules memreel knows: '" + asked + "'",
                    .where = "--torch-version",
                    .remedy = "name one from 2.1 on, e.g. 2.12"};
-    rules = {.release = *release, .told = true, .text = torch_releases(*release) + ", as asked for"};
+    rules = {.release = *release, .told = true, .text = torch_releases(*release) + ", as requested"};
     return rules;
   }
   rules.told = settings.contains(std::string(TorchSettings::recorded_release_key));
-  rules.text = torch_releases(rules.release) + (rules.told ? ", as the snapshot tells" : "");
+  rules.text = torch_releases(rules.release) + (rules.told ? ", as stated by the snapshot" : "");
   return rules;
 }
 

@@ -16,7 +16,7 @@ namespace memreel {
 struct TorchRules {
   TorchRelease release;
   bool told = false;  // stated by the history or the caller
-  std::string text;   // "PyTorch 2.12, as the snapshot tells"
+  std::string text;   // "PyTorch 2.12, as stated by the snapshot"
 };
 
 /// "PyTorch 2.5 to 2.11": the releases with the same rules.

@@ -136,12 +136,12 @@ std::string why_pinned_memory_is_not_reproducible(const Trace& trace, HeapId hea
 /// Why a replay may diverge that assumes the inferred pools and a single set of settings throughout.
 std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   if (has_inferred_pools(trace, heap))
-    return "pools that were gone before the snapshot are inferred: where it does not tell them apart, it looks like "
-           "this";
+    return "pools that were gone before the snapshot are inferred: a divergence is expected where it does not tell "
+           "them apart";
   if (const auto event = change_of_settings(trace, heap))
     return "the allocator's settings changed while the program ran (event " + std::to_string(*event) +
-           "): the last ones are used throughout";
-  return "a snapshot holds the allocator's settings at its end: if they were different before, it would look like this";
+           "): the replay uses the last ones throughout";
+  return "a snapshot holds only the allocator's final settings: different ones earlier would have this effect";
 }
 
 Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
@@ -160,11 +160,11 @@ Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchR
     settings.release = {other};
     Verification tried = verify_torch(trace, heap, settings);
     if (tried.first_divergence) continue;
-    tried.rules = torch_releases(settings.release) + ": the history does not tell its release, and the rules of " +
-                  std::string(rules.release.rules()) + " differ from it";
+    tried.rules = torch_releases(settings.release) + ": the history does not state its release, and the rules of " +
+                  std::string(rules.release.rules()) + " diverge from it";
     return tried;
   }
-  verified.rules += ": the history does not tell its release, and no other rules repeat it";
+  verified.rules += ": the history does not state its release, and no other rules reproduce it";
   return verified;
 }
 

@@ -30,7 +30,7 @@ struct Verification {
   std::uint64_t segment_events = 0, segment_matches = 0;
   Bytes peak_reserved, recorded_peak_reserved;
   std::optional<Divergence> first_divergence;
-  std::string rules;  // the release whose rules were used, and how it is known: "PyTorch 2.12, as the snapshot tells"
+  std::string rules;  // whose rules were used, and how it is known: "PyTorch 2.12, as stated by the snapshot"
   std::string note;   // why exactness can't be claimed ("history began late"); else empty
 
   bool exact() const {

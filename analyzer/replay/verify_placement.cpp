@@ -104,7 +104,7 @@ class Comparison final : public Backing, public RowWatcher {
     const auto failed = static_cast<std::uint64_t>(std::ranges::count(heap_.op, Op::alloc_failed));
     if (replayed.failed_allocations != failed)
       differ(replayed.first_failure ? replayed.first_failure->event : 0, std::to_string(failed) + " requests failed",
-             std::to_string(replayed.failed_allocations) + " requests of the policy's failed");
+             std::to_string(replayed.failed_allocations) + " requests of the policy failed");
     return std::move(result_);
   }
 
@@ -286,16 +286,16 @@ Result<Verification> verify_placement(const Trace& trace, const Prepared& heap, 
   if (searches("maximum")) policy = verifier.with_maximum(*std::move(policy));
   Verification verified = verifier.run(*policy, true);
   if (verified.allocations == 0 && std::ranges::count(heap.op, Op::alloc) > 0)
-    return Error{.what = policy->spec.name + " says how much, not where: there are no addresses to compare",
+    return Error{.what = policy->spec.name + " counts bytes without placing them: there are no addresses to compare",
                  .where = "--policy",
-                 .remedy = "name a policy that places"};
+                 .remedy = "name a policy that places blocks"};
   const auto& parameters = policy->spec.parameters;
   if (searches_order)
     verified.rules = "visits streams in the order " + parameters.at("stream_order") +
-                     ", the one of all that repeats most of the history: RMM's own depends on the run";
+                     ", the one that reproduces most of the history: RMM's own depends on the run";
   if (searches_bins) {
     verified.rules += (verified.rules.empty() ? "" : "; ") + ("bins of " + parameters.at("smallest")) + " to " +
-                      parameters.at("largest") + ", with which most of it is repeated: the log does not say them";
+                      parameters.at("largest") + ", which reproduce most of the history: the log does not record them";
     if (!verified.exact()) verified.rules += "; name them with --policy 'rmm.binning{smallest=SIZE,largest=SIZE}'";
   }
   return verified;

@@ -87,7 +87,7 @@ std::string origin_label(const Tables& tables, const Origin& origin, GroupBy by)
     case GroupBy::pool:
       return pool_label(tables, origin.pool);
     case GroupBy::metadata:
-      return origin.metadata == StringId::none ? "(nothing said)" : tables[origin.metadata];
+      return origin.metadata == StringId::none ? "(no metadata)" : tables[origin.metadata];
     default:
       return "device " + std::to_string(tables[origin.heap].device);
   }

@@ -17,18 +17,17 @@ void say_skipped(EventKinds skipped, std::vector<std::string>& lines) {
         "frees were not recorded (skip_actions): what is live is not known, only what was ever allocated");
   else if (requests)
     lines.emplace_back(
-        "requests to free were not recorded (skip_actions): a free counts from its completion on, and how long blocks "
+        "free requests were not recorded (skip_actions): a free counts from its completion on, and how long blocks "
         "awaited it is not known");
   else if (completions)
     lines.emplace_back(
         "completions of frees were not recorded (skip_actions): a free counts as completed when it is requested, "
-        "though "
-        "other streams may have used the block longer");
+        "though other streams may have used the block longer");
   if (skipped.contains(EventKind::alloc))
     lines.emplace_back("allocations were not recorded (skip_actions): what is live is not known");
   const bool taken = skipped.contains(EventKind::segment_alloc);
   if (taken || skipped.contains(EventKind::segment_free))
-    lines.emplace_back(std::string(taken ? "segments that were taken" : "segments that were given back") +
+    lines.emplace_back(std::string(taken ? "segment allocations" : "segment frees") +
                        " were not recorded (skip_actions): what is reserved is not known");
 }
 
@@ -45,11 +44,11 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   }
   const bool instants = is_no_history(losses.skipped);
   if (losses.skipped == all_of_a_history())
-    lines.emplace_back("one instant, not a history: what is live and where it lies, not how it came about");
+    lines.emplace_back("one instant, not a history: what is live and where it lies, not how it got there");
   else if (instants)
     lines.emplace_back(
-        "a series of instants, not a history: what was live at each and where it lay, not what came and went between "
-        "two of them");
+        "a series of instants, not a history: what was live at each and where it lay, not what came and went in "
+        "between");
   else
     say_skipped(losses.skipped, lines);
   if (losses.began_late && !instants) {
@@ -61,13 +60,13 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   }
   if (losses.folded_events != 0)
     lines.push_back("a flight recorder's: " + text_of(losses.folded_events) +
-                    " older events are summed up per stack and not here; what was live after them is");
-  say(losses.folded_left_out, "small allocation that was live then is not here",
-      "small allocations that were live then are not here");
+                    " older events are summed up per stack; only what was live after them is listed");
+  say(losses.folded_left_out, "small allocation that was live then is not listed",
+      "small allocations that were live then are not listed");
   say(losses.ring_full, "event was dropped because the recorder's ring was full",
       "events were dropped because the recorder's ring was full");
-  say(losses.stack_table_full, "event lost its stack, or the frames of it beyond the 4,096th",
-      "events lost their stacks, or the frames of them beyond the 4,096th");
+  say(losses.stack_table_full, "event lost its stack, or its frames beyond the 4,096th",
+      "events lost their stacks, or their frames beyond the 4,096th");
   say(losses.hook_refused, "call could not be observed", "calls could not be observed");
   say(losses.unknown_actions, "record is of a kind that the importer does not read",
       "records are of kinds that the importer does not read");

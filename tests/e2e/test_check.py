@@ -61,7 +61,7 @@ class Check(ProgramTest):
 
     def test_unknown_categories_are_refused(self):
         self.assert_refused(run("check", SAMPLE, "--max-category", "heat=1GiB"), "unknown category 'heat'", "activation")
-        self.assert_refused(run("check", SAMPLE, "--max-category", "activation"), "names no size")
+        self.assert_refused(run("check", SAMPLE, "--max-category", "activation"), "has no size")
 
     def test_leaked_memory(self):
         self.answer("check", SAMPLE, "--max-leaked", "0")

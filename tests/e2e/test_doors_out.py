@@ -55,7 +55,7 @@ class Torch(ProgramTest):
         self.assertEqual(data.pop("pytorch_release"), "")
         # Then what else is in it tells one.
         expected = self.verified(self.file("unsaid.pickle", pickle.dumps(data, protocol=4)), code=1)
-        self.assertIn("PyTorch 2.12, as the snapshot tells", expected["devices"][0]["rules"])
+        self.assertIn("PyTorch 2.12, as stated by the snapshot", expected["devices"][0]["rules"])
         for said in ("2.99", 7, ["2.12"]):
             with self.subTest(said):
                 path = self.file("said.pickle", pickle.dumps(data | {"pytorch_release": said}, protocol=4))

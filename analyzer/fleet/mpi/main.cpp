@@ -137,7 +137,7 @@ int become(std::vector<std::string> words) {
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
   execv(raw.front(), raw.data());
-  return fail({.what = "is not there to say what was found", .where = words.front()});
+  return fail({.what = "can't be started to report the result", .where = words.front()});
 }
 
 /// Everything done collectively. The first process's return value says whether there is an answer.
@@ -172,7 +172,7 @@ std::optional<Error> work(const mpi::Session& session, const Arguments& argument
 void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("FILES", arguments.files, "Recordings or directories of them, as each node sees them")->required();
   app.add_option("-o,--output", arguments.out, "Directory of the results, which all nodes share")->required();
-  app.add_flag("--resume", arguments.resume, "Leave what was done before");
+  app.add_flag("--resume", arguments.resume, "Skip recordings that are done");
   app.add_option("--jobs,-j", arguments.jobs, "Recordings that each process reads at once [1]")
       ->check(CLI::PositiveNumber);
   app.add_option("--rank-pattern", arguments.rank_pattern, "As in memreel fleet");
@@ -183,7 +183,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
   app.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
   app.footer(
-      "What follows -- is for memreel fleet merge, which the first process becomes at the end.\n\n"
+      "Arguments after -- are for memreel fleet merge, which the first process runs at the end.\n\n"
       "Examples:\n"
       "  srun --ntasks-per-node=1 memreel-fleet-mpi /local/job -o results -- --json\n"
       "  mpirun -n 4 memreel-fleet-mpi job/ -o results --mesh pp=4,dp=4");

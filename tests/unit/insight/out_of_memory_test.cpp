@@ -207,14 +207,14 @@ TEST_F(BothLevels, ARefusalAloneDoesNotBoundTheMemory) {
   EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
   EXPECT_TRUE(oom.survivors.empty());
   EXPECT_FALSE(oom.bounded);
-  EXPECT_THAT(explanation(oom), HasSubstr("Only what was refused bounds the capacity"));
+  EXPECT_THAT(explanation(oom), HasSubstr("The capacity is known only from refusals"));
 }
 
 TEST_F(BothLevels, WhatNoDeviceHasIsTooLargeEvenWhereNothingIsKnownOfTheDevice) {
   refuse(pool_, 4096_GiB);
   const OutOfMemory oom = judged().examined.at(0);
   EXPECT_EQ(oom.verdict, OomVerdict::larger_than_device);
-  EXPECT_THAT(explanation(oom), HasSubstr("no device has as much"));
+  EXPECT_THAT(explanation(oom), HasSubstr("no device has that much"));
 }
 
 TEST_F(BothLevels, AMemoryFractionBoundsTheMemoryWhereItIsSetWithTheSettings) {

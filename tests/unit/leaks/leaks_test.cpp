@@ -51,8 +51,9 @@ TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
     program.alloc(41, 4096, true);
   });
   const LeakReport report = find_leaks(program.trace());
-  EXPECT_NE(report.findings.front().evidence.find("others allocated there were freed, each in the step that made it"),
-            std::string::npos);
+  EXPECT_NE(
+      report.findings.front().evidence.find("others allocated there were freed, each in the step that allocated it"),
+      std::string::npos);
   EXPECT_EQ(report.findings.front().last_free, program.steps() - 1);
 }
 

@@ -59,7 +59,7 @@ History two_equal_blocks(Bytes taken) {
 TEST(Verify, ReleasesTakeAnotherOfSeveralEqualBlocks) {
   const auto is_exact = [](History history, const char* release) {
     const auto result = verify(history.trace(), {.torch_release = release});
-    EXPECT_TRUE(result && result->at(0).rules.ends_with("as asked for"));
+    EXPECT_TRUE(result && result->at(0).rules.ends_with("as requested"));
     return result && result->at(0).exact();
   };
   for (const char* by_address : {"2.1", "2.11", "2.13", "2.15.0"}) {
@@ -97,12 +97,12 @@ TEST(Verify, WhoseRulesTheyAreIsSaid) {
   EXPECT_EQ(verified(two_equal_blocks(0_B).trace()).rules, "PyTorch 2.5 to 2.11");
   const Verification tried = verified(two_equal_blocks(1024_B).trace());
   EXPECT_TRUE(tried.exact());
-  EXPECT_NE(tried.rules.find("PyTorch 2.12: the history does not tell its release"), std::string::npos) << tried.rules;
+  EXPECT_NE(tried.rules.find("PyTorch 2.12: the history does not state its release"), std::string::npos) << tried.rules;
   History told;
   told.settings({{"pytorch_release", "2.12"}});
   told.segment_alloc(segment, 20_MiB);
   told.alloc(5_MiB, segment);
-  EXPECT_EQ(verified(told.trace()).rules, "PyTorch 2.12, as the snapshot tells");
+  EXPECT_EQ(verified(told.trace()).rules, "PyTorch 2.12, as stated by the snapshot");
   EXPECT_FALSE(verify(two_allocations().trace(), {.torch_release = "1.13"}));
 }
 
