@@ -121,7 +121,7 @@ class PerfettoWriter {
         if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], false);
         break;
       case EventKind::memory_info:
-        set(counter(heap_of(i).used, "in use, as the device says", events.origin[i]), events.size[i]);
+        set(counter(heap_of(i).used, "in use, as reported by the device", events.origin[i]), events.size[i]);
         if (samples_device(trace_.tables, trace_.tables[events.origin[i]]))
           tell_total(events.origin[i], 0, totals_[device_of(events.origin[i])].told_device, events.size[i]);
         break;
@@ -231,7 +231,7 @@ class PerfettoWriter {
     write_track_event(EventType::instant, thread_of(i).track, [&](auto& event) {
       event.add_string(EventField::name, "out of memory");
       annotate(event, "requested bytes", row.event.size.count);
-      if (row.event.value != 0) annotate(event, "free bytes, as the device says", row.event.value);
+      if (row.event.value != 0) annotate(event, "free bytes, as reported by the device", row.event.value);
       annotate(event, "heap", std::string(row.heap_name) + ", device " + std::to_string(row.heap->device));
       annotate(event, "stream", stream_label(trace_.tables, trace_.tables[row.event.origin].stream));
       std::string stack;
