@@ -21,7 +21,7 @@ void WeighingChoice::draw(Scene& scene) {
   choice(Weighing::live_at_cursor, "live at the cursor");
   choice(Weighing::peak, "at the peak " + where);
   choice(Weighing::allocated, "allocated " + where);
-  if (has_range) choice(Weighing::kept, "kept from the range");
+  if (has_range) choice(Weighing::kept, "kept of the range");
   choice(Weighing::leaked, "leaked");
   if (!scene.doc().folded->empty()) choice(Weighing::folded, "summed up " + where);
   ImGui::NewLine();
