@@ -14,11 +14,11 @@ namespace memreel::cli {
 namespace {
 
 constexpr std::array<Sibling, 6> programs{{
-    {"record", "memreel-record", "Run a program and record what it does with GPU memory"},
-    {"attach", "memreel-attach", "Record a running process, from now on; --live shows who holds its memory"},
-    {"detach", "memreel-attach", "End the recording of a process and leave it as it was"},
-    {"dump", "memreel-attach", "Write out what flight recorders keep"},
-    {"top", "memreel-top", "Show what all recorded processes of this machine hold, refreshed like top"},
+    {"record", "memreel-record", "Run a program and record its GPU memory use"},
+    {"attach", "memreel-attach", "Record a running program; --live shows who holds its memory"},
+    {"detach", "memreel-attach", "Stop recording a running program"},
+    {"dump", "memreel-attach", "Dump flight recordings to files"},
+    {"top", "memreel-top", "Show the memory of all recorded processes on this machine"},
     {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
 }};
 
