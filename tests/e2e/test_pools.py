@@ -155,7 +155,7 @@ class Pools(ProgramTest):
 
     def test_refusals(self):
         log = POOLS / "rmm.pool-s1.jsonl.xz"
-        for policy, mention in (("nothing", "unknown policy"), ("bound.live", "where"), ("fit.best,fit.first", "one policy"),
+        for policy, mention in (("nothing", "unknown policy"), ("bound.live", "without placing them"), ("fit.best,fit.first", "one policy"),
                                 ("rmm.pool{stream_order=a/b}", "stream_order"), ("rmm.pool{release=new}", "release")):
             with self.subTest(policy):
                 self.assert_refused(run("verify", log, "--policy", policy), mention)
