@@ -16,7 +16,7 @@ TRACES = HERE.parent.parent / "samples" / "traces"
 HISTORIES = {
     "gpt_default": "A GPT in training: each step needs more than the one before, until the last",
     "decode_default": "A decoder whose cache grows with every token",
-    "oom_default": "Requests that failed though as much was free",
+    "oom_default": "Requests that failed although enough memory was free",
     "leak": "A training loop that keeps what it should not",
     "streams_default": "Four streams that lend each other memory",
 }
