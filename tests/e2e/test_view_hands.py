@@ -20,6 +20,15 @@ class HandsTest(ViewTest):
         view.hold("ctrl+a")
         view.type(policies)
 
+    def press_between_frames(self, view, name, keys):
+        """Presses and releases keys while the viewer can't draw."""
+        before, deadline = view.ask("state")["keys"], time.monotonic() + PATIENCE
+        view.process.send_signal(signal.SIGSTOP)
+        view.hands("key", name)
+        view.process.send_signal(signal.SIGCONT)
+        while view.settled()["keys"] < before + keys:
+            self.assertLess(time.monotonic(), deadline)
+
 
 class Keys(HandsTest):
     def test_esc_closes_a_menu_and_nothing_else(self):
@@ -71,24 +80,14 @@ class Keys(HandsTest):
     def test_a_key_pressed_and_released_between_two_frames_counts(self):
         view = self.open(SAMPLES / "leak.reel", "--pane", "policies")
         view.click_on("policies/specs")
-        before = view.ask("state")["keys"]
-        view.process.send_signal(signal.SIGSTOP)
-        view.hands("key", "Escape")
-        view.process.send_signal(signal.SIGCONT)
-        while view.settled()["keys"] == before:
-            pass
+        self.press_between_frames(view, "Escape", keys=1)
         self.assertEqual(view.key("9")["tab"], "compare", "Esc left the field")
         self.end(view)
 
     def test_a_shortcut_pressed_and_released_between_two_frames_counts(self):
         view = self.open(SAMPLES / "oom_default.reel", "--pane", "policies")
         view.click_on("policies/specs")
-        before = view.ask("state")["keys"]
-        view.process.send_signal(signal.SIGSTOP)
-        view.hands("key", "ctrl+a")
-        view.process.send_signal(signal.SIGCONT)
-        while view.settled()["keys"] < before + 2:
-            pass
+        self.press_between_frames(view, "ctrl+a", keys=2)
         view.type("bound.live")
         self.assertNotIn("policies/problem", view.key("Return")["places"], "what was there is selected, and typed over")
         self.assertEqual(self.copied_row(view, "policies")[0], "bound.live")

@@ -24,9 +24,9 @@ Nanoseconds begin_of(const FoldedHistory& folded, std::uint64_t interval) {
 
 std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap) {
   const FoldedHistory& folded = *document.folded;
-  std::vector<FoldedPoint> course;
-  if (!is_sound(folded)) return course;
-  course.push_back({.time = folded.begin, .live = {}});
+  std::vector<FoldedPoint> series;
+  if (!is_sound(folded)) return series;
+  series.push_back({.time = folded.begin, .live = {}});
   std::int64_t live = 0;  // negative only between the rows of an interval, or in a damaged file
   for (std::size_t row = 0; row < folded.rows.size();) {
     const std::uint32_t interval = folded.rows[row].interval;
@@ -35,15 +35,15 @@ std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap) {
       if (of.heap != heap) continue;
       live = static_cast<std::int64_t>(static_cast<std::uint64_t>(live) + of.allocated.count - of.freed.count);
     }
-    const Nanoseconds end = std::max(course.back().time, begin_of(folded, std::uint64_t{interval} + 1));
-    course.push_back({.time = end, .live = {static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0))}});
+    const Nanoseconds end = std::max(series.back().time, begin_of(folded, std::uint64_t{interval} + 1));
+    series.push_back({.time = end, .live = {static_cast<std::uint64_t>(std::max<std::int64_t>(live, 0))}});
   }
-  return course;
+  return series;
 }
 
-std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& course, Nanoseconds time) {
-  if (course.empty() || time < course.front().time || time > course.back().time) return std::nullopt;
-  return std::prev(std::ranges::upper_bound(course, time, {}, &FoldedPoint::time))->live;
+std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& series, Nanoseconds time) {
+  if (series.empty() || time < series.front().time || time > series.back().time) return std::nullopt;
+  return std::prev(std::ranges::upper_bound(series, time, {}, &FoldedPoint::time))->live;
 }
 
 std::optional<std::vector<StackWeight>> weigh_folded(const Document& document, HeapId heap, Nanoseconds begin,

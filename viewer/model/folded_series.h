@@ -25,7 +25,7 @@ struct FoldedPoint {
 std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap);
 
 /// The live bytes at `time`, from the last interval that had ended by then; none before the first and after the last.
-std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& course, Nanoseconds time);
+std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& series, Nanoseconds time);
 
 /// What each stack allocated in intervals that overlap the range `begin` .. `end`: bytes and counts, without single
 /// allocations. `sieve` (null: all) limits stacks by its text; sums have no sizes or categories.

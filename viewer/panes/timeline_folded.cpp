@@ -41,12 +41,12 @@ const std::vector<FoldedPoint>& TimelinePane::folded_series_of(Scene& scene) {
 
 void TimelinePane::draw_folded_series(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area,
                                       std::uint64_t top) {
-  const std::vector<FoldedPoint>& course = folded_series_of(scene);
+  const std::vector<FoldedPoint>& series = folded_series_of(scene);
   const Colour colour = folded_colour(scene.theme);
-  for (std::size_t i = 1; i < course.size(); ++i) {
-    const float left = std::max(axis.x_of(course[i - 1].time), area.left);
-    const float right = std::min(axis.x_of(course[i].time), area.right);
-    if (left < right) fill(list, {left, y_of(area, course[i].live.count, top), right, area.bottom}, colour);
+  for (std::size_t i = 1; i < series.size(); ++i) {
+    const float left = std::max(axis.x_of(series[i - 1].time), area.left);
+    const float right = std::min(axis.x_of(series[i].time), area.right);
+    if (left < right) fill(list, {left, y_of(area, series[i].live.count, top), right, area.bottom}, colour);
   }
 }
 
