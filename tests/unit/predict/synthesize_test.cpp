@@ -46,13 +46,13 @@ Recording nested(std::uint64_t layers, std::uint64_t batch) {
 }
 
 /// Learned from runs of (layers, batch), with the last as the base.
-class Learned {
+class LearnedRuns {
  public:
-  explicit Learned(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& runs) {
+  explicit LearnedRuns(const std::vector<std::pair<std::uint64_t, std::uint64_t>>& runs) {
     for (const auto& [layers, batch] : runs) recordings_.push_back(nested(layers, batch));
     learn_all();
   }
-  explicit Learned(std::vector<Recording> recordings) : recordings_(std::move(recordings)) { learn_all(); }
+  explicit LearnedRuns(std::vector<Recording> recordings) : recordings_(std::move(recordings)) { learn_all(); }
   const Model& model() const { return model_; }
 
  private:
@@ -182,19 +182,19 @@ Recording shifted(std::uint64_t layers, int rounds_early) {
 }
 
 TEST(Synthesize, RepeatsARecordingAtItsOwnValues) {
-  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  const LearnedRuns learned({{2, 1}, {2, 2}, {2, 4}});
   const PredictedRun predicted_run = synthesize(learned.model(), Values{2, 4});
   EXPECT_EQ(sizes_of(predicted_run.trace), sizes_of(nested(2, 4).trace));
   expect_sound(predicted_run.trace);
 }
 
 TEST(Synthesize, ScalesSizes) {
-  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  const LearnedRuns learned({{2, 1}, {2, 2}, {2, 4}});
   EXPECT_EQ(sizes_of(synthesize(learned.model(), Values{2, 50}).trace), sizes_of(nested(2, 50).trace));
 }
 
 TEST(Synthesize, AddsRepeatsInOrder) {
-  const Learned learned({{2, 3}, {3, 3}, {5, 3}});
+  const LearnedRuns learned({{2, 3}, {3, 3}, {5, 3}});
   for (const std::uint64_t layers : {6U, 7U, 9U, 20U}) {
     const PredictedRun predicted_run = synthesize(learned.model(), Values{layers, 3});
     EXPECT_EQ(sizes_of(predicted_run.trace), sizes_of(nested(layers, 3).trace)) << layers;
@@ -203,7 +203,7 @@ TEST(Synthesize, AddsRepeatsInOrder) {
 }
 
 TEST(Synthesize, FreesWhatTheLargeProgramFrees) {
-  const Learned learned({{2, 3}, {3, 3}, {5, 3}});
+  const LearnedRuns learned({{2, 3}, {3, 3}, {5, 3}});
   const PredictedRun predicted_run = synthesize(learned.model(), Values{12, 3});
   const Trace real = nested(12, 3).trace;
   EXPECT_EQ(live_over_time(predicted_run.trace), live_over_time(real));
@@ -213,7 +213,7 @@ TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
   for (const int rounds_early : {1, -1}) {
     std::vector<Recording> recordings;
     for (const std::uint64_t layers : {3U, 4U, 6U}) recordings.push_back(shifted(layers, rounds_early));
-    const Learned learned(std::move(recordings));
+    const LearnedRuns learned(std::move(recordings));
     const PredictedRun predicted_run = synthesize(learned.model(), Values{12, 1});
     EXPECT_EQ(live_over_time(predicted_run.trace), live_over_time(shifted(12, rounds_early).trace)) << rounds_early;
     expect_sound(predicted_run.trace);
@@ -221,14 +221,14 @@ TEST(Synthesize, FreesInTheRoundBeforeOrAfterWhatTheLargeProgramDoes) {
 }
 
 TEST(Synthesize, SaysWhatItIs) {
-  const Learned learned({{2, 1}, {2, 2}});
+  const LearnedRuns learned({{2, 1}, {2, 2}});
   EXPECT_EQ(synthesize(learned.model(), Values{2, 8}).trace.header.source, synthetic_source);
 }
 
 /// Scratch appears, grows and disappears as the library's rule says, whatever the recordings show.
 TEST(Synthesize, GivesSumsTheirScratch) {
   for (const auto& batches : {linears({4, 8, 12}), linears({8, 12, 16}), linears({16, 24, 32}), linears({3, 40})}) {
-    const Learned learned(batches);
+    const LearnedRuns learned(batches);
     for (const std::uint64_t batch : {4U, 15U, 16U, 48U, 1000U}) {
       const PredictedRun made = synthesize(learned.model(), Values{batch});
       expect_sound(made.trace);
@@ -238,7 +238,7 @@ TEST(Synthesize, GivesSumsTheirScratch) {
 }
 
 TEST(Place, GivesAddressesAndSegments) {
-  const Learned learned({{2, 1}, {2, 2}, {2, 4}});
+  const LearnedRuns learned({{2, 1}, {2, 2}, {2, 4}});
   PredictedRun predicted_run = synthesize(learned.model(), Values{2, 5000});
   place(predicted_run, TorchSettings{});
   expect_sound(predicted_run.trace);
