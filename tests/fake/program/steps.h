@@ -30,8 +30,8 @@ struct Block {
   std::uint64_t size = 0;
 };
 
-/// `size` bytes of linear memory; false when out of memory.
-bool allocate(std::uint64_t size, Block& block);
+/// `size` bytes of linear memory; false when out of memory. Not inlined: tests look for this frame in stacks.
+[[gnu::noinline]] bool allocate(std::uint64_t size, Block& block);
 void release(const Block& block);
 
 /// Allocates and frees `count` times; frees the rest at the end unless told to keep it.
