@@ -191,24 +191,27 @@ class Borrowed {
   bool away_ = false;
 };
 
+/// Makes the thread allocate a page for the bootstrap: its address, or a negative errno; none if the thread ended or
+/// did not run in time.
+std::optional<std::int64_t> map_page(Borrowed& thread, const Ground& ground, Clock::time_point deadline) {
+  const std::array<std::uint64_t, 6> page_wanted{
+      0, Bootstrap::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
+  return thread.call(ground, SYS_mmap, page_wanted, deadline);
+}
+
 /// Makes the thread start another one that loads the agent. Returns the address of the news.
-Result<std::uint64_t> run_bootstrap(Borrowed& thread, const Ground& ground, const std::string& library,
-                                    Clock::time_point deadline) {
+Result<std::uint64_t> run_bootstrap(Borrowed& thread, std::int64_t page, const Ground& ground,
+                                    const std::string& library, Clock::time_point deadline) {
   const auto failed = [&](std::string what) {
     return Error{.what = std::move(what),
                  .where = "process " + std::to_string(thread.process().number()),
                  .remedy = "try again, or start it with memreel record"};
   };
-  const std::array<std::uint64_t, 6> page_wanted{
-      0, Bootstrap::page_size, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, ~0ULL, 0};
-  const auto page = thread.call(ground, SYS_mmap, page_wanted, deadline);
-  if (!page) return failed("exited or did not respond in time");
-  if (*page < 0) return failed("could not allocate memory for memreel (error " + std::to_string(-*page) + ")");
+  if (page < 0) return failed("could not allocate memory for memreel (error " + std::to_string(-page) + ")");
 
-  const Bootstrap bootstrap =
-      make_bootstrap(static_cast<std::uint64_t>(*page), ground.functions, thread.original(), library, visit_function);
-  if (!thread.process().write(static_cast<std::uint64_t>(*page), bootstrap.page))
-    return failed("does not allow memory writes");
+  const auto address = static_cast<std::uint64_t>(page);
+  const Bootstrap bootstrap = make_bootstrap(address, ground.functions, thread.original(), library, visit_function);
+  if (!thread.process().write(address, bootstrap.page)) return failed("does not allow memory writes");
   if (!thread.send(bootstrap)) return failed("exited");
   std::optional<BootstrapNews> news;
   do {
@@ -265,13 +268,18 @@ Result<Injected> inject(pid_t process, const std::filesystem::path& library, std
         Borrowed borrowed(*remote, thread);
         // A thread sleeping uninterruptibly in the kernel is skipped soon.
         if (!borrowed.take(places, std::min(deadline, start + std::chrono::milliseconds(20)))) continue;
-        news = run_bootstrap(borrowed, *ground, library.string(), std::min(deadline, start + std::chrono::seconds(2)));
+        const Clock::time_point until = std::min(deadline, start + std::chrono::seconds(2));
+        // On an overloaded machine a thread may not run in time: it is released, and has done nothing yet.
+        const auto page = map_page(borrowed, *ground, until);
+        if (!page) continue;
+        news = run_bootstrap(borrowed, *page, *ground, library.string(), until);
       }
       const Injected injected{.pause = Clock::now() - start};
       if (!news) return news.error();
       if (auto arrived = await_arrival(*remote, *news, deadline); !arrived) return arrived.error();
       return injected;
     }
+    if (!start_time(process)) return explain_refused_trace(process, ESRCH);
     pause_for(std::chrono::milliseconds(2));
   }
   return Error{.what = "no thread could be interrupted safely",

@@ -58,7 +58,8 @@ bool TracedThread::run_to_system_call(Deadline deadline) {
 }
 
 bool TracedThread::wait_for(Stop wanted, Deadline deadline) {
-  while (std::chrono::steady_clock::now() < deadline) {
+  for (;;) {
+    const bool last_look = std::chrono::steady_clock::now() >= deadline;  // at least one, however late we are scheduled
     int status = 0;
     const pid_t changed = ::waitpid(thread_, &status, __WALL | WNOHANG);
     if (changed < 0) {
@@ -66,6 +67,7 @@ bool TracedThread::wait_for(Stop wanted, Deadline deadline) {
       return false;
     }
     if (changed == 0) {
+      if (last_look) return false;
       pause_briefly();
       continue;
     }
@@ -73,7 +75,6 @@ bool TracedThread::wait_for(Stop wanted, Deadline deadline) {
     if (stop == Stop::gone) return false;
     if (stop == wanted) return stopped_ = true;
   }
-  return false;
 }
 
 /// Handles a state change of the thread: leaves it in the awaited stop, and passes on any other at once.

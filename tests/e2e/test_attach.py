@@ -59,7 +59,11 @@ class AttachTest(RecordTest):
         return process
 
     def threads(self, pid):
-        return sorted(Path(f"/proc/{pid}/task/{task}/comm").read_text() for task in os.listdir(f"/proc/{pid}/task"))
+        names = []
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that just ended
+                names.append(Path(f"/proc/{pid}/task/{task}/comm").read_text())
+        return sorted(names)
 
     def files(self, pid):
         return sorted(os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd"))
