@@ -29,14 +29,7 @@ void print_totals(const Trace& trace, const Fragmentation& found) {
                        2)
             << '\n';
   TextTable table({{"bytes", Align::right}, {"what they were"}});
-  const auto add = [&](Bytes bytes, const char* what) {
-    if (bytes > 0_B) table.add_row({text_of(bytes), what});
-  };
-  add(peak.requested, "live, as requested");
-  add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
-  add(peak.pending, "awaiting free: freed, but still used by another stream");
-  add(peak.unreleasable, "unreleasable: free, in a segment with active blocks");
-  add(peak.free() - peak.unreleasable, "free, in segments that could have been released");
+  for (const auto& [bytes, what] : parts_of(peak)) table.add_row({text_of(bytes), what});
   table.print(std::cout, 4);
   std::string last = "The peak was reserved for a request of " + text_of(found.growth.requested) + " at " +
                      site_label(trace.tables, found.growth.stack) + " (" +

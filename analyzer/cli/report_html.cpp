@@ -214,14 +214,7 @@ class Page {
     body_ += "<h3>" + cell(heap_title(trace_.tables, found.heap)) + ": " + text_of(peak.allocated) + " of " +
              text_of(peak.reserved) + " allocated at the reserved peak</h3>\n";
     HtmlTable made({{"bytes", true}, {"what they were"}});
-    const auto add = [&](Bytes bytes, const char* what) {
-      if (bytes > 0_B) made.add_row({text_of(bytes), what});
-    };
-    add(peak.requested, "live, as requested");
-    add(peak.allocated - std::min(peak.requested, peak.allocated), "rounding and unsplit remainders");
-    add(peak.pending, "awaiting free: freed, but still used by another stream");
-    add(peak.unreleasable, "unreleasable: free, in a segment with active blocks");
-    add(peak.free() - peak.unreleasable, "free, in segments that could have been released");
+    for (const auto& [bytes, what] : parts_of(peak)) made.add_row({text_of(bytes), what});
     body_ += made.text();
     HtmlTable sites({{"unreleasable", true}, {"alone", true}, {"segments", true}, {"bytes", true}, {"allocated at"}});
     const std::size_t shown = std::min(most_rows, found.sites.size());

@@ -166,6 +166,17 @@ std::vector<Plan> plans_for(const Trace& trace) {
 
 }  // namespace
 
+std::vector<ReservedPart> parts_of(const FragmentationPoint& point) {
+  std::vector<ReservedPart> parts{
+      {point.requested, "live, as requested"},
+      {point.allocated - std::min(point.requested, point.allocated), "rounding and unsplit remainders"},
+      {point.pending, "awaiting free: freed, but still used by another stream"},
+      {point.unreleasable, "unreleasable: free, in a segment with active blocks"},
+      {point.free() - point.unreleasable, "free, in segments that could have been released"}};
+  std::erase_if(parts, [](const ReservedPart& part) { return part.bytes == 0_B; });
+  return parts;
+}
+
 double FragmentationPoint::fragmentation() const {
   return reserved == 0_B ? 0 : 1 - static_cast<double>(allocated.count) / static_cast<double>(reserved.count);
 }

@@ -64,6 +64,14 @@ struct FragmentationPoint {
   double fragmentation() const;  // 1 - allocated/reserved; 0 if nothing is reserved
 };
 
+/// A part of a heap's reserved bytes, and what these bytes are.
+struct ReservedPart {
+  Bytes bytes;
+  const char* what;
+};
+/// The parts that are not empty. Their sum is `point.reserved`.
+std::vector<ReservedPart> parts_of(const FragmentationPoint& point);
+
 struct Fragmentation {
   HeapId heap = HeapId::none;
   FragmentationPoint at_peak;               // of reserved memory, after the request was served

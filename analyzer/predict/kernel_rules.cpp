@@ -4,14 +4,6 @@
 #include <iterator>
 
 namespace memreel {
-namespace {
-
-KernelRequests requests_of(const RecordedKernel& recorded) {
-  if (const auto* const scratch = std::get_if<SumScratch>(&recorded.kernel)) return memreel::requests_of(*scratch);
-  return std::get<RecordedEmbedding>(recorded.kernel).requests;
-}
-
-}  // namespace
 
 bool LearnedSizes::in_backward(std::uint32_t row) const {
   return model.base->trace.events.stack[rows()[row].event] == StackId::none;

@@ -1,6 +1,7 @@
 // What was learned from recordings of one program at several sizes: how each request of one of them, the base, grows.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -98,6 +99,9 @@ struct Model {
   Bytes exact;                      // of those whose size is an exact function
   Bytes unconfirmed;                // of those: by a function that only interpolates the recorded sizes
 
+  /// Whether the base was recorded at these values: its requests are known then, whatever was learned.
+  bool recorded_at(std::span<const std::uint64_t> values) const { return std::ranges::equal(values, base->at); }
+
   /// The factor by which sizes with exact, non-constant functions grow at `values`, over all requests together.
   double factor(std::span<const std::uint64_t> values) const;
 
@@ -116,6 +120,7 @@ struct Model {
  private:
   Bytes original_size(std::uint32_t row, std::span<const std::uint64_t> values, double factor,
                       const Assumption& assumption) const {
+    if (recorded_at(values)) return base->requests.rows[row].size;
     return rules[rule_of[row]].at(values, factor, assumption.of(rule_of[row]), assumption.widely);
   }
 };

@@ -52,9 +52,11 @@ double distance(Bytes a, Bytes b) {
          static_cast<double>(std::max(b, 1_B).count);
 }
 
-/// The largest recording that is not larger than `at`; else the smallest. With `repeats` never the smallest, which
-/// can't tell which of its requests are repeats.
+/// The recording at `at`; else the largest that is not larger; else the smallest. With `repeats` not the smallest,
+/// which can't tell which of its requests are repeats, unless it is at `at`.
 std::size_t base_for(Recordings recordings, const Values& at, bool repeats) {
+  if (const auto same = std::ranges::find(recordings, at, &Recording::at); same != recordings.end())
+    return static_cast<std::size_t>(same - recordings.begin());
   std::size_t base = repeats ? 1 : 0;
   for (std::size_t r = 0; r < recordings.size(); ++r)
     if (scale(at, recordings[r]->at) >= 1) base = std::max(base, r);
@@ -62,6 +64,7 @@ std::size_t base_for(Recordings recordings, const Values& at, bool repeats) {
 }
 
 bool is_uncertain(const Model& model, const Values& at) {
+  if (model.recorded_at(at)) return false;
   const double factor = model.factor(at);
   return std::ranges::any_of(model.rules, [&](const SizeRule& rule) {
     return !rule.exact && rule.at(at, factor, Assumption::Size::most, true) >= least_uncertain;
@@ -228,11 +231,12 @@ Prediction Predictor::predict(const Values& at) const {
   if (uncertain && base > 0 && models_[base].repeats.empty()) add(base - 1);
 
   const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
-  const Member chosen = uncertain ? middle_of(members) : median_of(members);
+  const bool recorded = models_[base].recorded_at(at);  // replayed first, with its own addresses
+  const Member chosen = recorded ? members.front() : uncertain ? middle_of(members) : median_of(members);
   Prediction prediction{
       .at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base, .layout = chosen.layout};
   const double doublings = std::abs(std::log2(scale(at, recordings_[base]->at)));
-  const double margin = margin_ * (1 + doublings);
+  const double margin = recorded ? least_margin : margin_ * (1 + doublings);
   const auto times = [](Bytes size, double factor) {
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * factor)};
   };

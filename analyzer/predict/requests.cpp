@@ -126,6 +126,11 @@ void take_kernels(Requests& requests) {
 
 }  // namespace
 
+KernelRequests requests_of(const RecordedKernel& recorded) {
+  if (const auto* const scratch = std::get_if<SumScratch>(&recorded.kernel)) return requests_of(*scratch);
+  return std::get<RecordedEmbedding>(recorded.kernel).requests;
+}
+
 Requests requests_of(const Trace& trace, HeapId heap) {
   const EventColumns& events = trace.events;
   Requests requests;

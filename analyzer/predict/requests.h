@@ -35,6 +35,9 @@ struct RecordedKernel {
   std::variant<SumScratch, RecordedEmbedding> kernel;
 };
 
+/// What it requested in addition to its result.
+KernelRequests requests_of(const RecordedKernel& recorded);
+
 /// The requests of a heap in order, without what kernels requested in addition to their results.
 struct Requests {
   std::vector<Request> rows;

@@ -70,8 +70,12 @@ class Synthesis {
     first_copy_.push_back(total);
     state_.resize(total);
     kernels_.resize(rows_.size());
-    for (const KernelRule& kernel : model_.kernels)
-      kernels_[kernel.row] = model_.requests_of(kernel, values_, model_.predicted_for);
+    if (model_.recorded_at(values_) && model_.predicted_for == model_.recorded_on) {
+      for (const RecordedKernel& kernel : base_.requests.kernels) kernels_[kernel.row] = requests_of(kernel);
+    } else {
+      for (const KernelRule& kernel : model_.kernels)
+        kernels_[kernel.row] = model_.requests_of(kernel, values_, model_.predicted_for);
+    }
     find_neighbours();
   }
 

@@ -65,6 +65,15 @@ TEST_F(Pinned, IsJudgedOnceTheRequestThatGrewThePeakIsServed) {
   EXPECT_EQ(found_.over_time.back().events, builder_.trace().events.count());
 }
 
+TEST_F(Pinned, PartsAreWhatIsReserved) {
+  const std::vector<ReservedPart> parts = parts_of(found_.at_peak);
+  ASSERT_EQ(parts.size(), 2U);  // no rounding, nothing awaiting free, no segment without active blocks
+  EXPECT_EQ(parts[0].bytes, 38_MiB);
+  EXPECT_STREQ(parts[0].what, "live, as requested");
+  EXPECT_EQ(parts[1].bytes, 22_MiB);
+  EXPECT_EQ(std::string(parts[1].what).substr(0, 12), "unreleasable");
+}
+
 TEST(Fragmentation, FreeMemoryOfAnotherStreamIsStranded) {
   testing::TraceBuilder builder;
   const OriginId first = builder.origin(HeapId{1});
