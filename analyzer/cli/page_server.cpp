@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t longest_request = 16384;
-constexpr int most_connections = 32;
+constexpr std::size_t most_connections = 32;
 constexpr std::chrono::seconds patience{30};  // for slow requests and slow readers
 
 /// What the page may do: run its own code, and fetch its trace from here. No other page may embed it.
@@ -131,6 +131,41 @@ void answer(int socket, const std::string& root, const std::vector<Document>& do
   refuse(socket, "404 Not Found");
 }
 
+/// At most `most_connections` threads.
+class Connections {
+ public:
+  Connections() = default;
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+  ~Connections() {
+    for (Connection& connection : all_) connection.thread.detach();
+  }
+
+  /// Does nothing if there are too many already.
+  template <class Work>
+  void start(Work work) {
+    std::erase_if(all_, [](Connection& connection) {
+      if (!*connection.done) return false;
+      connection.thread.join();  // `done` is the last thing it does
+      return true;
+    });
+    if (all_.size() >= most_connections) return;
+    auto done = std::make_shared<std::atomic<bool>>(false);
+    all_.push_back({.thread = std::thread([work = std::move(work), done] {
+                      work();
+                      *done = true;
+                    }),
+                    .done = done});
+  }
+
+ private:
+  struct Connection {
+    std::thread thread;
+    std::shared_ptr<std::atomic<bool>> done;
+  };
+  std::vector<Connection> all_;
+};
+
 std::optional<std::string> random_root() {
   std::array<unsigned char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return std::nullopt;
@@ -160,7 +195,7 @@ Result<PageServer> PageServer::listen(const std::string& host, std::uint16_t por
   const int yes = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   if (socket.get() < 0 || ::bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::listen(socket.get(), most_connections) != 0)
+      ::listen(socket.get(), static_cast<int>(most_connections)) != 0)
     return problem("can't listen", where, "name another port, or none to use a free one");
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
@@ -181,21 +216,14 @@ PageServer::~PageServer() {
 Result<void> PageServer::serve(const std::vector<Document>& documents) const {
   // Threads share ownership of what they need: this function may return before they end.
   const auto served = std::make_shared<const std::vector<Document>>(documents);
-  const auto connections = std::make_shared<std::atomic<int>>(0);
+  Connections connections;
   for (;;) {
     Socket socket(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) {
       if (errno == EINTR || errno == ECONNABORTED || errno == EMFILE || errno == ENFILE) continue;
       return problem("no more connections can be accepted", "", "");
     }
-    if (connections->fetch_add(1) >= most_connections) {
-      connections->fetch_sub(1);
-      continue;
-    }
-    std::thread([served, connections, root = token_, socket = std::move(socket)] {
-      answer(socket.get(), root, *served);
-      connections->fetch_sub(1);
-    }).detach();
+    connections.start([served, root = token_, socket = std::move(socket)] { answer(socket.get(), root, *served); });
   }
 }
 
