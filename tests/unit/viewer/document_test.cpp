@@ -188,11 +188,7 @@ TEST(Document, StateOfALongHistoryIsThatOfAReplayAtAThousandInstants) {
   const auto file = open_trace(*path);
   ASSERT_TRUE(file);
   const Opened opened = open(*file);
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  expect_states(opened.last(), opened.trace, 60);
-#else
   expect_states(opened.last(), opened.trace, 1000);
-#endif
 }
 
 }  // namespace
