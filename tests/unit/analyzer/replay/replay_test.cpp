@@ -180,7 +180,7 @@ bool same(const ReplayResult& a, const ReplayResult& b) {
 TEST(Replay, InParallelGivesWhatAloneGives) {
   std::vector<Prepared> heaps;
   for (const std::uint64_t seed : {1U, 2U})
-    heaps.push_back(prepare(synthetic_trace({.events = 2'000, .live = 300, .streams = 2, .seed = seed})).at(0));
+    heaps.push_back(prepare(synthetic_trace({.events = 4'000, .live = 500, .streams = 2, .seed = seed})).at(0));
   std::vector<PolicySpec> specs;
   for (const PolicyInfo& policy : testing::device_policies()) specs.push_back({.name = std::string(policy.name)});
   const auto together = replay(heaps, specs, {.threads = 4});
