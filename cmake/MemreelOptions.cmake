@@ -30,7 +30,7 @@ endif()
 
 # Half of a unit's compile time is headers. With CMAKE_UNITY_BUILD, which ./dev enables unless UNITY=OFF, several files
 # of one target form one unit: few enough to keep every processor busy.
-set(CMAKE_UNITY_BUILD_BATCH_SIZE 12)
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 18)
 
 # The fastest linker available. GCC supports mold since 12.1.
 include(CheckLinkerFlag)

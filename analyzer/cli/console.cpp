@@ -12,7 +12,7 @@
 namespace memreel::cli {
 namespace {
 
-constexpr std::chrono::milliseconds patience{300};  // shorter work finishes before a bar could be read
+constexpr std::chrono::milliseconds first_drawn{300};  // shorter work finishes before a bar could be read
 constexpr std::chrono::milliseconds redraw{100};
 constexpr std::uint64_t bar_width = 30;
 
@@ -53,7 +53,7 @@ void ProgressBar::draw_until(const std::stop_token& stop) {
   const auto is_over = [&](std::chrono::milliseconds wait) {
     return stopped_.wait_for(lock, stop, wait, [&] { return stop.stop_requested(); });
   };
-  for (auto wait = patience; !is_over(wait); wait = redraw) {
+  for (auto wait = first_drawn; !is_over(wait); wait = redraw) {
     draw(std::chrono::steady_clock::now() - start);
     drawn = true;
   }

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <map>
 #include <string>
@@ -19,18 +18,13 @@ constexpr std::size_t bins = 24;
 constexpr std::size_t most_cells = 4096;  // of the heat map
 constexpr std::size_t most_fleet_rows = 20;
 
-std::string decimal(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
-
 std::string rank_name(const Fleet& fleet, std::uint32_t row) { return "rank " + std::to_string(fleet.rows[row].rank); }
 
 std::string rectangle(double x, double y, double width, double height, const std::string& style,
                       const std::string& title) {
-  return "<rect x=" + decimal(x) + " y=" + decimal(y) + " width=" + decimal(width) + " height=" + decimal(height) +
-         " style=\"" + style + "\"><title>" + html_escaped(title) + "</title></rect>\n";
+  return "<rect x=" + text_of(x, 1) + " y=" + text_of(y, 1) + " width=" + text_of(width, 1) +
+         " height=" + text_of(height, 1) + " style=\"" + style + "\"><title>" + html_escaped(title) +
+         "</title></rect>\n";
 }
 
 /// A histogram of ranks by reserved memory.
@@ -76,8 +70,8 @@ std::string heat_map(const Fleet& fleet) {
   for (const auto& [line, rows] : lines) columns = std::max(columns, rows.size());
   const double width = 960.0 / static_cast<double>(columns), height = std::clamp(width / 3, 6.0, 36.0);
   const double total = height * static_cast<double>(lines.size());
-  std::string svg = "<div class=plot style=\"height:" + decimal(total) + "px\"><svg viewBox=\"0 0 960 " +
-                    decimal(total) + "\" preserveAspectRatio=none>\n";
+  std::string svg = "<div class=plot style=\"height:" + text_of(total, 1) + "px\"><svg viewBox=\"0 0 960 " +
+                    text_of(total, 1) + "\" preserveAspectRatio=none>\n";
   double y = 0;
   for (const auto& [line, rows] : lines) {
     double x = 0;
@@ -88,7 +82,7 @@ std::string heat_map(const Fleet& fleet) {
       std::string title = rank_name(fleet, i) + ": " + text_of(row.summary.peak_reserved);
       for (const Coordinate& at : row.summary.identity.coordinates)
         title += ", " + at.axis + " " + std::to_string(at.at);
-      svg += rectangle(x, y, width - 1, height - 1, "fill:var(--blue);opacity:" + decimal(0.1 + 0.9 * share * share),
+      svg += rectangle(x, y, width - 1, height - 1, "fill:var(--blue);opacity:" + text_of(0.1 + 0.9 * share * share, 1),
                        title);
       x += width;
     }
@@ -114,7 +108,7 @@ std::string line_path(const std::vector<Bytes>& column, double highest, bool clo
   for (std::size_t i = 0; i < column.size(); ++i) {
     const double x = 960.0 * static_cast<double>(i) / static_cast<double>(std::max<std::size_t>(1, column.size() - 1));
     const double y = 200 - 190 * static_cast<double>(column[i].count) / highest;
-    path += (i == 0 ? "M" : "L") + decimal(x) + " " + decimal(y);
+    path += (i == 0 ? "M" : "L") + text_of(x, 1) + " " + text_of(y, 1);
   }
   return path + (closed ? "L960 200L0 200Z" : "");
 }

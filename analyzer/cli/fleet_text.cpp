@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -52,12 +51,6 @@ std::string site_text(const std::vector<CodeFrame>& frames) {
   FrameText own = own_frame(texts);
   own.file = own.file.substr(own.file.rfind('/') + 1);
   return text_of(own);
-}
-
-std::string ratio(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.2f", value);
-  return text.data();
 }
 
 std::vector<std::uint32_t> sorted_ranks(const Fleet& fleet, const std::vector<std::uint32_t>& rows) {
@@ -181,13 +174,13 @@ class TextPage {
   void print_imbalance() {
     const Imbalance& imbalance = fleet_.imbalance;
     out_ << '\n';
-    line("imbalance: the highest peak is " + ratio(imbalance.max_over_mean) + " times the mean, " +
+    line("imbalance: the highest peak is " + text_of(imbalance.max_over_mean, 2) + " times the mean, " +
          memreel::text_of(imbalance.mean) + "; 99 % of ranks stay within " + memreel::text_of(imbalance.p99));
     for (const AxisImbalance& axis : imbalance.axes) {
       const auto heaviest = std::ranges::max_element(axis.means);
       line(axis.axis + ": " + text_of_share(axis.share_of_variance) + " of the variance; " + axis.axis + " " +
                std::to_string(heaviest - axis.means.begin()) + " is heaviest, " + memreel::text_of(*heaviest) +
-               " on average, " + ratio(axis.max_over_mean) + " times the mean",
+               " on average, " + text_of(axis.max_over_mean, 2) + " times the mean",
            2);
     }
   }

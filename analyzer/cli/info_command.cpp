@@ -112,15 +112,14 @@ void print_info_json(const Trace& trace) {
 }
 
 void print_info_text(const Trace& trace) {
-  std::array<char, 32> density{};
-  std::snprintf(density.data(), density.size(), "%.2f", bytes_per_event(trace));
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
   print_origin(trace.header);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()}) << " over "
             << text_of_seconds(std::chrono::duration<double>(time_span(trace.events)).count()) << '\n'
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
-            << "  size     " << text_of(trace.file_size) << ", " << density.data() << " bytes per event\n\n";
+            << "  size     " << text_of(trace.file_size) << ", " << text_of(bytes_per_event(trace), 2)
+            << " bytes per event\n\n";
 
   TextTable heaps(
       {{"device", Align::right}, {"heap"}, {"level"}, {"allocations", Align::right}, {"failed", Align::right}});

@@ -104,10 +104,6 @@ void print_table(const OnDevice& real, std::span<const ReplayResult> models) {
   table.print(std::cout, 2);
 }
 
-std::string milliseconds(double seconds) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3f ms", seconds * 1e3);
-  return text.data();
-}
+std::string milliseconds(double seconds) { return text_of(seconds * 1e3, 3) + " ms"; }
 
 }  // namespace memreel::cli

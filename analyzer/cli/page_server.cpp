@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t longest_request = 16384;
 constexpr std::size_t most_connections = 32;
-constexpr std::chrono::seconds patience{30};  // for slow requests and slow readers
+constexpr std::chrono::seconds longest_wait{30};  // for slow requests and slow readers
 
 /// What the page may do: run its own code, and fetch its trace from here. No other page may embed it.
 constexpr std::string_view policy =
@@ -62,7 +62,7 @@ bool send_all(int socket, std::string_view bytes) {
 
 /// Reads a request up to its empty line; none if it is too long or too late.
 std::optional<std::string> read_request(int socket) {
-  const auto until = Clock::now() + patience;
+  const auto until = Clock::now() + longest_wait;
   std::string request;
   std::array<char, 4096> part{};
   while (request.find("\r\n\r\n") == std::string::npos) {
@@ -114,7 +114,7 @@ void send_document(int socket, const Document& document, bool with_content) {
 }
 
 void answer(int socket, const std::string& root, const std::vector<Document>& documents) {
-  const timeval longest{.tv_sec = patience.count(), .tv_usec = 0};
+  const timeval longest{.tv_sec = longest_wait.count(), .tv_usec = 0};
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
   const std::optional<std::string> request = read_request(socket);
   if (!request) return;

@@ -3,7 +3,6 @@
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iostream>
 #include <set>
@@ -156,12 +155,6 @@ std::string memory_of(const DeviceModel& device) {
   return device.kind == DeviceModel::Kind::unlimited ? "unlimited" : text_of(device.capacity);
 }
 
-std::string ratio(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.3f", value);
-  return text.data();
-}
-
 // "torch.native{max_split_size_mb=128}": only the given parameters; the defaults would hide them.
 std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
@@ -178,8 +171,8 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
     const double overhead = history.peak_live == 0_B ? 0
                                                      : static_cast<double>(history.peak_reserved.count) /
                                                            static_cast<double>(history.peak_live.count);
-    std::vector<std::string> row{text_of(history.peak_reserved), ratio(overhead), "", text_of(history.end_reserved),
-                                 text_of(history.failures)};
+    std::vector<std::string> row{text_of(history.peak_reserved), text_of(overhead, 3), "",
+                                 text_of(history.end_reserved), text_of(history.failures)};
     row.resize(columns.size() - 1);
     row.emplace_back("(recorded)");
     table.add_row(std::move(row));
@@ -190,7 +183,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
       if (r.heap != history.heap) continue;
       const DriverCalls& c = r.driver_calls;
       std::vector<std::string> row{
-          text_of(r.peak_reserved), ratio(r.overhead()),           text_of_share(r.fragmentation_at_peak),
+          text_of(r.peak_reserved), text_of(r.overhead(), 3),      text_of_share(r.fragmentation_at_peak),
           text_of(r.end_reserved),  text_of(r.failed_allocations), text_of(count_of(c))};
       if (costs) row.push_back(milliseconds(costs->seconds(c)));
       if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");

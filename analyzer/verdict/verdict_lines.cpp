@@ -1,7 +1,5 @@
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "analyzer/report/terminal_text.h"
 #include "analyzer/verdict/verdict.h"
@@ -41,9 +39,7 @@ std::string line_with(const std::string& before, const std::string& place, const
 /// "61 %"; "0.4 %" where rounding would give zero.
 std::string percent(double share) {
   const double value = share * 100;
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), value < 9.95 ? "%.1f %%" : "%.0f %%", value);
-  return text.data();
+  return text_of(value, value < 9.95 ? 1 : 0) + " %";
 }
 
 Bytes rate(double bytes) { return Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes))}; }

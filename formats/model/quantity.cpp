@@ -10,12 +10,6 @@
 namespace memreel {
 namespace {
 
-std::string fixed(double value, int decimals) {
-  std::array<char, 64> text{};
-  const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
-  return {text.data(), static_cast<std::size_t>(length)};
-}
-
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -35,7 +29,13 @@ std::string text_of(Bytes size) {
     value /= 1024;
     ++unit;
   }
-  return fixed(value, unit == 0 ? 0 : 2) + " " + std::string(units.at(unit));
+  return text_of(value, unit == 0 ? 0 : 2) + " " + std::string(units.at(unit));
+}
+
+std::string text_of(double value, int decimals) {
+  std::array<char, 400> text{};  // the largest finite number has 309 digits
+  const int length = std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return {text.data(), static_cast<std::size_t>(length)};
 }
 
 std::string text_of(std::uint64_t count) {
@@ -46,16 +46,16 @@ std::string text_of(std::uint64_t count) {
 }
 
 std::string text_of_seconds(double seconds) {
-  if (seconds >= 1) return fixed(seconds, 2) + " s";
-  if (seconds >= 1e-3) return fixed(seconds * 1e3, 1) + " ms";
-  return fixed(seconds * 1e6, 0) + " us";
+  if (seconds >= 1) return text_of(seconds, 2) + " s";
+  if (seconds >= 1e-3) return text_of(seconds * 1e3, 1) + " ms";
+  return text_of(seconds * 1e6, 0) + " us";
 }
 
 double share_of(Bytes part, Bytes whole) {
   return whole == 0_B ? 0 : static_cast<double>(part.count) / static_cast<double>(whole.count);
 }
 
-std::string text_of_share(double share) { return fixed(share * 100, 1) + " %"; }
+std::string text_of_share(double share) { return text_of(share * 100, 1) + " %"; }
 
 Result<Bytes> parse_bytes(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, double>, 14> units{{{"", 1},

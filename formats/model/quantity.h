@@ -16,6 +16,9 @@ std::string text_of(Bytes size);
 /// Grouped digits: "1,234,567".
 std::string text_of(std::uint64_t count);
 
+/// "1.37" for 1.3702 with 2 decimals; at most 15 decimals.
+std::string text_of(double value, int decimals);
+
 /// "1.5 s", "120 ms", "35 us".
 std::string text_of_seconds(double seconds);
 
