@@ -128,7 +128,7 @@ int run_dump(int argc, char** argv) {
     if (!request.json && !request.quiet) std::printf("%s\n", printable(*file).c_str());
   }
   if (request.json)
-    std::fputs(record::text_of({{"schema", "memreel.dump/1"}, {"dumps", std::move(dumps)}}).c_str(), stdout);
+    std::fputs(record::document_text({{"schema", "memreel.dump/1"}, {"dumps", std::move(dumps)}}).c_str(), stdout);
   return std::fflush(stdout) == 0 ? code : record::unusable;
 }
 

@@ -159,7 +159,7 @@ bool wait_for_end(const attach::KnownProcess& process, double seconds) {
 }
 
 int print(const record::Json& document) {
-  const std::string text = record::text_of(document);
+  const std::string text = record::document_text(document);
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
   return fail({.what = "can't write everything",
                .where = "standard output",

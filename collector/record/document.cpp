@@ -6,7 +6,7 @@ namespace memreel::record {
 
 using agent::JournalEntry;
 
-std::string text_of(const Json& document) {
+std::string document_text(const Json& document) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -14,7 +14,7 @@ namespace memreel::record {
 using Json = nlohmann::ordered_json;
 
 /// The document as written to a file: indented, with a trailing newline. Replaces invalid UTF-8.
-std::string text_of(const Json& document);
+std::string document_text(const Json& document);
 
 /// `recorded_trace` of docs/schema/common.json.
 Json json_of(const RecordedTrace& trace);

@@ -117,7 +117,7 @@ Result<std::unique_ptr<ByteSink>> document_sink(const std::string& file) {
 }
 
 Result<void> write_document(ByteSink& sink, const Json& document) {
-  const std::string text = text_of(document);
+  const std::string text = document_text(document);
   if (Result<void> written = sink.write(std::as_bytes(std::span(text))); !written) return written;
   return sink.close();
 }

@@ -128,7 +128,7 @@ int show_once(const Request& request, Watch& watch) {
     std::this_thread::sleep_for(interval_of(request));
     watch.refresh(processes_of(request), Watch::Clock::now());
   } while (request.categories && !has_all_findings(watch) && Watch::Clock::now() - begin < patience);
-  const std::string text = request.json ? record::text_of(top_document(watch.processes()))
+  const std::string text = request.json ? record::document_text(top_document(watch.processes()))
                                         : table(watch.processes(), *order_named(request.order), std::string::npos);
   if (print(text)) return 0;
   return fail({.what = "can't write everything",
