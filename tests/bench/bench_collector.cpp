@@ -12,6 +12,7 @@
 
 #include "collector/cuda/watch.h"
 #include "collector/trace/trace_builder.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel::cuda {
 namespace {
