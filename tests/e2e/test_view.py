@@ -71,6 +71,23 @@ class Windows(ViewTest):
                 apart = a[0] + a[2] <= b[0] or b[0] + b[2] <= a[0] or a[1] + a[3] <= b[1] or b[1] + b[3] <= a[1]
                 self.assertTrue(apart, (a, b))
 
+    def test_only_changes_are_drawn(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        drawn = view.settled()["pictures"]
+        self.assertGreater(drawn, 0)
+        for _ in range(20):
+            self.assertEqual(view.settled()["pictures"], drawn, "nothing changed")
+        moved = view.point("timeline", 0.3)["pictures"]
+        self.assertGreater(moved, drawn, "the line under the pointer moved")
+        changed = view.click_on("timeline", 0.5)["pictures"]
+        self.assertGreater(changed, moved)
+        # Unmapped and mapped, a window is empty until it draws itself.
+        view.hands("search", "--onlyvisible", "--name", ".", "windowunmap", "--sync", "windowmap", "--sync")
+        deadline = time.monotonic() + PATIENCE
+        while view.settled()["pictures"] == changed:
+            self.assertLess(time.monotonic(), deadline, "the picture was not restored")
+        self.end(view)
+
     def test_search_palette_help_and_tabs(self):
         view = self.open(SAMPLES / "streams_default.reel")
         view.settled()

@@ -95,6 +95,7 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
   BenchResult result{.frames = frames, .window_ms = window_ms, .window_parts = window.start_times()};
   const auto start = Clock::now();
   const auto draw = [&] { return window.frame(viewer.theme(), [&] { viewer.draw(); }); };
+  window.draw_always(true);
   const auto draw_until = [&](const auto& reached) -> Result<void> {
     const auto begin = Clock::now();
     for (;;) {

@@ -62,6 +62,8 @@ class Control {
 
   /// Answers the requests that can be answered now. Returns false when the viewer should quit.
   bool serve(Window& window, Viewer& viewer);
+  /// Whether a request waits for frames to come.
+  bool is_asked() const { return waiting_; }
 
  private:
   std::mutex mutex_;

@@ -157,13 +157,17 @@ void run_window(Window& window, Viewer& viewer, bool control) {
   if (control) controlled = std::make_unique<Control>();
   double idle_since = 0;
   while (!window.should_close() && !viewer.wants_to_quit() && ending_signal == 0) {
-    window.frame(viewer.theme(), [&] { viewer.draw(); });
+    const FrameTimes frame = window.frame(viewer.theme(), [&] { viewer.draw(); });
     if (controlled && !controlled->serve(window, viewer)) break;
     const Stage stage = viewer.status().stage;
     if (stage == Stage::importing || stage == Stage::reading) window.rest();
-    // An unchanged picture is not redrawn.
     idle_since = viewer.is_idle() ? idle_since + 1 : 0;
-    if (idle_since > 30) window.wait(controlled ? 0.02 : 0.25);
+    if (controlled && controlled->is_asked())
+      window.wait(0.002);
+    else if (idle_since > 30)
+      window.wait(controlled ? 0.02 : 0.25);
+    else if (!frame.drawn)
+      window.wait(0.016);  // as long as showing a picture takes, which waits for the screen
   }
 }
 

@@ -89,6 +89,7 @@ Json Viewer::state() {
       {"idle", is_idle()},
       {"frames", frames_},
       {"keys", window_.key_count()},
+      {"pictures", window_.picture_count()},
       {"mouse", window_.mouse_count()},
       {"pointer", {ImGui::GetIO().MousePos.x, ImGui::GetIO().MousePos.y}},
       {"events", document_->event_count()},

@@ -166,6 +166,7 @@ Result<void> Window::create(const WindowOptions& options) {
     ++of(w).mouse_count_;
   });
   glfwSetScrollCallback(window_, [](GLFWwindow* w, double, double) { ++of(w).mouse_count_; });
+  glfwSetWindowRefreshCallback(window_, [](GLFWwindow* w) { of(w).shown_.forget(); });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
   });
@@ -249,6 +250,7 @@ void Window::make_picture() {
 void Window::apply_zoom() {
   if (scale_ == wanted_scale_) return;
   scale_ = wanted_scale_;
+  shown_.forget();
   ImGui::GetIO().Fonts->Clear();
   load_fonts();
 #ifndef IMGUI_HAS_TEXTURES
@@ -289,6 +291,15 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   for (int l = 0; l < data.CmdListsCount; ++l)
     times.draws += static_cast<std::uint32_t>(data.CmdLists[l]->CmdBuffer.Size);
   if (measures_hand_over_) times.hand_over_ms = hand_over_ms(data);
+  times.drawn = shown_.replaced_by(data) || draws_always_;
+  if (times.drawn) draw(data, theme, times);
+  times.whole_ms = milliseconds_since(start);
+  last_frame_ms_ = times.whole_ms;
+  return times;
+}
+
+void Window::draw(ImDrawData& data, const Theme& theme, FrameTimes& times) {
+  ++picture_count_;
   const double built = processor_ms();
   if (offscreen_) glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
   glViewport(0, 0, width_, height_);
@@ -303,9 +314,6 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   else
     glfwSwapBuffers(window_);
   times.raster_ms = milliseconds_since(submitted);
-  times.whole_ms = milliseconds_since(start);
-  last_frame_ms_ = times.whole_ms;
-  return times;
 }
 
 void Window::wait(double seconds) { glfwWaitEventsTimeout(seconds); }

@@ -10,6 +10,7 @@
 
 #include "formats/model/result.h"
 #include "viewer/app/offscreen_context.h"
+#include "viewer/app/shown_picture.h"
 #include "viewer/panes/theme.h"
 
 struct GLFWwindow;
@@ -40,6 +41,7 @@ struct FrameTimes {
   double whole_ms = 0;   // wall time
 
   std::uint32_t vertices = 0, draws = 0;
+  bool drawn = true;  // false: the picture is the one shown already
 
   /// CPU time of the user interface.
   double ui_ms() const { return build_ms + submit_ms; }
@@ -68,7 +70,9 @@ class Window {
   const StartTimes& start_times() const { return start_times_; }
   /// Whether frames measure FrameTimes::hand_over_ms, which takes that much extra time.
   void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }
-  /// Draws a frame; `contents` makes the ImGui calls.
+  /// Whether frames are drawn even if they repeat the picture, for measurements.
+  void draw_always(bool wanted) { draws_always_ = wanted; }
+  /// Draws a frame, unless it repeats the picture that is shown; `contents` makes the ImGui calls.
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for an event, at most this long.
   void wait(double seconds);
@@ -87,6 +91,8 @@ class Window {
   std::uint64_t key_count() const { return key_count_; }
   /// The number of mouse button and wheel events so far; 0 in a page.
   std::uint64_t mouse_count() const { return mouse_count_; }
+  /// The number of pictures drawn so far; 0 in a page.
+  std::uint64_t picture_count() const { return picture_count_; }
   const std::vector<unsigned>& characters() const { return characters_; }
   const std::vector<std::string>& dropped_files() const { return dropped_; }
   /// Whether the key is held down and was not pressed as part of Ctrl+key or Alt+key, whichever of the two is released
@@ -103,6 +109,8 @@ class Window {
   void apply_zoom();
   void begin_imgui_frame();
   void make_picture();
+  /// Draws and shows it; adds what this cost to `times`.
+  void draw(ImDrawData& data, const Theme& theme, FrameTimes& times);
   static Window& of(GLFWwindow* window);
 
   GLFWwindow* window_ = nullptr;
@@ -113,12 +121,13 @@ class Window {
   float scale_ = 1, base_scale_ = 1, wanted_scale_ = 1;
   StartTimes start_times_;
   double last_frame_ms_ = 0;
-  bool measures_hand_over_ = false;
+  bool measures_hand_over_ = false, draws_always_ = false;
+  ShownPicture shown_;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
   int new_left_presses_ = 0;  // of the mouse
   std::set<int> held_alone_;
-  std::uint64_t key_count_ = 0, mouse_count_ = 0;
+  std::uint64_t key_count_ = 0, mouse_count_ = 0, picture_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
   std::vector<std::string> dropped_, new_dropped_;
 };

@@ -43,7 +43,7 @@ std::string Classification::layer(const Tables& tables, StackId stack, std::uint
   return path;
 }
 
-bool can_be_classified(const Document& document) { return document.event_count() <= longest_completed; }
+bool can_be_classified(const Document& document) { return document.event_count() <= longest_in_memory; }
 
 bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still) {
   constexpr double patience = 2;

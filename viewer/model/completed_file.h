@@ -11,8 +11,9 @@
 
 namespace memreel::viewer {
 
-/// Longer traces are shown as recorded: completing a trace holds all of it, at 37 bytes for each event.
-inline constexpr std::uint64_t longest_completed = 50'000'000;
+/// The most events of a trace that is held as a whole, at 37 bytes for each event, to be completed, judged or replayed.
+/// Longer ones are shown as recorded.
+inline constexpr std::uint64_t longest_in_memory = 50'000'000;
 
 /// The completed trace, as a file in memory; null if it equals the recorded one. Its events and allocations have other
 /// numbers, its table rows the same. Fails as load_checked() does.

@@ -28,7 +28,7 @@ Bytes Rounding::of(std::uint32_t allocation) const {
 }
 
 bool has_known_rounding(const Document& document) {
-  return document.event_count() <= longest_completed &&
+  return document.event_count() <= longest_in_memory &&
          std::ranges::any_of(document.heaps,
                              [&](const HeapSeries& series) { return is_torch_heap(*document.tables, series.heap); });
 }

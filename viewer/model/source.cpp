@@ -242,7 +242,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       set_file(file);
     }
     const bool followed = import == nullptr && !reader->report().has_footer;
-    if (!followed && events <= longest_completed && may_be_completed(reader->header(), reader->tables())) {
+    if (!followed && events <= longest_in_memory && may_be_completed(reader->header(), reader->tables())) {
       // If that fails, the trace is shown as recorded.
       if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
     }

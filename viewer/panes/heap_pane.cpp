@@ -207,7 +207,7 @@ void HeapPane::draw_legend(Scene& scene) {
     if (legend_entry(scene, "rounding", theme.rounding, text_of(*heap.rounding))) note_item(scene, "heap/rounding");
   } else if (!scene.rounding.running() && !scene.rounding.given_up()) {
     const char* why = is_torch_heap(scene.tables(), heap.heap)
-                          ? scene.doc().event_count() > longest_completed ? "for traces this long" : "yet"
+                          ? scene.doc().event_count() > longest_in_memory ? "for traces this long" : "yet"
                           : "for this allocator";
     if (legend_entry(scene, "rounding", theme.rounding, std::string("not known ") + why))
       note_item(scene, "heap/rounding not known");

@@ -13,12 +13,11 @@
 #include "analyzer/replay/prepare.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/load.h"
+#include "viewer/model/completed_file.h"
 #include "viewer/model/policy_input.h"
 
 namespace memreel::viewer {
 namespace {
-
-constexpr std::uint32_t most_events = 50'000'000;  // a replay holds the whole trace: 37 bytes for each of its events
 
 /// As a user would write it: without default parameters.
 std::string name_of(const ReplayResult& result) {
@@ -117,7 +116,7 @@ void PoliciesPane::update(Scene& scene) {
 }
 
 void PoliciesPane::draw(Scene& scene) {
-  if (scene.doc().event_count() > most_events) {
+  if (scene.doc().event_count() > longest_in_memory) {
     explain(scene, take_area("policies"), "This trace is too long to replay here.",
             "Run: memreel replay --stream " + scene.doc().header.source_name);
     return;

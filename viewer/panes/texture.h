@@ -15,7 +15,8 @@ class Texture {
   Texture& operator=(const Texture&) = delete;
   ~Texture();
 
-  /// Pixels are 0xAABBGGRR, row by row from the top. Needs a current OpenGL context, as the destructor does.
+  /// Replaces the texture by one of another name. Pixels are 0xAABBGGRR, row by row from the top. Needs a current
+  /// OpenGL context, as the destructor does.
   void upload(std::uint32_t width, std::uint32_t height, std::span<const std::uint32_t> pixels);
   /// For ImDrawList::AddImage.
   ImTextureID id() const;

@@ -1,12 +1,8 @@
 #include "viewer/panes/verdicts.h"
 
+#include "viewer/model/completed_file.h"
+
 namespace memreel::viewer {
-namespace {
-
-constexpr std::uint32_t most_events = 50'000'000;  // the analyzer holds the whole trace: 37 bytes for each event
-
-}  // namespace
-
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
   switch (verdict) {
     case LeakVerdict::leak:
@@ -33,7 +29,7 @@ std::size_t Verdicts::leaks() {
   return findings ? findings->leaks.causes.size() : 0;
 }
 
-bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > most_events; }
+bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > longest_in_memory; }
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
   if (is_too_long(scene) || !scene.file || !scene.doc().complete) return nullptr;
