@@ -435,10 +435,12 @@ using Callback = void (*)(void* user, unsigned domain, unsigned id, const void* 
 /// How libcupti observes libcuda. The real libraries use a private table; here it is the symbol `fake_cuda_listener`, a
 /// pointer that libcupti sets while there are subscribers.
 struct Listener {
-  virtual ~Listener() = default;
   /// Whether calls or resources with this number are of interest. Called on any thread, at any time.
   virtual bool wants(unsigned domain, unsigned id) const = 0;
   virtual void notify(unsigned domain, unsigned id, const void* data) = 0;
+
+ protected:
+  ~Listener() = default;  // trivial: while the process exits, other threads still call it
 };
 
 }  // namespace fake

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "tests/fake/abi.h"
 
@@ -75,6 +76,7 @@ struct Everybody final : Listener {
   }
 };
 Everybody everybody;  // NOLINT
+static_assert(std::is_trivially_destructible_v<Everybody>);
 
 std::atomic<Listener*>* listener() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
