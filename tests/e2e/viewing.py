@@ -197,12 +197,15 @@ def picture(path):
         return width, height, [b"".join(palette[i] for i in raw[y * (width + 1) + 1:(y + 1) * (width + 1)])
                                for y in range(height)]
     raw, stride, rows = zlib.decompress(packed), 3 * width + 1, []
-    above = bytearray(3 * width)
+    # Rows are differences from the one above. All bytes of a row are added at once: their low seven bits can't carry into
+    # the next byte, and the highest bit is added without a carry.
+    high = int.from_bytes(b"\x80" * (stride - 1), "little")
+    low = int.from_bytes(b"\x7f" * (stride - 1), "little")
+    above = 0
     for y in range(height):
-        row = bytearray(raw[y * stride + 1:(y + 1) * stride])
-        row = bytearray((a + b) & 255 for a, b in zip(row, above))
-        rows.append(row)
-        above = row
+        row = int.from_bytes(raw[y * stride + 1:(y + 1) * stride], "little")
+        above = ((row & low) + (above & low)) ^ ((row ^ above) & high)
+        rows.append(above.to_bytes(stride - 1, "little"))
     return width, height, rows
 
 

@@ -13,18 +13,18 @@
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/hostile_mutation.h"
 #include "tests/fuzz/viewing.h"
-#include "tests/histories.h"
 
 namespace memreel::fuzz {
 namespace {
 
 class Commands : public testing::TestWithParam<std::filesystem::path> {
  protected:
-  /// A few KiB that decode to 400,000 events or a million frames: in a sanitized build a command takes seconds on them,
-  /// so they get a third of the commands and a quarter of the changed versions. The release build runs all.
+  /// A few KiB that decode to 400,000 events or a million frames: a command takes seconds on them in a sanitized build,
+  /// so they get a third of the commands and a quarter of the changed versions. tests/e2e/test_hostile.py runs all
+  /// commands on them.
   bool takes_long() const {
     const std::string name = GetParam().filename().string();
-    return test::sanitized && (name == "ev400.reel" || name == "deep1m.reel");
+    return name == "ev400.reel" || name == "deep1m.reel";
   }
 };
 
