@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 
 #include <algorithm>
 #include <cstring>
@@ -69,6 +70,12 @@ std::optional<CodeModule> tables_of(AddressRange module) {
   return std::nullopt;
 }
 
+/// Where the module's first segment is mapped. `l_addr` is what the loader adds to addresses in the file: 0 for a
+/// program that is not position-independent, whose headers the kernel points to.
+std::uintptr_t start_of(const link_map& module) {
+  return module.l_addr != 0 ? module.l_addr : ::getauxval(AT_PHDR) & ~(elf_page_size - 1);
+}
+
 int add_range(dl_phdr_info* info, std::size_t /*size*/, void* argument) {
   AddressRange range{.begin = UINTPTR_MAX, .end = 0};
   for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
@@ -100,7 +107,7 @@ std::optional<CodeModule> CodeMap::find(std::uintptr_t address) const {
   if (auto place = tables_of({reinterpret_cast<std::uintptr_t>(answer.map_start), end})) return place;
   // If a program's segments have unmapped pages in between, as lld sometimes leaves them, the loader returns only the
   // segment. The headers are at the start of the first one.
-  return answer.map != nullptr ? tables_of({answer.map->l_addr, end}) : std::nullopt;
+  return answer.map != nullptr ? tables_of({start_of(*answer.map), end}) : std::nullopt;
 }
 
 AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {
