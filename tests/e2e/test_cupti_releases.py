@@ -11,7 +11,7 @@ import unittest
 import zipfile
 from pathlib import Path
 
-from peers import ENVIRONMENT
+from peers import ENVIRONMENTS
 from program import REPOSITORY
 from recorded import FAKE, RecordTest
 
@@ -34,10 +34,10 @@ SINCE = {"cuptiSubscribe_v2": (13, 0), "cuptiActivityGetAttribute_v2": (13, 2), 
 
 def unpacked(release):
     """The folder of a release's wheels, as pip would install them; downloaded once."""
-    folder = ENVIRONMENT / "cupti" / release
+    folder = ENVIRONMENTS / "cupti" / release
     if folder.exists():
         return folder
-    wheels = ENVIRONMENT / "cupti/wheels" / release
+    wheels = ENVIRONMENTS / "cupti/wheels" / release
     done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", wheels,
                            *RELEASES[release][:2]], capture_output=True, text=True)
     if done.returncode != 0:
