@@ -46,6 +46,31 @@ struct BytesAtHand {
   }
 };
 
+/// The machine's stack. As a std::vector it would cost a tenth of an import: push_back, which most opcodes call,
+/// includes the vector's growth and is too large for GCC to inline.
+class ValueStack {
+ public:
+  std::size_t size() const { return size_; }
+  std::size_t capacity() const { return values_.size(); }
+  Value& operator[](std::size_t i) { return values_[i]; }
+  Value operator[](std::size_t i) const { return values_[i]; }
+  Value back() const { return values_[size_ - 1]; }
+  std::span<const Value> from(std::size_t first) const { return std::span(values_).subspan(first, size_ - first); }
+
+  void push(Value value) {
+    if (size_ == values_.size()) grow();
+    values_[size_++] = value;
+  }
+  /// Pops the values from `first` on.
+  void cut(std::size_t first) { size_ = first; }
+
+ private:
+  [[gnu::cold, gnu::noinline]] void grow() { values_.resize(std::max<std::size_t>(64, 2 * size_)); }
+
+  std::vector<Value> values_;
+  std::size_t size_ = 0;
+};
+
 /// A pickle is a program for this machine: a stack of values, marks in it, and a memo of values for later reference.
 class Unpickler {
  public:
@@ -95,7 +120,7 @@ class Unpickler {
 
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   bool push(Value value) {
-    stack_.push_back(value);
+    stack_.push(value);
     return true;
   }
   bool push_made(Value value) { return arena_.full() ? fail_too_large() : push(value); }
@@ -166,7 +191,7 @@ class Unpickler {
   ByteCursor& bytes_;
   ValueArena& arena_;
   DocumentSink& sink_;
-  std::vector<Value> stack_;
+  ValueStack stack_;
   std::vector<std::size_t> marks_;  // sizes of the stack
   std::vector<Value> memo_;
   RecentTexts texts_;
@@ -447,8 +472,8 @@ bool Unpickler::long_integer(std::uint32_t length) {
 
 bool Unpickler::tuple(std::size_t first) {
   const Value made = arena_.make(ValueKind::tuple);
-  if (arena_.full() || !arena_.append(made, std::span(stack_).subspan(first))) return fail_too_large();
-  stack_.resize(first);
+  if (arena_.full() || !arena_.append(made, stack_.from(first))) return fail_too_large();
+  stack_.cut(first);
   return push(made);
 }
 
@@ -458,10 +483,10 @@ bool Unpickler::append(std::size_t first) {
   if (!arena_.is(list, ValueKind::list)) return fail_kind(list, ValueKind::list);
   if (const std::optional<std::size_t> which = streamed_list(first - 1)) {
     if (!hand_on(*which, list, first, stack_.size())) return false;
-  } else if (!add(list, std::span(stack_).subspan(first))) {
+  } else if (!add(list, stack_.from(first))) {
     return false;
   }
-  stack_.resize(first);
+  stack_.cut(first);
   return true;
 }
 
@@ -469,7 +494,7 @@ bool Unpickler::set_items(std::size_t first) {
   if (first <= floor()) return fail_underflow();
   const Value dict = stack_[first - 1];
   if (!arena_.is(dict, ValueKind::dict)) return fail_kind(dict, ValueKind::dict);
-  const auto items = std::span(stack_).subspan(first);
+  const auto items = stack_.from(first);
   if (items.size() % 2 != 0) return fail("SETITEMS with a key that has no value");
   for (std::size_t i = 0; i < items.size(); i += 2) {
     const ValueKind kind = arena_.kind(items[i]);
@@ -477,7 +502,7 @@ bool Unpickler::set_items(std::size_t first) {
       return fail(std::string(described(kind)) + " can't be the key of a dict");
   }
   if (!add(dict, items)) return false;
-  stack_.resize(first);
+  stack_.cut(first);
 
   if (marks_.empty() || stack_.size() - marks_.back() <= portion) return true;
   const std::size_t waiting = marks_.back();
@@ -487,7 +512,7 @@ bool Unpickler::set_items(std::size_t first) {
   // The last item may be incomplete.
   if (!hand_on(*which, stack_[waiting - 1], waiting, stack_.size() - 1)) return false;
   stack_[waiting] = stack_.back();
-  stack_.resize(waiting + 1);
+  stack_.cut(waiting + 1);
   return true;
 }
 
@@ -519,7 +544,7 @@ std::optional<std::size_t> Unpickler::streamed_list(std::size_t place) const {
 }
 
 bool Unpickler::hand_on(std::size_t which, Value list, std::size_t first, std::size_t end) {
-  const Result<void> taken = sink_.take(which, list, std::span(stack_).subspan(first, end - first));
+  const Result<void> taken = sink_.take(which, list, stack_.from(first).first(end - first));
   if (!taken) {
     failed_ = taken.error();
     if (failed_->where.empty()) failed_->where = bytes_.where();
