@@ -65,8 +65,9 @@ if(CMAKE_UNITY_BUILD)
   # may match another file's constant. File-by-file builds keep both warnings, where they are meaningful.
   target_compile_options(memreel_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
-# Half a second of each ten of compiling is what -O3, CMake's default, does beyond -O2. Only the collector gains from it.
-# Rooms without hot loops, which only assemble, compare and print what others computed, compile a quarter faster with -O1.
+# Half a second of each ten of compiling is what -O3, CMake's default, does beyond -O2. The collector, replays and imports
+# gain from it. Rooms without hot loops, which only assemble, compare and print what others computed, compile a quarter
+# faster with -O1.
 define_property(TARGET PROPERTY MEMREEL_OPTIMIZATION INHERITED BRIEF_DOCS "Optimization of releases"
   FULL_DOCS "A compiler's option; -O2 if not set")
 target_compile_options(memreel_options INTERFACE
