@@ -63,6 +63,7 @@ class Progress(unittest.TestCase):
 
     def test_nothing_is_shown_where_there_is_no_terminal(self):
         self.assertEqual(run("report", self.long).stderr, "")
+        self.assertEqual(run("replay", self.longer, "--policy", "torch.native,tlsf,rmm.pool,tf.bfc").stderr, "")
         self.assertEqual(run("verify", self.longer).stderr, "")
 
     def test_what_is_over_at_once_shows_nothing(self):
