@@ -117,6 +117,7 @@ class FromDisk(BrowserTest):
         page.call("Page.setInterceptFileChooserDialog", enabled=True)
         page.key("o", modifiers=CONTROL)
         asked = page.event("Page.fileChooserOpened")
+        page.call("HeapProfiler.collectGarbage")  # the dialog stays open for as long as the user takes
         page.call("DOM.setFileInputFiles", files=[str(SAMPLES / "oom_default.reel")], backendNodeId=asked["backendNodeId"])
         page.wait_for("memreel.state().file == '/oom_default.reel'")
         shown = page.settled()
