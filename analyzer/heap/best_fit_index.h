@@ -323,7 +323,8 @@ class FitIndex {
     static_assert(at_once == 3);
     std::uint64_t least = bin.few[0].key - wanted;
     unsigned place = 0;
-    const auto consider = [&](unsigned other) {
+    // GCC takes three calls for too many to inline; a call each costs replays a fifth.
+    const auto consider = [&](unsigned other) __attribute__((always_inline)) {
       const std::uint64_t distance = bin.few[other].key - wanted;
       const bool is_less = distance < least;
       least = is_less ? distance : least;

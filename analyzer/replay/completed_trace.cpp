@@ -23,7 +23,11 @@ bool may_be_completed(const Header& header, const Tables& tables) {
 }
 
 void CompletedStream::see(const EventColumns& events) {
-  for (std::size_t i = 0; i < events.count(); ++i) ties_.see(events[i], seen_++);
+  // Without a driver's heap there is nothing to link yet; who has segments matters once there is one.
+  const bool has_driver = std::any_of(known_->heaps.begin() + 1, known_->heaps.end(),
+                                      [](const Heap& heap) { return heap.level == Level::driver; });
+  for (std::size_t i = 0; i < events.count(); ++i, ++seen_)
+    if (has_driver || is_segment(events.kind[i])) ties_.see(events[i], seen_);
 }
 
 bool CompletedStream::end_first_pass(const Header& header, const Tables& tables) {

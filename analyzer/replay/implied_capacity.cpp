@@ -25,7 +25,7 @@ void ImpliedCapacity::set(const std::map<std::string, std::string>& settings) {
   fraction_ = TorchSettings::recorded_fraction(settings);
 }
 
-void ImpliedCapacity::see(EventKind kind, Bytes size, std::uint64_t value) {
+void ImpliedCapacity::see_other(EventKind kind, Bytes size, std::uint64_t value) {
   if (level_ == Level::driver) return see_driver(kind, size, value);
   if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) {
     if (!burst_.running) {
@@ -85,7 +85,8 @@ CapacityBounds ImpliedCapacity::bounds() const {
   return bounds;
 }
 
-void ImpliedCapacities::see(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value) {
+/// An event of a new heap, or one that concerns more than what a heap holds.
+void ImpliedCapacities::see_other(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value) {
   for (auto h = static_cast<std::uint32_t>(heaps_.size()); h < tables_->heaps.size(); ++h)
     heaps_.emplace_back((*tables_)[HeapId{h}].level, is_torch(HeapId{h}));
   if (kind == EventKind::memory_info) {

@@ -39,7 +39,14 @@ class ImpliedCapacity {
   /// Sets the allocator's settings from here on.
   void set(const std::map<std::string, std::string>& settings);
   /// Processes the next event of the heap, of any kind. `size` of a free: that of its allocation. `value`: as in Event.
-  void see(EventKind kind, Bytes size, std::uint64_t value);
+  void see(EventKind kind, Bytes size, std::uint64_t value) {
+    // Nearly all events of a framework's heap.
+    if (level_ != Level::driver && (kind == EventKind::alloc || is_free(kind))) {
+      burst_ = {};
+      return;
+    }
+    see_other(kind, size, value);
+  }
   /// The device reports its used and free memory.
   void sample(Bytes used, Bytes free);
   CapacityBounds bounds() const;
@@ -52,6 +59,7 @@ class ImpliedCapacity {
     Bytes held_before;
   };
 
+  void see_other(EventKind kind, Bytes size, std::uint64_t value);
   void see_driver(EventKind kind, Bytes size, std::uint64_t value);
   void see_request_fail(Bytes needed, Bytes device_free);
   void refuse(Bytes total);
@@ -76,12 +84,17 @@ class ImpliedCapacities {
   explicit ImpliedCapacities(const Tables& tables) : tables_(&tables) {}
 
   /// `heap`: that of the event; for a free, that of its allocation. `size` and `value` as for ImpliedCapacity.
-  void see(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value);
+  void see(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value) {
+    if (index(heap) >= heaps_.size() || kind == EventKind::memory_info || kind == EventKind::settings) [[unlikely]]
+      return see_other(kind, heap, origin, size, value);
+    heaps_[index(heap)].see(kind, size, value);
+  }
   /// `most` is set only for PyTorch's heaps, and for a driver's heap whose device was sampled: other pools don't record
   /// their size.
   CapacityBounds bounds(HeapId heap) const;
 
  private:
+  void see_other(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value);
   bool is_torch(HeapId heap) const;
 
   const Tables* tables_;

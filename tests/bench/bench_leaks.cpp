@@ -78,7 +78,7 @@ bool score_all(const std::vector<std::filesystem::path>& directories) {
                      score.holds() ? "" : "WRONG", verdicts_of(report), first_accused(*trace, report)});
     }
   }
-  table.print(std::cout);
+  table.print(std::cout, 0, 160);
   std::cout << '\n' << held << " of " << cases << " cases as promised\n";
   return held == cases && cases != 0;
 }
@@ -107,7 +107,7 @@ void score_made_up(std::uint64_t seeds) {
     table.add_row({kind.name, kind.leaks ? "yes" : "no", per_cent(static_cast<double>(held) / n), per_cent(recall / n),
                    per_cent(precision / n), wrong});
   }
-  table.print(std::cout);
+  table.print(std::cout, 0, 160);
 }
 
 double seconds(const std::function<void()>& work) {
@@ -153,7 +153,7 @@ void measure(std::uint64_t events) {
                    std::to_string(all), std::to_string(plain) + (sum == 1 ? " " : ""), bytes.str(),
                    verdicts_of(report)});
   }
-  table.print(std::cout);
+  table.print(std::cout, 0, 160);
 }
 
 }  // namespace

@@ -80,7 +80,8 @@ bool TableReader::read_frame(Value dict, FrameId& into) {
 
 StringId TableReader::name(Value value) {
   if (!values_.arena().is(value, ValueKind::text)) return StringId::none;
-  return writer_.intern(values_.arena().text(value).substr(0, max_name));
+  const std::string_view text = values_.arena().text(value);
+  return text.empty() ? StringId::none : writer_.intern(text.substr(0, max_name));  // most events' metadata are empty
 }
 
 StringId TableReader::compiled_region(Value context) {
