@@ -85,6 +85,8 @@ endif()
 if(MEMREEL_WARNINGS_AS_ERRORS)
   target_compile_options(memreel_options INTERFACE -Werror)
 endif()
+define_property(TARGET PROPERTY MEMREEL_NO_SANITIZE INHERITED BRIEF_DOCS "UndefinedBehaviorSanitizer's checks to leave out"
+  FULL_DOCS "A list separated by commas, such as null,alignment")
 if(MEMREEL_SANITIZE)
   # Not UBSan in the tests' own code (property MEMREEL_TEST): its checks are a third of their compile time.
   string(REPLACE ",undefined" "" sanitize_tests "${MEMREEL_SANITIZE}")
@@ -94,6 +96,8 @@ if(MEMREEL_SANITIZE)
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(memreel_options INTERFACE -fsanitize=${MEMREEL_SANITIZE})
   if(MEMREEL_SANITIZE MATCHES undefined)
+    target_compile_options(memreel_options INTERFACE
+      $<$<BOOL:$<TARGET_PROPERTY:MEMREEL_NO_SANITIZE>>:-fno-sanitize=$<TARGET_PROPERTY:MEMREEL_NO_SANITIZE>>)
     # UBSan describes every check by addresses: 1.9 million of them in memreel, which a program that is loaded at a random
     # address adjusts whenever it starts.
     target_link_options(memreel_options INTERFACE $<$<STREQUAL:$<TARGET_PROPERTY:TYPE>,EXECUTABLE>:-no-pie>)

@@ -276,6 +276,8 @@ class Panes(ViewTest):
         self.assertNotIn("fragmentation/go there", view.settled()["places"])
         self.end(view)
 
+
+class Jobs(ViewTest):
     def shown_soon(self, view, place):
         """Its position, once it is on screen."""
         deadline = time.monotonic() + PATIENCE
