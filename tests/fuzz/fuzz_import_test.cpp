@@ -132,7 +132,7 @@ TEST(FuzzImport, DamagedRecordingsAreHandled) {
   };
   for (const std::string& seed : seeds()) {
     offer(seed);
-    for (int round = 0; round < 5000; ++round) {
+    for (int round = 0; round < 1500; ++round) {
       std::string input = seed;
       for (std::size_t changes = 1 + below(4); changes > 0 && !input.empty(); --changes) {
         const std::size_t at = below(input.size());

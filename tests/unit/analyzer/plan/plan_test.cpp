@@ -203,16 +203,22 @@ TEST_P(PublicInstances, ArePlannedAsWellAsIsKnown) {
   EXPECT_EQ(plan.method, "search");
 }
 
+std::string name_of(const ::testing::TestParamInfo<Instance>& instance) { return instance.param.name; }
+
 INSTANTIATE_TEST_SUITE_P(MiniMalloc, PublicInstances,
-                         ::testing::Values(Instance{"A", 154, 1048576, 1048576}, Instance{"B", 170, 1048576, 1048576},
-                                           Instance{"C", 203, 1039360, 1039360},
+                         ::testing::Values(Instance{"B", 170, 1048576, 1048576}, Instance{"C", 203, 1039360, 1039360},
+                                           Instance{"F", 296, 1048576, 1048576}, Instance{"H", 316, 1048576, 1048576}),
+                         name_of);
+#ifndef __SANITIZE_ADDRESS__  // half a minute, for the same code
+INSTANTIATE_TEST_SUITE_P(MiniMallocHard, PublicInstances,
+                         ::testing::Values(Instance{"A", 154, 1048576, 1048576},
                                            Instance{"D", 213, 986112, 1048576, 20'000'000},
-                                           Instance{"E", 215, 1048576, 1112000}, Instance{"F", 296, 1048576, 1048576},
-                                           Instance{"G", 308, 1048576, 1048576}, Instance{"H", 316, 1048576, 1048576},
+                                           Instance{"E", 215, 1048576, 1112000}, Instance{"G", 308, 1048576, 1048576},
                                            Instance{"I", 374, 1048576, 1116160, 20'000'000},
                                            Instance{"J", 409, 989184, 1069547, 20'000'000},
                                            Instance{"K", 454, 1048576, 1048576}),
-                         [](const auto& instance) { return std::string(instance.param.name); });
+                         name_of);
+#endif
 
 }  // namespace
 }  // namespace memreel::plan
