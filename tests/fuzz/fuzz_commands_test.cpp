@@ -19,9 +19,9 @@ namespace {
 
 class Commands : public testing::TestWithParam<std::filesystem::path> {
  protected:
-  /// A few KiB that decode to 400,000 events or a million frames, and a whole training: a command takes seconds on them
-  /// in a sanitized build, so they get a third of the commands and a tenth of the changed versions. In release builds
-  /// tests/e2e/test_hostile.py runs each of its commands, nearly the same ones, on them.
+  /// A few KiB that decode to 400,000 events or a million frames, and a whole training run: a command takes seconds on
+  /// them in a sanitized build, so they get a third of the commands and a tenth of the changed versions. In release
+  /// builds tests/e2e/test_hostile.py runs each of its commands, nearly the same ones, on them.
   bool takes_long() const {
     const std::string name = GetParam().filename().string();
     return name == "ev400.reel" || name == "deep1m.reel" || name == "predicted_without_end.reel";
