@@ -125,6 +125,12 @@ std::vector<std::string> seeds() {
           small_profile()};
 }
 
+#ifdef __SANITIZE_ADDRESS__  // ten times slower
+constexpr int rounds = 1500;
+#else
+constexpr int rounds = 5000;
+#endif
+
 TEST(FuzzImport, DamagedRecordingsAreHandled) {
   std::mt19937 random(1);
   const auto below = [&](std::size_t limit) {
@@ -132,7 +138,7 @@ TEST(FuzzImport, DamagedRecordingsAreHandled) {
   };
   for (const std::string& seed : seeds()) {
     offer(seed);
-    for (int round = 0; round < 1500; ++round) {
+    for (int round = 0; round < rounds; ++round) {
       std::string input = seed;
       for (std::size_t changes = 1 + below(4); changes > 0 && !input.empty(); --changes) {
         const std::size_t at = below(input.size());
