@@ -23,9 +23,11 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_package(Threads REQUIRED)
 find_program(MEMREEL_CCACHE ccache)
-if(MEMREEL_CCACHE)
-  # For a precompiled header ccache hashes the contents of its headers, if told to tolerate macros in it.
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${MEMREEL_CCACHE})
+if(MEMREEL_CCACHE AND NOT EMSCRIPTEN)
+  # For a precompiled header ccache hashes the contents of its headers, if told to tolerate macros in it. With paths relative
+  # to the build directory, `./dev wheel` and `./dev test` share objects. Without depend mode each miss preprocesses twice.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_DEPEND=true ${MEMREEL_CCACHE})
 endif()
 
 # Half of a unit's compile time is headers. With CMAKE_UNITY_BUILD, which ./dev enables unless UNITY=OFF, several files
@@ -77,6 +79,10 @@ define_property(TARGET PROPERTY MEMREEL_OPTIMIZATION INHERITED BRIEF_DOCS "Optim
   FULL_DOCS "A compiler's option; -O2 if not set")
 target_compile_options(memreel_options INTERFACE
   $<$<CONFIG:Release>:$<IF:$<BOOL:$<TARGET_PROPERTY:MEMREEL_OPTIMIZATION>>,$<TARGET_PROPERTY:MEMREEL_OPTIMIZATION>,-O2>>)
+# Half of what the wheel's small programs would contain is unused parts of the archives. In every release build, so that
+# ccache has the wheel's objects.
+target_compile_options(memreel_options INTERFACE $<$<CONFIG:Release>:-ffunction-sections$<SEMICOLON>-fdata-sections>)
+target_link_options(memreel_options INTERFACE $<$<CONFIG:Release>:LINKER:--gc-sections>)
 # The hot loops (pickle opcodes, event kinds) are switches whose outcomes repeat in patterns. Branch predictors handle
 # comparisons well there but not jump tables, least of all on virtual machines: those cost a fifth of an import.
 target_compile_options(memreel_options INTERFACE -fno-jump-tables)

@@ -8,8 +8,6 @@
 set(MEMREEL_OLD_GLIBC "" CACHE PATH "Link with the C library stubs in this directory, and everything else statically")
 set(MEMREEL_GLFW "" CACHE FILEPATH "A libglfw.so.3 to link and install")
 if(MEMREEL_OLD_GLIBC)
-  # Half of what the small programs would contain is unused parts of the archives.
-  add_compile_options(-ffunction-sections -fdata-sections)
-  add_link_options(-B${MEMREEL_OLD_GLIBC} -L${MEMREEL_OLD_GLIBC} -static-libstdc++ LINKER:--gc-sections)
+  add_link_options(-B${MEMREEL_OLD_GLIBC} -L${MEMREEL_OLD_GLIBC} -static-libstdc++)
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a .so)
 endif()
