@@ -34,8 +34,9 @@ struct Arguments : FleetWords {
   bool resume = false, no_setting = false;
 };
 
+/// Writes the message in one piece: other processes write to the same terminal.
 int fail(const Error& error) {
-  std::cerr << "memreel-fleet-mpi: error: " << error.message() << '\n';
+  std::cerr << "memreel-fleet-mpi: error: " + error.message() + '\n';
   return unusable;
 }
 
@@ -62,13 +63,32 @@ class Reach {
   std::map<std::string, std::set<int>> processes_;
 };
 
+/// The recordings that processes can read.
+struct Recordings {
+  std::vector<std::string> files;  // largest first, the same on every process
+  Reach reach;
+  Error none;  // if there are no files: why this process found none
+};
+
+/// Collective. A node without files of its own still helps with those that all can read, and in the second round.
+Recordings find_recordings(const mpi::Session& session, const std::vector<fs::path>& named) {
+  const Result<FleetInputs> inputs = find_inputs(named);
+  const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
+  std::vector<std::string> files;
+  for (const mpi::Item& item : items) files.push_back(item.file.string());
+  return {.files = mpi::broadcast(session, std::move(files)),
+          .reach = Reach(items),
+          .none = inputs ? Error{.what = "no recordings there"} : inputs.error()};
+}
+
 /// Round one: a summary of each recording.
-std::optional<Error> map_all(const mpi::Session& session, const std::vector<std::string>& files, const Reach& reach,
-                             const Arguments& arguments, const MapOptions& options) {
+std::optional<Error> map_all(const mpi::Session& session, const Recordings& recordings, const Arguments& arguments,
+                             const MapOptions& options) {
+  const std::vector<std::string>& files = recordings.files;
   std::optional<Error> problem;
   mpi::share_out(
       session, files.size(), arguments.jobs, options.limits,
-      [&](std::size_t i, int process) { return reach.has(files[i], process); },
+      [&](std::size_t i, int process) { return recordings.reach.has(files[i], process); },
       [&](std::size_t i) {
         if (options.resume && has_result(options.out, files[i])) return std::string();
         return judge_recording(files[i], options);
@@ -141,19 +161,12 @@ int become(std::vector<std::string> words) {
 }
 
 /// Everything done collectively. The first process's return value says whether there is an answer.
-std::optional<Error> work(const mpi::Session& session, const Arguments& arguments, const FleetQuestion& question) {
-  // A node without files of its own still helps with those that all can read, and in the second round.
-  const Result<FleetInputs> inputs = find_inputs(arguments.files);
-  const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
-  std::vector<std::string> files;
-  for (const mpi::Item& item : items) files.push_back(item.file.string());
-  const Reach reach(items);
-  files = mpi::broadcast(session, std::move(files));
-  if (files.empty()) return inputs ? Error{.what = "no recordings there"} : inputs.error();
+std::optional<Error> work(const mpi::Session& session, const Recordings& recordings, const Arguments& arguments,
+                          const FleetQuestion& question) {
   std::error_code problem;
   fs::create_directories(question.map.out, problem);
   if (problem) return Error{.what = problem.message(), .where = question.map.out.string()};
-  if (auto failed = map_all(session, files, reach, arguments, question.map)) return failed;
+  if (auto failed = map_all(session, recordings, arguments, question.map)) return failed;
   if (arguments.no_setting) return std::nullopt;
 
   Fleet fleet;
@@ -164,7 +177,7 @@ std::optional<Error> work(const mpi::Session& session, const Arguments& argument
     if (!assembled) return std::move(assembled).error();
     fleet = *std::move(assembled);
   }
-  find_settings(session, fleet, reach, arguments,
+  find_settings(session, fleet, recordings.reach, arguments,
                 {.capacity = question.fleet.capacity, .out = question.map.out, .limits = question.map.limits});
   return std::nullopt;
 }
@@ -207,12 +220,13 @@ int main(int argc, char** argv) {
   const Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
   bool first = false;
-  std::optional<Error> problem;
   {
     const mpi::Session session(argc, argv);
     first = session.first();
-    problem = work(session, arguments, *question);
-    if (problem) {
+    const Recordings recordings = find_recordings(session, arguments.files);
+    // All processes know, so they end by themselves: the message of a job that is aborted can be lost.
+    if (recordings.files.empty()) return first ? fail(recordings.none) : 0;
+    if (const auto problem = work(session, recordings, arguments, *question)) {
       // Others may be waiting for this process, so end them too. Finished work is kept.
       const int code = fail(*problem);
       mpi::end_all(code);
