@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <set>
-#include <span>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -118,9 +116,9 @@ Steps steps_of(const Trace& trace, HeapId heap) {
   return steps;
 }
 
-Result<std::vector<HeapView>> views_of(const Side& side) {
+Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapHistory>& histories) {
   std::vector<HeapView> views;
-  for (const HeapHistory& history : heap_histories(side.trace)) {
+  for (const HeapHistory& history : histories) {
     HeapView view{.history = history, .steps = steps_of(side.trace, history.heap)};
     Result<std::uint64_t> events = events_at(side.instant, side.trace, history, view.steps);
     if (!events) {
@@ -207,16 +205,6 @@ const HeapView* counterpart(const Tables& tables, const HeapView& view, const Ta
   return nullptr;
 }
 
-/// The devices that hold memory at some time; of frameworks only, or all.
-std::set<std::int32_t> devices_of(const Trace& trace, bool frameworks) {
-  std::set<std::int32_t> devices;
-  for (const HeapHistory& history : heap_histories(trace)) {
-    const Heap& heap = trace.tables[history.heap];
-    if (!frameworks || heap.level == Level::framework) devices.insert(heap.device);
-  }
-  return devices;
-}
-
 /// Pairs the n-th with the n-th, and removes them.
 void pair_in_order(std::set<std::int32_t>& a, std::set<std::int32_t>& b, DeviceMap& pairs) {
   while (!a.empty() && !b.empty()) {
@@ -228,12 +216,22 @@ void pair_in_order(std::set<std::int32_t>& a, std::set<std::int32_t>& b, DeviceM
 
 }  // namespace
 
-DeviceMap match_devices(const Trace& a, const Trace& b, const DeviceMap& given) {
+Devices devices_of(const Tables& tables, std::span<const HeapHistory> histories) {
+  Devices devices;
+  for (const HeapHistory& history : histories) {
+    const Heap& heap = tables[history.heap];
+    devices.all.insert(heap.device);
+    if (heap.level == Level::framework) devices.used_by_frameworks.insert(heap.device);
+  }
+  return devices;
+}
+
+DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& given) {
   constexpr std::int32_t host = -1;
   DeviceMap pairs = given;
   pairs[host] = host;
-  for (const bool frameworks : {true, false}) {
-    std::set<std::int32_t> left_a = devices_of(a, frameworks), left_b = devices_of(b, frameworks);
+  for (const auto kind : {&Devices::used_by_frameworks, &Devices::all}) {
+    std::set<std::int32_t> left_a = a.*kind, left_b = b.*kind;
     for (const auto& [of_a, of_b] : pairs) {
       left_a.erase(of_a);
       left_b.erase(of_b);
@@ -251,20 +249,27 @@ DeviceMap match_devices(const Trace& a, const Trace& b, const DeviceMap& given) 
 }
 
 Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given) {
+  std::vector<HeapHistory> histories_a;
+  Result<std::vector<HeapView>> views_a = Error{};
+  std::thread beside([&] {
+    histories_a = heap_histories(a.trace);
+    views_a = views_of(a, histories_a);
+  });
+  const std::vector<HeapHistory> histories_b = heap_histories(b.trace);
+  const Result<std::vector<HeapView>> views_b = views_of(b, histories_b);
+  beside.join();
+  const Devices devices_a = devices_of(a.trace.tables, histories_a),
+                devices_b = devices_of(b.trace.tables, histories_b);
   for (const auto& [of_a, of_b] : given) {
-    const bool known_a = devices_of(a.trace, false).contains(of_a);
-    if (known_a && devices_of(b.trace, false).contains(of_b)) continue;
+    const bool known_a = devices_a.all.contains(of_a);
+    if (known_a && devices_b.all.contains(of_b)) continue;
     return Error{.what = std::string(known_a ? "the second" : "the first") + " trace has no device " +
                          std::to_string(known_a ? of_b : of_a),
                  .where = std::to_string(of_a) + "=" + std::to_string(of_b)};
   }
-  const DeviceMap devices = match_devices(a.trace, b.trace, given);
-  Result<std::vector<HeapView>> views_a = Error{};
-  std::thread beside([&] { views_a = views_of(a); });
-  const Result<std::vector<HeapView>> views_b = views_of(b);
-  beside.join();
   if (!views_a) return views_a.error();
   if (!views_b) return views_b.error();
+  const DeviceMap devices = match_devices(devices_a, devices_b, given);
 
   std::vector<const HeapView*> left;
   for (const HeapView& view : *views_b) left.push_back(&view);

@@ -3,12 +3,14 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "analyzer/difference/instant.h"
 #include "analyzer/difference/purposes.h"
+#include "analyzer/history/lifetimes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -64,6 +66,14 @@ struct Side {
   Instant instant;
 };
 
+/// The devices of heaps that hold memory at some time.
+struct Devices {
+  std::set<std::int32_t> used_by_frameworks, all;
+};
+
+/// `histories`: of the trace's heaps, as heap_histories() has them.
+Devices devices_of(const Tables& tables, std::span<const HeapHistory> histories);
+
 /// Maps devices of A to devices of B.
 using DeviceMap = std::map<std::int32_t, std::int32_t>;
 
@@ -71,7 +81,7 @@ using DeviceMap = std::map<std::int32_t, std::int32_t>;
 /// mapped as it says. Otherwise, first among the devices that a framework uses and then among the others, the first of
 /// A is matched with the first of B and so on, if their numbers are equal; if not, equal device numbers are matched
 /// first, the rest in order.
-DeviceMap match_devices(const Trace& a, const Trace& b, const DeviceMap& given);
+DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& given);
 
 /// Matches heaps by device (match_devices()), level and name, else by device and level; a heap that only one side has
 /// is compared with nothing. Errors: an instant that a trace does not have; a device in `given` that does not exist.

@@ -143,10 +143,11 @@ TEST(Difference, DevicesArePairedInOrderOrAsTold) {
     return build.trace();
   };
   const Trace a = with_devices(0, 1), b = with_devices(2, 3), c = with_devices(1, 2);
-  EXPECT_EQ(match_devices(a, b, {}), (DeviceMap{{-1, -1}, {0, 2}, {1, 3}}));
-  EXPECT_EQ(match_devices(a, c, {}), (DeviceMap{{-1, -1}, {0, 1}, {1, 2}}));
-  EXPECT_EQ(match_devices(a, b, {{0, 3}}), (DeviceMap{{-1, -1}, {0, 3}, {1, 2}}));
-  EXPECT_EQ(match_devices(a, a, {{0, 1}}), (DeviceMap{{-1, -1}, {0, 1}, {1, 0}}));
+  const auto devices = [](const Trace& trace) { return devices_of(trace.tables, heap_histories(trace)); };
+  EXPECT_EQ(match_devices(devices(a), devices(b), {}), (DeviceMap{{-1, -1}, {0, 2}, {1, 3}}));
+  EXPECT_EQ(match_devices(devices(a), devices(c), {}), (DeviceMap{{-1, -1}, {0, 1}, {1, 2}}));
+  EXPECT_EQ(match_devices(devices(a), devices(b), {{0, 3}}), (DeviceMap{{-1, -1}, {0, 3}, {1, 2}}));
+  EXPECT_EQ(match_devices(devices(a), devices(a), {{0, 1}}), (DeviceMap{{-1, -1}, {0, 1}, {1, 0}}));
   EXPECT_FALSE(difference({a, AtEnd{}}, {b, AtEnd{}}, {{0, 7}}));
 }
 
