@@ -57,22 +57,23 @@ class Regions {
 /// Whether the addresses of a pool's events are handles: created memory is mapped elsewhere.
 bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
+bool has_heap_of(const Tables& tables, Level level) {
+  return std::any_of(tables.heaps.begin() + 1, tables.heaps.end(),
+                     [&](const Heap& heap) { return heap.level == level; });
+}
+
 }  // namespace
 
 class LevelTies::Impl {
  public:
   explicit Impl(const Tables& tables) : tables_(&tables) {}
 
-  void see(const Event& event, std::uint32_t number) {
+  void see(const EventColumns& events, std::uint32_t number) {
+    // Without a driver's heap there is nothing to tie yet; which heaps have segments matters once there is one.
+    const bool has_driver = has_heap_of(*tables_, Level::driver);
     has_segments_.resize(tables_->heaps.size());
-    const HeapId id = (*tables_)[event.origin].heap;
-    const Heap& heap = (*tables_)[id];
-    if (is_segment(event.kind)) has_segments_[index(id)] = true;
-    if (heap.device < 0) return;
-    if (heap.level == Level::driver)
-      note_driver(event, number, heap.device);
-    else if (has_segments_[index(id)] ? gets_segment(event.kind) : event.kind == EventKind::alloc)
-      note_framework(event, number, id, heap.device);
+    for (std::size_t i = 0; i < events.count(); ++i, ++number)
+      if (has_driver || is_segment(events.kind[i])) see(events[i], number);
   }
 
   TiedLevels finish() && {
@@ -110,6 +111,17 @@ class LevelTies::Impl {
   struct Hash {
     std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
   };
+
+  void see(const Event& event, std::uint32_t number) {
+    const HeapId id = (*tables_)[event.origin].heap;
+    const Heap& heap = (*tables_)[id];
+    if (is_segment(event.kind)) has_segments_[index(id)] = true;
+    if (heap.device < 0) return;
+    if (heap.level == Level::driver)
+      note_driver(event, number, heap.device);
+    else if (has_segments_[index(id)] ? gets_segment(event.kind) : event.kind == EventKind::alloc)
+      note_framework(event, number, id, heap.device);
+  }
 
   std::uint32_t add(const Region& region) {
     if (unused_.empty()) {
@@ -219,7 +231,7 @@ LevelTies::LevelTies(const Tables& tables) : impl_(std::make_unique<Impl>(tables
 LevelTies::LevelTies(LevelTies&&) noexcept = default;
 LevelTies& LevelTies::operator=(LevelTies&&) noexcept = default;
 LevelTies::~LevelTies() = default;
-void LevelTies::see(const Event& event, std::uint32_t number) { impl_->see(event, number); }
+void LevelTies::see(const EventColumns& events, std::uint32_t number) { impl_->see(events, number); }
 TiedLevels LevelTies::finish() && { return std::move(*impl_).finish(); }
 
 void TiedLevels::add(AllocationId allocation, const Fate& fate) {
@@ -263,14 +275,10 @@ bool TiedLevels::rewrite_again(Event& event, std::uint32_t number) const {
 }
 
 std::size_t tie_levels(Trace& trace) {
-  const auto has = [&](Level level) {
-    return std::any_of(trace.tables.heaps.begin() + 1, trace.tables.heaps.end(),
-                       [&](const Heap& heap) { return heap.level == level; });
-  };
-  if (trace.tables.heaps.size() < 2 || !has(Level::framework) || !has(Level::driver)) return 0;
+  if (!has_heap_of(trace.tables, Level::framework) || !has_heap_of(trace.tables, Level::driver)) return 0;
   LevelTies finder(trace.tables);
   EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.count(); ++i) finder.see(events[i], i);
+  finder.see(events, 0);
   TiedLevels ties = std::move(finder).finish();
   if (ties.count() == 0) return 0;
   EventColumns kept;

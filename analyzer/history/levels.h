@@ -68,8 +68,9 @@ class LevelTies {
   LevelTies& operator=(LevelTies&&) noexcept;
   ~LevelTies();
 
-  /// Processes the next event and its number. Frees need not have the address and size of their allocation.
-  void see(const Event& event, std::uint32_t number);
+  /// Processes the next events; `number` is the first one's. Frees need not have the address and size of their
+  /// allocation.
+  void see(const EventColumns& events, std::uint32_t number);
   TiedLevels finish() &&;
 
  private:

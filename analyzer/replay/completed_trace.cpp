@@ -23,11 +23,8 @@ bool may_be_completed(const Header& header, const Tables& tables) {
 }
 
 void CompletedStream::see(const EventColumns& events) {
-  // Without a driver's heap there is nothing to link yet; who has segments matters once there is one.
-  const bool has_driver = std::any_of(known_->heaps.begin() + 1, known_->heaps.end(),
-                                      [](const Heap& heap) { return heap.level == Level::driver; });
-  for (std::size_t i = 0; i < events.count(); ++i, ++seen_)
-    if (has_driver || is_segment(events.kind[i])) ties_.see(events[i], seen_);
+  ties_.see(events, seen_);
+  seen_ += static_cast<std::uint32_t>(events.count());
 }
 
 bool CompletedStream::end_first_pass(const Header& header, const Tables& tables) {

@@ -24,7 +24,7 @@ bool may_be_completed(const Header& header, const Tables& tables);
 class CompletedStream {
  public:
   /// `tables` may grow, and must outlive the first pass.
-  explicit CompletedStream(const Tables& tables) : known_(&tables), ties_(tables) {}
+  explicit CompletedStream(const Tables& tables) : ties_(tables) {}
 
   /// The first pass: processes the next events.
   void see(const EventColumns& events);
@@ -54,7 +54,6 @@ class CompletedStream {
   };
 
  private:
-  const Tables* known_;  // during the first pass
   LevelTies ties_;
   TiedLevels tied_levels_;
   Tables tables_;
