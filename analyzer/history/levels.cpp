@@ -108,9 +108,6 @@ class LevelTies::Impl {
     Regions allocated, mapped;
     std::vector<Created> created;  // not mapped yet, in order
   };
-  struct Hash {
-    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
-  };
 
   void see(const Event& event, std::uint32_t number) {
     const HeapId id = (*tables_)[event.origin].heap;
@@ -222,8 +219,8 @@ class LevelTies::Impl {
   const Tables* tables_;
   std::vector<bool> has_segments_;  // by heap
   std::vector<Region> regions_;
-  std::vector<std::uint32_t> unused_;  // free rows of regions_
-  FlatMap<AllocationId, Hash> live_;   // rows of regions_
+  std::vector<std::uint32_t> unused_;           // free rows of regions_
+  FlatMap<AllocationId, AllocationHash> live_;  // rows of regions_
   std::map<std::int32_t, Device> devices_;
 };
 

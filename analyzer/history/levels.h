@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/trace.h"
 
@@ -44,9 +45,6 @@ class TiedLevels {
     Address address;  // of the driver's memory
     Bytes size;
   };
-  struct Hash {
-    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
-  };
 
   void add(AllocationId allocation, const Fate& fate);
   template <class OriginIn>
@@ -54,8 +52,8 @@ class TiedLevels {
 
   std::size_t count_ = 0;
   std::vector<Fate> fates_;
-  FlatMap<AllocationId, Hash> of_allocation_;  // index into fates_
-  std::map<std::uint32_t, Fate> mappings_;     // by event
+  FlatMap<AllocationId, AllocationHash> of_allocation_;  // index into fates_
+  std::map<std::uint32_t, Fate> mappings_;               // by event
   std::map<std::pair<HeapId, OriginId>, OriginId> origins_;
 };
 

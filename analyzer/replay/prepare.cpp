@@ -8,6 +8,7 @@
 #include "analyzer/replay/steps.h"
 #include "analyzer/replay/torch_history.h"
 #include "analyzer/replay/unsplit_pools.h"
+#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel {
@@ -47,10 +48,7 @@ class Allocations {
   }
 
  private:
-  struct Hash {
-    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
-  };
-  FlatMap<AllocationId, Hash> places_;
+  FlatMap<AllocationId, AllocationHash> places_;
   std::vector<Allocation> allocations_;
   std::vector<std::uint32_t> empty_places_;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/allocation_keys.h"
 #include "formats/model/event.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/tables.h"
@@ -79,17 +80,6 @@ class LiveSet {
   HeapSnapshot snapshot() const;
 
  private:
-  struct Place {
-    Address address;
-    HeapId heap = HeapId::none;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  struct PlaceHash {
-    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
-  };
-  struct AllocationHash {
-    std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
-  };
   using Segments = std::map<std::pair<HeapId, Address>, LiveSegment>;
 
   HeapId heap_of(OriginId origin) const { return (*tables_)[origin].heap; }
@@ -105,7 +95,7 @@ class LiveSet {
   const Tables* tables_;
   std::vector<LiveAllocation> slots_;  // empty ones have no allocation
   std::vector<std::uint32_t> empty_slots_;
-  FlatMap<Place, PlaceHash> by_place_;
+  FlatMap<HeapAddress, HeapAddressHash> by_place_;
   /// Created at the first free that names its allocation: not needed for frees by address.
   std::optional<FlatMap<AllocationId, AllocationHash>> by_allocation_;
   Segments segments_;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/writer/flight_generation.h"
 #include "formats/writer/folded_totals.h"
@@ -63,14 +64,6 @@ class FlightWriter final : public TraceOutput {
     Nanoseconds born{}, freed{};
     AllocationId current = AllocationId::none, next = AllocationId::none;  // in the two traces
   };
-  struct Place {
-    Address address;
-    HeapId heap = HeapId::none;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  struct PlaceHash {
-    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
-  };
   using SegmentPlace = std::pair<HeapId, Address>;
 
   HeapId heap_of(OriginId origin) const { return tables()[origin].heap; }
@@ -105,7 +98,7 @@ class FlightWriter final : public TraceOutput {
 
   std::vector<Kept> kept_;
   std::vector<std::uint32_t> empty_;
-  FlatMap<Place, PlaceHash> by_place_;
+  FlatMap<HeapAddress, HeapAddressHash> by_place_;
   std::vector<Bytes> live_;                                     // by heap
   std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was acquired; some are gone since restate()
   std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples

@@ -73,7 +73,7 @@ void DocumentBuilder::complete(std::uint32_t id, Series& series) {
   if (requested_[id].get() + 1 < at_) series.has_pending = true;
   completed_[id].set(at_);
   part(series.now, Metric::held) -= size_[id];
-  const Place place{{address_[id]}, series.heap};
+  const HeapAddress place{{address_[id]}, series.heap};
   if (by_place_.find(place) == id) by_place_.erase(place);
 }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/document.h"
@@ -34,14 +35,6 @@ class DocumentBuilder {
   std::shared_ptr<const Document> publish(const TraceReader& reader, std::uint64_t bytes, bool complete);
 
  private:
-  struct Place {
-    Address address;
-    HeapId heap = HeapId::none;
-    friend bool operator==(const Place&, const Place&) = default;
-  };
-  struct PlaceHash {
-    std::uint64_t operator()(const Place& place) const { return mix_bits(place.address.value + index(place.heap)); }
-  };
   /// The running state of a heap.
   struct Series {
     HeapId heap = HeapId::none;
@@ -86,7 +79,7 @@ class DocumentBuilder {
   std::unordered_map<StringId, std::uint32_t> spans_named_;    // number so far
   std::uint32_t span_depths_ = 0;
   SegmentHistory segments_;
-  FlatMap<Place, PlaceHash> by_place_;
+  FlatMap<HeapAddress, HeapAddressHash> by_place_;
   std::vector<Series> all_series_;
   std::vector<std::shared_ptr<const Keyframe>> keyframes_;
   std::shared_ptr<const Tables> published_tables_;

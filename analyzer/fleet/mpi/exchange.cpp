@@ -156,6 +156,7 @@ Session::Session(int& argc, char**& argv) {
 Session::~Session() { MPI_Finalize(); }
 
 void end_all(int code) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not forwarded yet
   MPI_Abort(MPI_COMM_WORLD, code);
   std::exit(code);
 }
