@@ -20,6 +20,7 @@
 #include "analyzer/fleet/question.h"
 #include "analyzer/fleet/shard.h"
 #include "analyzer/fleet/tables.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::cli {
 namespace {

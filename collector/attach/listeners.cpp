@@ -39,7 +39,7 @@ std::vector<Listener> listeners_in(std::string_view sockets) {
     if (const auto listener = listener_of(line.substr(line.rfind(' ') + 1))) found.push_back(*listener);
   }
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -60,7 +60,7 @@ std::vector<pid_t> listening_processes() {
       if (std::ranges::any_of(elsewhere, [&](const Listener& listener) { return is(process, listener); }))
         processes.push_back(process);
   std::ranges::sort(processes);
-  processes.erase(std::ranges::unique(processes).begin(), processes.end());
+  processes.erase(std::unique(processes.begin(), processes.end()), processes.end());
   return processes;
 }
 

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <functional>
 #include <map>
 #include <optional>
 #include <ostream>
-#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,10 +41,11 @@ class SnapshotWriter {
 
   void write() {
     pickle_.begin_dict();
-    const std::vector<TorchSegment> segments = torch_segments_at_end(trace_, heaps_, options_.block_sizes);
-    const auto is_host = [](const TorchSegment& segment) { return segment.device == host; };
+    std::vector<TorchSegment> segments = torch_segments_at_end(trace_, heaps_, options_.block_sizes);
+    const auto of_host = std::stable_partition(segments.begin(), segments.end(),
+                                               [](const TorchSegment& segment) { return segment.device != host; });
     pickle_.text("segments");
-    write_segments(segments | std::views::filter(std::not_fn(is_host)));
+    write_segments({segments.begin(), of_host});
     pickle_.text("device_traces");
     pickle_.begin_list();
     for (std::size_t device = 0; device < device_count_; ++device) {
@@ -55,7 +55,7 @@ class SnapshotWriter {
     pickle_.end_list(device_count_);
     if (torch_host_heap(tables_)) {
       pickle_.text("host_segments");
-      write_segments(segments | std::views::filter(is_host));
+      write_segments({of_host, segments.end()});
       pickle_.text("host_traces");
       write_history(host);
     }
@@ -74,14 +74,13 @@ class SnapshotWriter {
 
   // ---- the state at the end
 
-  void write_segments(auto&& segments) {
-    std::size_t count = 0;
+  void write_segments(std::span<const TorchSegment> segments) {
     pickle_.begin_list();
-    for (const TorchSegment& segment : segments) {
-      pickle_.item(count++);
-      write_segment(segment);
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      pickle_.item(i);
+      write_segment(segments[i]);
     }
-    pickle_.end_list(count);
+    pickle_.end_list(segments.size());
   }
 
   void write_segment(const TorchSegment& segment) {
@@ -250,7 +249,7 @@ class SnapshotWriter {
     pickle_.text("frames");
     pickle_.begin_list();
     pickle_.item(0);
-    write_frame(stage, name, 0);
+    write_frame(stage, name, 0);  // NOLINT(readability-suspicious-call-argument)
     pickle_.end_list(1);
     pickle_.end_dict();
   }

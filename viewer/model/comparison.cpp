@@ -131,7 +131,7 @@ SideFacts facts_of(const Moment& moment, bool whole) {
     if (segment.end != never && segment.end < end) calls.push_back(segment.end);
   }
   std::ranges::sort(calls);
-  facts.driver_calls = static_cast<std::uint64_t>(std::ranges::unique(calls).begin() - calls.begin());
+  facts.driver_calls = static_cast<std::uint64_t>(std::unique(calls.begin(), calls.end()) - calls.begin());
   return facts;
 }
 

@@ -31,7 +31,7 @@ class Session {
 [[noreturn]] void end_all(int code);
 
 /// Sends the first process's texts to every process.
-std::vector<std::string> broadcast(const Session& session, std::vector<std::string> texts);
+std::vector<std::string> broadcast(const Session& session, const std::vector<std::string>& texts);
 
 /// A file and the processes that can read it: those on its node, or all.
 struct Item {

@@ -23,7 +23,7 @@
 namespace {
 
 namespace fs = std::filesystem;
-using namespace memreel;
+using namespace memreel;  // NOLINT(google-build-using-namespace): a program of one file
 
 constexpr int unusable = 2;
 
@@ -76,7 +76,7 @@ Recordings find_recordings(const mpi::Session& session, const std::vector<fs::pa
   const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
   std::vector<std::string> files;
   for (const mpi::Item& item : items) files.push_back(item.file.string());
-  return {.files = mpi::broadcast(session, std::move(files)),
+  return {.files = mpi::broadcast(session, files),
           .reach = Reach(items),
           .none = inputs ? Error{.what = "no recordings there"} : inputs.error()};
 }
@@ -113,8 +113,8 @@ void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach&
       replayed.insert(replayed.end(), {task.file, task.witness});
     }
   }
-  proposing = mpi::broadcast(session, std::move(proposing));
-  replayed = mpi::broadcast(session, std::move(replayed));
+  proposing = mpi::broadcast(session, proposing);
+  replayed = mpi::broadcast(session, replayed);
   const auto nothing = [](std::size_t, const ChildOutcome&) {};
   mpi::share_out(
       session, proposing.size(), arguments.jobs, options.limits,
@@ -126,7 +126,7 @@ void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach&
     for (const std::string& file : proposing) proposals.push_back(read_proposals(propose_settings(file, options)));
     candidates = union_of(proposals);
   }
-  candidates = mpi::broadcast(session, std::move(candidates));
+  candidates = mpi::broadcast(session, candidates);
   mpi::share_out(
       session, replayed.size() / 2, arguments.jobs, options.limits,
       [&](std::size_t i, int process) {
@@ -204,6 +204,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-exception-escape): it ends the process at once, and so the job; others wait for this one
 int main(int argc, char** argv) {
   char** const separator =
       std::find_if(argv, argv + argc, [](const char* word) { return std::string_view(word) == "--"; });

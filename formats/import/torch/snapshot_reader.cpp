@@ -180,13 +180,13 @@ bool SnapshotReader::read_host_traces(Value traces) {
   constexpr std::string_view list = "host_traces";
   const auto entries = values_.consume(traces, ValueKind::list, list);
   if (!entries) return false;
-  for (const Value entry : *entries) {
+  return std::ranges::all_of(*entries, [&](Value entry) {
     values_.at({.list = list, .item = snapshot_.host.recorded++});
-    if (!read_entry(snapshot_.host, entry)) return false;
-  }
-  return true;
+    return read_entry(snapshot_.host, entry);
+  });
 }
 
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): a case for each key
 bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   const auto items = values_.consume(dict, ValueKind::dict, "the entry");
   if (!items) return false;

@@ -50,7 +50,9 @@ void for_each_only_in(const Segments& some, const Segments& others, bool expanda
   RangeMap<bool> held;
   for (const auto& [address, segment] : others)
     if (expandable && segment.expandable) held.set(Range::of(address.value, segment.size.count), true);
-  for (const auto& [address, segment] : some) {
+  for (const auto& entry : some) {
+    const Address address = entry.first;
+    const auto& segment = entry.second;
     if (segment.expandable != expandable) continue;
     if (expandable) {
       held.for_each_gap(Range::of(address.value, segment.size.count),

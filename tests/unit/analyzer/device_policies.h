@@ -1,14 +1,18 @@
 #pragma once
 
-#include <ranges>
+#include <algorithm>
+#include <iterator>
+#include <vector>
 
 #include "analyzer/replay/replay.h"
 
 namespace memreel::testing {
 
 /// The registered policies that model device memory, through which synthetic heaps can be replayed.
-inline auto device_policies() {
-  return policies() | std::views::filter([](const PolicyInfo& policy) { return !policy.host_memory; });
+inline std::vector<PolicyInfo> device_policies() {
+  std::vector<PolicyInfo> found;
+  std::ranges::remove_copy_if(policies(), std::back_inserter(found), &PolicyInfo::host_memory);
+  return found;
 }
 
 }  // namespace memreel::testing

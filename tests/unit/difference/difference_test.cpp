@@ -10,7 +10,7 @@ namespace {
 
 using testing::TraceBuilder;
 
-HeapDifference one_heap(TraceBuilder& a, TraceBuilder& b, Instant at = AtEnd{}) {
+HeapDifference one_heap(TraceBuilder& a, TraceBuilder& b, const Instant& at = AtEnd{}) {
   auto heaps = difference({a.trace(), at}, {b.trace(), at});
   EXPECT_TRUE(heaps);
   EXPECT_EQ(heaps->size(), 1U);
