@@ -209,7 +209,7 @@ Prediction Predictor::predict(const Values& at) const {
     std::vector<Assumption> assumptions{{.all = Size::likely, .widely = false}};
     if (uncertain) {
       for (const bool widely : {false, true}) {
-        for (const Size all : {Size::least, Size::most}) assumptions.push_back({.all = all, .widely = widely});
+        for (const Size size : {Size::least, Size::most}) assumptions.push_back({.all = size, .widely = widely});
         for (std::uint64_t draw = 1; draw <= (widely ? wide_draws : draws); ++draw)
           assumptions.push_back({.draw = draw, .widely = widely});
       }

@@ -16,7 +16,7 @@ struct Blocks {
     if (layout == SumLayout::rows)
       for (sums = 4; columns % sums != 0;) sums /= 2;
     const std::uint64_t most = most_threads / sums;
-    const auto at_most = [&](std::uint64_t count) { return std::min(std::bit_floor(count), most); };
+    const auto at_most = [&](std::uint64_t number) { return std::min(std::bit_floor(number), most); };
     const std::uint64_t across = layout == SumLayout::rows ? at_most(columns / sums) : most;
     const std::uint64_t down = layout == SumLayout::rows ? most : at_most(columns);
     std::uint64_t width = std::min(across, warp);

@@ -88,10 +88,10 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
   forget();
   if (is_given_orphans()) return Error{.what = "this process adopts orphaned processes", .where = {}, .remedy = {}};
   const Stacks stacks;
-  std::array<int, 2> report{};
-  if (!stacks || ::pipe2(report.data(), O_CLOEXEC) != 0) return refused("can't start a process", errno);
+  std::array<int, 2> pipe_ends{};
+  if (!stacks || ::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return refused("can't start a process", errno);
   // Above the descriptors that the helper gets.
-  for (int& end : report) end = move_up(end);
+  for (int& end : pipe_ends) end = move_up(end);
   const int null = move_up(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::vector<char*> words;
   for (const std::string& argument : arguments)
@@ -101,7 +101,7 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
               .arguments = words.data(),
               .null = null,
               .file = file,
-              .report = report[1],
+              .report = pipe_ends[1],
               .stack = stacks.top(1)};
   // As no signal is sent when it exits, only a wait() that requests such children sees it.
   const pid_t between = ::clone(start_helper, stacks.top(0), CLONE_VM | CLONE_VFORK, &start);
@@ -109,12 +109,12 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
   while (between > 0 && ::waitpid(between, nullptr, wait_for_unsignalled) < 0 && errno == EINTR) {
   }
   ::close(null);
-  ::close(report[1]);
+  ::close(pipe_ends[1]);
   if (start.problem != 0) {
-    ::close(report[0]);
+    ::close(pipe_ends[0]);
     return refused("can't run " + arguments.front(), start.problem);
   }
-  alive_ = report[0];
+  alive_ = pipe_ends[0];
   identity_ = identity_of(alive_);
   reported_.clear();
   return {};
