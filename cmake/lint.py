@@ -61,7 +61,8 @@ def tidy(build: Path, entry: dict) -> tuple[str, str]:
     """The unit's name in the project, and clang-tidy's findings."""
     file = os.path.relpath(entry["file"], ROOT)
     # Commands are GCC's and have options that Clang doesn't use.
-    run = subprocess.run([TIDY, "--quiet", "-p", build, "--extra-arg=-Wno-unused-command-line-argument", entry["file"]], capture_output=True, text=True, cwd=ROOT)
+    command = [TIDY, "--quiet", "-p", build, "--extra-arg=-Wno-unused-command-line-argument", entry["file"]]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     # Standard error has the counts of filtered findings, and compiler errors.
     said = run.stdout if run.returncode == 0 or run.stdout else run.stderr
     return file, said if run.returncode else ""

@@ -158,7 +158,7 @@ Session::Session(int& argc, char**& argv) {
 Session::~Session() { MPI_Finalize(); }
 
 void end_all(int code) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // MPICH's launcher drops what it has not forwarded yet
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
   MPI_Abort(MPI_COMM_WORLD, code);
   std::exit(code);  // NOLINT(concurrency-mt-unsafe): not reached
 }

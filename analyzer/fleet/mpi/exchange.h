@@ -27,7 +27,7 @@ class Session {
   int rank_ = 0, size_ = 1;
 };
 
-/// Ends every process of the job with this exit code.
+/// Ends every process of the job with this exit code, 0.2 s later: launchers may drop what they have not forwarded.
 [[noreturn]] void end_all(int code);
 
 /// Sends the first process's texts to every process.

@@ -148,7 +148,7 @@ class TableReader {
     return database_.read("NVTX_EVENTS", columns, [&](const Row& row) -> Result<void> {
       const auto start = row.integer(0), type = row.integer(2), thread = row.integer(3);
       if (!start || !is_possible(Nanoseconds{*start}) || !thread || process_of(*thread) != tables_.process) return {};
-      // NOLINTNEXTLINE(misc-redundant-expression): the checker takes captured constants for one
+      // NOLINTNEXTLINE(misc-redundant-expression): the checker takes the captured constants for equal
       if (type != mark && type != push_pop && type != start_end) return {};
       const std::int64_t end = type == mark ? -1 : row.integer(1).value_or(-1);
       if (type != mark && (end < *start || !is_possible(Nanoseconds{end}))) return {};  // it never ended
