@@ -242,6 +242,12 @@ class Replay {
       case Op::pool_ended:
         if constexpr (PoolingPolicy<P>) policy_.pool_ended(pool_stream);
         break;
+      case Op::pool_restored:
+        if constexpr (RestoringPolicy<P>) {
+          const RecordedSegment& segment = heap_.restored_segments[piece_->slot[row]];
+          policy_.pool_restored(pool_stream, segment.address, segment.size);
+        }
+        break;
       case Op::device_synchronized:
         if constexpr (SynchronizingPolicy<P>) policy_.device_synchronized();
         break;

@@ -83,6 +83,13 @@ concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stre
 // A policy whose decisions don't depend on the addresses it is given may declare `static constexpr bool
 // any_addresses_do = true`. It then gets whatever is fastest to find.
 
+/// A policy whose pools can be laid out again as they were at an earlier moment. The requests that follow, `size` bytes
+/// of the pool in all, fill from its front the free memory that begins at `begin`.
+template <class P>
+concept RestoringPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream, Address begin, Bytes size) {
+  policy.pool_restored(pool_stream, begin, size);
+};
+
 /// A policy that depends on the stream on which the program frees, if that is not the stream of the allocation. Called
 /// before free or free_requested.
 template <class P>

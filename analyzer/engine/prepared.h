@@ -21,8 +21,9 @@ enum class Op : std::uint8_t {
   free_completed,
   alloc_failed,  // a request that failed in the recording
   empty_cache,
-  empty_pool,           // only the unused memory of the pool of `pool_stream` is released
-  pool_ended,           // the pool of `pool_stream` gets no more requests: it may be released with other unused memory
+  empty_pool,     // only the unused memory of the pool of `pool_stream` is released
+  pool_ended,     // the pool of `pool_stream` gets no more requests: it may be released with other unused memory
+  pool_restored,  // requests follow that lay out a segment of the pool as before; `slot`: which of restored_segments
   device_synchronized,  // the host waited for the whole device
   stream_synchronized,  // ... for the stream of `pool_stream`
   stream_waits,         // the stream of `pool_stream` waits for that of the pool-stream pair in the column `slot`
@@ -66,6 +67,7 @@ struct Prepared {
   std::map<std::string, std::string> settings;  // recorded allocator settings; of several, the last
   std::vector<std::uint32_t> step_ends;         // rows before which a step of the program ended (steps.h), ascending
   std::optional<Bytes> implied_capacity;        // largest capacity consistent with the recorded failures, if any
+  std::vector<RecordedSegment> restored_segments;  // what Op::pool_restored lays out: the part that its requests fill
 
   std::size_t count() const { return op.size(); }
 };

@@ -19,6 +19,8 @@
 // - Releasing covers every unused segment and every unused run of an expandable segment. Garbage collection and the
 //   release of oversize blocks skip expandable segments.
 // - A freed block becomes reusable, and merges with free neighbours, when the device is done with it.
+// - A private pool can be laid out again as it was at an earlier moment (setCheckpointPoolState): its free segments are
+//   then cut into the blocks they had, in order, whatever the rules above would choose.
 // - empty_cache does what the last resort does. Private pools keep their segments until the pool itself is gone; then
 //   releasing includes them, after the default pool, in the order in which they ended.
 #pragma once
@@ -82,6 +84,11 @@ class TorchNative {
     const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
     const bool small = TorchSettings::is_small(rounded);
     Arena& arena = pools_.of_pool_stream(pool_stream, small);
+    if (restored_.size > 0_B) [[unlikely]] {
+      if (restored_.size >= requested && requested == TorchSettings::round_to_block(requested))
+        return restore_next(slot, requested);
+      restored_ = {};
+    }
     BlockId block = take_free(arena, rounded);
     if (block == BlockId::none) [[unlikely]]
       block = make_room(arena, rounded);
@@ -89,7 +96,8 @@ class TorchNative {
       observer_.failed();
       return false;
     }
-    block_of_[slot] = hand_out(slot, block, requested, rounded, arena);
+    block_of_[slot] =
+        hand_out(slot, block, requested, rounded, arena, splits(table_[block].size - rounded, rounded, arena));
     return true;
   }
 
@@ -118,6 +126,14 @@ class TorchNative {
     const PoolId pool = pools_.pool_of(pool_stream);
     std::erase(ended_, pool);
     ended_.push_back(pool);
+  }
+
+  void pool_restored(std::uint32_t pool_stream, Address begin, Bytes size) {
+    restored_ = {};
+    for (const bool small : {false, true})
+      for (const Arena& arena : pools_.of_pool(pools_.pool_of(pool_stream), small))
+        for (const BlockId id : arena.free.ordered())
+          if (table_[id].address == begin && table_[id].size >= size) restored_ = {.block = id, .size = size};
   }
 
   /// Makes room for slots beyond those of the heap.
@@ -214,12 +230,21 @@ class TorchNative {
     return block;
   }
 
-  BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, const Arena& arena) {
+  /// Hands out the front of the segment that is being laid out again. What follows it stays free until its turn.
+  [[gnu::noinline]] bool restore_next(std::uint32_t slot, Bytes size) {
+    const BlockId block = restored_.block;
+    pools_.take_out(block);
+    const bool split = table_[block].size > size;
+    block_of_[slot] = hand_out(slot, block, size, size, pools_.arena_of(table_[block]), split);
+    restored_.size -= size;
+    return true;
+  }
+
+  BlockId hand_out(std::uint32_t slot, BlockId block, Bytes requested, Bytes rounded, const Arena& arena, bool split) {
     const bool expandable = table_[block].expandable;
     const bool was_split = !expandable && table_[block].is_split();
     const Bytes rest = table_[block].size - rounded;
     BlockId taken = block;
-    const bool split = splits(rest, rounded, arena);
     if (split) {
       taken = table_.split_front(block, rounded);
       pools_.note_made(taken);
@@ -376,7 +401,12 @@ class TorchNative {
   DriverCalls calls_;
   std::vector<BlockId> block_of_;  // by slot
   std::uint64_t pending_ = 0;      // blocks awaiting free
-  std::vector<PoolId> ended_;      // private pools that are gone, the most recently named last
+  struct Restored {
+    BlockId block = BlockId::none;  // free
+    Bytes size;                     // that the requests to come fill
+  };
+  Restored restored_;
+  std::vector<PoolId> ended_;  // private pools that are gone, the most recently named last
 };
 
 PolicyEntry torch_native_entry();

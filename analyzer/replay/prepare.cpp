@@ -53,6 +53,37 @@ class Allocations {
   std::vector<std::uint32_t> empty_places_;
 };
 
+/// Knows the stacks in which CUDA graph trees lay out a private pool as it was at an earlier moment.
+///
+/// Source: setCheckpointPoolState() in c10/cuda/CUDACachingAllocator.cpp, which torch/_inductor/cudagraph_trees.py
+/// calls. With all of the pool's blocks free, it hands out every block that a segment had, from its front and whatever
+/// their size class, and then frees those that were free.
+class RestoringStacks {
+ public:
+  explicit RestoringStacks(const Tables& tables) : tables_(tables) {}
+
+  bool contains(StackId stack) {
+    if (restores_.size() < tables_.stacks.size()) look();
+    return restores_[index(stack)];
+  }
+
+ private:
+  void look() {
+    for (std::size_t f = frames_.size(); f < tables_.frames.size(); ++f) {
+      const std::string_view function = tables_[tables_.frames[f].function];
+      frames_.push_back(function == "apply_checkpoint_execution_state_in_allocator" ||
+                        function.find("setCheckpointPoolState") != std::string_view::npos);
+    }
+    for (std::size_t s = restores_.size(); s < tables_.stacks.size(); ++s) {
+      const Stack& stack = tables_.stacks[s];
+      restores_.push_back(s > 0 && (frames_[index(stack.frame)] || restores_[index(stack.caller)]));
+    }
+  }
+
+  const Tables& tables_;
+  std::vector<bool> frames_, restores_;  // by FrameId, StackId
+};
+
 /// Builds the columns of one heap.
 class HeapBuilder {
  public:
@@ -64,7 +95,10 @@ class HeapBuilder {
     if (is_torch(tables, id)) unsplit_.emplace();
   }
 
-  std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event) {
+  /// `restores`: it is one of the requests that lay out a pool again.
+  std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event, bool restores) {
+    if (restores) [[unlikely]]
+      restore(origin, size, address, event);
     const std::uint32_t slot = take_slot();
     push(Op::alloc, slot, pool_stream(origin), size, event);
     if (heap_.keeps_addresses) heap_.address.back() = address;
@@ -164,6 +198,20 @@ class HeapBuilder {
   }
 
  private:
+  /// Requests of one segment follow each other; their memory is contiguous.
+  void restore(const Origin& origin, Bytes size, Address address, std::uint32_t event) {
+    std::vector<RecordedSegment>& restored = heap_.restored_segments;
+    const bool goes_on =
+        event == restored_event_ + 1 && !restored.empty() && address == restored.back().address + restored.back().size;
+    restored_event_ = event;
+    if (goes_on) {
+      restored.back().size += size;
+      return;
+    }
+    push(Op::pool_restored, static_cast<std::uint32_t>(restored.size()), pool_stream(origin), {}, event);
+    restored.push_back({address, size});
+  }
+
   template <class Function, class... Heaps>
   static void for_each_column(const Function& function, Heaps&... heaps) {
     function(heaps.op...);
@@ -213,7 +261,8 @@ class HeapBuilder {
   std::vector<std::uint32_t> free_slots_;
   std::optional<UnsplitPools> unsplit_;  // of PyTorch's allocator
   bool completes_at_request_ = false;
-  bool failed_ = false;  // at least one allocation failed
+  bool failed_ = false;               // at least one allocation failed
+  std::uint32_t restored_event_ = 0;  // the latest request that laid out a pool again
 };
 
 }  // namespace
@@ -221,7 +270,7 @@ class HeapBuilder {
 /// Dispatches events to the heaps they belong to.
 class Preparation::Impl {
  public:
-  explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables) {}
+  explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables), restoring_(tables) {}
 
   void add(const EventColumns& events, std::uint32_t first_event) {
     for (auto i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
@@ -261,7 +310,10 @@ class Preparation::Impl {
       capacities_.see(kind, origin.heap, origin, size, 0);
       if (allocation == nullptr)
         allocations_.add(
-            {.id = id, .heap = origin.heap, .slot = heap.alloc(origin, size, events.address(i), event), .size = size});
+            {.id = id,
+             .heap = origin.heap,
+             .slot = heap.alloc(origin, size, events.address(i), event, restoring_.contains(events.stack[i])),
+             .size = size});
       return;
     }
     if (allocation == nullptr) return;  // damaged traces free twice
@@ -295,6 +347,7 @@ class Preparation::Impl {
   const Tables& tables_;
   std::vector<HeapBuilder> heaps_;
   ImpliedCapacities capacities_;
+  RestoringStacks restoring_;
   Allocations allocations_;
 };
 

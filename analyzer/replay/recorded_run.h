@@ -32,6 +32,10 @@ void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDev
       policy.empty_pool(heap.pool_stream[row]);
     } else if (op == Op::pool_ended) {
       policy.pool_ended(heap.pool_stream[row]);
+    } else if (op == Op::pool_restored) {
+      if constexpr (RestoringPolicy<P>)
+        policy.pool_restored(heap.pool_stream[row], heap.restored_segments[slot].address,
+                             heap.restored_segments[slot].size);
     } else if (op == Op::device_synchronized || op == Op::stream_synchronized || op == Op::stream_waits) {
       // not recorded for the heap's own memory
     } else if (failed.contains(slot)) {

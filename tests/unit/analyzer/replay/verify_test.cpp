@@ -38,6 +38,49 @@ TEST(Verify, IsExactWhenTheRulesRepeatTheRecording) {
   EXPECT_EQ(result.recorded_peak_reserved, 20_MiB);
 }
 
+/// A private pool whose 2 MiB segment, when all of it is free, gets back three blocks in a stack with `function`; the
+/// last would usually be served by the pool's large segment. The first one is freed again and serves the request that
+/// follows.
+History restored_pool(const char* function) {
+  History history;
+  Trace& trace = history.trace();
+  history.segment_alloc(segment + 32_MiB, 20_MiB, 1);
+  history.free(history.alloc(3_MiB, segment + 32_MiB, 0, 1));
+  history.segment_alloc(segment, 2_MiB, 1);
+  history.free(history.alloc(512_B, segment, 0, 1));
+
+  const auto first_restored = trace.events.count();
+  const AllocationId freed = history.alloc(2560_B, segment, 0, 1);
+  history.alloc(64'000_B, segment + 2560_B, 0, 1);
+  history.alloc(2_MiB - 66'560_B, segment + 66'560_B, 0, 1);
+  const auto end = trace.events.count();
+  trace.tables.strings.emplace_back(function);
+  trace.tables.frames.push_back({.function = StringId{static_cast<std::uint32_t>(trace.tables.strings.size() - 1)}});
+  trace.tables.stacks.push_back({.frame = FrameId{static_cast<std::uint32_t>(trace.tables.frames.size() - 1)}});
+  for (auto i = first_restored; i < end; ++i)
+    trace.events.stack[i] = StackId{static_cast<std::uint32_t>(trace.tables.stacks.size() - 1)};
+
+  history.free(freed);
+  history.alloc(1024_B, segment, 0, 1);
+  return history;
+}
+
+TEST(Verify, GraphTreesLayOutAPoolAsItWas) {
+  for (const char* function :
+       {"apply_checkpoint_execution_state_in_allocator",
+        "c10::cuda::CUDACachingAllocator::Native::DeviceCachingAllocator::setCheckpointPoolState()"}) {
+    const Verification result = verified(restored_pool(function).trace());
+    EXPECT_TRUE(result.exact()) << function;
+    EXPECT_EQ(result.address_matches, 6U) << function;
+  }
+}
+
+TEST(Verify, OtherRequestsFollowTheRulesOfSizes) {
+  const Verification result = verified(restored_pool("run").trace());
+  EXPECT_FALSE(result.exact());
+  EXPECT_LT(result.address_matches, 6U);
+}
+
 /// Two free blocks of 512 B, the lower of which was split off later, and a request that gets the one at `taken`.
 History two_equal_blocks(Bytes taken) {
   History history;
