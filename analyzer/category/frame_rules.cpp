@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "formats/model/frame_kind.h"
+
 namespace memreel {
 namespace {
 
@@ -31,6 +33,39 @@ constexpr auto frame_rules = [] {
       FrameRule{"transformers/loss/", "", P::forward, none, "the loss of a model"},
 
       // Frames that only forward a call.
+      FrameRule{"functools.py", "", P::other, wrapper, "partial functions, dispatch by type"},
+      FrameRule{"torch/_functorch/", "", P::other, wrapper, "runs the functions that torch.compile made"},
+      FrameRule{"torch/_inductor/", "", P::other, wrapper, "runs the functions that torch.compile made"},
+      FrameRule{"torch/fx/", "", P::other, wrapper, "runs a graph"},
+      FrameRule{"torch/_ops.py", "", P::other, wrapper, "calls an operator"},
+      FrameRule{"torch/overrides.py", "", P::other, wrapper, "operators of subclasses of Tensor"},
+      FrameRule{"torch/utils/_device.py", "", P::other, wrapper, "operators under a default device"},
+      FrameRule{"torch/amp/autocast_mode.py", "decorate_autocast|decorate_fwd|decorate_bwd", P::other, wrapper,
+                "decorators of mixed precision"},
+      FrameRule{"torch/autograd/function.py", "apply", P::other, wrapper, "calls an autograd.Function"},
+      FrameRule{"torch/nn/parallel/data_parallel.py", "", P::other, wrapper, "calls the replicas of a module"},
+      FrameRule{"torch/nn/parallel/parallel_apply.py", "", P::other, wrapper, "calls the replicas of a module"},
+      FrameRule{"torch/nn/parallel/distributed.py", "forward|_run_ddp_forward", P::other, wrapper,
+                "calls the wrapped module"},
+      FrameRule{"torch/distributed/fsdp/fully_sharded_data_parallel.py", "forward", P::other, wrapper,
+                "calls the wrapped module"},
+      FrameRule{"torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py", "forward", P::other, wrapper,
+                "calls the wrapped module"},
+      FrameRule{"torch/utils/checkpoint.py", "wrapper|checkpoint|forward", P::other, wrapper,
+                "calls a checkpointed function"},
+      FrameRule{"accelerate/hooks.py", "new_forward", P::other, wrapper, "device_map and offloading wrap each module"},
+      FrameRule{"accelerate/utils/operations.py", "forward|__call__", P::other, wrapper,
+                "mixed precision wraps the model"},
+      FrameRule{"accelerate/utils/memory.py", "decorator", P::other, wrapper, "find_executable_batch_size"},
+      FrameRule{"diffusers/utils/accelerate_utils.py", "", P::other, wrapper, "hooks of accelerate"},
+      FrameRule{"peft/peft_model.py", "forward", P::other, wrapper, "calls the adapted model"},
+      FrameRule{"peft/tuners/tuners_utils.py", "forward", P::other, wrapper, "calls the adapted model"},
+      FrameRule{"lightning/pytorch/", "", P::other, wrapper, "calls the user's LightningModule"},
+      FrameRule{"pytorch_lightning/", "", P::other, wrapper, "the same before 2.0"},
+      FrameRule{"lightning/fabric/", "", P::other, wrapper, "calls the user's module"},
+      FrameRule{"transformers/modeling_layers.py", "__call__", P::other, wrapper, "checkpoints a layer or calls it"},
+      FrameRule{"deepspeed/utils/nvtx.py", "", P::other, wrapper, "names ranges"},
+      FrameRule{"deepspeed/runtime/engine.py", "forward", P::other, wrapper, "calls the wrapped module"},
       FrameRule{"transformers/utils/", "wrapper", P::other, wrapper, "decorators of models"},
       FrameRule{"torch/_dynamo/", "", P::other, wrapper, "runs compiled code, or falls back to the original"},
       FrameRule{"torch/_compile.py", "", P::other, wrapper, "runs code that is not compiled"},
@@ -157,6 +192,8 @@ bool fits_function(std::string_view function, std::string_view pattern) {
 }  // namespace
 
 const FrameRule* rule_of(const FrameText& frame) {
+  static constexpr FrameRule runs_node{"", "", Phase::backward, Purpose::none, "a node of the backward graph runs"};
+  if (frame.kind == FrameKind::autograd_node) return &runs_node;
   const std::string_view file = frame.file.empty() ? frame.module_path : frame.file;
   // Python's qualified names ("Module._apply") end with the plain name.
   std::string_view function = frame.function;
@@ -167,23 +204,34 @@ const FrameRule* rule_of(const FrameText& frame) {
   return found == frame_rules.end() ? nullptr : found;
 }
 
-bool is_of_torch(std::string_view file) { return has_folder(file, "torch/"); }
+bool is_of_torch(const FrameText& frame) {
+  return frame.kind == FrameKind::python && frame.owner == CodeOwner::library && has_folder(frame.file, "torch/");
+}
 
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i) {
   const auto purpose = [&](std::size_t at) {
     const FrameRule* const rule = rule_of(frames[at]);
     return rule == nullptr ? Purpose::none : rule->purpose;
   };
-  if (frames[i].module != ModuleId::none || is_of_torch(frames[i].file) || purpose(i) == Purpose::wrapper) return false;
+  if (frames[i].kind != FrameKind::python || is_of_torch(frames[i]) || purpose(i) == Purpose::wrapper) return false;
+  const auto comes_between = [&](std::size_t at) {
+    return frames[at].kind != FrameKind::python || purpose(at) == Purpose::wrapper;
+  };
   std::size_t caller = i + 1;
-  while (caller < frames.size() && purpose(caller) == Purpose::wrapper) ++caller;
+  while (caller < frames.size() && comes_between(caller)) ++caller;
   return caller < frames.size() && purpose(caller) == Purpose::compute;
+}
+
+bool passes_on(const FrameText& frame) {
+  if (is_hidden(frame.kind)) return true;
+  const FrameRule* const rule = rule_of(frame);
+  return rule != nullptr && (rule->purpose == Purpose::wrapper || rule->purpose == Purpose::compute);
 }
 
 bool starts_python(const FrameText& outermost) {
   static constexpr std::array<std::string_view, 6> names{"<module>",  "_bootstrap",          "_bootstrap_inner",
                                                          "_run_code", "_run_module_as_main", "spawn_main"};
-  return std::ranges::find(names, outermost.function) != names.end();
+  return outermost.kind == FrameKind::python && std::ranges::find(names, outermost.function) != names.end();
 }
 
 }  // namespace memreel

@@ -49,8 +49,11 @@ const FrameRule* rule_of(const FrameText& frame);
 /// or through wrapper frames. Innermost frame first.
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i);
 
-/// Whether a source file belongs to PyTorch.
-bool is_of_torch(std::string_view file);
+/// Whether a frame is in a Python file of PyTorch's.
+bool is_of_torch(const FrameText& frame);
+
+/// Whether a frame only passes a call on: a decorator, a hook, nn.Module's machinery, and all that reports hide.
+bool passes_on(const FrameText& frame);
 
 /// Whether Python code with this outermost frame was started by a program or a Python thread, rather than entered from
 /// native code.

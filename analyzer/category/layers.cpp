@@ -32,7 +32,7 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
   const std::vector<StackId> layers = layers_of(tables, stacks, stack);
   if (layers.empty()) return {};
   const auto text = [&](StackId layer) { return frame_text(tables, tables[layer].frame); };
-  const auto own = std::ranges::find_if(layers, [&](StackId layer) { return !is_of_torch(text(layer).file); });
+  const auto own = std::ranges::find_if(layers, [&](StackId layer) { return !is_of_torch(text(layer)); });
   return text(own == layers.end() ? layers.front() : *own);
 }
 

@@ -54,7 +54,9 @@ class PhaseFinder {
     const bool others_have_python =
         events.kind[i] == EventKind::alloc ? allocations_have_python_ : phases_.frees_have_stacks;
     const bool framework = is_framework_[index(trace_.tables[events.origin[i]].heap)] != 0;
-    return others_have_python && framework && !stack.has_python ? Phase::backward : Phase::other;
+    // With names of native frames, autograd's engine would have been seen by its own.
+    const bool may_be_engine = !stack.has_python && !stack.has_operator;
+    return others_have_python && framework && may_be_engine ? Phase::backward : Phase::other;
   }
 
   void see_mark(std::uint64_t value) {

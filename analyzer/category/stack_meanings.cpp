@@ -1,5 +1,7 @@
 #include "analyzer/category/stack_meanings.h"
 
+#include "formats/model/frame_kind.h"
+
 namespace memreel {
 namespace {
 
@@ -7,14 +9,10 @@ namespace {
 /// (collector/agent/forward_stacks.h).
 constexpr std::string_view backward_frame = "[backward of]";
 
-bool is_python(const FrameText& frame) {
-  return frame.module == ModuleId::none && (frame.line != 0 || frame.file.ends_with(".py"));
-}
-
 /// The properties of a frame, independent of its callers.
 struct FrameMeaning {
   const FrameRule* rule = nullptr;
-  bool python = false;
+  FrameKind kind = FrameKind::unknown;
   bool starts_python = false;
   bool backward_of = false;
   bool preexisting = false;
@@ -26,7 +24,7 @@ std::vector<FrameMeaning> frame_meanings(const Tables& tables) {
   for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
     const FrameText frame = frame_text(tables, FrameId{f});
     meanings.push_back({.rule = rule_of(frame),
-                        .python = is_python(frame),
+                        .kind = frame.kind,
                         .starts_python = starts_python(frame),
                         .backward_of = frame.function == backward_frame,
                         .preexisting = frame.function == preexisting_frame});
@@ -42,8 +40,9 @@ void apply(const FrameRule& rule, const Frame& frame, StackMeaning& meaning) {
   meaning.line = frame.line;
 }
 
-/// The frame called by nn.Module's machinery is the module's own; wrapper frames come between.
+/// The frame called by nn.Module's machinery is the module's own; wrapper frames and the interpreter's come between.
 void enter(const FrameMeaning& frame, StackId stack, StackMeaning& meaning) {
+  if (frame.kind != FrameKind::python) return;
   const Purpose purpose = frame.rule == nullptr ? Purpose::none : frame.rule->purpose;
   if (purpose == Purpose::wrapper) return;
   if (meaning.enters_module && purpose != Purpose::compute) meaning.layer = stack;
@@ -63,8 +62,10 @@ std::vector<StackMeaning> stack_meanings(const Tables& tables) {
       // What follows is the operator's stack, not a caller's.
       meaning = {.phase = Phase::backward, .by_engine = true, .layer = meaning.layer, .call = meaning.call};
     } else {
-      if (frame.python && !meaning.has_python) meaning.by_engine = meaning.by_engine || !frame.starts_python;
-      meaning.has_python = meaning.has_python || frame.python;
+      const bool python = frame.kind == FrameKind::python;
+      if (python && !meaning.has_python) meaning.by_engine = meaning.by_engine || !frame.starts_python;
+      meaning.has_python = meaning.has_python || python;
+      meaning.has_operator = meaning.has_operator || names_operator(frame.kind);
       meaning.preexisting = meaning.preexisting || frame.preexisting;
       enter(frame, StackId{s}, meaning);
       if (tables[stack.frame].instance != StringId::none) meaning.call = StackId{s};

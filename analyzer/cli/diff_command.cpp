@@ -123,7 +123,7 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
                      {"now", Align::right},
                      {"allocations", Align::right},
                      {""},
-                     {"where"}});
+                     {"where", Align::left, Fit::clipped}});
     const std::size_t shown = std::min(arguments.top, heap.sites.size());
     for (const SiteChange& site : std::span(heap.sites).first(shown)) {
       table.add_row({signed_text(site.a.bytes, site.b.bytes), text_of(site.a.bytes), text_of(site.b.bytes),

@@ -65,9 +65,12 @@ Exit run_export(const ExportArguments& arguments) {
   if (arguments.json)
     if (Result<void> room = leaves_room_for_json(arguments.output); !room) return fail(room.error());
   if (Result<void> differ = must_differ(arguments.file, arguments.output); !differ) return fail(differ.error());
+  SymbolOptions symbols = arguments.symbols;
+  // Another tool's own format is complete: it has a filter of its own (torch/cuda/_memory_viz.py:_frame_filter).
+  if (arguments.format == "torch") symbols.all_frames = true;
   const Result<Trace> trace = format->scope == ExportScope::events
-                                  ? open_input(arguments.file, arguments.memory_limit, arguments.symbols)
-                                  : open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
+                                  ? open_input(arguments.file, arguments.memory_limit, symbols)
+                                  : open_completed(arguments.file, arguments.memory_limit, symbols);
   if (!trace) return fail(trace.error());
   const Result<std::optional<std::uint64_t>> events = events_shown(*trace, arguments.at);
   if (!events) return fail(events.error());

@@ -8,6 +8,7 @@
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -45,8 +46,15 @@ void wrap(std::ostream& out, const std::string& text, std::size_t indent, std::s
 
 std::string site_text(const std::vector<CodeFrame>& frames) {
   std::vector<FrameText> texts;
-  for (const CodeFrame& frame : frames)
-    texts.push_back({.function = frame.function, .file = frame.file, .line = frame.line});
+  for (const CodeFrame& frame : frames) {
+    const FrameNature nature = nature_of(frame.function, frame.file, {}, false);
+    texts.push_back({.function = frame.function,
+                     .file = frame.file,
+                     .short_file = frame.file,
+                     .line = frame.line,
+                     .kind = nature.kind,
+                     .owner = nature.owner});
+  }
   if (texts.empty()) return "(no stack)";
   FrameText own = own_frame(texts);
   own.file = own.file.substr(own.file.rfind('/') + 1);

@@ -89,7 +89,7 @@ void print_sites(const Fragmentation& found, std::size_t top) {
                    {"segments", Align::right},
                    {"blocks", Align::right},
                    {"bytes", Align::right},
-                   {"allocated at"}});
+                   {"allocated at", Align::left, Fit::clipped}});
   const std::size_t shown = std::min(top, found.sites.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const PinningSite& site = found.sites[i];

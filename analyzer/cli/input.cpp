@@ -10,6 +10,7 @@
 #include "analyzer/insight/skip_frames.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -69,6 +70,8 @@ void name_native_frames(Trace& trace, const std::filesystem::path& file, const S
       name_frames(trace.tables, symbols, Unnamed::module_and_offset,
                   [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
   for (StackId& stack : trace.events.stack) stack = stack_now[index(stack)];
+  for (FoldedRow& row : trace.folded.rows) row.stack = stack_now[index(row.stack)];
+  if (!symbols.all_frames) hide_frames(trace);
   for (const std::string& line : findings.problems) note(file.filename().string() + ": " + line);
   for (const std::string& line : skip_frames(trace, symbols.skip_frames)) note(file.filename().string() + ": " + line);
 }
@@ -105,6 +108,8 @@ void add_symbol_options(CLI::App& command, SymbolOptions& symbols) {
 
 void add_stack_options(CLI::App& command, SymbolOptions& symbols) {
   add_symbol_options(command, symbols);
+  command.add_flag("--all-frames", symbols.all_frames,
+                   "Show the frames of Python's interpreter, of allocators and of PyTorch's dispatcher, too");
   command
       .add_option("--skip-frame", symbols.skip_frames,
                   "Remove frames whose function or file matches PATTERN from stacks, such as your own wrappers of "

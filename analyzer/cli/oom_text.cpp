@@ -91,7 +91,7 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
                    {"largest free", Align::right},
                    {"verdict"},
                    {"survives with"},
-                   {"where"}});
+                   {"where", Align::left, Fit::clipped}});
   const std::size_t shown = std::min(top, report.ooms.examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const OutOfMemory& oom = report.ooms.examined[i];

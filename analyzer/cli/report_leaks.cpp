@@ -83,12 +83,12 @@ std::string distinguishing_frames(const Trace& trace, const LeakFinding& finding
   for (const LeakFinding& other : all) {
     if (&other == &finding || other.stack == finding.stack || site_label(trace.tables, other.stack) != site) continue;
     others.emplace_back();
-    for (const FrameText& frame : frames_of(trace.tables, other.stack)) others.back().insert(text_of(frame));
+    for (const FrameText& frame : frames_of(trace.tables, other.stack)) others.back().insert(place_label(frame));
   }
   std::string path;
   std::size_t shown = 0;
   for (const FrameText& frame : frames) {
-    const std::string text = text_of(frame);
+    const std::string text = place_label(frame);
     if (others.empty() || shown == most_shown ||
         std::ranges::all_of(others, [&](const auto& o) { return o.contains(text); }))
       continue;
@@ -109,7 +109,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
       std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count) << " allocations, "
                 << text_of_rate(cause.growth_bytes_per_interval) << " more each step, at\n  "
                 << clipped_middle(cause.frame == FrameId::none ? "a place without a recorded stack"
-                                                               : text_of(frame_text(trace.tables, cause.frame)),
+                                                               : place_label(frame_text(trace.tables, cause.frame)),
                                   terminal_width() - 2)
                 << "\n\n";
     }

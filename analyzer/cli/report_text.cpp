@@ -7,6 +7,7 @@
 #include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
@@ -66,7 +67,8 @@ void print_name(const std::string& name) {
 /// Memory by category; prints nothing if no category is known.
 void print_categories(const LiveView& view) {
   if (!says_something(view.categories)) return;
-  TextTable table({{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it"}});
+  TextTable table(
+      {{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it", Align::left, Fit::clipped}});
   for (const CategoryShare& share : view.categories) {
     const double part = static_cast<double>(share.bytes.count) / static_cast<double>(view.bytes.count);
     table.add_row({std::string(words_of(share.category)), text_of(share.bytes), text_of_share(part),
@@ -95,12 +97,14 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
       if (by != GroupBy::stack)
         print_name(group.label);
       else
-        for (const FrameText& frame : frames_of(trace.tables, group.stack)) print_name(text_of(frame));
+        for (const FrameText& frame : frames_of(trace.tables, group.stack)) print_name(place_label(frame));
       if (options.allocations) print_allocations(trace, group);
     }
   } else {
-    TextTable table(
-        {{"bytes", Align::right}, {"share", Align::right}, {"count", Align::right}, {std::string(name_of(by))}});
+    TextTable table({{"bytes", Align::right},
+                     {"share", Align::right},
+                     {"count", Align::right},
+                     {std::string(name_of(by)), Align::left, Fit::clipped}});
     for (std::size_t g = 0; g < shown; ++g) {
       const LiveGroup& group = view.groups[g];
       table.add_row({text_of(group.bytes), share(group.bytes), text_of(group.count), group.label});

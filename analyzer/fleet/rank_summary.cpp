@@ -14,6 +14,7 @@
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
 #include "formats/model/flat_map.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/crc32c.h"
@@ -36,12 +37,13 @@ class Sites {
  public:
   explicit Sites(const Tables& tables) : tables_(tables) {}
 
-  /// Innermost first. Unnamed native frames say little, so they appear only if there is nothing else.
+  /// Innermost first. Unnamed native frames and those that reports hide say little, so they appear only if there is
+  /// nothing else.
   std::vector<CodeFrame> frames(StackId stack) const {
     std::vector<CodeFrame> named, unnamed;
     for (StackId at = stack; at != StackId::none; at = tables_[at].caller) {
       const FrameText text = frame_text(tables_, tables_[at].frame);
-      if (!text.function.empty() || !text.file.empty())
+      if (!is_hidden(text.kind) && (!text.function.empty() || !text.file.empty()))
         named.push_back({std::string(text.function), std::string(text.file), text.line});
       else if (!text.module_path.empty())
         unnamed.push_back({std::string(base_name(text.module_path)), "", 0});

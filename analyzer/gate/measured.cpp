@@ -9,6 +9,7 @@
 #include "analyzer/report/category_shares.h"
 #include "analyzer/report/live_groups.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -29,7 +30,8 @@ using SiteBytes = std::map<std::pair<std::string, std::string>, Held>;
 
 void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
   const FrameText frame = own_frame(frames_of(trace.tables, stack));
-  Held& held = sites[{std::string(frame.function), std::string(base_name(frame.file))}];
+  const std::string_view file = names_operator(frame.kind) ? std::string_view() : frame.file;
+  Held& held = sites[{display_name(frame.kind, frame.function), std::string(base_name(file))}];
   held.bytes += bytes;
   if (bytes <= held.of_stack) return;
   held.of_stack = bytes;
@@ -46,10 +48,10 @@ void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, const Hea
 /// The user's own frames; all frames if there are none.
 std::vector<std::string> own_stack(const Trace& trace, StackId stack) {
   const std::vector<FrameText> frames = frames_of(trace.tables, stack);
-  const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return !is_library(frame); });
+  const bool any = std::ranges::any_of(frames, [](const FrameText& frame) { return frame.owner == CodeOwner::user; });
   std::vector<std::string> texts;
   for (const FrameText& frame : frames)
-    if (!any || !is_library(frame)) texts.push_back(text_of(frame));
+    if (!any || frame.owner == CodeOwner::user) texts.push_back(text_of(frame));
   return texts;
 }
 

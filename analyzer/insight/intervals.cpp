@@ -4,6 +4,7 @@
 #include <map>
 
 #include "analyzer/replay/steps.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/stack_text.h"
@@ -101,10 +102,7 @@ std::vector<std::uint32_t> beginnings(const SiteSequence& sequence) {
   return {};
 }
 
-std::string line_of(const Trace& trace, StackId stack) {
-  const FrameText frame = own_frame(frames_of(trace.tables, stack));
-  return frame.file.empty() ? std::string(frame.function) : std::string(frame.file) + ":" + std::to_string(frame.line);
-}
+std::string line_of(const Trace& trace, StackId stack) { return line_label(own_frame(frames_of(trace.tables, stack))); }
 
 Intervals by_repetition(const Trace& trace, const SiteSequence& sequence) {
   const std::vector<std::uint32_t> places = beginnings(sequence);

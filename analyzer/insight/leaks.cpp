@@ -154,18 +154,9 @@ class Search {
     return std::any_of(judged.begin(), judged.end(), [&](const Judged& j) { return j.verdict == verdict; });
   }
 
-  /// The innermost line of the user's own code; the innermost of all if there is none.
-  Line line_of(StackId stack) {
-    FrameId own = trace_.tables[stack].frame;
-    for (; stack != StackId::none; stack = trace_.tables[stack].caller) {
-      const FrameId frame = trace_.tables[stack].frame;
-      char& is_library = is_library_[index(frame)];
-      if (is_library == unknown) is_library = memreel::is_library(frame_text(trace_.tables, frame)) ? 1 : 0;
-      if (is_library != 0) continue;
-      own = frame;
-      break;
-    }
-    const Frame& frame = trace_.tables[own];
+  /// The line of own_frame(), which the user can change.
+  Line line_of(StackId stack) const {
+    const Frame& frame = trace_.tables[own_frame(trace_.tables, stack)];
     return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
   }
 
@@ -291,8 +282,6 @@ class Search {
   const LeakOptions& options_;
   LeakReport report_;
   std::vector<std::vector<std::uint32_t>> births_;  // by finding
-  static constexpr char unknown = 2;
-  std::vector<char> is_library_ = std::vector<char>(trace_.tables.frames.size(), unknown);
 };
 
 /// Whether it is recorded what is live.

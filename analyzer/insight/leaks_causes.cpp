@@ -40,13 +40,6 @@ void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::ve
   path.erase(end, path.end());
 }
 
-FrameId own_frame_of(const Tables& tables, const std::vector<FrameId>& path) {
-  const auto own =
-      std::find_if(path.rbegin(), path.rend(), [&](FrameId frame) { return !is_library(frame_text(tables, frame)); });
-  if (own != path.rend()) return *own;
-  return path.empty() ? FrameId::none : path.back();
-}
-
 }  // namespace
 
 std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
@@ -91,7 +84,7 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
   for (std::uint32_t i = 0; i < order.size(); ++i) {
     Group& group = groups[order[i]];
     place[order[i]] = i;
-    group.cause.frame = own_frame_of(tables, group.shared);
+    group.cause.frame = own_frame(tables, std::vector(group.shared.rbegin(), group.shared.rend()));
     causes.push_back(group.cause);
   }
   for (const std::size_t f : accused) findings[f].cause = place[findings[f].cause];

@@ -1,5 +1,6 @@
 #include "analyzer/insight/leaks_evidence.h"
 
+#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -15,8 +16,7 @@ std::string place_of(const Trace& trace, StackId stack) {
   const std::vector<FrameText> frames = frames_of(trace.tables, stack);
   if (frames.empty()) return "where no stack was recorded";
   const FrameText own = own_frame(frames);
-  if (own.file.empty()) return "in " + std::string(own.function);
-  return "at " + std::string(own.file) + (own.line == 0 ? "" : ":" + std::to_string(own.line));
+  return (own.file.empty() ? "in " : "at ") + line_label(own);
 }
 
 /// Which of the site's allocations were freed, as evidence for or against a leak.

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "analyzer/insight/suppressions.h"
-#include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -42,7 +41,7 @@ class FrameKinds {
     for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
       const FrameText text = frame_text(tables, FrameId{f});
       kinds_[f] = {.is_annotation = says_memreel(text),
-                   .is_library = memreel::is_library(text),
+                   .is_library = text.owner != CodeOwner::user,
                    .is_skipped = std::ranges::any_of(patterns, [&](const std::string& pattern) {
                      return matches(pattern, text.function) || matches(pattern, text.file);
                    })};

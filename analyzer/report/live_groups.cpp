@@ -9,6 +9,7 @@
 #include "analyzer/category/layers.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/same_code.h"
 
@@ -58,20 +59,22 @@ std::string library_label(const Tables& tables, const Communicators& communicato
          (caller == StackId::none ? "" : " (" + line_label(explaining_frame(frames_of(tables, caller))) + ")");
 }
 
+std::string function_label(const FrameText& frame) { return display_name(frame.kind, frame.function); }
+
 std::string stack_label(const Tables& tables, StackId stack, GroupBy by) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   if (frames.empty()) return std::string(no_stack_label);
   switch (by) {
     case GroupBy::function:
-      return std::string(explaining_frame(frames).function);
+      return function_label(explaining_frame(frames));
     case GroupBy::module: {
       const std::string& path = tables[tables[frames.front().module].path];
       return path.empty() ? std::string(own_frame(frames).file) : path;
     }
     case GroupBy::line:
-      return line_label(explaining_frame(frames));
+      return line_label(explaining_frame(frames)) + compiled_label(frames);
     default:
-      return text_of(explaining_frame(frames));
+      return place_label(explaining_frame(frames));
   }
 }
 

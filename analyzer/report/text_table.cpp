@@ -31,7 +31,7 @@ class TextTable::Layout {
     for (std::size_t c = 0; c < columns.size(); ++c) widths_.push_back(width_of(c, display_width));
     if (total() <= width) return;
     const std::size_t natural = widths_.empty() ? 0 : widths_.back();
-    if (columns.size() > 1 && columns.back().align == Align::left) {
+    if (columns.size() > 1 && columns.back().align == Align::left && columns.back().fit == Fit::wrapped) {
       widths_.back() = width_of(columns.size() - 1, longest_word);
       last_ = least_total() <= width ? Last::wrapped : Last::below;
       if (last_ == Last::below) widths_.pop_back();

@@ -13,9 +13,13 @@ namespace memreel {
 
 enum class Align : std::uint8_t { left, right };
 
+/// What becomes of text in the last column that is too long for its line.
+enum class Fit : std::uint8_t { wrapped, clipped };
+
 struct TableColumn {
   std::string title;
   Align align = Align::left;
+  Fit fit = Fit::wrapped;  // clipped: for places in code, which are told apart by their ends
 };
 
 class TextTable {
@@ -29,8 +33,8 @@ class TextTable {
   bool empty() const { return rows_.empty(); }
 
   /// Writes title, rule and rows, each line indented by `indent` spaces and without trailing blanks. If they are wider
-  /// than `width`, the last column, if it is text, continues on further lines, next to the numbers or, if there is no
-  /// room, below them; long cells of other text columns lose their middle. Numbers are never cut.
+  /// than `width`, the last column, if it is wrapped text, continues on further lines, next to the numbers or, if there
+  /// is no room, below them; long cells of other text columns lose their middle. Numbers are never cut.
   void print(std::ostream& out, int indent = 0, std::size_t width = terminal_width()) const;
 
  private:

@@ -7,6 +7,7 @@
 
 #include "analyzer/symbols/debug_servers.h"
 #include "analyzer/symbols/symbols.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel {
@@ -204,6 +205,8 @@ std::pair<std::vector<StackId>, SymbolFindings> name_frames(
     namer.name({begin, end}, on_frame);
     begin = end;
   }
+  classify_frames(tables);
+  shorten_paths(tables);
   findings.named = namer.named_count();
   findings.problems = namer.problems();
   if (!can_read_symbols())

@@ -17,6 +17,7 @@ struct SymbolOptions {
   std::filesystem::path sysroot;         // directory with the recorded machine's files; empty: it is this machine
   bool debuginfod = false;               // query the servers in DEBUGINFOD_URLS for what is not found
   std::vector<std::string> skip_frames;  // removed once frames have names (insight/skip_frames.h)
+  bool all_frames = false;               // also those that is_hidden() (formats/model/frame_kind.h)
 };
 
 /// A function active at an address; there are several if calls were inlined there.

@@ -23,8 +23,8 @@ bool is_framework(const Tables& tables, const HeapHistory& history) {
 
 std::string innermost_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
-  if (frames.empty() || frames.front().function.empty()) return site_label(tables, stack);
-  return text_of(frames.front());
+  const auto python = std::ranges::find(frames, FrameKind::python, &FrameText::kind);
+  return python == frames.end() ? site_label(tables, stack) : place_label(*python);
 }
 
 std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables& tables,
@@ -89,7 +89,7 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   for (const LeakFinding& finding : report.findings)
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;
   if (!report.causes.empty() && report.causes.front().frame != FrameId::none)
-    leaks.site = text_of(frame_text(trace.tables, report.causes.front().frame));
+    leaks.site = place_label(frame_text(trace.tables, report.causes.front().frame));
   return leaks;
 }
 

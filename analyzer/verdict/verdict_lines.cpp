@@ -79,12 +79,14 @@ VerdictLine line_of(const Holders& holders) {
     const Holder& holder = holders.parts[i];
     const double share = share_of(holder.bytes, holders.total);
     if (i > 0 && share < 0.01) break;
-    const std::string part = name(holder.label, least_name) + " " + percent(share);
+    std::string part = name(holder.label, least_name) + " " + percent(share);
     if (i == 0) {
       first = part;
       continue;
     }
-    if (display_width(first + rest + ", " + part) > room) break;
+    const auto fits = [&] { return display_width(first + rest + ", " + part) <= room; };
+    if (!fits()) part = base_name(holder.label) + " " + percent(share);
+    if (!fits()) break;
     rest += ", " + part;
   }
   if (!holders.parts.empty() && !holders.parts.front().mostly.empty()) {

@@ -27,6 +27,25 @@ struct Module {
   friend bool operator==(const Module&, const Module&) = default;
 };
 
+/// What a frame is (formats/model/frame_kind.h decides).
+enum class FrameKind : std::uint8_t {
+  unknown,        // too little is known, or it marks a place in a stack
+  python,         // any Python code
+  native,         // compiled code that no other kind describes
+  interpreter,    // of Python, and what starts programs and threads
+  allocator,      // an allocator, CUDA's runtime and driver below it, and what walks the stack for a recorder
+  dispatcher,     // passes an operator on: PyTorch's dispatcher, generated registrations, bindings to Python
+  operation,      // the call of a PyTorch operator: "at::_ops::bmm::call(...)"
+  autograd_node,  // a node of the backward graph runs: "torch::autograd::generated::BmmBackward0::apply(...)"
+};
+
+/// Whose code a frame is.
+enum class CodeOwner : std::uint8_t {
+  library,    // an installed package, the system, CUDA, the interpreter; also if nothing is known
+  user,       // what the user can change
+  generated,  // written by a compiler at run time: torch.compile, Triton, torch.fx
+};
+
 /// One place in code. Python frames have a function, file and line; native frames have a module and an offset from its
 /// base (the last byte of the call, one before the return address), and get the rest when symbols are resolved. Native
 /// code outside any module has its address as the offset.
@@ -37,8 +56,15 @@ struct Frame {
   ModuleId module = ModuleId::none;
   std::uint64_t module_offset = 0;
   StringId instance = StringId::none;  // for a call of an nn.Module: which one, "transformer.h.3.mlp" or "GPT2MLP 3"
+  // Derived from the rest (formats/model/frame_kind.h); not in files.
+  FrameKind kind = FrameKind::unknown;
+  CodeOwner owner = CodeOwner::library;
+  std::uint16_t short_file_at = 0;  // where the part of `file` begins that tables print
 
-  friend bool operator==(const Frame&, const Frame&) = default;
+  friend bool operator==(const Frame& a, const Frame& b) {
+    return a.function == b.function && a.file == b.file && a.line == b.line && a.module == b.module &&
+           a.module_offset == b.module_offset && a.instance == b.instance;
+  }
 };
 
 /// A call stack: its innermost frame and the stack of its caller. `caller` has a smaller ID; StackId::none ends it.

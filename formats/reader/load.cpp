@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/frame_kind.h"
 #include "formats/model/memory_limit.h"
 #include "formats/model/value_check.h"
 #include "formats/reader/footer.h"
@@ -127,6 +128,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
   trace.read = stream->report();
   trace.file_size = {size};
   trace.tables = std::move(*stream).take_tables();
+  shorten_paths(trace.tables);
   return trace;
 }
 

@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "formats/model/frame_kind.h"
 #include "formats/model/limits.h"
 #include "formats/model/printable.h"
 #include "formats/wire/framing.h"
@@ -219,6 +220,7 @@ struct RowColumns {
 
 bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, RowResolver& rows) {
   if (!columns.consistent()) return false;
+  const std::size_t first_frame = tables.frames.size();
   for (std::size_t i = 0; i < columns.frame_function.size(); ++i)
     tables.frames.push_back(
         {.function = rows.string(columns.frame_function[i]),
@@ -228,6 +230,7 @@ bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, 
          .module_offset = columns.frame_module_offset[i],
          .instance = columns.frame_instance.empty() ? StringId::none : rows.string(columns.frame_instance[i])});
   space.count[Table::frames] += static_cast<std::uint32_t>(columns.frame_function.size());
+  classify_frames(tables, first_frame);
   for (std::size_t i = 0; i < columns.stack_frame.size(); ++i) {
     const std::uint32_t row = ++space.count[Table::stacks];
     const std::uint64_t back = columns.stack_caller_back[i];

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/frame_kind.h"
 #include "formats/model/trace.h"
 #include "tests/bench/synthetic.h"
 #include "tests/leak_score.h"
@@ -42,6 +43,7 @@ class MadeUpProgram {
     Tables& t = trace_.tables;
     const auto push = [&](StringId function, StringId file, std::uint32_t number, StackId caller) {
       t.frames.push_back({.function = function, .file = file, .line = number});
+      classify_frames(t, t.frames.size() - 1);
       t.stacks.push_back({.frame = FrameId{static_cast<std::uint32_t>(t.frames.size() - 1)}, .caller = caller});
       return StackId{static_cast<std::uint32_t>(t.stacks.size() - 1)};
     };

@@ -6,9 +6,25 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/frame_kind.h"
+#include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 
 namespace memreel::testing {
+
+/// A frame as a trace would have it. `module`: the path of its binary; empty for Python frames.
+inline FrameText frame(std::string_view function, std::string_view file, std::uint32_t line = 0,
+                       std::string_view module = {}) {
+  const FrameNature nature = nature_of(function, file, module, !module.empty());
+  return {.function = function,
+          .file = file,
+          .short_file = file,
+          .line = line,
+          .module = ModuleId{module.empty() ? 0U : 1U},
+          .module_path = module,
+          .kind = nature.kind,
+          .owner = nature.owner};
+}
 
 /// Builds a trace in memory, event by event. Ids are rows of the tables, added as needed.
 class TraceBuilder {
@@ -43,6 +59,7 @@ class TraceBuilder {
            .instance = instance == std::string_view::npos
                            ? StringId::none
                            : string(frame->substr(instance + 2, frame->size() - instance - 3))});
+      classify_frames(trace_.tables, trace_.tables.frames.size() - 1);
       trace_.tables.stacks.push_back({last<FrameId>(trace_.tables.frames), caller});
       caller = last<StackId>(trace_.tables.stacks);
     }

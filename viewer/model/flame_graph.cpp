@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "viewer/model/stack_lines.h"
+#include "analyzer/category/frame_rules.h"
 
 namespace memreel::viewer {
 namespace {

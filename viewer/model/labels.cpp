@@ -6,7 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "analyzer/category/frame_rules.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/stack_lines.h"
 
@@ -40,14 +42,14 @@ std::string stack_label(const Tables& tables, StackId stack) {
   const FrameText explaining = explaining_frame(frames), own = own_frame(frames);
   std::string label = place_of(explaining);
   if (!label.empty()) label += "  ";
-  label += explaining.function;
+  label += display_name(explaining.kind, explaining.function);
   if (label.empty()) return frame_name(tables, tables[stack].frame);
   const auto is_at = [](const FrameText& a, const FrameText& b) { return a.file == b.file && a.line == b.line; };
   const auto inner = std::ranges::find_if(frames, [](const FrameText& f) { return !f.file.empty() && !passes_on(f); });
   if (inner != frames.end() && inner < std::ranges::find_if(
                                            frames, [&](const FrameText& f) { return is_at(f, explaining); }))
     label += " > " + place_of(*inner);
-  return is_at(own, explaining) || is_library(own) ? label : label + "  \u2190 " + place_of(own);
+  return is_at(own, explaining) || own.owner != CodeOwner::user ? label : label + "  \u2190 " + place_of(own);
 }
 
 std::string no_stack_label(Phase phase) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "analyzer/category/frame_rules.h"
-#include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::viewer {
@@ -13,9 +12,8 @@ namespace memreel::viewer {
 namespace {
 
 bool is_own(const FrameText& frame) {
-  if (is_library(frame) || is_of_torch(frame.file)) return false;
-  const FrameRule* const rule = rule_of(frame);
-  return rule == nullptr || (rule->purpose != Purpose::wrapper && rule->purpose != Purpose::compute);
+  if (frame.owner != CodeOwner::user) return false;
+  return !passes_on(frame);
 }
 
 }  // namespace

@@ -6,19 +6,15 @@
 
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/report/own_frame.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/origin_text.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {
 
-bool passes_on(const FrameText& frame) {
-  const FrameRule* const rule = rule_of(frame);
-  return rule != nullptr && (rule->purpose == Purpose::wrapper || rule->purpose == Purpose::compute);
-}
-
 std::string frame_name(const Tables& tables, FrameId id) {
   const FrameText frame = frame_text(tables, id);
-  if (!frame.function.empty()) return std::string(frame.function);
+  if (!frame.function.empty()) return display_name(frame.kind, frame.function);
   if (!frame.file.empty()) return "(unknown)";
   const std::string offset = hexadecimal(tables[id].module_offset);
   if (!frame.module_path.empty()) return std::string(file_name(frame.module_path)) + "+" + offset;
@@ -40,7 +36,7 @@ std::vector<StackLine> stack_lines(const Tables& tables, StackId stack) {
     }
     lines.push_back({.frame = frame,
                      .name = frame_name(tables, id),
-                     .library = is_library(frame),
+                     .library = frame.owner != CodeOwner::user,
                      .wrapper = passes_on(frame),
                      .unnamed = frame.function.empty() && frame.file.empty()});
   }

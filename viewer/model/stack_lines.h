@@ -9,9 +9,6 @@
 
 namespace memreel::viewer {
 
-/// Whether a frame only passes a call on: a decorator, a hook, nn.Module's machinery.
-bool passes_on(const FrameText& frame);
-
 /// "forward"; "libtorch_cuda.so+0x1234" for a native frame without resolved symbols; "(unknown)" if nothing is known.
 std::string frame_name(const Tables& tables, FrameId frame);
 
@@ -20,7 +17,7 @@ struct StackLine {
   std::string name;  // frame_name()
   bool own = false;  // the innermost one that the reader can change (own_frame.h)
   bool library = false;
-  bool wrapper = false;  // passes_on()
+  bool wrapper = false;  // passes_on() (frame_rules.h)
   bool unnamed = false;  // its name is an offset in a module
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -146,7 +145,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   // The user's own code in colour, libraries in grey: what can be changed stands out.
   Colour colour = mix(scene.theme.line, scene.theme.panel, 0.2);
   Colour ink = scene.theme.text;
-  if (number != 0 && (frames_.by_layer || !is_library_file(frame.file))) {
+  if (number != 0 && (frames_.by_layer || frame.owner == CodeOwner::user)) {
     colour = mix(scene.theme.hue(0), scene.theme.hue(2), (index(node.frame) * 37 % 64) / 64.0);
     ink = rgb(0x0B1016);
   }

@@ -7,9 +7,9 @@
 #include <queue>
 #include <utility>
 
+#include "analyzer/category/frame_rules.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/report/html_text.h"
-#include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -20,16 +20,27 @@ constexpr std::size_t deepest = 64;
 constexpr std::size_t most_text = 120;  // bytes of a frame's name
 constexpr std::size_t most_label = 60;  // shown in place
 
+/// Outermost first and at most `deepest`: without what only passes calls on, and without what a notebook or a launcher
+/// calls the user's code through.
+std::vector<FrameId> shown_frames(const Tables& tables, StackId stack) {
+  std::vector<FrameId> frames;
+  for (; stack != StackId::none; stack = tables[stack].caller)
+    if (!passes_on(frame_text(tables, tables[stack].frame))) frames.push_back(tables[stack].frame);
+  std::ranges::reverse(frames);
+  const auto own = std::ranges::find_if(frames, [&](FrameId frame) { return tables[frame].owner == CodeOwner::user; });
+  if (own != frames.end()) frames.erase(frames.begin(), own);
+  if (frames.size() > deepest) frames.resize(deepest);
+  return frames;
+}
+
 /// The whole tree, without positions.
 class Builder {
  public:
   void add(const Tables& tables, StackId stack, Bytes bytes) {
-    std::vector<FrameId> frames;
-    for (; stack != StackId::none; stack = tables[stack].caller) frames.push_back(tables[stack].frame);
     std::uint32_t node = 0;
     nodes_[0].size += bytes;
-    for (std::size_t i = 0; i < std::min(deepest, frames.size()); ++i) {
-      node = child(node, frames[frames.size() - 1 - i]);
+    for (const FrameId frame : shown_frames(tables, stack)) {
+      node = child(node, frame);
       nodes_[node].size += bytes;
     }
   }
@@ -106,7 +117,7 @@ std::string flame_graph(const Tables& tables, const std::vector<FlameNode>& tree
   for (const FlameNode& node : tree) {
     const FrameText frame = frame_text(tables, node.frame);
     const std::string name = node.depth == 0 ? "all" : clipped(text_of(frame), most_text);
-    const char* const kind = node.depth == 0 ? "all" : is_library_file(frame.file) ? "library" : "own";
+    const char* const kind = node.depth == 0 ? "all" : frame.owner != CodeOwner::user ? "library" : "own";
     html += "<div tabindex=0 class=" + std::string(kind) + " style=\"left:" + percent(node.begin, all) +
             ";width:" + percent(node.size, all) + ";top:" + std::to_string(node.depth * 20) + "px\" title=\"" +
             html_escaped(name) + "&#10;" + text_of(node.size) + ", " +

@@ -104,11 +104,10 @@ TEST(LiveGroupsOfAModel, WhatEachBlockDoesIsOnePlaceInCode) {
 TEST(LibraryLabel, CudaAndPyTorchsAllocatorAreNobodysOwn) {
   TraceBuilder build;
   const auto label = [&](std::vector<FrameText> frames) { return library_label(frames); };
-  const FrameText driver{.function = "cuMemAlloc_v2", .module = ModuleId{1}, .module_path = "/usr/lib/libcuda.so.1"};
-  const FrameText caching{.function = "malloc", .module = ModuleId{2}, .module_path = "/x/torch/lib/libc10_cuda.so"};
-  const FrameText nccl{.function = "ncclCommInitRank", .module = ModuleId{3}, .module_path = "/x/lib/libnccl.so.2"};
-  const FrameText own{
-      .function = "main", .file = "train.cpp", .line = 3, .module = ModuleId{4}, .module_path = "/x/train"};
+  const FrameText driver = testing::frame("cuMemAlloc_v2", "", 0, "/usr/lib/libcuda.so.1");
+  const FrameText caching = testing::frame("malloc", "", 0, "/x/torch/lib/libc10_cuda.so");
+  const FrameText nccl = testing::frame("ncclCommInitRank", "", 0, "/x/lib/libnccl.so.2");
+  const FrameText own = testing::frame("main", "train.cpp", 3, "/x/train");
   EXPECT_EQ(label({driver, nccl, own}), "libnccl.so.2");
   EXPECT_EQ(label({driver, caching, own}), "own code");
   EXPECT_EQ(label({driver}), "not known");

@@ -18,6 +18,7 @@
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
+#include "tests/unit/sample_trace.h"
 
 namespace memreel {
 namespace {
@@ -324,13 +325,15 @@ TEST_F(NamedFrames, ReportSaysWhyThereAreNone) {
 }
 
 TEST(OwnFrame, OfNativeStacks) {
-  const FrameText driver{.function = "cuMemAlloc_v2", .module_path = "/usr/lib/x86_64-linux-gnu/libcuda.so.1"};
-  const FrameText runtime{.function = "cudaMalloc", .module_path = "/opt/cuda/lib64/libcudart.so.12"};
-  const FrameText header{.function = "std::vector", .file = "/usr/include/c++/12/bits/vector.h", .line = 3};
-  const FrameText own{.function = "load", .file = "/home/me/load.cu", .line = 12, .module_path = "/home/me/app"};
-  const FrameText stripped{.function = "app+0x12", .module_path = "/home/me/app"};
+  const FrameText driver = testing::frame("cuMemAlloc_v2", "", 0, "/usr/lib/x86_64-linux-gnu/libcuda.so.1");
+  const FrameText runtime = testing::frame("cudaMalloc", "", 0, "/opt/cuda/lib64/libcudart.so.12");
+  const FrameText header = testing::frame("std::vector", "/usr/include/c++/12/bits/vector.h", 3, "/home/me/app");
+  const FrameText own = testing::frame("load", "/home/me/load.cu", 12, "/home/me/app");
+  const FrameText stripped = testing::frame("app+0x12", "", 0, "/home/me/app");
+  const FrameText library = testing::frame("libnccl.so.2+0x9", "", 0, "/usr/lib/libnccl.so.2");
   EXPECT_EQ(own_frame({driver, runtime, header, own}).function, "load");
   EXPECT_EQ(own_frame({driver, runtime, stripped}).function, "app+0x12");
+  EXPECT_EQ(own_frame({driver, runtime, library}).function, "libnccl.so.2+0x9");
   EXPECT_EQ(own_frame({driver, runtime}).function, "cuMemAlloc_v2");
 }
 
