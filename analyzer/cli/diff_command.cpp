@@ -57,7 +57,8 @@ std::string_view word_for(const SiteChange& site) {
 
 std::string held_text(const SideState& side, const FileAt& at) {
   if (side.heap == HeapId::none) return "nothing in " + at.file.filename().string();
-  return text_of(side.live.bytes) + " " + text_of(*at.instant) + " of " + at.file.filename().string() + " (" +
+  const std::string phase = side.phase == Phase::other ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
+  return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + at.file.filename().string() + " (" +
          text_of(side.live.count) + " allocations)";
 }
 
@@ -114,6 +115,12 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
             << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
             << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
+  const bool both = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none;
+  if (both && heap.a.phase != heap.b.phase && at_a.instant->index() == at_b.instant->index())
+    std::cout << wrapped("These are different phases: FILE@phase:" +
+                             std::string(name_of(heap.b.phase == Phase::other ? heap.a.phase : heap.b.phase)) +
+                             " on both sides compares the same one.",
+                         2);
   print_categories(heap);
   if (heap.sites.empty()) {
     std::cout << "\n  the same stacks hold the same bytes\n";
@@ -141,6 +148,7 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
 Json json_of(const SideState& side) {
   return {{"device", side.heap == HeapId::none ? Json(nullptr) : Json(side.device)},
           {"events", side.events},
+          {"phase", name_of(side.phase)},
           {"live_bytes", side.live.bytes.count},
           {"live_allocations", side.live.count}};
 }

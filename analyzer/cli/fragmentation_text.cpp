@@ -21,23 +21,29 @@ void print_more(std::size_t shown, std::size_t all) {
   if (shown < all) std::cout << "    ... and " << text_of(std::uint64_t{all - shown}) << " more (--top)\n";
 }
 
+/// Why the peak was reserved, in a sentence.
+std::string origin_of_peak(const Trace& trace, const Fragmentation& found) {
+  if (!found.growth) return "The peak was reserved before the recording began, and nothing made it grow since.";
+  const PeakRequest& growth = *found.growth;
+  std::string text = "The peak was reserved for a request of " + text_of(growth.requested) + " at " +
+                     site_label(trace.tables, growth.stack) + " (" + place_of(trace.tables, growth.pool_stream) + ")";
+  if (growth.stranded_stream > 0_B || growth.stranded_pool > 0_B)
+    text += "; free blocks large enough for it: " + text_of(growth.stranded_stream) + " on other streams, " +
+            text_of(growth.stranded_pool) + " in other pools";
+  return text + ".";
+}
+
 void print_totals(const Trace& trace, const Fragmentation& found) {
   const FragmentationPoint& peak = found.at_peak;
   std::cout << wrapped(text_of_share(peak.fragmentation()) + " fragmentation: " + text_of(peak.allocated) + " of " +
                            text_of(peak.reserved) + " reserved were allocated at the reserved peak (event " +
-                           text_of(found.growth.event) + ", after " + text_of_time(since_start(trace, peak.time)) + ")",
+                           text_of(peak.events - 1) + ", after " + text_of_time(since_start(trace, peak.time)) + ")",
                        2)
             << '\n';
   TextTable table({{"bytes", Align::right}, {"what they were"}});
   for (const auto& [bytes, what] : parts_of(peak)) table.add_row({text_of(bytes), what});
   table.print(std::cout, 4);
-  std::string last = "The peak was reserved for a request of " + text_of(found.growth.requested) + " at " +
-                     site_label(trace.tables, found.growth.stack) + " (" +
-                     place_of(trace.tables, found.growth.pool_stream) + ")";
-  if (found.growth.stranded_stream > 0_B || found.growth.stranded_pool > 0_B)
-    last += "; free blocks large enough for it: " + text_of(found.growth.stranded_stream) + " on other streams, " +
-            text_of(found.growth.stranded_pool) + " in other pools";
-  std::cout << '\n' << wrapped(last + ".", 2);
+  std::cout << '\n' << wrapped(origin_of_peak(trace, found), 2);
 }
 
 /// Sparklines with eight levels, one for each stretch of time.

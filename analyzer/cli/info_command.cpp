@@ -10,7 +10,10 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/history/preexisting.h"
+#include "analyzer/insight/intervals.h"
 #include "analyzer/report/text_table.h"
+#include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -68,6 +71,53 @@ void print_origin(const Header& header) {
   if (!versions.empty()) std::cout << "  versions " << versions << '\n';
 }
 
+/// What part of the program's life a recording holds.
+std::string_view kind_of(const Trace& trace) {
+  const Losses& losses = trace.losses;
+  if (losses.skipped == all_of_a_history()) return "instant";
+  if (is_no_history(losses.skipped)) return "series";
+  if (losses.folded_events > 0) return "flight";
+  if (losses.history_overflowed || losses.ring_full > 0) return "overflowed";
+  if (!has_history(trace)) return "instant";
+  return losses.began_late || losses.preexisting_allocations > 0 ? "late" : "whole";
+}
+
+/// The same in words.
+std::string words_of(std::string_view kind) {
+  if (kind == "instant") return "one instant, without a history";
+  if (kind == "series") return "a series of instants, without what happened between them";
+  if (kind == "flight") return "the last events, and a summary of those before";
+  if (kind == "overflowed") return "the last events: those before are lost";
+  return kind == "late" ? "begun after the program" : "from the first allocation on";
+}
+
+/// The steps of the program's loop in the heap that decides; none if there is no such loop.
+Intervals steps_of(const Trace& trace) {
+  const std::vector<HeapHistory> heaps = heap_histories(trace);
+  const HeapHistory* const heap = deciding_heap(trace.tables, heaps);
+  if (heap == nullptr || !has_history(trace)) return {};
+  Intervals steps = find_intervals(trace, heap->heap);
+  return steps.unit() == std::string_view("step") ? steps : Intervals{};
+}
+
+Json json_of_recording(const Trace& trace) {
+  const Intervals steps = steps_of(trace);
+  return {{"kind", kind_of(trace)},
+          {"older_allocations", trace.losses.preexisting_allocations},
+          {"steps", steps.count()},
+          {"steps_from", steps.source == IntervalSource::none ? Json(nullptr) : Json(text_of(steps))}};
+}
+
+void print_recording(const Trace& trace) {
+  const std::uint64_t older = trace.losses.preexisting_allocations;
+  const Intervals steps = steps_of(trace);
+  std::string text = words_of(kind_of(trace));
+  if (older > 0 && has_history(trace))
+    text += "; " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
+  text += steps.source == IntervalSource::none ? "; no steps found" : "; " + text_of(steps);
+  std::cout << "  recorded " << wrapped(text, 11).substr(11);
+}
+
 void print_info_json(const Trace& trace) {
   const KindCounts counts = count_kinds(trace.events);
   Json kinds = Json::object();
@@ -102,6 +152,7 @@ void print_info_json(const Trace& trace) {
               {"versions", json_of(trace.header.versions)},
               {"events", trace.events.count()},
               {"kinds", kinds},
+              {"recording", json_of_recording(trace)},
               {"devices", devices},
               {"time_span_ns", time_span(trace.events).count()},
               {"stacks", trace.tables.stacks.size() - 1},
@@ -115,6 +166,7 @@ void print_info_text(const Trace& trace) {
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
   print_origin(trace.header);
+  print_recording(trace);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()}) << " over "
             << text_of_seconds(std::chrono::duration<double>(time_span(trace.events)).count()) << '\n'
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'

@@ -107,7 +107,7 @@ Json json_of(const Trace& trace, const Fragmentation& found) {
           {"heap", trace.tables[trace.tables[found.heap].name]},
           {"at_peak", json_of(found.at_peak)},
           {"worst", json_of(found.worst)},
-          {"growth", json_of(trace, found.growth)},
+          {"growth", found.growth ? json_of(trace, *found.growth) : Json(nullptr)},
           {"pinned_segments", found.pinned.size()},
           {"segments", json_of_segments(trace, found)},
           {"sites", json_of_sites(trace, found)},

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iosfwd>
 #include <optional>
 #include <vector>
@@ -62,8 +63,9 @@ struct Report {
   LeakReport leaks;
   std::vector<Fragmentation> fragmentation;
   OutOfMemories ooms;
-  Remedies remedies;  // for both of these
-  Verdict verdict;    // on the requested parts
+  Remedies remedies;                     // for both of these
+  Verdict verdict;                       // on the requested parts
+  std::vector<VerdictLine> first_lines;  // those that make_report() had before the replays
 };
 
 struct ReportQuestion {
@@ -74,15 +76,22 @@ struct ReportQuestion {
 };
 
 /// Leaves parts that were not requested empty. Errors: the trace has no such instant.
-Result<Report> make_report(const Trace& trace, const ReportQuestion& question);
+///
+/// What takes long, on a long trace, is the replay of settings. Before it, `on_first_lines` gets the report with all of
+/// the verdict but the setting, if no request failed: then it takes a replay to say why.
+Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
+                           const std::function<void(const Report&)>& on_first_lines = {});
 
 struct ReportOptions {
   std::filesystem::path file;
-  std::size_t top = 10;      // groups per table in text
-  bool allocations = false;  // list every allocation with its address
-  bool summary = false;      // the statistics of torch.cuda.memory_summary()
+  std::size_t top = 10;                // groups per table in text
+  bool allocations = false;            // list every allocation with its address
+  bool summary = false;                // the statistics of torch.cuda.memory_summary()
+  std::optional<std::int32_t> device;  // to show in full; else the deciding one
 };
 
+/// Of the report on what is live, the lines of the verdict that need no replay; print_report_text() continues.
+void print_first_lines(const Trace& trace, const Report& report);
 void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void write_report_json(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);
 void write_report_markdown(const Trace& trace, const Report& report, const ReportOptions& options, std::ostream& out);

@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <array>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,6 +74,18 @@ Exit write_viewer(const ReportArguments& arguments) {
   return written ? Exit::done : fail(written.error());
 }
 
+/// An error if a device was named that the trace doesn't have.
+std::optional<Error> without_device(const Trace& trace, std::optional<std::int32_t> device) {
+  if (!device) return std::nullopt;
+  std::set<std::int32_t> devices;
+  for (const Heap& heap : std::span(trace.tables.heaps).subspan(1)) devices.insert(heap.device);
+  if (devices.contains(*device)) return std::nullopt;
+  std::string known;
+  for (const std::int32_t each : devices) known += (known.empty() ? "" : ", ") + std::to_string(each);
+  return Error{
+      .what = "the trace has no device " + std::to_string(*device), .where = "--device", .remedy = "it has: " + known};
+}
+
 Exit run_report(const ReportArguments& arguments) {
   if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
@@ -103,11 +117,15 @@ Exit run_report(const ReportArguments& arguments) {
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
   if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = true, .ooms = true};
+  if (const auto unknown = without_device(*trace, arguments.options.device)) return fail(*unknown);
+  const bool is_text = document == documents.end();
+  std::function<void(const Report&)> on_first_lines;
+  if (is_text && sections.live) on_first_lines = [&](const Report& first) { print_first_lines(*trace, first); };
   const Result<Report> made =
-      make_report(*trace, {.by = *by, .sections = sections, .instant = instant, .leaks = *leaks});
+      make_report(*trace, {.by = *by, .sections = sections, .instant = instant, .leaks = *leaks}, on_first_lines);
   if (!made) return fail(made.error());
   const Report& report = *made;
-  if (document == documents.end()) {
+  if (is_text) {
     print_report_text(*trace, report, arguments.options);
     return Exit::done;
   }
@@ -138,26 +156,25 @@ Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const
   if (report.sections.leaks) findings.leaks = &report.leaks;
   if (report.sections.fragmentation) findings.fragmentation = &report.fragmentation;
   if (report.sections.ooms) findings.ooms = &report.ooms;
-  if (report.sections.fragmentation || report.sections.ooms) findings.remedies = &report.remedies;
+  if (!report.remedies.heaps.empty()) findings.remedies = &report.remedies;
   findings.exact = !report.summaries.empty() && std::ranges::all_of(report.summaries, &MemorySummary::exact);
   return make_verdict(trace, findings);
 }
 
 }  // namespace
 
-Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
+Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
+                           const std::function<void(const Report&)>& on_first_lines) {
   const Sections& sections = question.sections;
   Report report{.by = question.by, .sections = sections, .instant = question.instant};
-  // Other allocators have no such summary; the report works without it.
-  if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace)) report.summaries = *std::move(summaries);
   const std::vector<Lifetime> lives = lifetimes(trace);
   if (sections.live) report.categories = classify_shown(trace);
+  bool any_failed = false;
   for (const HeapHistory& history : heap_histories(trace)) {
-    const auto summary = std::find_if(report.summaries.begin(), report.summaries.end(),
-                                      [&](const MemorySummary& s) { return s.heap == history.heap; });
-    report.heaps.push_back({.history = history, .summary = summary == report.summaries.end() ? nullptr : &*summary});
+    HeapReport& heap = report.heaps.emplace_back();
+    heap.history = history;
+    any_failed = any_failed || history.failures > 0;
     if (!sections.live) continue;
-    HeapReport& heap = report.heaps.back();
     const auto view = [&](std::uint64_t events) {
       return live_view(trace, lives, history.heap, events, question.by, report.categories);
     };
@@ -177,15 +194,31 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question) {
     report.leaks = find_leaks(trace, question.leaks);
   }
   if (sections.fragmentation || sections.ooms) {
-    const RecordedBlocks blocks = recorded_blocks(trace);
+    RecordedBlocks blocks;
     {
-      ProgressBar bar("replaying settings");
-      report.remedies = replay_remedies(trace, remedy_rows, 0,
-                                        [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+      const ProgressBar bar("judging the heap");
+      blocks = recorded_blocks(trace);
+      if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
     }
-    const ProgressBar bar("judging the heap");
-    if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
+    if (on_first_lines && !any_failed) {
+      report.verdict = verdict_on(trace, lives, report);
+      report.first_lines = lines_of(report.verdict);
+      on_first_lines(report);
+    }
+    ProgressBar bar("replaying settings");
+    report.remedies = replay_remedies(trace, remedy_rows, 0,
+                                      [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
     if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
+  }
+  {
+    const ProgressBar bar("replaying the recorded allocator");
+    // Other allocators have no such summary; the report works without it.
+    if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace))
+      report.summaries = *std::move(summaries);
+    for (HeapReport& heap : report.heaps) {
+      const auto summary = std::ranges::find(report.summaries, heap.history.heap, &MemorySummary::heap);
+      if (summary != report.summaries.end()) heap.summary = &*summary;
+    }
   }
   report.verdict = verdict_on(trace, lives, report);
   return report;
@@ -204,6 +237,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_option("--at", arguments->at,
                       "Instant to show instead of the peak and the end: peak, end, step:N, event:N, phase:forward, "
                       "range:NAME (its peak), 12.5s");
+  command->add_option("--device", arguments->options.device,
+                      "Of several devices, the one to show in full instead of the deciding one");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--live", arguments->sections.live,
                     "Who holds the memory, at its peak and at the end; a report without such options begins with this");

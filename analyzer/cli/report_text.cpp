@@ -2,11 +2,13 @@
 #include <iostream>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/history/preexisting.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
@@ -135,9 +137,8 @@ void print_spans(const HeapReport& heap, const ReportOptions& options) {
 }
 
 /// Topics in the first column, text in the second.
-void print_verdict(const std::vector<VerdictLine>& lines) {
-  std::size_t topics = 0;
-  for (const VerdictLine& line : lines) topics = std::max(topics, line.topic.size());
+void print_verdict(std::span<const VerdictLine> lines) {
+  constexpr std::size_t topics = std::string_view("fragmented").size();
   for (const VerdictLine& line : lines) {
     const std::string topic = line.alarm ? red(line.topic) : bold(line.topic);
     const std::string text = wrapped(line.text, topics + 2);
@@ -145,13 +146,21 @@ void print_verdict(const std::vector<VerdictLine>& lines) {
   }
 }
 
+/// Whether the same allocations are live.
+bool are_same(const LiveView& a, const LiveView& b) {
+  return a.bytes == b.bytes && a.count == b.count &&
+         std::ranges::equal(a.groups, b.groups, {}, &LiveGroup::allocations, &LiveGroup::allocations);
+}
+
 void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
   const HeapHistory& history = heap.history;
-  std::cout << bold(heap_title(trace.tables, history.heap)) << ": peak live " << text_of(history.peak_live)
-            << " (event " << text_of(history.peak_live_event) << ")";
+  const bool is_instant = !has_history(trace);
+  const auto at = [&](std::uint64_t event) { return is_instant ? "" : " (event " + text_of(event) + ")"; };
+  std::cout << bold(heap_title(trace.tables, history.heap)) << (is_instant ? ": live " : ": peak live ")
+            << text_of(history.peak_live) << at(history.peak_live_event);
   if (history.peak_reserved > 0_B)  // else the trace has no segments
-    std::cout << ",\n  peak reserved " << text_of(history.peak_reserved) << " (event "
-              << text_of(history.peak_reserved_event) << ")";
+    std::cout << (is_instant ? ", reserved " : ",\n  peak reserved ") << text_of(history.peak_reserved)
+              << at(history.peak_reserved_event);
   std::cout << '\n' << (options.summary ? "\n" : "");
   if (options.summary && heap.summary != nullptr) {
     print_summary(*heap.summary);
@@ -161,26 +170,76 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
     print_live(trace, *heap.at_instant, text_of(*report.instant), report.by, options);
     return;
   }
-  print_live(trace, heap.at_peak, "at the peak", report.by, options);
+  const bool ends_at_peak = are_same(heap.at_peak, heap.at_end);
+  print_live(trace, heap.at_peak,
+             is_instant     ? "at that instant"
+             : ends_at_peak ? "at the peak, and so to the end"
+                            : "at the peak",
+             report.by, options);
   print_spans(heap, options);
   print_pools_text(trace, heap, options);
-  print_live(trace, heap.at_end, "at the end", report.by, options);
+  if (!ends_at_peak) print_live(trace, heap.at_end, "at the end", report.by, options);
+}
+
+/// A device that is not shown in full, in a line.
+void print_briefly(const Trace& trace, const HeapReport& heap) {
+  const HeapHistory& history = heap.history;
+  std::string text = text_of(history.peak_live) + " live at its peak";
+  if (history.peak_reserved > 0_B) text += ", " + text_of(history.peak_reserved) + " reserved";
+  if (!heap.at_peak.groups.empty())
+    text += ", most at " + heap.at_peak.groups.front().label + " (" +
+            text_of_share(share_of(heap.at_peak.groups.front().bytes, heap.at_peak.bytes)) + ")";
+  const std::string title = heap_title(trace.tables, history.heap);
+  std::cout << bold(title)
+            << wrapped(std::string(title.size(), ' ') + ": " + text + "; --device " +
+                           std::to_string(trace.tables[history.heap].device) + " shows more",
+                       0)
+                   .substr(title.size());
+}
+
+/// Whether a heap is shown in full: of several devices, only one is; host memory always is.
+bool is_shown(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
+  const std::int32_t device = trace.tables[heap.history.heap].device;
+  if (options.device) return device == *options.device;
+  return device < 0 || !report.verdict.decides || device == report.verdict.decides->device;
 }
 
 }  // namespace
 
-void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+void print_first_lines(const Trace& trace, const Report& report) {
   if (const std::string line = provenance(trace.header); !line.empty()) std::cout << line << "\n\n";
-  if (report.sections.live) print_verdict(lines_of(report.verdict));  // each section prints its own
+  print_verdict(lines_of(report.verdict));
+  std::cout.flush();
+}
+
+void print_report_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+  if (report.sections.live) {  // each other section prints its own
+    if (report.first_lines.empty()) {
+      print_first_lines(trace, report);
+    } else {
+      std::vector<VerdictLine> lines = lines_of(report.verdict);
+      std::erase_if(lines, [&](const VerdictLine& line) {
+        return std::ranges::find(report.first_lines, line.topic, &VerdictLine::topic) != report.first_lines.end();
+      });
+      print_verdict(lines);
+    }
+  }
   bool first = !report.sections.live;
   const auto separate = [&] {
     if (!std::exchange(first, false)) std::cout << '\n';
   };
   if (report.sections.live)
-    for (const HeapReport& heap : report.heaps) {
-      separate();
-      print_heap(trace, report, heap, options);
-    }
+    for (const HeapReport& heap : report.heaps)
+      if (is_shown(trace, report, heap, options)) {
+        separate();
+        print_heap(trace, report, heap, options);
+      }
+  if (report.sections.live && !report.instant)
+    for (const HeapReport& heap : report.heaps)
+      if (!is_shown(trace, report, heap, options)) {
+        separate();
+        print_briefly(trace, heap);
+      }
   // A report on what holds the memory also mentions leaks, if there are any.
   const std::vector<LeakFinding>& findings = report.leaks.findings;
   const bool accused = !findings.empty() && accuses(findings.front().verdict);

@@ -118,8 +118,12 @@ Exit run_tune(const TuneArguments& arguments) {
     how.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     Result<TuneResult> result = tune(of, policy, how);
     if (!result) return std::move(result).error();
-    tuned.push_back({.result = *std::move(result),
-                     .report = {.file = arguments.file, .top = arguments.top, .recorded = recorded_of(*trace, of)}});
+    Tuned& done = tuned.emplace_back();
+    done = {.result = *std::move(result),
+            .report = {.file = arguments.file, .top = arguments.top, .recorded = recorded_of(*trace, of)}};
+    const Bytes recorded = done.report.recorded_peak();
+    if (arguments.policy.empty() && misses_peak(trace->losses, done.result.baseline.peak_reserved(), recorded))
+      done.result.missed_peak = recorded;
     return std::nullopt;
   };
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);

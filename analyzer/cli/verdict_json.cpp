@@ -47,6 +47,8 @@ Json json_of(const Verdict::Fragments& found) {
           {"allocated_bytes", found.allocated.count},
           {"unreleasable_bytes", found.unreleasable.count},
           {"fragmentation", found.share},
+          {"inherited", found.inherited},
+          {"releasable_bytes", found.releasable.count},
           {"free_at_failure_bytes", found.free_at_failure.count},
           {"largest_at_failure_bytes", found.largest_at_failure.count},
           {"site", known(found.site)}};
@@ -75,8 +77,12 @@ Json json_of_verdict(const Tables& tables, const Verdict& verdict) {
   Json lines = Json::array();
   for (const VerdictLine& line : lines_of(verdict))
     lines.push_back({{"topic", line.topic}, {"text", line.text}, {"alarm", line.alarm}});
+  Json others = Json::array();
+  for (const Verdict::Other& other : verdict.others)
+    others.push_back({{"device", other.device}, {"live_bytes", other.live.count}});
   return {{"lines", std::move(lines)},
           {"decides", verdict.decides ? json_of(tables, *verdict.decides) : Json(nullptr)},
+          {"others", std::move(others)},
           {"held_by", part_of(verdict.holders)},
           {"leaks", part_of(verdict.leaks)},
           {"fragmentation", part_of(verdict.fragmentation)},

@@ -22,6 +22,7 @@ struct HeapView {
   std::uint64_t events = 0;
   std::vector<Holding> held;  // by stack
   Purposes purposes;
+  Phase phase = Phase::other;     // of the last allocation
   std::vector<Bytes> step_peaks;  // by step of the whole trace
 };
 
@@ -116,6 +117,15 @@ Steps steps_of(const Trace& trace, HeapId heap) {
   return steps;
 }
 
+/// The phase of the heap's last allocation among the first `events` events.
+Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, std::uint64_t events) {
+  const auto end = std::ranges::lower_bound(trace.allocation_events, events);
+  for (auto at = end; at != trace.allocation_events.begin();)
+    if (--at; trace.tables[trace.events.origin[*at]].heap == heap)
+      return categories.phase[index(trace.events.allocation[*at])];
+  return Phase::other;
+}
+
 Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapHistory>& histories) {
   std::vector<HeapView> views;
   for (const HeapHistory& history : histories) {
@@ -131,8 +141,10 @@ Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapH
   follow(side.trace, views);
   const Categories categories = classify(side.trace);
   const std::vector<Lifetime> lives = lifetimes(side.trace);
-  for (HeapView& view : views)
+  for (HeapView& view : views) {
     view.purposes = purposes_of(side.trace, categories, lives, view.history.heap, view.events);
+    view.phase = phase_at(side.trace, categories, view.history.heap, view.events);
+  }
   return views;
 }
 
@@ -158,7 +170,11 @@ bool more_important(const SiteChange& x, const SiteChange& y) {
 SideState state_of(const Trace& trace, const HeapView* view) {
   if (view == nullptr) return {};
   const std::int32_t device = trace.tables[view->history.heap].device;
-  return {.heap = view->history.heap, .device = device, .events = view->events, .live = total(view->held)};
+  return {.heap = view->history.heap,
+          .device = device,
+          .events = view->events,
+          .live = total(view->held),
+          .phase = view->phase};
 }
 
 HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {

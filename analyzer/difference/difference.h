@@ -42,6 +42,7 @@ struct SideState {
   std::int32_t device = 0;     // of it
   std::uint64_t events = 0;    // number of events so far
   Holding live;
+  Phase phase = Phase::other;  // of the step, by the last allocation before the instant
 };
 
 /// The highest live bytes during the same step of both.

@@ -150,7 +150,6 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
 std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<const Prepared> heaps) {
   std::map<std::int32_t, PolicyMetrics> by_device;
   std::map<std::int32_t, Bytes> most;
-  const std::vector<Lifetime> lives = lifetimes(trace);
   for (const HeapHistory& history : heap_histories(trace)) {
     const auto heap = std::ranges::find(heaps, history.heap, &Prepared::heap);
     if (heap == heaps.end() || !records_reserved(history, heap->level)) continue;
@@ -164,14 +163,9 @@ std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<con
     metrics.peak_reserved += history.peak_reserved;
     if (history.peak_reserved <= most[heap->device]) continue;
     most[heap->device] = history.peak_reserved;
-    Bytes live;  // after serving the request that caused the last segment
-    const auto served = std::ranges::lower_bound(trace.allocation_events, history.peak_reserved_event);
-    const std::uint64_t events = 1 + (served == trace.allocation_events.end() ? history.peak_reserved_event : *served);
-    for (const Lifetime& life : lives)
-      if (life.live_after(events) && trace.tables[trace.events.origin[life.begin]].heap == history.heap)
-        live += trace.events.size[life.begin];
-    metrics.fragmentation_at_peak = 1 - static_cast<double>(std::min(live, history.peak_reserved).count) /
-                                            static_cast<double>(history.peak_reserved.count);
+    const Bytes live = std::min(history.live_at_peak_reserved, history.peak_reserved);
+    metrics.fragmentation_at_peak =
+        1 - static_cast<double>(live.count) / static_cast<double>(history.peak_reserved.count);
   }
   return by_device;
 }

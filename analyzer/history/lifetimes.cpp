@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "analyzer/history/preexisting.h"
+
 namespace memreel {
 
 void HeapTally::add(const Event& event, std::uint64_t at) {
@@ -16,6 +18,7 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
         history_.peak_live = history_.end_live;
         history_.peak_live_event = at;
       }
+      see_reserved(at);
       break;
     case EventKind::free_requested:
       ++history_.frees;
@@ -29,8 +32,10 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
       history_.end_reserved += size;
       if (history_.end_reserved > history_.peak_reserved) {
         history_.peak_reserved = history_.end_reserved;
-        history_.peak_reserved_event = at;
+        history_.peak_growth_event = history_.peak_reserved_event = at;
+        history_.live_at_peak_reserved = {};
       }
+      see_reserved(at);
       break;
     case EventKind::segment_free:
     case EventKind::segment_unmap:
@@ -43,6 +48,13 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
     default:
       break;
   }
+}
+
+void HeapTally::see_reserved(std::uint64_t at) {
+  const bool at_peak = history_.peak_reserved > 0_B && history_.end_reserved == history_.peak_reserved;
+  if (!at_peak || history_.end_live <= history_.live_at_peak_reserved) return;
+  history_.live_at_peak_reserved = history_.end_live;
+  history_.peak_reserved_event = at;
 }
 
 std::vector<Lifetime> lifetimes(const Trace& trace) {
@@ -66,6 +78,10 @@ std::vector<Lifetime> lifetimes(const Trace& trace) {
     }
   }
   return lives;
+}
+
+bool inherits_peak(const Trace& trace, const HeapHistory& heap) {
+  return heap.peak_reserved > 0_B && is_preexisting(trace.tables, trace.events.stack[heap.peak_growth_event]);
 }
 
 std::vector<HeapHistory> heap_histories(const Trace& trace) {

@@ -33,7 +33,11 @@ struct HeapHistory {
   Bytes peak_live, end_live;
   Bytes peak_reserved, end_reserved;
   std::uint64_t peak_live_event = 0;  // index of the event that reached the peak first
+  /// Reserved memory often stays at its peak for long. Of all instants at which it has, the tightest counts, because
+  /// only what is free then was never needed: index of the event after which most was live.
   std::uint64_t peak_reserved_event = 0;
+  Bytes live_at_peak_reserved;          // after that event
+  std::uint64_t peak_growth_event = 0;  // index of the segment event that made reserved memory reach its peak first
   std::uint64_t end_live_allocations = 0;
 };
 
@@ -50,6 +54,8 @@ class HeapTally {
   const HeapHistory& history() const { return history_; }
 
  private:
+  void see_reserved(std::uint64_t at);
+
   HeapHistory history_;
 };
 

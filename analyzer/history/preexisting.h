@@ -1,10 +1,13 @@
 // Memory allocated before a recording began.
 #pragma once
 
+#include "formats/model/no_history.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/tables.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
+
+struct HeapHistory;
 
 /// Whether `stack` belongs to something allocated before the recording began: its outermost frame says so.
 inline bool is_preexisting(const Tables& tables, StackId stack) {
@@ -12,5 +15,16 @@ inline bool is_preexisting(const Tables& tables, StackId stack) {
   while (tables[stack].caller != StackId::none) stack = tables[stack].caller;
   return tables[tables[tables[stack].frame].function] == preexisting_frame;
 }
+
+/// Whether the recording holds what a program did, not only what it held at one instant.
+inline bool has_history(const Trace& trace) {
+  if (is_no_history(trace.losses.skipped)) return false;
+  for (const std::uint32_t event : trace.allocation_events)
+    if (!is_preexisting(trace.tables, trace.events.stack[event])) return true;
+  return trace.allocation_events.empty();
+}
+
+/// Whether a heap had reserved its peak before the recording began: nothing that was recorded made it grow further.
+bool inherits_peak(const Trace& trace, const HeapHistory& heap);
 
 }  // namespace memreel

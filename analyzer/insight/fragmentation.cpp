@@ -126,19 +126,20 @@ PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t even
   return growth;
 }
 
-/// Analyzes a heap at the chosen moment; `found.growth.event` is known.
+/// Analyzes a heap at the chosen moment.
 void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoint& point, Fragmentation& found) {
   found.at_peak = point;
   find_pins(trace, map, found);
   found.pool_streams = pool_streams_of(map);
   found.size_classes = size_classes_of(map);
-  found.growth = growth_at(trace, map, found.growth.event);
 }
 
 /// What is known of a heap before its maps are built.
 struct Plan {
   Fragmentation found;
-  std::uint64_t peak = 0;  // number of events at which to look closely
+  std::uint64_t peak = 0;               // number of events at which to look closely
+  std::uint64_t start = 0;              // number of events that stand for what was there when the recording began
+  std::optional<std::uint64_t> growth;  // event of the request for which the peak was reserved
 };
 
 /// The last event of the allocations that existed when the recording began: they are written one by one but existed
@@ -157,9 +158,14 @@ std::vector<Plan> plans_for(const Trace& trace) {
   std::vector<Plan> plans;
   for (const HeapHistory& history : heap_histories(trace)) {
     if (history.peak_reserved == 0_B || history.allocations == 0) continue;
-    const std::uint64_t event = std::max(next_allocation(trace, history.heap, history.peak_reserved_event),
-                                         end_of_preexisting(trace, history.heap));
-    plans.push_back({.found = {.heap = history.heap, .growth = {.event = event}}, .peak = event + 1});
+    Plan& plan = plans.emplace_back();
+    plan.found.heap = history.heap;
+    const std::uint64_t before = end_of_preexisting(trace, history.heap);
+    plan.peak = 1 + std::max(history.peak_reserved_event, before);
+    if (inherits_peak(trace, history))
+      plan.start = 1 + std::max(history.peak_growth_event, before);
+    else
+      plan.growth = next_allocation(trace, history.heap, history.peak_growth_event);
   }
   return plans;
 }
@@ -187,7 +193,10 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, const Recorded
   const std::uint64_t count = trace.events.count();
   std::vector<std::uint64_t> instants;
   for (std::size_t i = 1; i <= points; ++i) instants.push_back(count * i / points);
-  for (const Plan& plan : plans) instants.push_back(plan.peak);
+  for (const Plan& plan : plans) {
+    instants.push_back(plan.peak);
+    instants.push_back(plan.growth ? *plan.growth + 1 : plan.start);
+  }
   std::ranges::sort(instants);
   instants.erase(std::unique(instants.begin(), instants.end()), instants.end());
 
@@ -197,8 +206,9 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, const Recorded
       const FragmentationPoint point = point_of(trace, map);
       plan.found.over_time.push_back(point);
       if (plan.found.worst.events == 0 || point.unreleasable > plan.found.worst.unreleasable) plan.found.worst = point;
-      if (snapshot.event != plan.peak) continue;
-      look_closely(trace, map, point, plan.found);
+      if (plan.growth && snapshot.event == *plan.growth + 1) plan.found.growth = growth_at(trace, map, *plan.growth);
+      if (snapshot.event == plan.start) plan.found.at_start = point;
+      if (snapshot.event == plan.peak) look_closely(trace, map, point, plan.found);
     }
   });
   std::vector<Fragmentation> result;
@@ -210,13 +220,14 @@ std::optional<Fragmentation> fragmentation_at(const Trace& trace, const Recorded
                                               std::uint64_t event) {
   if (event >= trace.events.count()) return std::nullopt;
   const std::uint64_t request = next_allocation(trace, heap, event);
-  Fragmentation found{.heap = heap, .growth = {.event = request}};
+  Fragmentation found{.heap = heap};
   for_each_snapshot(trace, std::vector{request + 1}, [&](const HeapSnapshot& snapshot) {
     const HeapMap map = heap_map(trace.tables, snapshot, heap, blocks);
     const FragmentationPoint point = point_of(trace, map);
     found.over_time = {point};
     found.worst = point;
     look_closely(trace, map, point, found);
+    found.growth = growth_at(trace, map, request);
   });
   if (found.at_peak.reserved == 0_B || found.at_peak.events == 0) return std::nullopt;
   return found;

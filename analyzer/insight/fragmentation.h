@@ -1,7 +1,8 @@
 // Why a heap reserved more than it allocated: what pins its segments, what is stranded on another stream or in another
 // pool, and what rounding takes.
 //
-// Judged at the peak of reserved memory, because that is what a device must have: everything free then was useless.
+// Judged at the peak of reserved memory, because that is what a device must have. Of all instants at that peak, the one
+// with the most live memory: only what was free even then was useless.
 // Definitions: docs/fragmentation.md.
 #pragma once
 
@@ -74,12 +75,13 @@ std::vector<ReservedPart> parts_of(const FragmentationPoint& point);
 
 struct Fragmentation {
   HeapId heap = HeapId::none;
-  FragmentationPoint at_peak;               // of reserved memory, after the request was served
+  FragmentationPoint at_peak;               // of reserved memory, when most was live (HeapHistory::peak_reserved_event)
   std::vector<PinnedSegment> pinned;        // at the peak, by unreleasable bytes, descending
   std::vector<PinningSite> sites;           // likewise
   std::vector<PoolStreamUse> pool_streams;  // at the peak, by free memory, descending
   std::vector<SizeClass> size_classes;      // at the peak, by waste, descending
-  PeakRequest growth;
+  std::optional<PeakRequest> growth;        // none: the peak was reserved before the recording began
+  FragmentationPoint at_start;              // when the recording began, if the peak was reserved before
   std::vector<FragmentationPoint> over_time;  // at most `points`, evenly spaced over the events
   FragmentationPoint worst;                   // of over_time and at_peak, the one with the most unreleasable bytes
 };
@@ -88,8 +90,8 @@ struct Fragmentation {
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks,
                                               std::size_t points = 64);
 
-/// The same for one heap at another moment than its peak: after serving the request for which reserved memory reached
-/// its value after `event`. `over_time` has only that moment. Nothing if nothing was reserved or allocated by then.
+/// The same for one heap at another moment than its peak: after serving the next request at or after `event`.
+/// `over_time` has only that moment. Nothing if nothing was reserved or allocated by then.
 std::optional<Fragmentation> fragmentation_at(const Trace& trace, const RecordedBlocks& blocks, HeapId heap,
                                               std::uint64_t event);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <tuple>
 #include <utility>
 
@@ -102,21 +103,39 @@ Trial trial_of(const PolicySpec& spec, std::span<const Prepared> heaps) {
   return trial;
 }
 
-/// Trials without enough memory to run stay empty.
-void run_all(std::span<Trial> trials, unsigned threads,
-             const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
-  if (trials.empty()) return;
-  const std::size_t heaps = trials.front().heaps.size();
-  std::atomic<std::uint64_t> done = 0;
-  static_cast<void>(in_parallel(trials.size() * heaps, threads, [&](std::size_t i) {
-    Trial& trial = trials[i / heaps];
-    const Prepared& heap = trial.heaps[i % heaps];
-    ReplayResult& result = trial.outcome.heaps[i % heaps];
-    result = trial.policy.run(heap, {.device = implied_device(heap)});
-    result.policy = trial.policy.spec;
-    if (on_progress) on_progress(++done, trials.size() * heaps);
-  }));
-}
+/// Runs trials, the likeliest first, as long as there is time. Those without time or memory to run stay empty.
+class Runner {
+ public:
+  Runner(std::size_t runs, unsigned threads,
+         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress)
+      : runs_(runs), threads_(threads), on_progress_(on_progress) {}
+
+  /// `give_up_above`: a replay that reserves more than this ends.
+  void run(std::span<Trial> trials, Bytes give_up_above) {
+    if (trials.empty()) return;
+    const std::size_t heaps = trials.front().heaps.size();
+    static_cast<void>(in_parallel(trials.size() * heaps, threads_, [&](std::size_t i) {
+      Trial& trial = trials[i / heaps];
+      const Prepared& heap = trial.heaps[i % heaps];
+      ReplayResult& result = trial.outcome.heaps[i % heaps];
+      const std::uint64_t done = ++done_;
+      if (std::chrono::steady_clock::now() - start_ > most_time) return;
+      result = trial.policy.run(heap, {.device = implied_device(heap), .give_up_above = give_up_above});
+      result.policy = trial.policy.spec;
+      if (on_progress_) on_progress_(done, runs_);
+    }));
+  }
+
+ private:
+  /// Only for policies that are slow on what the program does: `rows` keeps others far below.
+  static constexpr std::chrono::seconds most_time{10};
+
+  const std::size_t runs_;
+  const unsigned threads_;
+  const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<std::uint64_t> done_ = 0;
+};
 
 bool is_complete(const Outcome& outcome) {
   return std::ranges::all_of(outcome.heaps, [](const ReplayResult& r) { return r.events > 0 && !r.defect; });
@@ -173,34 +192,48 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
   std::vector<Trial> trials;
   for (const Candidate& candidate : candidates)
     trials.push_back(trial_of(candidate.policy, candidate.kind == RemedyKind::one_stream ? one_stream : heaps));
-  if (remedies.is_torch) trials.push_back(trial_of(baseline, heaps));
-  run_all(trials, threads, on_progress);
-
+  Runner runner((trials.size() + (remedies.is_torch ? 1 : 0)) * heaps.size(), threads, on_progress);
+  Bytes give_up_above = RunOptions{}.give_up_above;
   if (remedies.is_torch) {
-    remedies.baseline = std::move(trials.back().outcome);
+    Trial as_recorded = trial_of(baseline, heaps);
+    runner.run(std::span(&as_recorded, 1), give_up_above);
+    remedies.baseline = std::move(as_recorded.outcome);
     remedies.baseline_peak = remedies.baseline.peak_reserved();
+    // Peaks only grow. At a limit, it is failures that count.
+    if (!limited) give_up_above = remedies.baseline_peak;
   } else {
     remedies.baseline_peak = recorded_peak(trace, heaps);
   }
+  runner.run(trials, give_up_above);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!is_complete(trials[i].outcome)) continue;
+    if (!is_complete(trials[i].outcome)) {
+      ++remedies.left_out;
+      continue;
+    }
     remedies.tried.push_back(
         {.kind = candidates[i].kind, .text = std::move(candidates[i].text), .outcome = std::move(trials[i].outcome)});
     Outcome& outcome = remedies.tried.back().outcome;
     if (!remedies.is_torch) continue;
     outcome.changes = changes(baseline, outcome.policy);
     outcome.best_known = only_expands(baseline, outcome.policy);
+    outcome.every_release = is_widely_usable(outcome.policy, baseline);
   }
   // If requests fail, serving them counts; a difference below peak_margin does not.
   const bool fails = remedies.baseline.failures() > 0;
   const auto margin = static_cast<std::int64_t>(peak_margin * static_cast<double>(remedies.baseline_peak.count));
+  const auto extra = static_cast<std::int64_t>(release_margin * static_cast<double>(remedies.baseline_peak.count));
+  const auto counted = [&](const Remedy& remedy) {
+    return remedies.gives_back(remedy) - (remedy.outcome.every_release ? 0 : extra);
+  };
   std::int64_t most = 0;
   for (const Remedy& remedy : remedies.tried)
-    if (remedy.outcome.failures() == 0) most = std::max(most, remedies.gives_back(remedy));
+    if (remedy.outcome.failures() == 0) most = std::max(most, counted(remedy));
   std::ranges::stable_sort(remedies.tried, {}, [&](const Remedy& remedy) {
-    const std::int64_t saved = remedies.gives_back(remedy);
+    const std::int64_t saved = counted(remedy);
     const bool equal_to_best = fails || saved >= most - margin;
-    return std::tuple(remedy.outcome.failures(), !equal_to_best, equal_to_best && !remedy.outcome.best_known, -saved);
+    const Outcome& outcome = remedy.outcome;
+    return std::tuple(outcome.failures(), !equal_to_best, equal_to_best && !outcome.every_release,
+                      equal_to_best && !outcome.best_known, -saved);
   });
   return remedies;
 }

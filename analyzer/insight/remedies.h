@@ -37,9 +37,10 @@ struct Remedies {
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one
   std::vector<Remedy> tried;   // fewest failures first; then by bytes saved or, if requests fail, by familiarity
-  std::uint64_t left_out = 0;  // candidates not replayed because the trace is long
+  std::uint64_t left_out = 0;  // candidates not replayed, or not to the end, because the trace is long
 
-  /// Bytes of the peak that a remedy saves; negative if it needs more.
+  /// Bytes of the peak that a remedy saves; negative if it needs more: of PyTorch's settings, at least that much, as
+  /// its replay ends there.
   std::int64_t gives_back(const Remedy& remedy) const {
     return static_cast<std::int64_t>(baseline_peak.count - remedy.outcome.peak_reserved().count);
   }
@@ -50,7 +51,8 @@ inline constexpr std::uint64_t remedy_rows = 30'000'000;
 
 /// Replays, at the capacity implied by the recorded failures, else without a limit: PyTorch's settings one by one with
 /// the likeliest values first, the program on one stream, and the lower bound for every allocator; for other pools, the
-/// allocators that replace them. Replays fewer candidates for long traces, as `rows` allows, but always the first.
+/// allocators that replace them. Replays fewer candidates for long traces, as `rows` allows, but always the first, and
+/// begins none after ten seconds.
 ///
 /// Tries nothing for programs that take their memory from the driver without a pool. Any thread may call `on_progress`,
 /// after each replay.

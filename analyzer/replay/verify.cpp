@@ -172,6 +172,11 @@ Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchR
 
 Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions& options) {
   std::vector<Verification> verifications;
+  if (!has_history(trace))
+    return Error{
+        .what = "nothing to verify: it holds what was live at an instant, and not how it was placed",
+        .where = trace.header.source_name,
+        .remedy = "record a history, with torch.cuda.memory._record_memory_history() before the model is built"};
   for (const Prepared& heap : prepare(trace)) {
     const auto policy = options.policy ? options.policy : recorded_policy(trace, heap);
     if (policy && heap.level == Level::framework) {

@@ -1,5 +1,6 @@
 #include "analyzer/report/shortcomings.h"
 
+#include "analyzer/history/preexisting.h"
 #include "formats/model/no_history.h"
 #include "formats/model/quantity.h"
 #include "formats/model/synthetic.h"
@@ -31,16 +32,41 @@ void say_skipped(EventKinds skipped, std::vector<std::string>& lines) {
                        " were not recorded (skip_actions): what is reserved is not known");
 }
 
+std::string late_start(const Losses& losses, std::uint64_t known_stacks) {
+  const std::uint64_t older = losses.preexisting_allocations;
+  const std::string advice = " (record before the model is built)";
+  if (older == 0) return "the recording began late: what was allocated before it is not known" + advice;
+  std::string text =
+      "the recording began late: " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
+  // A stack is kept only while something is recorded.
+  if (known_stacks > 0) text += ", made before this recording or overwritten";
+  if (known_stacks >= older) return text + advice;
+  if (known_stacks > 0) return text + "; the stacks of " + text_of(older - known_stacks) + " are not known" + advice;
+  return text + (older == 1 ? ", and its stack is not known" : ", and their stacks are not known") + advice;
+}
+
 }  // namespace
 
-std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size) {
+std::vector<std::string> shortcomings(const Trace& trace) {
+  std::uint64_t known_stacks = 0;
+  if (trace.losses.preexisting_allocations > 0)
+    for (const std::uint32_t event : trace.allocation_events) {
+      const StackId stack = trace.events.stack[event];
+      if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller != StackId::none) ++known_stacks;
+    }
+  return shortcomings(trace.losses, trace.read, trace.file_size, known_stacks);
+}
+
+std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size,
+                                      std::uint64_t known_stacks) {
   std::vector<std::string> lines;
   const auto say = [&](std::uint64_t count, const std::string& one, const std::string& many) {
     if (count != 0) lines.push_back(text_of(count) + " " + (count == 1 ? one : many));
   };
   if (losses.history_overflowed) {
     lines.emplace_back(
-        "the recorder's ring overflowed: the oldest events are missing (record with a larger max_entries)");
+        "the recorder's ring overflowed: the oldest events are missing (record without max_entries, or with a larger "
+        "one)");
   }
   const bool instants = is_no_history(losses.skipped);
   if (losses.skipped == all_of_a_history())
@@ -51,13 +77,7 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
         "between");
   else
     say_skipped(losses.skipped, lines);
-  if (losses.began_late && !instants) {
-    const std::uint64_t older = losses.preexisting_allocations;
-    lines.push_back("the recording began late: " +
-                    (older == 0   ? "what was allocated before it is not known"
-                     : older == 1 ? "1 allocation is older, and its stack is not known"
-                                  : text_of(older) + " allocations are older, and their stacks are not known"));
-  }
+  if (losses.began_late && !instants) lines.push_back(late_start(losses, known_stacks));
   if (losses.folded_events != 0)
     lines.push_back("a flight recorder's: " + text_of(losses.folded_events) +
                     " older events are summed up per stack; only what was live after them is listed");

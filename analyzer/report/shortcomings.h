@@ -8,15 +8,15 @@
 
 namespace memreel {
 
-/// One sentence for each shortcoming; none if the trace is complete. `file_size`: of the whole file, which should have
-/// a footer; 0 if there is no file, or it has not been read entirely yet.
-std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size);
+/// One sentence for each shortcoming, and what to do about it; none if the trace is complete. `file_size`: of the whole
+/// file, which should have a footer; 0 if there is no file, or it has not been read entirely yet. `known_stacks`:
+/// number of allocations from before the recording whose stacks are known.
+std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size,
+                                      std::uint64_t known_stacks = 0);
 
 /// For a synthetic trace, a sentence that says so; otherwise empty.
 std::string provenance(const Header& header);
 
-inline std::vector<std::string> shortcomings(const Trace& trace) {
-  return shortcomings(trace.losses, trace.read, trace.file_size);
-}
+std::vector<std::string> shortcomings(const Trace& trace);
 
 }  // namespace memreel

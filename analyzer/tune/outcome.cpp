@@ -1,6 +1,7 @@
 #include "analyzer/tune/outcome.h"
 
 #include <algorithm>
+#include <cmath>
 #include <tuple>
 
 namespace memreel {
@@ -18,8 +19,8 @@ void rank_equals(std::span<Outcome> outcomes) {
   const double cheap = least + std::max(cost_margin_seconds, cost_margin * least);
   std::ranges::sort(outcomes, {}, [&](const Outcome& o) {
     const double cost = o.driver_seconds();
-    return std::tuple(cost > cheap ? cost : 0, o.changes, !o.best_known, o.peak_reserved().count, cost,
-                      o.policy.text());
+    return std::tuple(!o.every_release, cost > cheap ? cost : 0, o.changes, !o.best_known, o.peak_reserved().count,
+                      cost, o.policy.text());
   });
 }
 
@@ -27,6 +28,12 @@ void rank_equals(std::span<Outcome> outcomes) {
 
 const ReplayResult& Outcome::worst() const {
   return *std::ranges::max_element(heaps, {}, [](const ReplayResult& r) { return r.peak_reserved.count; });
+}
+
+Bytes Outcome::ranked_peak() const {
+  const Bytes peak = peak_reserved();
+  return every_release ? peak
+                       : Bytes{static_cast<std::uint64_t>(static_cast<double>(peak.count) * (1 + release_margin))};
 }
 
 DriverCalls Outcome::driver_calls() const {
@@ -56,17 +63,22 @@ bool Outcome::gave_up() const {
 
 void rank(std::vector<Outcome>& outcomes, bool limited) {
   std::ranges::stable_sort(outcomes, {}, [&](const Outcome& o) {
-    return std::tuple(o.failures(), limited ? 0 : o.peak_reserved().count, o.policy.text());
+    return std::tuple(o.failures(), limited ? 0 : o.ranked_peak().count, o.policy.text());
   });
   const auto serve_all = [](const Outcome& o) { return o.failures() == 0; };
   const auto served = std::ranges::find_if_not(outcomes, serve_all);
   const auto first = outcomes.begin();
   if (served == first) return;
-  const double good_enough = static_cast<double>(first->peak_reserved().count) * (1 + peak_margin);
+  const double good_enough = static_cast<double>(first->ranked_peak().count) * (1 + peak_margin);
   const auto equals = limited ? served : std::find_if(first, served, [&](const Outcome& o) {
-    return static_cast<double>(o.peak_reserved().count) > good_enough;
+    return static_cast<double>(o.ranked_peak().count) > good_enough;
   });
   rank_equals({first, equals});
+}
+
+bool misses_peak(const Losses& losses, Bytes replayed, Bytes recorded) {
+  if (!losses.began_late || recorded == 0_B) return false;
+  return std::abs(saved_share(recorded, replayed)) > peak_margin;
 }
 
 double saved_share(Bytes before, Bytes after) {

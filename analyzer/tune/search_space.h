@@ -50,4 +50,8 @@ std::string export_line(const std::string& conf);
 /// The first PyTorch release that has all settings of `spec`; empty if every supported one does.
 std::string needs_release(const PolicySpec& spec);
 
+/// Whether a program that ran with `baseline` can use `spec`, whatever its PyTorch release: every supported release has
+/// the settings, or the one that `spec` names, or the program used one as new.
+bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline);
+
 }  // namespace memreel

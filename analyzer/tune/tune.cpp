@@ -120,6 +120,7 @@ class Tuner {
       outcomes.push_back({.policy = trial.policy.spec,
                           .changes = changes(baseline_, trial.policy.spec),
                           .best_known = only_expands(baseline_, trial.policy.spec),
+                          .every_release = is_widely_usable(trial.policy.spec, baseline_),
                           .heaps = std::vector<ReplayResult>(heaps_.size())});
     const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
       const Trial& trial = trials[i / heaps_.size()];
@@ -306,8 +307,8 @@ const Outcome* TuneResult::recommended() const {
   if (settings.empty() || settings.front().failures() > 0) return nullptr;
   const Outcome& best = settings.front();
   if (baseline.failures() > 0) return &best;
-  if (limited || saved_share(baseline.peak_reserved(), best.peak_reserved()) < peak_margin) return nullptr;
-  return &best;
+  if (limited || missed_peak > 0_B) return nullptr;
+  return saved_share(baseline.peak_reserved(), best.peak_reserved()) < worthwhile_share(best) ? nullptr : &best;
 }
 
 Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options) {

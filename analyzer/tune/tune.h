@@ -43,6 +43,9 @@ struct TuneResult {
   std::vector<Alternative> alternatives;  // in the order of the questions
   std::uint64_t tried = 0, given_up = 0;  // settings
   bool limited = false;                   // by a capacity
+  /// What was reserved at the peak of a recording that began late, if the baseline does not reproduce it
+  /// (misses_peak()): to be set by the caller. Otherwise 0.
+  Bytes missed_peak;
   /// A lower bound for pinned host memory if nothing was rounded up; only if the recorded sizes are rounded ones, as in
   /// all of PyTorch's histories with its default settings.
   std::optional<Bytes> least_unrounded_peak;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <string>
 
+#include "analyzer/tune/search_space.h"
 #include "analyzer/tune/tune.h"
 #include "formats/model/quantity.h"
 
@@ -31,9 +32,10 @@ std::string nothing_helps(const TuneResult& result) {
     text += text_of_share(1 - room) + " of the peak is live memory, so no allocator can save more than " +
             text_of_share(room);
   } else {
-    const double saved =
-        result.settings.empty() ? 0 : saved_share(base.peak_reserved(), result.settings.front().peak_reserved());
+    const auto best = std::ranges::min_element(result.settings, {}, [](const Outcome& o) { return o.peak_reserved(); });
+    const double saved = best == result.settings.end() ? 0 : saved_share(base.peak_reserved(), best->peak_reserved());
     text += saved > 0 ? "the best saves " + text_of_share(saved) : std::string("none needs less than those in use");
+    if (saved > 0 && !best->every_release) text += ", but needs PyTorch " + needs_release(best->policy);
     text += "; " + peak_made_of(worst);
   }
   return text + ".";
@@ -79,6 +81,12 @@ std::string verdict(const TuneResult& result) {
            text_of_share(saved_share(base.peak_reserved(), best->peak_reserved())) + " of the peak.";
   }
   if (base.failures() > 0) return nothing_fits(result);
+  if (result.missed_peak > 0_B)
+    return "Not known: the recording began late, and its replay reserves " + text_of(base.peak_reserved()) +
+           ", not the " + text_of(result.missed_peak) +
+           " recorded. What was cached before it began, torch.cuda.empty_cache() gives back; to compare settings, "
+           "record "
+           "from the start of the program.";
   if (result.limited) return "Nothing needs to be set: the settings in use serve every request.";
   return nothing_helps(result);
 }

@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "analyzer/history/preexisting.h"
+#include "analyzer/policies/torch_settings.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
@@ -12,8 +14,6 @@
 namespace memreel {
 namespace {
 
-/// The share of the peak below which a setting is not worth the change, as in tune.
-constexpr double worth_it = 0.01;
 /// A site that holds more than this share explains nothing.
 constexpr double nearly_all = 0.9;
 
@@ -60,7 +60,9 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
       decides.step = std::min(decides.steps, static_cast<std::uint32_t>(done) + 1);
     }
   if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
-  const OutOfMemory& first = findings.ooms->examined.front();
+  const auto failed = std::ranges::find(findings.ooms->examined, heap.heap, &OutOfMemory::heap);
+  const OutOfMemory& first = failed == findings.ooms->examined.end() ? findings.ooms->examined.front() : *failed;
+  decides.failure_event = first.event;
   decides.failed = findings.ooms->count;
   decides.fragmented = static_cast<std::uint64_t>(
       std::ranges::count(findings.ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
@@ -69,6 +71,31 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   decides.requested = first.requested;
   decides.live = first.live;
   return decides;
+}
+
+/// What the program's other devices hold when the request fails, or at the deciding peak.
+std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& decides,
+                                   std::span<const HeapHistory> heaps) {
+  if (decides.devices < 2) return {};
+  const Level level = trace.tables[decides.heap].level;
+  std::map<std::int32_t, Bytes> live;
+  for (const HeapHistory& heap : heaps)
+    if (const Heap& of = trace.tables[heap.heap]; of.level == level && of.device >= 0 && of.device != decides.device)
+      live[of.device];
+  std::uint64_t last = decides.failed > 0 ? decides.failure_event : decides.peak_event;
+  if (!has_history(trace)) last = trace.events.count();  // all of one instant
+  const EventColumns& events = trace.events;
+  for (std::uint64_t i = 0; i <= last && i < events.count(); ++i) {
+    if (events.allocation[i] == AllocationId::none) continue;
+    const Heap& of = trace.tables[trace.tables[events.origin[i]].heap];
+    const auto device = of.level == level ? live.find(of.device) : live.end();
+    if (device == live.end()) continue;
+    if (events.kind[i] == EventKind::alloc) device->second += events.size[i];
+    if (events.kind[i] == EventKind::free_requested) device->second -= events.size[i];
+  }
+  std::vector<Verdict::Other> others;
+  for (const auto& [device, bytes] : live) others.push_back({.device = device, .live = bytes});
+  return others;
 }
 
 std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& report) {
@@ -93,16 +120,21 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   return leaks;
 }
 
-std::optional<Verdict::Fragments> fragments_of(const std::vector<Fragmentation>& heaps, HeapId heap,
-                                               const OutOfMemories* ooms) {
-  const auto found = std::ranges::find(heaps, heap, &Fragmentation::heap);
+std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::vector<Fragmentation>& heaps,
+                                               const HeapHistory& heap, const OutOfMemories* ooms) {
+  const auto found = std::ranges::find(heaps, heap.heap, &Fragmentation::heap);
   if (found == heaps.end()) return std::nullopt;
   const FragmentationPoint& peak = found->at_peak;
   Verdict::Fragments fragments{.reserved = peak.reserved,
                                .allocated = peak.allocated,
                                .unreleasable = peak.unreleasable,
                                .site = found->sites.empty() ? "" : found->sites.front().label,
-                               .share = peak.fragmentation()};
+                               .share = peak.fragmentation(),
+                               .inherited = has_history(trace) && !found->growth,
+                               .most_used = std::max(peak.allocated, heap.peak_live)};
+  if (fragments.inherited && is_torch_heap(trace.tables, heap.heap))
+    fragments.releasable = std::min(found->at_start.free() - found->at_start.unreleasable,
+                                    peak.reserved - std::min(peak.reserved, fragments.most_used));
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
   if (failure != ooms->examined.end()) {
@@ -141,15 +173,9 @@ std::string change_between(const std::string& before, const std::string& after) 
   return added.empty() ? "without " + removed : added;
 }
 
-/// Finds the best tried remedy that such a program can use.
+/// Whether such a program can use a remedy.
 bool is_usable(const Remedy& remedy, bool is_torch) {
   return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
-}
-
-/// Whether the peak precedes the recording: a replay of the rest says nothing about it.
-bool lacks_the_peak(const Trace& trace, const Remedies& remedies, const HeapHistory& heap) {
-  return trace.losses.began_late && static_cast<double>(remedies.baseline_peak.count) <
-                                        static_cast<double>(heap.peak_reserved.count) * (1 - worth_it);
 }
 
 std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, bool exact) {
@@ -162,15 +188,18 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   const Remedy* best = nullptr;
   for (const Remedy& remedy : remedies.tried) {
     if (!is_usable(remedy, remedies.is_torch)) continue;
-    ++setting.tried;
     if (best == nullptr) best = &remedy;
+    if (setting.tried++ > 0 && remedies.gives_back(remedy) <= setting.best_saved) continue;
+    setting.best_saved = remedies.gives_back(remedy);
+    setting.best_needs = remedies.is_torch && !remedy.outcome.every_release ? needs_release(remedy.outcome.policy) : "";
   }
   if (best == nullptr) return std::nullopt;
-  setting.best_saved = remedies.gives_back(*best);
+  const std::int64_t saved = remedies.gives_back(*best);
   const bool serves_more = best->outcome.failures() < setting.failed_before;
-  const bool saves = best->outcome.failures() == setting.failed_before &&
-                     static_cast<double>(setting.best_saved) >= worth_it * static_cast<double>(setting.peak.count) &&
-                     setting.best_saved > 0;
+  const bool saves =
+      best->outcome.failures() == setting.failed_before &&
+      static_cast<double>(saved) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count) &&
+      saved > 0;
   // At a limit where requests failed, serving them counts, not a lower peak.
   if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
   setting.text = setting.change = best->text;
@@ -179,7 +208,7 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
     setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(best->outcome.policy));
   }
   setting.peak = best->outcome.peak_reserved();
-  setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, setting.best_saved))};
+  setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
   setting.failed = best->outcome.failures();
   return setting;
 }
@@ -229,7 +258,7 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {
   const HeapHistory* best = nullptr;
   const auto rank = [&](const HeapHistory& h) {
-    return std::tuple(is_framework(tables, h), std::max(h.peak_reserved, h.peak_live), h.peak_live);
+    return std::tuple(is_framework(tables, h), h.failures > 0, std::max(h.peak_reserved, h.peak_live), h.peak_live);
   };
   for (const HeapHistory& heap : heaps)
     if (heap.allocations > 0 || heap.failures > 0)
@@ -242,11 +271,12 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
+  verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
   if (findings.fragmentation != nullptr)
-    verdict.fragmentation = fragments_of(*findings.fragmentation, heap->heap, findings.ooms);
-  if (findings.remedies != nullptr && !lacks_the_peak(trace, *findings.remedies, *heap))
+    verdict.fragmentation = fragments_of(trace, *findings.fragmentation, *heap, findings.ooms);
+  if (findings.remedies != nullptr && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
     verdict.setting = setting_of(*findings.remedies, *heap, findings.exact);
   return verdict;
 }

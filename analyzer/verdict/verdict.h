@@ -44,8 +44,9 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares);
 
-/// The heap that decides how large a device the program needs: a framework's if there are any, else the driver's, with
-/// the highest reserved peak; with the highest live peak if no segments were recorded. Null if nothing was allocated.
+/// The heap that decides how large a device the program needs: a framework's if there are any, else the driver's; one
+/// where requests failed, if any did; with the highest reserved peak, or live peak if no segments were recorded. Null
+/// if nothing was allocated.
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps);
 
 /// The change that unsets PYTORCH_CUDA_ALLOC_CONF.
@@ -65,7 +66,13 @@ struct Verdict {
     std::uint64_t fragmented = 0;       // of the examined failures, those caused by fragmentation
     std::string reason;                 // of the first failure, e.g. "fragmentation"
     std::string site;                   // of the first failure
+    std::uint64_t failure_event = 0;    // of the first failure
     Bytes requested, live;              // of the first failure; live at that time
+  };
+  /// Another device of the program, when the request failed, or at the deciding peak.
+  struct Other {
+    std::int32_t device = 0;
+    Bytes live;
   };
   struct Leaks {
     std::uint32_t steps = 0;  // steps judged; 0: too few
@@ -82,6 +89,9 @@ struct Verdict {
     Bytes unreleasable;         // free, next to active blocks
     std::string site;           // whose blocks pin most of it
     double share = 0;           // of the reserved bytes, those not allocated
+    bool inherited = false;     // the peak was reserved before the recording began
+    Bytes most_used;            // allocated at the reserved peak, or live at another time if that is more
+    Bytes releasable;           // by empty_cache() before the recording, as far as it did not need it again
     // Of the first request that failed by fragmentation; 0: none did.
     Bytes free_at_failure, largest_at_failure;  // in the pool; the largest block that the request could use
   };
@@ -95,11 +105,13 @@ struct Verdict {
     double live_share = 0;        // share of the peak that is live, a lower bound for every allocator
     std::uint64_t tried = 0;      // number of settings, or allocators, replayed
     bool exact = false;           // the replay of the recorded settings reproduces the recording
-    std::int64_t best_saved = 0;  // by the best one tried, even if too little to matter or negative
+    std::int64_t best_saved = 0;  // the most that any saves, even if too little to matter or negative
+    std::string best_needs;       // the PyTorch release that the one which saves most needs; empty: any
   };
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
+  std::vector<Other> others;  // by device
   std::optional<Holders> holders;
   std::optional<Leaks> leaks;
   std::optional<Fragments> fragmentation;
@@ -120,7 +132,7 @@ struct Findings {
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 
 struct VerdictLine {
-  std::string topic;   // "OOM" or "peak"; "held by", "leaks", "fragmented", "set" or "use"
+  std::string topic;   // "OOM" or "peak"; "held by", "others", "leaks", "fragmented", "set" or "use"
   std::string text;    // contains names from the trace, so it must be escaped
   bool alarm = false;  // a leak or a failure
 };

@@ -48,9 +48,14 @@ std::string counted(std::uint64_t count, const std::string& unit) {
   return text_of(count) + " " + unit + (count == 1 ? "" : "s");
 }
 
+/// " on GPU 1 of 3"; empty if there is only one.
+std::string gpu_of(const Verdict::Decides& decides) {
+  if (decides.devices < 2) return {};
+  return " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices);
+}
+
 VerdictLine line_of_peak(const Verdict::Decides& decides) {
-  const std::string gpu =
-      decides.devices > 1 ? " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices) : "";
+  const std::string gpu = gpu_of(decides);
   std::string text = decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
                                                        text_of(decides.peak_live) + " live"
                                                  : text_of(decides.peak_live) + " live" + gpu;
@@ -63,9 +68,10 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
   const std::string requested = text_of(decides.requested);
   if (decides.failed == 1)
     return {"OOM",
-            line_with(requested + " refused at ", decides.site, decides.reason.empty() ? "" : ": " + decides.reason),
+            line_with(requested + " refused" + gpu_of(decides) + " at ", decides.site,
+                      decides.reason.empty() ? "" : ": " + decides.reason),
             true};
-  std::string text = text_of(decides.failed) + " failed";
+  std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);
   if (decides.fragmented > 0)
     text += decides.fragmented == decides.failed ? " by fragmentation"
                                                  : " (" + text_of(decides.fragmented) + " by fragmentation)";
@@ -96,6 +102,23 @@ VerdictLine line_of(const Holders& holders) {
   return {"held by", first + rest, false};
 }
 
+/// "live then: 7.88 GiB on GPU 0, 20.08 GiB on GPU 2"
+VerdictLine line_of(const std::vector<Verdict::Other>& others) {
+  constexpr std::size_t most_named = 3;
+  const auto named = [](const Verdict::Other& other) {
+    return text_of(other.live) + " on GPU " + std::to_string(other.device);
+  };
+  std::string text = "live then: ";
+  if (others.size() <= most_named) {
+    for (const Verdict::Other& other : others) text += (&other == &others.front() ? "" : ", ") + named(other);
+    return {"others", text, false};
+  }
+  const auto [least, most] = std::ranges::minmax_element(others, {}, &Verdict::Other::live);
+  return {"others",
+          text + named(*least) + " to " + named(*most) + ", " + text_of(std::uint64_t{others.size()}) + " in all",
+          false};
+}
+
 VerdictLine line_of(const Verdict::Leaks& leaks) {
   if (leaks.unrecorded) return {"leaks", std::string(leaks_not_judged), false};
   if (leaks.steps == 0) return {"leaks", "not judged: too few steps or allocations", false};
@@ -117,6 +140,9 @@ VerdictLine line_of(const Verdict::Fragments& found) {
   const Bytes unused = found.reserved - std::min(found.reserved, found.allocated);
   if (found.share < fragmented)
     return {"fragmented", "little: " + percent(1 - found.share) + " of the peak was in use", false};
+  if (found.inherited)
+    return {"fragmented",
+            text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
   std::string text = percent(found.share) + " of the peak (" + text_of(unused) + ") unused";
   if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
   return {"fragmented", text, false};
@@ -139,16 +165,28 @@ VerdictLine line_of(const Verdict::Setting& setting) {
       return {topic, setting.change + needs + effect + proof, false};
     return {topic, line_with("", setting.change, needs + effect + (setting.exact ? ", exact" : "")), false};
   }
+  const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);
   std::string text = "nothing: ";
   if (setting.failed_before > 0)
     text += "none of " + counted(setting.tried, "change") + " tried serves more requests";
   else if (setting.live_share >= 1 - fragmented)
     text += percent(std::min(1.0, setting.live_share)) + " of the peak is live memory";
+  else if (best_share >= peak_margin && !setting.best_needs.empty())
+    text += "what saves most (" + percent(best_share) + ") needs PyTorch " + setting.best_needs;
   else if (setting.best_saved > 0)
     text += "the best of " + counted(setting.tried, "change") + " tried saves under 1 %";
   else
     text += "none of " + counted(setting.tried, "change") + " tried needs less";
   return {topic, text + proof, false};
+}
+
+/// Whether the peak is what earlier code left cached, and PyTorch can give it back: then no setting is the answer.
+bool is_inherited_cache(const Verdict::Fragments& found) {
+  return found.inherited && found.share >= fragmented && share_of(found.releasable, found.reserved) >= fragmented;
+}
+
+VerdictLine line_of_release(Bytes releasable) {
+  return {"use", "torch.cuda.empty_cache() before it gives back up to " + text_of(releasable), false};
 }
 
 }  // namespace
@@ -158,9 +196,18 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict) {
   std::vector<VerdictLine> lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides) : line_of_peak(*verdict.decides));
   if (verdict.holders) lines.push_back(line_of(*verdict.holders));
+  if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
   if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation));
-  if (verdict.setting) lines.push_back(line_of(*verdict.setting));
+  if (verdict.decides->failed == 0 && verdict.fragmentation && is_inherited_cache(*verdict.fragmentation))
+    lines.push_back(line_of_release(verdict.fragmentation->releasable));
+  else if (verdict.setting)
+    lines.push_back(line_of(*verdict.setting));
+  // With several devices, one line makes room: what does not leak or fragment.
+  const auto idle = std::ranges::find_if(lines, [](const VerdictLine& line) {
+    return !line.alarm && (line.topic == "leaks" || line.topic == "fragmented");
+  });
+  if (!verdict.others.empty() && idle != lines.end()) lines.erase(idle);
   return lines;
 }
 

@@ -22,7 +22,7 @@ class Diff(ProgramTest):
         for device in diff["devices"]:
             self.assertEqual(set(device), {"device", "heap", "a", "b", "categories", "checkpointing", "sites", "steps"})
             for side in ("a", "b"):
-                self.assertEqual(set(device[side]), {"device", "events", "live_bytes", "live_allocations"})
+                self.assertEqual(set(device[side]), {"device", "events", "phase", "live_bytes", "live_allocations"})
             for site in device["sites"]:
                 self.assertEqual(set(site), {"change_bytes", "a_bytes", "b_bytes", "a_count", "b_count", "new", "vanished",
                                              "stack"})

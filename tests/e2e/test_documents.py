@@ -33,7 +33,7 @@ class Documents(ProgramTest):
     def test_info(self):
         info = self.document("info", SAMPLE)
         self.assertEqual(set(info), {"schema", "source", "source_name", "producer", "host", "process", "start_ns",
-                                     "environment", "versions", "events", "kinds", "devices",
+                                     "environment", "versions", "events", "kinds", "recording", "devices",
                                      "time_span_ns", "stacks", "lost_events", "losses", "bytes", "bytes_per_event"})
         self.assertEqual(info["schema"], "memreel.info/1")
         self.assertEqual(set(info["losses"]), LOSSES)

@@ -55,6 +55,13 @@ class Document(ProgramTest):
         self.assertEqual(tune["baseline"]["recorded_peak_reserved_bytes"], recorded)
         self.assertEqual(tune["baseline"]["setting"], "")
 
+    def test_a_setting_that_not_every_release_has_must_save_five_percent_more(self):
+        tune = self.document("tune", SAMPLES / "leak.reel")
+        least = min(tune["candidates"], key=lambda candidate: candidate["peak_reserved_bytes"])
+        self.assertIn("large_segment_size_mb", least["setting"])  # PyTorch 2.11
+        self.assertEqual(tune["recommended"], "expandable_segments:True")
+        self.assertLess(least["saved_share"] - tune["candidates"][0]["saved_share"], 0.05)
+
     def test_a_candidate_is_what_replay_says_of_it(self):
         tune = self.document("tune", SAMPLE)
         candidate = next(c for c in tune["candidates"] if c["setting"] == "expandable_segments:True")

@@ -51,12 +51,17 @@ void DocumentBuilder::follow(Series& series) const {
   series.leaf.add(Extent::at(series.now));
   series.before = series.now;
   series.used = true;
-  if (const std::uint64_t live = value_of(series.now, Metric::live); live > series.peak_live) {
+  const std::uint64_t live = value_of(series.now, Metric::live);
+  if (live > series.peak_live) {
     series.peak_live = live;
     series.peak_live_event = at_ + 1;
   }
-  if (const std::uint64_t reserved = value_of(series.now, Metric::reserved); reserved > series.peak_reserved) {
+  // As in HeapHistory: of the instants at the reserved peak, the one with most live memory.
+  const std::uint64_t reserved = value_of(series.now, Metric::reserved);
+  const bool is_tighter = reserved == series.peak_reserved && live > series.live_at_peak_reserved;
+  if (reserved > series.peak_reserved || (reserved > 0 && is_tighter)) {
     series.peak_reserved = reserved;
+    series.live_at_peak_reserved = live;
     series.peak_reserved_event = at_ + 1;
   }
 }

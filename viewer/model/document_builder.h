@@ -42,7 +42,7 @@ class DocumentBuilder {
     Metrics now{}, before{};  // `before`: before the event being added
     Extent leaf;              // of the incomplete leaf
     std::uint64_t allocations = 0, failures = 0;
-    std::uint64_t peak_live = 0, peak_reserved = 0;
+    std::uint64_t peak_live = 0, peak_reserved = 0, live_at_peak_reserved = 0;
     std::uint32_t peak_live_event = 0, peak_reserved_event = 0;
     bool has_segments = false, has_pending = false, used = false;
     Growing<std::uint32_t> samples;

@@ -109,7 +109,7 @@ PreexistingAllocations find_preexisting_allocations(const DeviceHistory& history
     for (const Block& block : segment.blocks) {
       if (at_end.alive(block.address)) continue;
       result.allocations.push_back({.block = block, .pool_stream = segment.pool_stream});
-      result.record_lost = result.record_lost || block.stack != StackId::none;
+      result.was_recorded = result.was_recorded || block.stack != StackId::none;
     }
   }
   std::ranges::sort(result.allocations, {}, [](const PreexistingAllocation& a) { return a.block.address; });

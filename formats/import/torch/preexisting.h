@@ -22,8 +22,9 @@ struct PreexistingAllocation {
 
 struct PreexistingAllocations {
   std::vector<PreexistingAllocation> allocations;  // by address
-  /// An allocation's record is missing although its stack was recorded: the record was overwritten.
-  bool record_lost = false;
+  /// One of them has a stack, so that it was recorded when it was made: in an earlier recording of the process, or in
+  /// this one, whose ring has overwritten it since.
+  bool was_recorded = false;
 };
 
 // Both functions run the history from an empty state and note what it presupposes: memory freed without ever having

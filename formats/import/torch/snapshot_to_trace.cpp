@@ -1,6 +1,7 @@
 #include "formats/import/torch/snapshot_to_trace.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <future>
 #include <limits>
@@ -61,6 +62,17 @@ struct Inferred {
 
   bool began_late() const { return !segments.empty() || !allocations.allocations.empty(); }
 };
+
+/// Whether a history that began late has as many entries as a ring that someone would ask for (`max_entries`, which
+/// snapshots before PyTorch 2.12 don't state): 10,000 or 4,096 even if nothing else speaks for it, but 3,500, which a
+/// loop may also make, only if older allocations were recorded. An overwritten entry leaves no other trace.
+bool fills_ring(std::uint64_t entries, const Inferred& before) {
+  if (entries < 1000 || !before.began_late()) return false;
+  std::uint64_t digits = entries;
+  while (digits % 10 == 0) digits /= 10;
+  if (std::has_single_bit(entries) || digits == 1 || digits == 2 || digits == 5) return true;
+  return before.allocations.was_recorded && digits < 100;
+}
 
 /// Writes into the entries what the releases reveal about destroyed pools.
 Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables) {
@@ -339,7 +351,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     losses.preexisting_allocations += before.allocations.allocations.size();
     losses.began_late = losses.began_late || before.began_late();
     losses.history_overflowed =
-        losses.history_overflowed || before.allocations.record_lost || history.recorded >= snapshot.ring_capacity;
+        losses.history_overflowed || history.recorded >= snapshot.ring_capacity || fills_ring(history.recorded, before);
   }
   if (snapshot.is_series) losses.skipped = all_between_instants();
   if (!has_history && has_segments) {

@@ -61,6 +61,24 @@ TEST(HeapHistories, AddUpEachHeapByItself) {
   EXPECT_EQ(histories[1].peak_live, 3_MiB);
 }
 
+TEST(HeapHistories, ThePeakOfReservedMemoryIsWhereMostIsLive) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  build.event(EventKind::segment_alloc, origin, {0x100000}, 8_MiB);
+  const AllocationId first = build.alloc(origin, {0x100000}, 1_MiB);
+  build.free(first);
+  build.alloc(origin, {0x100000}, 5_MiB);  // event 4
+  build.event(EventKind::segment_unmap, origin, {0x700000}, 1_MiB);
+  build.alloc(origin, {0x600000}, 1_MiB);  // more live, but less reserved
+
+  const HeapHistory history = heap_histories(build.trace())[0];
+
+  EXPECT_EQ(history.peak_reserved, 8_MiB);
+  EXPECT_EQ(history.peak_growth_event, 0U);
+  EXPECT_EQ(history.peak_reserved_event, 4U);
+  EXPECT_EQ(history.live_at_peak_reserved, 5_MiB);
+}
+
 TEST(HeapHistories, SurviveReleasesOfWhatWasNeverSeen) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
