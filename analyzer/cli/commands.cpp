@@ -4,6 +4,7 @@ namespace memreel::cli {
 
 void add_commands(CLI::App& app, Exit& exit) {
   add_info_command(app, exit);
+  add_explain_command(app, exit);
   add_report_command(app, exit);
   add_replay_command(app, exit);
   add_tune_command(app, exit);

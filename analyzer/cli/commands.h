@@ -16,6 +16,7 @@ void add_import_command(CLI::App& app, Exit& exit);
 void add_check_command(CLI::App& app, Exit& exit);
 void add_demo_command(CLI::App& app, Exit& exit);
 void add_diff_command(CLI::App& app, Exit& exit);
+void add_explain_command(CLI::App& app, Exit& exit);
 void add_export_command(CLI::App& app, Exit& exit);
 void add_fleet_command(CLI::App& app, Exit& exit);
 void add_info_command(CLI::App& app, Exit& exit);

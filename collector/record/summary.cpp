@@ -91,6 +91,7 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   std::string fullest;  // among the traces listed
   std::uint64_t most = 0;
   std::string refusals;
+  bool failures = false;  // recorded ones
   for (const JournalEntry& entry : journal) {
     if (entry.what == JournalEntry::What::refused)
       refusals += "\n  process " + std::to_string(entry.process) + " was not recorded: " + printable(entry.text);
@@ -103,12 +104,17 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
       most = events;
     }
     text += "\n  " + describe(trace);
+    if (trace.facts)
+      for (const auto& [device, facts] : trace.facts->devices) failures = failures || facts.failures > 0;
   }
   if (traces > most_shown) text += "\n  and " + counted(traces - most_shown, "trace") + " more";
   text += refusals;
   if (traces == 0 && refusals.empty())
     text +=
         dormant ? "; memreel attach was never run, so there is no trace" : " without using CUDA; no trace was written";
+  // Its output is its own: a terminal stays one, so it is not read here.
+  if (!failures && (ending.code != 0 || ending.signal != 0))
+    text += "\n  if it printed an out-of-memory error: memreel explain LOG says what that means";
   if (traces > 0) text += "\n  memreel report " + fullest + " shows what holds the memory";
   return text + "\n";
 }

@@ -14,9 +14,9 @@ ACTION = REPOSITORY / ".github/actions/memreel-check"
 
 
 class Action(ProgramTest):
-    def check(self, trace, arguments):
+    def check(self, trace, arguments, log=""):
         environment = os.environ | {"PATH": f"{Path(MEMREEL).resolve().parent}:{os.environ['PATH']}", "MEMREEL_TRACE": str(trace),
-                                    "MEMREEL_ARGUMENTS": arguments, "GITHUB_STEP_SUMMARY": str(self.directory / "summary.md")}
+                                    "MEMREEL_ARGUMENTS": arguments, "MEMREEL_LOG": str(log), "GITHUB_STEP_SUMMARY": str(self.directory / "summary.md")}
         return subprocess.run([ACTION / "check.sh"], cwd=self.directory, env=environment, text=True, capture_output=True)
 
     def test_the_wheel_is_on_the_path_of_later_steps(self):
@@ -37,6 +37,15 @@ class Action(ProgramTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("max-reserved", (self.directory / "summary.md").read_text())
         self.assertEqual((self.directory / "summary.md").read_text(), (self.directory / "memreel.md").read_text())
+
+    def test_errors_in_a_log_are_explained(self):
+        log = self.file("train.log", b"RuntimeError: CUDA out of memory. Tried to allocate 2.87 GiB (GPU 0; 14.76 GiB total capacity; 8.77 GiB "
+                                     b"already allocated; 19.75 MiB free; 13.71 GiB reserved in total by PyTorch)\n")
+        done = self.check(SAMPLES / "gpt_default.reel", "--max-reserved 7GiB --max-leaked 0", log)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("fragmentation, 2.87 GiB requested", (self.directory / "summary.md").read_text())
+        self.check(SAMPLES / "gpt_default.reel", "--max-leaked 0", self.file("fine.log", b"fine\n"))
+        self.assertNotIn("errors in the log", (self.directory / "memreel.md").read_text())
 
     def test_what_is_no_trace_is_never_taken_for_a_good_one(self):
         done = self.check(self.file("broken.pickle", b"nothing"), "--max-leaked 0")

@@ -6,7 +6,8 @@ import unittest
 from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
-COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols")
+COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols",
+            "explain")
 SIBLINGS = ("record", "attach", "detach", "top", "view")  # separate programs
 
 

@@ -12,12 +12,12 @@ from .annotate import (Pool, Usage, mark, name_modules, pool, recording, snapsho
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import than everything else here
 if TYPE_CHECKING:
-    from .analysis import Recording
+    from .analysis import Document, Recording
     from .torch_oom import TorchOomHook
 
 __version__ = "0.1.0"  # project(VERSION) in CMakeLists.txt
 
-__all__ = ["Pool", "Usage", "load", "mark", "name_modules", "pool", "recording", "snapshot", "step", "steps_of_optimizers",
+__all__ = ["Pool", "Usage", "explain", "load", "mark", "name_modules", "pool", "recording", "snapshot", "step", "steps_of_optimizers",
            "tag", "torch_oom_hook", "usage"]
 
 
@@ -25,6 +25,13 @@ def load(file: str | os.PathLike[str]) -> Recording:
     """A recording to analyse: a .reel file, a PyTorch snapshot, or any other file that `memreel import` reads."""
     from .analysis import Recording
     return Recording(file)
+
+
+def explain(text: str | bytes) -> list[Document]:
+    """The out-of-memory errors in a text, such as str(error) or a whole log: kind, figures, what to try first and its side
+    effects. The keys are those of `failures` in `memreel explain --json`. Empty if there is none."""
+    from .analysis import explain as explained
+    return explained(text)
 
 
 def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000) -> TorchOomHook:

@@ -24,8 +24,8 @@ class MemreelError(RuntimeError):
     """memreel's error message: what is wrong, where, and how to fix it."""
 
 
-def _answer(*words: str) -> bytes:
-    done = subprocess.run([program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def _answer(*words: str, text: bytes = b"") -> bytes:
+    done = subprocess.run([program(), *words], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode in (0, 1):  # 1: the answer is no, with the document that says why
         return done.stdout
     said = done.stderr.decode(errors="replace").strip().splitlines() or [f"memreel exited with code {done.returncode}"]
@@ -43,6 +43,12 @@ def _words(options: dict[str, Any]) -> list[str]:
             elif one is not None and one is not False:
                 words += [option, str(one)]
     return words
+
+
+def explain(text: str | bytes) -> list[Document]:
+    """See memreel.explain()."""
+    given = text.encode(errors="replace") if isinstance(text, str) else text
+    return json.loads(_answer("explain", "--json", text=given))["failures"]
 
 
 class Recording:

@@ -12,6 +12,8 @@ A test is charged for the memory it allocates beyond what was live when it start
 pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
 Fixtures run before and after, and are not charged.
 
+Where a test fails for want of memory, its report has a section that explains the error's text (memreel explain).
+
 If the process is not recorded, the tests still run and a warning says that nothing was checked; with
 --memreel-required, pytest fails at startup. Every test is a range in the trace, under the name pytest gives it. pytest 6 or
 newer, also with pytest-xdist.
@@ -50,6 +52,22 @@ def _complaints(before, after, limit, kept):
             yield f"the test kept {size_text(left)} on device {device}; it may keep {size_text(kept) if kept else 'nothing'}"
 
 
+def _explained(error):
+    """What memreel says of an out-of-memory error; empty if it is none, or the program memreel is not installed."""
+    import subprocess
+
+    from .launch import program
+    text = f"{type(error).__name__}: {error}"
+    if "memory" not in text.lower():
+        return ""
+    try:
+        done = subprocess.run([program(), "explain", "-"], input=text.encode(errors="replace"), stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL, timeout=60)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace") if done.returncode == 1 else ""
+
+
 class _Plugin:
     def __init__(self):
         self.complaints = {}  # nodeid -> sentences
@@ -86,6 +104,9 @@ class _Plugin:
         if complaints and report.outcome == "passed":
             report.outcome = "failed"
             report.longrepr = "\n".join(complaints) + "\n(the trace has a range with the test's name)"
+        if report.outcome == "failed" and call.excinfo is not None:
+            if explained := _explained(call.excinfo.value):
+                report.sections.append(("memreel explain", explained))
 
     # With pytest-xdist, tests run in other processes, which report to this one at their end.
     def pytest_sessionfinish(self, session):

@@ -1,0 +1,189 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <system_error>
+
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/output_file.h"
+#include "analyzer/explain/answer.h"
+#include "analyzer/explain/grammar.h"
+#include "analyzer/explain/log_scan.h"
+#include "formats/import/source/byte_stream.h"
+#include "formats/model/printable.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+struct ExplainArguments {
+  std::string log;
+  bool clipboard = false, json = false, ascii = false, texts = false;
+};
+
+/// Passes what a descriptor delivers to `scan`. False if it can't be read.
+bool take_all(int descriptor, explain::LogScan& scan) {
+  std::vector<char> piece(std::size_t{1} << 18U);
+  for (;;) {
+    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
+    if (count > 0) scan.take({piece.data(), static_cast<std::size_t>(count)});
+    if (count == 0) return true;
+    if (count < 0 && errno != EINTR) return false;
+  }
+}
+
+Error unreadable(std::string where) {
+  return {.what = std::string{"can't be read: "} + std::generic_category().message(errno),
+          .where = std::move(where),
+          .remedy = "check the name and its permissions"};
+}
+
+Result<void> take_file(const std::filesystem::path& file, explain::LogScan& scan) {
+  std::error_code failure;
+  if (const auto status = std::filesystem::status(file, failure); !std::filesystem::is_regular_file(status) &&
+                                                                  !std::filesystem::is_directory(status) &&
+                                                                  std::filesystem::exists(status)) {
+    const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);  // a pipe, such as <(command)
+    if (descriptor < 0) return unreadable(file.string());
+    const bool is_read = take_all(descriptor, scan);
+    ::close(descriptor);
+    if (!is_read) return unreadable(file.string());
+    return {};
+  }
+  // Nothing is kept of what is decompressed: its size needs no limit.
+  Result<OpenedFile> opened = open_bytes(file, Bytes{std::numeric_limits<std::uint64_t>::max() / 2});
+  if (!opened) return std::move(opened).error();
+  ProgressBar bar("reading the log");
+  std::vector<std::byte> piece(std::size_t{1} << 18U);
+  for (;;) {
+    const Result<std::size_t> count = opened->bytes->read(piece);
+    if (!count) return count.error();
+    if (*count == 0) return {};
+    scan.take({reinterpret_cast<const char*>(piece.data()), *count});
+    bar.update(opened->bytes->stored_position(), opened->stored_size);
+  }
+}
+
+/// The first program that prints the clipboard: Wayland's, then X11's.
+Result<void> take_clipboard(explain::LogScan& scan) {
+  for (const char* const command : {"wl-paste --no-newline 2>/dev/null", "xclip -o -selection clipboard 2>/dev/null",
+                                    "xsel --output --clipboard 2>/dev/null", "pbpaste 2>/dev/null"}) {
+    std::FILE* const pipe = ::popen(command, "re");
+    if (pipe == nullptr) continue;
+    const bool is_read = take_all(::fileno(pipe), scan);
+    if (::pclose(pipe) == 0 && is_read) return {};
+  }
+  return Error{.what = "there is no clipboard that could be read",
+               .where = "--clipboard",
+               .remedy = "install wl-clipboard or xclip, or pipe the text: memreel explain < LOG"};
+}
+
+bool shows_unicode() {
+  for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const char* const value = std::getenv(name); value != nullptr && *value != '\0') {
+      const std::string_view locale = value;
+      return locale.find("UTF-8") != std::string_view::npos || locale.find("utf8") != std::string_view::npos;
+    }
+  return false;
+}
+
+Json json_of_advice(const explain::Advice& advice) {
+  return {{"what", std::string(advice.what)}, {"side_effects", std::string(advice.side_effects)}};
+}
+
+Json json_of(const explain::Failure& failure) {
+  const explain::Answer answer = explain::answer_to(failure);
+  Json figures = Json::object();
+  for (std::size_t i = 0; i < explain::field_count; ++i) {
+    const auto field = static_cast<explain::Field>(i);
+    if (field == explain::Field::device || !failure.figures[field]) continue;
+    const bool is_number = field == explain::Field::length || field == explain::Field::fitting;
+    figures[std::string(explain::name_of(field)) + (is_number ? "_tokens" : "_bytes")] = *failure.figures[field];
+  }
+  Json advice = Json::array();
+  for (const explain::Advice& one : answer.advice) advice.push_back(json_of_advice(one));
+  const auto device = failure.figures[explain::Field::device];
+  return {{"line", failure.line},
+          {"offset", failure.offset},
+          {"count", failure.count},
+          {"source", failure.source.empty() ? Json(nullptr) : Json(printable(failure.source))},
+          {"framework", std::string(failure.grammar->framework)},
+          {"releases", std::string(failure.grammar->releases)},
+          {"text", std::string(failure.grammar->name)},
+          {"device", device ? Json(*device) : Json(nullptr)},
+          {"kind", std::string(explain::text_of(failure.kind).name)},
+          {"why", printable(failure.because)},
+          {"shortfall_bytes", failure.shortfall ? Json(*failure.shortfall) : Json(nullptr)},
+          {"figures", std::move(figures)},
+          {"advice", std::move(advice)},
+          {"unknown", std::string(answer.unknown)},
+          {"record", answer.record.empty() ? Json(nullptr) : Json(answer.record)}};
+}
+
+Exit run_explain(const ExplainArguments& arguments) {
+  if (arguments.texts) {
+    std::cout << explain::errors_page();
+    if (Result<void> flushed = flush_output(); !flushed) return fail(flushed.error());
+    return Exit::done;
+  }
+  const bool from_input = !arguments.clipboard && (arguments.log.empty() || arguments.log == "-");
+  if (arguments.clipboard && !arguments.log.empty())
+    return fail({.what = "both a log and the clipboard", .where = "--clipboard", .remedy = "name one of them"});
+  if (from_input && arguments.log.empty() && ::isatty(STDIN_FILENO) != 0)
+    return fail(
+        {.what = "no log", .where = "LOG", .remedy = "name a file, or pipe one: PROGRAM 2>&1 | memreel explain"});
+  explain::LogScan scan;
+  Result<void> taken = arguments.clipboard            ? take_clipboard(scan)
+                       : !from_input                  ? take_file(arguments.log, scan)
+                       : take_all(STDIN_FILENO, scan) ? Result<void>{}
+                                                      : Result<void>{unreadable("standard input")};
+  if (!taken) return fail(taken.error());
+  const explain::Findings findings = scan.finish();
+  const std::string name = arguments.clipboard ? "clipboard" : from_input ? "standard input" : arguments.log;
+  if (arguments.json) {
+    Json failures = Json::array();
+    for (const explain::Failure& failure : findings.failures) failures.push_back(json_of(failure));
+    print_json({{"schema", "memreel.explain/1"},
+                {"log", name},
+                {"bytes", findings.bytes},
+                {"failures", std::move(failures)},
+                {"left_out", findings.left_out}});
+  } else {
+    const bool unicode = !arguments.ascii && shows_unicode();
+    for (const explain::Failure& failure : findings.failures)
+      std::cout << explain::text_of(failure, printable(name), unicode);
+    if (findings.left_out > 0) std::cout << text_of(findings.left_out) << " more failures are not shown\n";
+    if (findings.failures.empty())
+      std::cout << printable(name) << ": no failure found in " << text_of(Bytes{findings.bytes}) << '\n';
+  }
+  if (Result<void> flushed = flush_output(); !flushed) return fail(flushed.error());
+  return findings.failures.empty() ? Exit::done : Exit::negative;
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand("explain", "Explain out-of-memory errors in a log, without a recording");
+  const auto arguments = std::make_shared<ExplainArguments>();
+  command->add_option("LOG", arguments->log, "Log, compressed or not [standard input]");
+  command->add_flag("--clipboard", arguments->clipboard, "Read the clipboard (wl-paste, xclip, xsel)");
+  command->add_flag("--ascii", arguments->ascii, "Draw bars with ASCII characters only");
+  command->add_flag("--texts", arguments->texts, "Print the texts that are known and what they mean, as Markdown");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.explain/1) instead of text");
+  command->footer(
+      "Exit code 1 if a failure was found, 0 if there is none.\n\n"
+      "Examples:\n"
+      "  memreel explain train.log\n"
+      "  python train.py 2>&1 | memreel explain\n"
+      "  memreel explain --clipboard");
+  command->callback([arguments, &exit] { exit = run_explain(*arguments); });
+}
+
+}  // namespace memreel::cli

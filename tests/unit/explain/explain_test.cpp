@@ -1,0 +1,424 @@
+// What logs say: each text of the table, variants of it, and logs as launchers, terminals and attackers make them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/explain/answer.h"
+#include "analyzer/explain/grammar.h"
+#include "analyzer/explain/log_scan.h"
+
+namespace memreel::explain {
+namespace {
+
+std::vector<Failure> failures_in(std::string_view log, std::size_t piece = std::size_t{1} << 20U) {
+  LogScan scan;
+  for (std::size_t at = 0; at < log.size(); at += piece) scan.take(log.substr(at, piece));
+  return scan.finish().failures;
+}
+
+Failure only_failure(std::string_view log) {
+  const std::vector<Failure> failures = failures_in(log);
+  EXPECT_EQ(failures.size(), 1U) << log;
+  return failures.empty() ? Failure{} : failures.front();
+}
+
+std::string kind_in(std::string_view log) {
+  const std::vector<Failure> failures = failures_in(log);
+  if (failures.size() != 1) return std::to_string(failures.size()) + " failures";
+  return std::string(text_of(failures.front().kind).name);
+}
+
+std::string torch_text(std::string_view requested, std::string_view capacity, std::string_view free,
+                       std::string_view rest) {
+  return "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate " + std::string(requested) +
+         ". GPU 0 has a total capacity of " + std::string(capacity) + " of which " + std::string(free) + " is free. " +
+         std::string(rest) +
+         " If reserved but unallocated memory is large try setting PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to "
+         "avoid "
+         "fragmentation.  See documentation for Memory Management\n";
+}
+
+std::string old_text(std::string_view requested, std::string_view rest) {
+  return "RuntimeError: CUDA out of memory. Tried to allocate " + std::string(requested) + " (GPU 0; " +
+         std::string(rest) + ")\n";
+}
+
+TEST(Table, each_example_is_found_by_its_own_expression) {
+  for (const Grammar* grammar : all_texts()) {
+    if (grammar->fact) continue;
+    const Failure failure = only_failure("some line\n" + std::string(grammar->example) + "\n");
+    ASSERT_NE(failure.grammar, nullptr) << grammar->name;
+    EXPECT_EQ(failure.grammar->name, grammar->name);
+    EXPECT_EQ(failure.line, 2U);
+  }
+}
+
+TEST(Table, names_are_unique_and_rows_are_complete) {
+  std::set<std::string_view> names;
+  for (const Grammar* grammar : all_texts()) {
+    EXPECT_TRUE(names.insert(grammar->name).second) << grammar->name;
+    EXPECT_FALSE(grammar->framework.empty() || grammar->key.empty() || grammar->printed_by.empty()) << grammar->name;
+    if (!grammar->fact) EXPECT_FALSE(grammar->example.empty() || grammar->meaning.empty()) << grammar->name;
+    EXPECT_TRUE(std::ranges::none_of(grammar->key, [](char c) { return c == ' ' || (c >= 'A' && c <= 'Z'); }))
+        << grammar->name;
+  }
+}
+
+TEST(Torch, short_even_with_all_cache_is_a_lack) {
+  const Failure failure = only_failure(torch_text("3.00 GiB", "39.39 GiB", "1.00 GiB",
+                                                  "Including non-PyTorch memory, this process has 38.38 GiB memory in "
+                                                  "use. Of the allocated memory 36.50 GiB is allocated by "
+                                                  "PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated."));
+  EXPECT_EQ(failure.kind, Kind::lack);
+  EXPECT_NEAR(static_cast<double>(*failure.shortfall) / (1 << 30), 0.8, 0.01);
+  EXPECT_EQ(failure.figures[Field::device], 0U);
+}
+
+TEST(Torch, cache_that_would_do_is_fragmentation) {
+  EXPECT_EQ(kind_in(torch_text(
+                "2.00 GiB", "23.64 GiB", "512.00 MiB",
+                "Of the allocated memory 14.00 GiB is allocated by PyTorch, and 8.00 GiB is reserved by PyTorch but "
+                "unallocated.")),
+            "fragmentation");
+}
+
+TEST(Torch, one_percent_of_cache_is_not_fragmentation) {
+  EXPECT_EQ(kind_in(torch_text(
+                "1.10 GiB", "79.15 GiB", "900.00 MiB",
+                "Including non-PyTorch memory, this process has 78.20 GiB memory in use. Of the allocated memory "
+                "77.00 GiB is allocated by PyTorch, and 400.00 MiB is reserved by PyTorch but unallocated.")),
+            "lack");
+}
+
+TEST(Torch, cached_blocks_of_private_pools_are_not_live) {
+  const Failure failure = only_failure(torch_text("9.00 GiB", "31.00 GiB", "2.00 GiB",
+                                                  "Of the allocated memory 28.00 GiB is allocated by PyTorch, with "
+                                                  "20.00 GiB allocated in private pools (e.g., CUDA Graphs), "
+                                                  "and 100.00 MiB is reserved by PyTorch but unallocated."));
+  EXPECT_EQ(failure.kind, Kind::private_pool);
+  EXPECT_EQ(failure.figures[Field::live], std::uint64_t{8} << 30U);
+}
+
+TEST(Torch, the_segment_counts_and_not_the_request) {
+  // 12 MiB are free, but a request of 2 MiB asks the device for 20.
+  const Failure failure = only_failure(old_text(
+      "2.00 MiB",
+      "10.76 GiB total capacity; 9.70 GiB already allocated; 12.00 MiB free; 9.80 GiB reserved in total by PyTorch"));
+  EXPECT_EQ(failure.kind, Kind::lack);
+  EXPECT_EQ(failure.figures[Field::needed], std::uint64_t{20} << 20U);
+}
+
+TEST(Torch, releases_before_1_4_print_what_is_cached) {
+  const Failure failure = only_failure(
+      old_text("1.50 GiB", "11.17 GiB total capacity; 7.00 GiB already allocated; 300.00 MiB free; 3.40 GiB cached"));
+  EXPECT_EQ(failure.kind, Kind::fragmentation);
+  EXPECT_NEAR(static_cast<double>(*failure.figures[Field::reserved]) / (1 << 30), 10.4, 0.01);
+}
+
+TEST(Torch, the_process_closest_to_what_is_reserved_is_this_one) {
+  const std::string rest =
+      " Of the allocated memory 3.00 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but "
+      "unallocated.";
+  for (const std::string_view order :
+       {"Process 7 has 3.70 GiB memory in use. Process 9 has 18.00 GiB memory in use.",
+        "Process 9 has 18.00 GiB memory in use. Process 7 has 3.70 GiB memory in use."}) {
+    const Failure failure = only_failure(torch_text("2.50 GiB", "22.00 GiB", "300.00 MiB", std::string(order) + rest));
+    EXPECT_EQ(failure.kind, Kind::other_process);
+    EXPECT_NEAR(static_cast<double>(*failure.figures[Field::others]) / (1 << 30), 18, 0.01);
+  }
+}
+
+TEST(Torch, a_limit_of_the_program_itself) {
+  EXPECT_EQ(kind_in(torch_text(
+                "1.00 GiB", "79.15 GiB", "60.00 GiB",
+                "15.83 GiB allowed; Of the allocated memory 15.00 GiB is allocated by PyTorch, and 300.00 MiB is "
+                "reserved by PyTorch but unallocated.")),
+            "own_limit");
+  EXPECT_EQ(kind_in(old_text(
+                "500.00 MiB",
+                "24.00 GiB total capacity; 11.80 GiB already allocated; 11.20 GiB free; 12.00 GiB allowed; 11.90 GiB "
+                "reserved in total by PyTorch")),
+            "own_limit");
+  // Not printed: half of the device, by the figures.
+  EXPECT_EQ(kind_in(torch_text(
+                "500.00 MiB", "40.00 GiB", "19.00 GiB",
+                "Of the allocated memory 19.50 GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch "
+                "but unallocated.")),
+            "own_limit");
+}
+
+TEST(Torch, refused_although_free) {
+  EXPECT_EQ(kind_in(old_text("90.00 MiB",
+                             "24.00 GiB total capacity; 12.09 GiB already allocated; 6.75 GiB free; 12.28 GiB reserved "
+                             "in total by PyTorch")),
+            "refused_though_free");
+}
+
+TEST(Torch, sizes_that_nothing_has) {
+  EXPECT_EQ(kind_in("CUDA out of memory. Tried to allocate more than 1EB memory."), "nonsense_size");
+  EXPECT_EQ(kind_in(torch_text(
+                "4294967296.00 GiB", "15.77 GiB", "10.00 GiB",
+                "Of the allocated memory 1.00 GiB is allocated by PyTorch, and 0 bytes is reserved by PyTorch but "
+                "unallocated.")),
+            "nonsense_size");
+  EXPECT_EQ(
+      kind_in(old_text("37.25 GiB",
+                       "15.77 GiB total capacity; 1.00 GiB already allocated; 14.00 GiB free; 1.10 GiB reserved in "
+                       "total by PyTorch")),
+      "larger_than_device");
+  EXPECT_EQ(kind_in("OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 GiB. GPU"), "larger_than_device");
+}
+
+TEST(Torch, figures_that_contradict_each_other) {
+  EXPECT_EQ(kind_in(torch_text(
+                "20.00 MiB", "15.56 GiB", "51.09 GiB",
+                "Of the allocated memory 1.00 GiB is allocated by PyTorch, and 10.00 MiB is reserved by PyTorch but "
+                "unallocated.")),
+            "contradictory");
+}
+
+TEST(Torch, a_warning_is_no_failure_unless_one_follows) {
+  const std::string warning =
+      "[rank2]:[W101 10:00:00.000000001 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 2 "
+      "while trying to "
+      "allocate 33554432 bytes (free: 15794176, total: 85899345920).\n";
+  const Failure alone = only_failure(warning);
+  EXPECT_EQ(alone.kind, Kind::warning);
+  EXPECT_EQ(alone.figures[Field::free], 15794176U);
+  EXPECT_EQ(alone.source, "rank 2");
+  const Failure followed = only_failure(warning + "[rank2]: " +
+                                        torch_text("32.00 MiB", "80.00 GiB", "15.06 MiB",
+                                                   "Of the allocated memory 78.00 GiB is allocated by PyTorch, and "
+                                                   "10.00 MiB is reserved by PyTorch but unallocated."));
+  EXPECT_EQ(followed.kind, Kind::lack);
+}
+
+TEST(Torch, other_accelerators) {
+  EXPECT_EQ(
+      kind_in("MPS backend out of memory (MPS allocated: 16.10 GiB, other allocations: 1.00 GiB, max allowed: 18.13 "
+              "GiB). Tried "
+              "to allocate 1.50 GiB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit"),
+      "own_limit");
+  EXPECT_EQ(kind_in("NPU out of memory. Tried to allocate 2.00 GiB (NPU 0; 29.50 GiB total capacity; 27.40 GiB already "
+                    "allocated; "
+                    "27.40 GiB current active; 1.30 GiB free; 27.90 GiB reserved in total by PyTorch)"),
+            "lack");
+  EXPECT_EQ(kind_in("XPU out of memory. Tried to allocate 4.50 GiB. GPU 0 has a total capacity of 15.91 GiB. Of the "
+                    "allocated memory "
+                    "6.00 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated."),
+            "own_limit");
+  EXPECT_EQ(
+      kind_in(
+          "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 20.00 GiB\n"
+          "Requested               : 1.00 GiB\nDevice limit            : 23.99 GiB\nFree (according to CUDA): 0 bytes\n"
+          "PyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB\n"),
+      "fragmentation");
+}
+
+TEST(Engines, what_uses_up_the_budget_decides) {
+  const Failure failure = only_failure(
+      "INFO 01-15 11:06:48 worker.py:240] the current vLLM instance can use total_gpu_memory (24.00GiB) x "
+      "gpu_memory_utilization "
+      "(0.90) = 21.60GiB\nINFO 01-15 11:06:48 worker.py:240] model weights take 3.00GiB; non_torch_memory takes "
+      "0.10GiB; PyTorch "
+      "activation peak memory takes 19.00GiB; the rest of the memory reserved for KV Cache is -0.50GiB.\n" +
+      std::string(10'000, 'x') + "\nValueError: No available memory for the cache blocks.\n");
+  EXPECT_EQ(failure.kind, Kind::engine_budget);
+  EXPECT_THAT(answer_to(failure).advice.front().what, testing::HasSubstr("max-num-batched-tokens"));
+  EXPECT_EQ(
+      kind_in(
+          "ValueError: To serve at least one request with the models's max seq len (32768), (4.00 GiB KV cache is "
+          "needed, "
+          "which is larger than the available KV cache memory (1.37 GiB). Based on the available memory, the estimated "
+          "maximum model length is 11216."),
+      "engine_budget");
+  EXPECT_EQ(kind_in("(EngineCore_DP0 pid=77) ERROR 06-30 13:53:19 [core.py:700] ValueError: Free memory on device "
+                    "cuda:0 (10.1/23.5 "
+                    "GiB) on startup is less than desired GPU memory utilization (0.9, 21.15 GiB)."),
+            "other_process");
+}
+
+TEST(Others, kinds_of_their_texts) {
+  const std::vector<std::pair<std::string, std::string_view>> cases{
+      {"E tensorflow/x.cc:1] Allocator (GPU_0_bfc) ran out of memory trying to allocate 900.00MiB (rounded to "
+       "943718400)requested by op "
+       "MatMul\nI x.cc:2] Stats: \nLimit:  8000000000\nInUse:  7900000000\nMaxInUse: 7950000000\n\nW op_kernel.cc:3] "
+       "OP_REQUIRES failed: "
+       "OOM when allocating tensor with shape[225,1024,1024] and type float on "
+       "/job:localhost/replica:0/task:0/device:GPU:0 by "
+       "allocator GPU_0_bfc\n",
+       "lack"},
+      {"Allocator (GPU_0_bfc) ran out of memory trying to allocate 900.00MiB\nStats: \nLimit:  8000000000\nInUse:  "
+       "4000000000\nMaxInUse: "
+       "4500000000\n",
+       "fragmentation"},
+      {"Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.13GiB with freed_by_count=0. The caller indicates "
+       "that this is not "
+       "a failure, but may mean that there could be performance gains if more memory were available.",
+       "warning"},
+      {"XlaRuntimeError: RESOURCE_EXHAUSTED: Ran out of memory in memory space hbm. Used 20.87G of 15.48G hbm. "
+       "Exceeded hbm capacity by "
+       "5.39G.",
+       "lack"},
+      {"MemoryError: std::bad_alloc: out_of_memory: RMM failure at:/x/pool_memory_resource.hpp:257: Maximum pool size "
+       "exceeded (failed "
+       "to allocate 1.500 GiB): x",
+       "own_limit"},
+      {"[3190420][09:18:05:838319][error ] [A][Stream 0x1][Upstream 7449546240B][FAILURE maximum pool size exceeded]",
+       "own_limit"},
+      {"std::bad_alloc: out_of_memory: CUDA error (failed to allocate 4412336 bytes) at: "
+       "/x/cuda_memory_resource.hpp:62: "
+       "cudaErrorMemoryAllocation out of memory",
+       "figures_missing"},
+      {"INFO GpuDeviceManager: Initializing RMM ARENA initial size = 22512.625 MB, max size = 22512.625 MB\nWARN "
+       "Device allocation of "
+       "2147483648 bytes failed, device store has 0 total and 0 spillable bytes. Total RMM allocated is 12884901888 "
+       "bytes.",
+       "fragmentation"},
+      {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 2,097,152,000 bytes (allocated so far: "
+       "3,000,000,000 bytes, limit set "
+       "to: 4,000,000,000 bytes).",
+       "own_limit"},
+      {"Out of GPU memory trying to allocate 2.000 GiB\nEffective GPU memory usage: 99.87% (7.785 GiB/7.795 "
+       "GiB)\nMemory pool usage: "
+       "2.500 GiB (7.156 GiB reserved)\n",
+       "fragmentation"},
+      {"Out of GPU memory trying to allocate 2.000 GiB\nEffective GPU memory usage: 99.87% (7.785 GiB/7.795 "
+       "GiB)\nMemory pool usage: "
+       "7.100 GiB (7.156 GiB reserved)\n",
+       "lack"},
+      {"ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 8589934592", "host_memory"},
+      {"RuntimeError: CUDA error: out of memory", "no_figures"},
+      {"RuntimeError: Not enough memory. Please try increasing --mem-fraction-static.", "no_figures"},
+      {"RuntimeError: [enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: not enough memory: you tried to "
+       "allocate 68719476736 "
+       "bytes.",
+       "host_memory"},
+      {"Out of memory: Killed process 4711 (python) total-vm:98765432kB, anon-rss:63456789kB", "host_memory"},
+  };
+  for (const auto& [log, kind] : cases) EXPECT_EQ(kind_in(log), kind) << log;
+}
+
+TEST(Logs, lines_may_be_broken_anywhere) {
+  const std::string text = torch_text("2.00 GiB", "23.64 GiB", "512.00 MiB",
+                                      "Of the allocated memory 14.00 GiB is allocated by PyTorch, and 8.00 GiB is "
+                                      "reserved by PyTorch but unallocated.");
+  for (std::size_t width = 80; width < 130; ++width) {
+    std::string broken;
+    for (std::size_t at = 0; at < text.size(); at += width) broken += text.substr(at, width) + "\n";
+    const Failure failure = only_failure(broken);
+    EXPECT_EQ(failure.kind, Kind::fragmentation) << broken;
+    EXPECT_EQ(failure.figures[Field::live], std::uint64_t{14} << 30U) << broken;
+    EXPECT_EQ(failure.figures[Field::free], std::uint64_t{512} << 20U) << broken;
+  }
+}
+
+TEST(Logs, ranks_may_be_interleaved) {
+  const auto lines_of = [](int rank) {
+    return std::vector<std::string>{
+        "[rank" + std::to_string(rank) + "]: Allocation on device " + std::to_string(rank) +
+            " would exceed allowed memory. (out of memory)\n",
+        "[rank" + std::to_string(rank) + "]: Currently allocated     : 2" + std::to_string(rank) + ".00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Requested               : 3.00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Device limit            : 31.00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Free (according to CUDA): 0 bytes\n"};
+  };
+  std::string log;
+  for (std::size_t i = 0; i < 5; ++i)
+    for (int rank = 0; rank < 3; ++rank) log += lines_of(rank)[i];
+  const std::vector<Failure> failures = failures_in(log);
+  ASSERT_EQ(failures.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(failures[i].source, "rank " + std::to_string(i));
+    EXPECT_EQ(failures[i].figures[Field::live], (20 + i) << 30U);
+  }
+}
+
+TEST(Logs, prefixes_colours_and_escapes_do_not_matter) {
+  const std::string text =
+      "CUDA out of memory. Tried to allocate 2.87 GiB (GPU 3; 14.76 GiB total capacity; 8.77 GiB already allocated; "
+      "19.75 MiB free; 13.71 GiB reserved in total by PyTorch)";
+  for (const std::string& log :
+       {"\x1b[31mRuntimeError\x1b[0m: " + text + "\r\n", "[1,3]<stderr>:" + text + "\n",
+        "2026-11-26T07:00:00.123Z stderr F " + text + "\n",
+        "{\"level\": \"error\", \"message\": \"Traceback:\\n  File x\\nRuntimeError: " + text + "\\n\"}\n",
+        "(RayWorker pid=123, ip=10.0.0.1) ERROR 06-30 13:53:19 [worker.py:1] " + text + "\n",
+        "worker-1  | " + text + "\n", "E       " + text + "\n", std::string("no line feed at all: ") + text}) {
+    const Failure failure = only_failure(log);
+    EXPECT_EQ(failure.kind, Kind::fragmentation) << log;
+    EXPECT_EQ(failure.figures[Field::device], 3U) << log;
+  }
+}
+
+TEST(Logs, utf16_of_a_windows_shell_is_read) {
+  std::string wide = "\xff\xfe";
+  for (const char letter :
+       old_text("2.87 GiB",
+                "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
+                "in total by PyTorch"))
+    wide += std::string{letter, '\0'};
+  EXPECT_EQ(kind_in(wide), "fragmentation");
+}
+
+TEST(Logs, a_failure_that_is_printed_again_is_counted) {
+  const std::string text =
+      old_text("2.87 GiB",
+               "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
+               "in total by PyTorch");
+  EXPECT_EQ(only_failure(text + "Traceback\n" + text).count, 2U);
+}
+
+TEST(Logs, pieces_of_any_size_give_the_same) {
+  std::string log;
+  for (int i = 0; i < 30; ++i)
+    log += std::string(static_cast<std::size_t>(i) * 997, 'x') + "\n" +
+           old_text(std::to_string(100 + i) + ".00 MiB",
+                    "14.76 GiB total capacity; 13.60 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved in "
+                    "total by PyTorch");
+  const std::vector<Failure> whole = failures_in(log);
+  ASSERT_EQ(whole.size(), 30U);
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{4096}}) {
+    const std::vector<Failure> failures = failures_in(log, piece);
+    ASSERT_EQ(failures.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_EQ(failures[i].line, 2 * i + 2);
+      EXPECT_EQ(failures[i].figures, whole[i].figures);
+    }
+  }
+}
+
+TEST(Logs, prose_is_no_failure) {
+  EXPECT_TRUE(failures_in("the memory is fine; nothing is out of order\nallocated 3 GiB of memory\n").empty());
+  EXPECT_TRUE(failures_in("").empty());
+}
+
+TEST(Hostile, digits_escapes_and_keys_without_end) {
+  std::string log = "CUDA out of memory. Tried to allocate " + std::string(3 << 20, '9') + " GiB (GPU 0; ";
+  for (int i = 0; i < 20'000; ++i) log += "out of memory Tried to allocate \x1b[";
+  log += std::string(1 << 20, '\x1b') + std::string(1 << 20, '\0') + std::string(1 << 20, '\\') +
+         std::string(1 << 20, '\n');
+  for (const Failure& failure : failures_in(log))
+    for (const char letter : text_of(failure, "log", false))
+      EXPECT_TRUE(letter == '\n' || letter >= ' ') << int(letter);
+}
+
+TEST(Text, has_at_most_five_lines_that_end_the_same_in_ascii_and_unicode) {
+  for (const Grammar* grammar : all_texts()) {
+    if (grammar->fact) continue;
+    const Failure failure = only_failure(grammar->example);
+    for (const bool unicode : {false, true}) {
+      const std::string text = text_of(failure, "train.log", unicode);
+      EXPECT_LE(std::ranges::count(text, '\n'), 5) << text;
+      if (!unicode)
+        EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); })) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace memreel::explain
