@@ -11,17 +11,23 @@
 #include <vector>
 
 #include "formats/import/kineto/kineto.h"
+#include "formats/import/logs/bfc_dump.h"
 #include "formats/import/logs/cupy_log.h"
 #include "formats/import/logs/paddle_log.h"
 #include "formats/import/minimalloc.h"
 #include "formats/import/nsys/nsys.h"
 #include "formats/import/pool/pool_log.h"
+#include "formats/import/rmm/debug_log.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "formats/import/rocprof/rocprof.h"
 #include "formats/import/source/byte_cursor.h"
 #include "formats/import/source/read_ahead.h"
 #include "formats/import/sqlite/database.h"
+#include "formats/import/torch/memory_stats.h"
+#include "formats/import/torch/memory_timeline.h"
 #include "formats/import/torch/torch_snapshot.h"
+#include "formats/import/torch/viz_page.h"
+#include "formats/import/xplane/device_memory.h"
 #include "formats/import/xplane/xplane.h"
 #include "formats/reader/load.h"
 #include "memreel/version.h"
@@ -41,7 +47,9 @@ struct Importer {
 /// JSON whose start shows that it is not a snapshot.
 bool is_other_json(std::span<const std::byte> beginning) {
   return pool_log::looks_like_pool_log(beginning) || logs::looks_like_cupy_log(beginning) ||
-         kineto::looks_like_profile(beginning) || rocprof::looks_like_json(beginning);
+         kineto::looks_like_profile(beginning) || rocprof::looks_like_json(beginning) ||
+         torch::looks_like_timeline(beginning) || torch::looks_like_stats(beginning) ||
+         rmm::looks_like_debug_log(beginning);
 }
 
 /// Databases begin alike; their tables distinguish them.
@@ -61,6 +69,13 @@ constexpr std::array importers{
              },
              torch::import_snapshot,
              kineto::longest_preamble},
+    Importer{{"torch.page", "page of PyTorch's memory_viz (trace_plot -o NAME.html), the snapshot in it"},
+             torch::looks_like_viz_page,
+             torch::import_viz_page,
+             kineto::longest_preamble},
+    Importer{{"torch.timeline", "torch.profiler's export_memory_timeline(\"NAME.raw.json.gz\")"},
+             torch::looks_like_timeline,
+             torch::import_timeline},
     Importer{{"torch.profiler", "Chrome trace of torch.profiler or Kineto, with profile_memory=True"},
              kineto::looks_like_profile,
              kineto::import_profile,
@@ -79,6 +94,9 @@ constexpr std::array importers{
              logs::looks_like_paddle_log,
              logs::import_paddle_log,
              kineto::longest_preamble},
+    Importer{{"rmm.debug", "RAPIDS RMM's own log (RMM_DEBUG_LOG_FILE): failures, at trace level also allocations"},
+             rmm::looks_like_debug_log,
+             rmm::import_debug_log},
     Importer{{"rmm.log", "RAPIDS RMM log: CSV of logging_resource_adaptor"}, rmm::looks_like_log, rmm::import_log},
     Importer{{"nsys.sqlite", "Nsight Systems with --cuda-memory-usage=true: nsys export --type sqlite"},
              sqlite::looks_like_database,
@@ -93,6 +111,21 @@ constexpr std::array importers{
     Importer{{"xplane", "profile of JAX or TensorFlow: jax.profiler.trace(), NAME.xplane.pb"},
              xplane::looks_like_xspace,
              xplane::import_xspace},
+    Importer{{"jax.memory", "jax.profiler.save_device_memory_profile(): one instant"},
+             xplane::looks_like_device_memory,
+             xplane::import_device_memory},
+    Importer{{"tf.bfc", "log with a dump of TensorFlow's or JAX's BFC allocator: one instant"},
+             logs::looks_like_bfc_dump,
+             logs::import_bfc_dump,
+             kineto::longest_preamble},
+    Importer{{"ort.arena", "verbose log of ONNX Runtime: the regions of its arena"},
+             logs::looks_like_ort_arena,
+             logs::import_ort_arena,
+             kineto::longest_preamble},
+    Importer{{"torch.stats", "torch.cuda.memory_summary() or memory_stats(), as text: one instant, sums only"},
+             torch::looks_like_stats,
+             torch::import_stats,
+             kineto::longest_preamble},
 };
 
 constexpr auto formats = [] {

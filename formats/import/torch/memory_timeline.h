@@ -1,0 +1,30 @@
+// The format "torch.timeline": profile.export_memory_timeline("x.raw.json.gz") of torch.profiler, 2.1 and newer.
+//
+// Source: torch/profiler/_memory_profiler.py, MemoryProfileTimeline.export_memory_timeline_raw: a list of
+// [time in ns, action, bytes, category]. Actions: 1 existed before, 2 created, 3 a version ended (bytes negative) or
+// began, 4 destroyed (negative). Categories: those of _CATEGORY_TO_INDEX, 7 for none.
+//
+// There are no addresses: an entry that ends something ends the latest allocation of that size and category. Live bytes
+// are exact, lifetimes only as far as sizes distinguish allocations. The category at creation is the allocation's
+// metadata. The file names no device: 0.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "formats/import/source/byte_cursor.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
+#include "formats/writer/trace_writer.h"
+
+namespace memreel::torch {
+
+/// A JSON list that begins with a list of integers.
+bool looks_like_timeline(std::span<const std::byte> beginning);
+
+/// Errors: also the form without allocations ("x.json"), which has only sums.
+Result<void> import_timeline(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                             const WriterOptions& options);
+
+}  // namespace memreel::torch
