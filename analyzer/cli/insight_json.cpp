@@ -158,6 +158,14 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
     survivors.push_back(
         {{"kind", name_of(remedy.kind)}, {"setting", remedy.text}, {"policy", remedy.outcome.policy.text()}});
   }
+  Json serve_only = Json::array();
+  for (const OutOfMemory::Served& served : oom.serve_only) {
+    const Remedy& remedy = report.remedies.tried[served.remedy];
+    serve_only.push_back({{"kind", name_of(remedy.kind)},
+                          {"setting", remedy.text},
+                          {"policy", remedy.outcome.policy.text()},
+                          {"spare_bytes", oom.rest ? Json(nullptr) : Json(served.spare.count)}});
+  }
   Json levels = Json::array();
   for (const Refusal& refusal : oom.refusals) {
     const Heap& heap = trace.tables[refusal.heap];
@@ -197,6 +205,13 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"largest_hole", json_of_gap(trace, oom.largest_gap, event.time)},
                {"levels", std::move(levels)},
                {"survivors", survivors},
+               {"serve_only", serve_only},
+               {"rest_of_step", oom.rest ? Json{{"more_bytes", oom.rest->more.count},
+                                                {"earlier_steps", oom.rest->rounds},
+                                                {"growth", oom.rest->growth}}
+                                         : Json(nullptr)},
+               {"ends_history", oom.is_last},
+               {"held_outside_bytes", json_of(oom.held_outside())},
                {"stack", json_of_stack(trace.tables, event.stack)}});
   return json;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "analyzer/tune/setting_facts.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/quantity.h"
 
@@ -41,23 +42,48 @@ std::string oom_setting_text(const Report& report) {
          " that failed by fragmentation, by replay.";
 }
 
+namespace {
+
+std::string side_effects_text(const Report& report, std::size_t remedy) {
+  const std::string effects = report.remedies.is_torch ? side_effects_of(report.remedies.baseline.policy,
+                                                                         report.remedies.tried[remedy].outcome.policy)
+                                                       : "";
+  return effects.empty() ? effects : " Side effects of the first: " + effects;
+}
+
+}  // namespace
+
 std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
   if (oom.level == Level::driver) return "No settings tried: the program asked the driver directly.";
   if (!oom.capacity) return "No settings tried: the capacity is unknown.";
   if (report.remedies.tried.empty()) return "No settings tried: memreel knows none for this allocator.";
-  if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: the program must hold less at that moment.";
+  if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
   const std::string at = " at " + text_of(*oom.capacity);
+  if (!oom.serve_only.empty() && oom.survivors.empty()) {
+    std::string text =
+        oom.rest
+            ? "Serve this request" + at + ", by replay, but not the rest of the step as earlier ones went on: "
+            : "Serve this request" + at + ", by replay; what the program would have requested next is not recorded: ";
+    for (std::size_t i = 0; i < std::min(most_named, oom.serve_only.size()); ++i) {
+      const OutOfMemory::Served& served = oom.serve_only[i];
+      text += (i > 0 ? "; " : "") + report.remedies.tried[served.remedy].text;
+      if (!oom.rest) text += " (" + text_of(served.spare) + " to spare)";
+    }
+    return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
+  }
   if (oom.survivors.empty())
     return "None of the " + text_of(std::uint64_t{report.remedies.tried.size()}) +
            " settings tried would have survived" + at + ".";
-  std::string text = "Would have survived" + at + ", by replay: ";
+  std::string text =
+      std::string(oom.is_last ? "Would have survived this request and the rest of the step" : "Would have survived") +
+      at + ", by replay: ";
   for (std::size_t i = 0; i < std::min(most_named, oom.survivors.size()); ++i)
     text += (i > 0 ? "; " : "") + report.remedies.tried[oom.survivors[i]].text;
   if (oom.survivors.size() > most_named)
     text += "; and " + text_of(std::uint64_t{oom.survivors.size() - most_named}) + " more";
-  return text + ".";
+  return text + "." + side_effects_text(report, oom.survivors.front());
 }
 
 }  // namespace memreel::cli

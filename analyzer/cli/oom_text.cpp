@@ -34,7 +34,7 @@ void print_numbers(const OutOfMemory& oom) {
   if (oom.stranded.other_streams > 0_B)
     add(oom.stranded.other_streams, "free on other streams, in blocks large enough");
   if (oom.stranded.other_pools > 0_B) add(oom.stranded.other_pools, "free in other pools, in blocks large enough");
-  if (oom.capacity) add(*oom.capacity, "capacity, at most");
+  if (oom.capacity) add(*oom.capacity, "that this pool could have, at most");
   if (oom.device_free)
     add(*oom.device_free, oom.sample_age ? "free on the device, by its samples" : "free on the device");
   if (oom.device_total) add(*oom.device_total, "memory of the device");

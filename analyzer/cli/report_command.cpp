@@ -206,9 +206,10 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
       on_first_lines(report);
     }
     ProgressBar bar("replaying settings");
-    report.remedies = replay_remedies(trace, remedy_rows, 0,
-                                      [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
-    if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies);
+    report.remedies = replay_remedies(
+        trace, remedy_rows, 0, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); },
+        question.leaks.capacity);
+    if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies, question.leaks.capacity);
   }
   {
     const ProgressBar bar("replaying the recorded allocator");

@@ -158,7 +158,7 @@ void add_suppression_options(CLI::App& command, LeakArguments& arguments) {
 void add_leak_options(CLI::App& command, LeakArguments& arguments) {
   add_suppression_options(command, arguments);
   command.add_option("--capacity", arguments.capacity,
-                     "Memory of each device, e.g. 80GiB, to say when a leak uses it up");
+                     "Memory of each device, e.g. 80GiB: to judge failed requests, and to say when a leak uses it up");
 }
 
 Result<LeakOptions> leak_options(const LeakArguments& arguments) {

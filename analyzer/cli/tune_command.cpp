@@ -13,6 +13,7 @@
 #include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/steps.h"
 #include "analyzer/replay/verify_placement.h"
@@ -110,6 +111,8 @@ Exit run_tune(const TuneArguments& arguments) {
   set_torch_rules(ran_with, *rules);
   set_torch_rules(options->allocators, *rules);
   add_default_question(heaps, *options);
+  for (const CapacityBounds& bounds : capacity_bounds(*trace))
+    options->sets_fraction |= bounds.by_program.value_or(false);
 
   std::vector<Tuned> tuned;
   const auto add = [&](const std::vector<Prepared>& of, const PolicySpec& policy,

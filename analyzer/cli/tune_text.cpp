@@ -9,6 +9,7 @@
 #include "analyzer/cli/tune_command.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
+#include "analyzer/tune/setting_facts.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -99,6 +100,8 @@ void print_recommendation(const TuneResult& result) {
   if (const std::string release = needs_release(best->policy); !release.empty())
     text += " Requires PyTorch " + release + " or newer.";
   std::cout << wrapped(text, 0);
+  if (const std::string effects = side_effects_of(result.baseline.policy, best->policy); !effects.empty())
+    std::cout << '\n' << wrapped("Side effects: " + effects, 0);
 }
 
 /// "empty_cache@step": "1,024 calls".

@@ -88,6 +88,24 @@ void find_pins(const Trace& trace, const HeapMap& map, Fragmentation& found) {
   std::move(finder).finish(found);
 }
 
+AwaitingSite awaiting_in(const Trace& trace, const HeapMap& map) {
+  std::map<std::string, AwaitingSite> sites;
+  for (const HeapSegment& segment : map.segments)
+    for (const HeapBlock& block : map.blocks_of(segment)) {
+      if (block.use != BlockUse::pending) continue;
+      std::string label =
+          site_label(trace.tables, trace.events.stack[trace.allocation_events[index(block.allocation)]]);
+      AwaitingSite& site = sites[label];
+      site.label = std::move(label);
+      site.bytes += block.size;
+      site.stream = segment.pool_stream.stream;
+    }
+  AwaitingSite most;
+  for (auto& [label, site] : sites)
+    if (site.bytes > most.bytes) most = std::move(site);
+  return most;
+}
+
 std::vector<SizeClass> size_classes_of(const HeapMap& map) {
   std::map<std::uint64_t, SizeClass> classes;
   for (const HeapBlock& block : map.blocks) {
@@ -131,6 +149,7 @@ void look_closely(const Trace& trace, const HeapMap& map, const FragmentationPoi
   found.at_peak = point;
   find_pins(trace, map, found);
   found.pool_streams = pool_streams_of(map);
+  found.awaiting = awaiting_in(trace, map);
   found.size_classes = size_classes_of(map);
 }
 

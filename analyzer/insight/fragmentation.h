@@ -73,11 +73,19 @@ struct ReservedPart {
 /// The parts that are not empty. Their sum is `point.reserved`.
 std::vector<ReservedPart> parts_of(const FragmentationPoint& point);
 
+/// The place whose blocks hold most of what is awaiting free.
+struct AwaitingSite {
+  std::string label;  // "layer (train.py:8)"; empty if nothing is awaiting free
+  Bytes bytes;
+  StreamId stream = StreamId::default_stream;  // on which they were allocated
+};
+
 struct Fragmentation {
   HeapId heap = HeapId::none;
   FragmentationPoint at_peak;               // of reserved memory, when most was live (HeapHistory::peak_reserved_event)
   std::vector<PinnedSegment> pinned;        // at the peak, by unreleasable bytes, descending
   std::vector<PinningSite> sites;           // likewise
+  AwaitingSite awaiting;                    // at the peak
   std::vector<PoolStreamUse> pool_streams;  // at the peak, by free memory, descending
   std::vector<SizeClass> size_classes;      // at the peak, by waste, descending
   std::optional<PeakRequest> growth;        // none: the peak was reserved before the recording began

@@ -5,6 +5,8 @@
 #include <tuple>
 #include <utility>
 
+#include "analyzer/engine/parallel.h"
+#include "analyzer/insight/rest_of_step.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/implied_capacity.h"
 
@@ -28,16 +30,20 @@ std::optional<GapMap> largest_gap(const HeapMap& map, auto wanted) {
   return gap;
 }
 
-/// Whether live memory and the request fit together into the memory that the pool can have had. The device's own report
-/// of free memory gives that exactly. If a limit refused, it lies between what was held at some time and what was
-/// refused: assume the middle.
+/// What the pool can have had. The device's own report of free memory gives that exactly. If a limit refused, it lies
+/// between what was held at some time and what was refused: assume the middle.
+Bytes likely_capacity(const OutOfMemory& oom) {
+  const Bytes most = *oom.capacity;
+  if (oom.bounded && !oom.own_limit())
+    return !oom.pool_maximum && oom.device_free && !oom.sample_age ? std::min(most, oom.reserved + *oom.device_free)
+                                                                   : most;
+  const Bytes least = std::min(oom.least_capacity, most);
+  return least + Bytes{(most - least).count / 2};
+}
+
+/// Whether live memory and the request fit together into that.
 bool would_fit(const OutOfMemory& oom) {
-  Bytes most = *oom.capacity;
-  Bytes likely = std::min(oom.least_capacity, most) + Bytes{(most - std::min(oom.least_capacity, most)).count / 2};
-  if (oom.bounded && !oom.own_limit()) {
-    if (oom.device_free && !oom.sample_age) most = std::min(most, oom.reserved + *oom.device_free);
-    likely = most;
-  }
+  const Bytes likely = likely_capacity(oom);
   return oom.live <= likely && oom.requested <= likely - oom.live;
 }
 
@@ -72,6 +78,7 @@ void look_at(const HeapMap& map, OutOfMemory& oom) {
     oom.free_in_pool_stream = use.free();
     oom.largest_in_pool_stream = use.largest_free;
   }
+  oom.waited_in_vain &= oom.largest_in_pool_stream >= oom.requested;
   oom.stranded = stranded_for(map, oom.pool_stream, oom.requested);
   oom.gap_in_pool_stream =
       largest_gap(map, [&](const HeapSegment& segment) { return segment.pool_stream == oom.pool_stream; });
@@ -84,6 +91,19 @@ void look_at(const HeapMap& map, OutOfMemory& oom) {
 std::map<std::string, std::string> settings_of(const Remedies& remedies, HeapId heap) {
   const auto found = std::ranges::find(remedies.heaps, heap, &Prepared::heap);
   return found == remedies.heaps.end() ? std::map<std::string, std::string>{} : found->settings;
+}
+
+/// Whether blocks became free directly before a failure, with nothing else between but releases.
+bool waits(const Trace& trace, std::uint32_t event) {
+  const HeapId heap = trace.tables[trace.events.origin[event]].heap;
+  while (event-- > 0) {
+    const EventKind kind = trace.events.kind[event];
+    if (trace.tables[trace.events.origin[event]].heap != heap || kind == EventKind::segment_free ||
+        kind == EventKind::segment_unmap)
+      continue;
+    return kind == EventKind::free_completed;
+  }
+  return false;
 }
 
 OutOfMemory request_of(const Trace& trace, const Incident& incident, const CapacityBounds& bounds,
@@ -100,7 +120,8 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
                   .capacity = bounds.most,
                   .least_capacity = bounds.least,
                   .bounded = bounds.by_device,
-                  .device_total = bounds.device};
+                  .device_total = bounds.device,
+                  .by_program = bounds.by_program};
   if (event.value != 0) {
     oom.device_free = Bytes{event.value};
   } else if (device) {
@@ -111,8 +132,67 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
   const TorchSettings settings = TorchSettings::recorded(settings_of(remedies, origin.heap));
   const Bytes rounded = settings.round(event.size);
   oom.pool_stream.small = TorchSettings::is_small(rounded);
+  oom.in_private_pool = origin.pool != PoolId::default_pool;
+  oom.waited_in_vain =
+      !oom.in_private_pool && settings.max_split_size == TorchSettings::unlimited && waits(trace, incident.event);
   oom.needed = settings.segment_size(rounded);
   return oom;
+}
+
+/// Whether nothing was requested after the failure.
+bool is_last(const Prepared& heap, std::uint64_t event) {
+  for (std::size_t row = heap.count(); row-- > 0 && heap.event[row] > event;)
+    if (heap.op[row] == Op::alloc) return false;
+  return true;
+}
+
+/// Adds a request that nothing serves: how it fails tells how much is free.
+Prepared with_probe(Prepared heap, std::uint32_t event) {
+  heap.op.push_back(Op::alloc);
+  heap.slot.push_back(heap.slot_count++);
+  heap.pool_stream.push_back(heap.pool_stream.back());
+  heap.size.push_back(largest_device);
+  heap.event.push_back(event + 1);
+  if (heap.keeps_addresses) heap.address.push_back({});
+  return heap;
+}
+
+/// Sorts what serves the request into survivors and others: a history that ends in its failure does not say what else
+/// the program would have needed, unless earlier steps do.
+void find_survivors(const Trace& trace, const Remedies& remedies, std::span<const std::uint32_t> failures,
+                    OutOfMemory& oom) {
+  const auto event = static_cast<std::uint32_t>(oom.event);
+  // The request must fail in a replay of what was recorded.
+  if (remedies.is_torch && survives(remedies.baseline, oom.heap, event, failures)) return;
+  std::vector<std::size_t> serving;
+  for (std::size_t i = 0; i < remedies.tried.size(); ++i)
+    if (survives(remedies.tried[i].outcome, oom.heap, event, failures)) serving.push_back(i);
+  const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
+  if (heap == remedies.heaps.end() || !oom.is_last) {
+    oom.survivors = std::move(serving);
+    return;
+  }
+  const std::optional<RestOfStep> rest = rest_of_step(trace, *heap, event);
+  if (rest) oom.rest = {.more = rest->more, .rounds = rest->rounds, .growth = rest->growth};
+  const Prepared further = rest ? rest->heap : with_probe(with_request_served(*heap, event), event);
+  DeviceModel device = remedies.devices[static_cast<std::size_t>(heap - remedies.heaps.begin())];
+  // Where only refusals bound the capacity, assume the middle, as for the verdict.
+  if (rest) device.capacity = likely_capacity(oom) - std::min(likely_capacity(oom), rest->margin);
+  std::vector<ReplayResult> results(serving.size());
+  static_cast<void>(in_parallel(serving.size(), 0, [&](std::size_t i) {
+    results[i] = replay_with(remedies.tried[serving[i]], further, device);
+  }));
+  for (std::size_t i = 0; i < serving.size(); ++i) {
+    const std::optional<ReplayFailure>& failure = results[i].first_failure;
+    if (rest && results[i].events > 0 && !failure)
+      oom.survivors.push_back(serving[i]);
+    else
+      oom.serve_only.push_back(
+          {.remedy = serving[i],
+           .spare = rest || !failure
+                        ? 0_B
+                        : *oom.capacity + failure->free - std::min(*oom.capacity + failure->free, failure->reserved)});
+  }
 }
 
 /// Finds what serves the most requests, and sorts the survivors.
@@ -158,7 +238,8 @@ const OutOfMemory* OutOfMemories::of_event(std::uint64_t event) const {
   return found == examined.end() ? nullptr : &*found;
 }
 
-OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies) {
+OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
+                             std::optional<Bytes> capacity) {
   Incidents incidents = find_incidents(trace);
   OutOfMemories result{.count = incidents.failed.size(), .retried = incidents.retried};
   if (incidents.failed.empty()) return result;
@@ -175,6 +256,14 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     const HeapId heap = trace.tables[trace.events.origin[told[i]]].heap;
     result.examined.push_back(request_of(trace, incidents.failed[i], bounds[index(heap)], device[i], remedies));
   }
+  for (OutOfMemory& oom : result.examined) {
+    const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
+    if (heap != remedies.heaps.end()) oom.pool_maximum = stated_limit(*heap);
+    const std::optional<Bytes> given = capacity ? capacity : oom.pool_maximum;
+    if (!given || oom.level == Level::driver) continue;
+    oom.capacity = given;
+    oom.bounded = true;
+  }
   std::vector<std::uint64_t> instants;
   for (const OutOfMemory& oom : result.examined) instants.push_back(oom.event);
   auto next = result.examined.begin();
@@ -183,11 +272,11 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     look_at(heap_map(trace.tables, snapshot, oom.heap, blocks), oom);
     oom.verdict = verdict_of(oom);
     oom.fragmentation_index = fragmentation_index(oom);
+    const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
+    oom.is_last = heap != remedies.heaps.end() && is_last(*heap, oom.event);
     // If the verdict is lack of memory, survivors succeed only at a limit above the real one.
-    if (!oom.capacity || oom.verdict != OomVerdict::fragmentation) return;
-    for (std::size_t i = 0; i < remedies.tried.size(); ++i)
-      if (survives(remedies.tried[i].outcome, oom.heap, static_cast<std::uint32_t>(oom.event), failures[oom.heap]))
-        oom.survivors.push_back(i);
+    if (oom.capacity && oom.verdict == OomVerdict::fragmentation)
+      find_survivors(trace, remedies, failures[oom.heap], oom);
   });
   find_answer(remedies, result);
   return result;

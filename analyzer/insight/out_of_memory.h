@@ -56,6 +56,8 @@ struct OutOfMemory {
   Bytes needed;              // from the device for a segment, in PyTorch's allocator; else the requested bytes
   Bytes live;                // requested bytes of live allocations
   Bytes allocated, pending;  // with rounding; freed while the device was still busy
+  bool waited_in_vain =
+      false;  // a block that fits became free when the request waited: PyTorch then asks the device only
   Bytes reserved, free, unreleasable;  // free: in the pool
   std::uint64_t gaps = 0;              // number of free pieces
   Bytes free_in_pool_stream;           // in the request's own pool, stream and size class
@@ -72,14 +74,37 @@ struct OutOfMemory {
   /// Linux (fragmentation_index in mm/vmstat.c). 0 if nothing is free.
   double fragmentation_index = 0;
   std::optional<GapMap> gap_in_pool_stream, largest_gap;  // the second only if it differs
-  /// Indices into Remedies::tried of what serves it: first what serves every failed request that can be served, then
-  /// the best-known setting, then what serves the most.
+  bool in_private_pool = false;       // PyTorch's: it neither releases its cache for such a request nor retries
+  std::optional<Bytes> pool_maximum;  // that the pool's own log states
+  std::optional<bool> by_program;     // whether a limit of the program's own refused; none: unknown
+  bool is_last = false;  // the program requested nothing afterwards: what it would have needed is not recorded
+  /// How the step would have gone on, if earlier ones show it; only if is_last.
+  struct Rest {
+    Bytes more;                // further live memory
+    std::uint64_t rounds = 0;  // earlier steps that reached this point
+    double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
+  };
+  std::optional<Rest> rest;
+  /// What would have served it but is no survivor: the rest is not known, or fails.
+  struct Served {
+    std::size_t remedy = 0;  // index into Remedies::tried
+    Bytes spare;             // free once it is served, in the pool and on the device
+  };
+  std::vector<Served> serve_only;
+  /// Indices into Remedies::tried of what serves it and, if is_last, the rest of the step: first what serves every
+  /// failed request that can be served, then the best-known setting, then what serves the most.
   std::vector<std::size_t> survivors;
 
   /// Whether the driver refused, so that it was not a limit of the pool.
   bool refused_by_driver() const { return level == Level::driver || refusals.size() > 1; }
   /// Whether the program's own limit refused: the device had enough.
   bool own_limit() const { return device_free && *device_free >= needed && !refused_by_driver(); }
+  /// What the pool does not hold and the device had not free: other processes', or taken from the driver by the program
+  /// itself, as NCCL and contexts do. None if the device's size is not known.
+  std::optional<Bytes> held_outside() const {
+    if (!device_total || !device_free) return std::nullopt;
+    return *device_total - std::min(*device_total, reserved + *device_free);
+  }
 };
 
 struct OutOfMemories {
@@ -101,11 +126,19 @@ struct OutOfMemories {
   static constexpr std::size_t most_examined = 100;
 };
 
-/// Judges every failed request, up to the first OutOfMemories::most_examined.
-OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies);
+/// Judges every failed request, up to the first OutOfMemories::most_examined. `capacity`: as for replay_remedies().
+OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
+                             std::optional<Bytes> capacity = {});
 
 /// The verdict in a few sentences with its numbers.
 std::string explanation(const OutOfMemory& oom);
+
+/// The verdict and what stands out, in a few words: "lack of memory, this step asks 3.6 times what any before did".
+std::string reason_of(const OutOfMemory& oom);
+
+/// What to do about a lack of memory, which no setting cures: raise the limit that refused, free what others hold, or
+/// hold less.
+std::string remedy_for_lack(const OutOfMemory& oom);
 
 /// The first setting that serves a request, or that none of those tried does; empty if none can.
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom);

@@ -7,11 +7,18 @@
 namespace memreel {
 namespace {
 
+/// A context and its libraries take less.
+constexpr Bytes largest_overhead = 2_GiB;
+/// Steps of varying size differ by less.
+constexpr double noticeable_growth = 1.5;
+
 std::string arithmetic(const OutOfMemory& oom) {
   return text_of(oom.live) + " live and " + text_of(oom.requested) + " requested";
 }
 
-std::string of_all(const OutOfMemory& oom) { return oom.capacity ? ", of at most " + text_of(*oom.capacity) : ""; }
+std::string of_all(const OutOfMemory& oom) {
+  return oom.capacity ? ", of at most " + text_of(*oom.capacity) + " that this pool could have" : "";
+}
 
 std::string larger_than_device(const OutOfMemory& oom) {
   std::string text = "Larger than the device: " + text_of(oom.requested) + " requested, but ";
@@ -28,11 +35,35 @@ std::string lack_of_memory(const OutOfMemory& oom) {
   }
   if (!oom.capacity) return arithmetic(oom) + ", with only " + text_of(oom.free) + " free in the pool.";
   if (oom.live > *oom.capacity || oom.requested > *oom.capacity - oom.live)
-    return arithmetic(oom) + ", more than the capacity of at most " + text_of(*oom.capacity) +
-           ", however they are placed.";
+    return arithmetic(oom) + ", more than the " + text_of(*oom.capacity) +
+           " that this pool could have at most, however they are placed.";
   if (oom.bounded && !oom.own_limit()) return arithmetic(oom) + ", more than the pool and the device had left.";
-  return arithmetic(oom) + ". The capacity is known only from refusals: at least " + text_of(oom.least_capacity) +
-         " and at most " + text_of(*oom.capacity) + ", probably too little.";
+  return arithmetic(oom) + ". What the pool could have is known only from refusals: at least " +
+         text_of(oom.least_capacity) + " and at most " + text_of(*oom.capacity) + ", probably too little.";
+}
+
+/// Who has the rest of the device.
+std::string outside_text(const OutOfMemory& oom) {
+  if (oom.own_limit() || oom.verdict != OomVerdict::lack_of_memory || oom.level == Level::driver) return {};
+  if (const auto outside = oom.held_outside())
+    return outside < largest_overhead ? ""
+                                      : " " + text_of(*outside) + " of the device's " + text_of(*oom.device_total) +
+                                            " are held outside the pool: by other processes, or by the program itself, "
+                                            "as NCCL and contexts do.";
+  if (!oom.capacity || !oom.bounded) return {};
+  return " If the card has more than " + text_of(*oom.capacity) +
+         ", someone else holds the rest: other processes, or NCCL and contexts of this one.";
+}
+
+/// What the step does compared with earlier ones.
+std::string step_text(const OutOfMemory& oom) {
+  if (!oom.rest) return {};
+  std::string text;
+  if (oom.rest->growth >= noticeable_growth)
+    text += " At this point the step asks " + text_of(oom.rest->growth, 1) + " times what any of the " +
+            text_of(oom.rest->rounds) + " before it did: its batch or its length grew.";
+  if (oom.rest->more > 0_B) text += " By earlier steps, the rest of it needs another " + text_of(oom.rest->more) + ".";
+  return text;
 }
 
 std::string not_known(const OutOfMemory& oom) {
@@ -84,6 +115,16 @@ std::string who_else_has_it(const OutOfMemory& oom) {
     text += " " + text_of(oom.stranded.other_pools) + " is free in blocks large enough, but in other pools.";
   if (oom.pending > 0_B)
     text += " " + text_of(oom.pending) + " is awaiting free: freed, but still used by another stream.";
+  if (oom.waited_in_vain)
+    text +=
+        " A block that fits was awaiting free and became free when this request waited for it: PyTorch then asks only "
+        "the device again, and an identical retry is served.";
+  if (oom.pool_maximum && oom.reserved > 0_B)
+    text += " Below its maximum of " + text_of(*oom.pool_maximum) + " the pool can still get " +
+            text_of(*oom.pool_maximum - std::min(*oom.pool_maximum, oom.reserved)) +
+            ", but in a block of its own: what it got at different times is not joined.";
+  if (oom.in_private_pool)
+    text += " For a private pool, inside use_mem_pool or a capture, PyTorch neither releases its cache nor retries.";
   return text;
 }
 
@@ -109,7 +150,31 @@ std::string explanation(const OutOfMemory& oom) {
   if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
             " free: the refusal came from a limit that the program set (a memory fraction).";
-  return text + what_the_driver_refused(oom);
+  return text + outside_text(oom) + what_the_driver_refused(oom) + step_text(oom);
+}
+
+std::string reason_of(const OutOfMemory& oom) {
+  if (oom.verdict == OomVerdict::unknown) return {};
+  std::string text(name_of(oom.verdict));
+  if (oom.rest && oom.rest->growth >= noticeable_growth)
+    return text + ", this step asks " + text_of(oom.rest->growth, 1) + "x any before";
+  if (oom.verdict == OomVerdict::lack_of_memory && oom.own_limit()) return text + " at the program's own limit";
+  if (oom.verdict != OomVerdict::fragmentation) return text;
+  if (oom.pool_maximum) return text + " below the pool's maximum";
+  if (oom.waited_in_vain) return "its block was awaiting free";
+  if (oom.in_private_pool) return "a private pool does not retry";
+  return text;
+}
+
+std::string remedy_for_lack(const OutOfMemory& oom) {
+  if (oom.own_limit()) return "raise the program's own limit, the device had " + text_of(*oom.device_free) + " free";
+  if (const auto outside = oom.held_outside(); outside && outside >= largest_overhead)
+    return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
+  if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
+  if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
+    return "hold less; if the card has over " + text_of(*oom.capacity) + ", others hold the rest";
+  if (!oom.capacity || oom.live + oom.requested <= *oom.capacity) return "the program must hold less";
+  return "the program must hold " + text_of(oom.live + oom.requested - *oom.capacity) + " less";
 }
 
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom) {

@@ -9,11 +9,14 @@
 #include "analyzer/engine/parallel.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/block_sizes.h"
+#include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/verify_placement.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {
@@ -59,9 +62,10 @@ std::vector<PolicySpec> likeliest_first(const PolicySpec& baseline, const std::v
   }
 }
 
-std::vector<Candidate> torch_candidates(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited) {
+std::vector<Candidate> torch_candidates(std::span<const Prepared> heaps, const PolicySpec& baseline,
+                                        bool sets_fraction) {
   std::vector<Candidate> candidates;
-  for (PolicySpec& spec : likeliest_first(baseline, search_space(heaps, baseline, limited))) {
+  for (PolicySpec& spec : likeliest_first(baseline, search_space(heaps, baseline, sets_fraction))) {
     std::string text = conf_of(spec);
     if (text.empty()) text = "PyTorch's defaults";
     candidates.push_back({.policy = std::move(spec), .text = std::move(text)});
@@ -78,6 +82,21 @@ std::vector<Candidate> allocator_candidates() {
   std::vector<Candidate> candidates;
   for (const char* name : {"torch.expandable", "cuda.async", "torch.native", "rmm.pool", "tf.bfc"})
     candidates.push_back({.kind = RemedyKind::allocator, .policy = {.name = name, .parameters = {}}, .text = name});
+  return candidates;
+}
+
+/// The recorded allocator with other memory at the start: a pool can't join what it got at different times.
+std::vector<Candidate> own_candidates(const Trace& trace, const Prepared& heap) {
+  std::vector<Candidate> candidates;
+  const std::optional<Bytes> limit = stated_limit(heap);
+  const std::optional<PolicySpec> recorded = recorded_policy(trace, heap);
+  if (!limit || !recorded || !recorded->parameters.contains("initial")) return candidates;
+  for (const Bytes initial : {*limit, 0_B}) {
+    Candidate candidate{.policy = *recorded};
+    candidate.policy.parameters["initial"] = std::to_string(initial.count);
+    candidate.text = recorded->name + " with initial=" + text_of(initial);
+    if (candidate.policy != *recorded) candidates.push_back(std::move(candidate));
+  }
   return candidates;
 }
 
@@ -111,7 +130,7 @@ class Runner {
       : runs_(runs), threads_(threads), on_progress_(on_progress) {}
 
   /// `give_up_above`: a replay that reserves more than this ends.
-  void run(std::span<Trial> trials, Bytes give_up_above) {
+  void run(std::span<Trial> trials, std::span<const DeviceModel> devices, Bytes give_up_above) {
     if (trials.empty()) return;
     const std::size_t heaps = trials.front().heaps.size();
     static_cast<void>(in_parallel(trials.size() * heaps, threads_, [&](std::size_t i) {
@@ -120,7 +139,7 @@ class Runner {
       ReplayResult& result = trial.outcome.heaps[i % heaps];
       const std::uint64_t done = ++done_;
       if (std::chrono::steady_clock::now() - start_ > most_time) return;
-      result = trial.policy.run(heap, {.device = implied_device(heap), .give_up_above = give_up_above});
+      result = trial.policy.run(heap, {.device = devices[i % heaps], .give_up_above = give_up_above});
       result.policy = trial.policy.spec;
       if (on_progress_) on_progress_(done, runs_);
     }));
@@ -163,20 +182,39 @@ std::string_view name_of(RemedyKind kind) {
   return "one_stream";
 }
 
+std::optional<Bytes> stated_limit(const Prepared& heap) {
+  const auto limit = heap.settings.find("limit");
+  return limit == heap.settings.end() ? std::nullopt : parse_size(limit->second);
+}
+
 Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned threads,
-                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
+                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress,
+                         std::optional<Bytes> capacity) {
   Remedies remedies{.heaps = pools_of(trace)};
   if (remedies.heaps.empty()) return remedies;
   const std::span<const Prepared> heaps = remedies.heaps;
+  const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
+  bool sets_fraction = false;
+  for (const Prepared& heap : heaps) {
+    const std::optional<bool> by_program = bounds[index(heap.heap)].by_program;
+    sets_fraction |= by_program.value_or(false);
+    DeviceModel device = implied_device(heap);
+    device.told &= by_program.value_or(true);
+    if (const auto given = capacity ? capacity : stated_limit(heap))
+      device = {.kind = DeviceModel::Kind::capacity, .capacity = *given};
+    remedies.devices.push_back(device);
+  }
   remedies.is_torch = is_torch_heap(trace.tables, heaps.front().heap);
-  const bool limited =
-      std::ranges::any_of(heaps, [](const Prepared& heap) { return heap.implied_capacity.has_value(); });
 
   PolicySpec baseline;
   if (remedies.is_torch) baseline = TorchSettings::recorded(heaps.front().settings).spec();
   if (remedies.is_torch && !bind_policy(baseline)) return remedies;
   std::vector<Candidate> candidates =
-      remedies.is_torch ? torch_candidates(heaps, baseline, limited) : allocator_candidates();
+      remedies.is_torch ? torch_candidates(heaps, baseline, sets_fraction) : allocator_candidates();
+  if (!remedies.is_torch) {
+    std::vector<Candidate> own = own_candidates(trace, heaps.front());
+    candidates.insert(candidates.begin(), own.begin(), own.end());
+  }
   std::erase_if(candidates, [](const Candidate& candidate) { return !bind_policy(candidate.policy); });
   std::uint64_t rows_each = 1;
   for (const Prepared& heap : heaps) rows_each += heap.count();
@@ -196,15 +234,17 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
   Bytes give_up_above = RunOptions{}.give_up_above;
   if (remedies.is_torch) {
     Trial as_recorded = trial_of(baseline, heaps);
-    runner.run(std::span(&as_recorded, 1), give_up_above);
+    runner.run(std::span(&as_recorded, 1), remedies.devices, give_up_above);
     remedies.baseline = std::move(as_recorded.outcome);
     remedies.baseline_peak = remedies.baseline.peak_reserved();
+    const bool limited = std::ranges::any_of(
+        remedies.devices, [](const DeviceModel& device) { return device.kind == DeviceModel::Kind::capacity; });
     // Peaks only grow. At a limit, it is failures that count.
     if (!limited) give_up_above = remedies.baseline_peak;
   } else {
     remedies.baseline_peak = recorded_peak(trace, heaps);
   }
-  runner.run(trials, give_up_above);
+  runner.run(trials, remedies.devices, give_up_above);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!is_complete(trials[i].outcome)) {
       ++remedies.left_out;
@@ -236,6 +276,12 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
                       equal_to_best && !outcome.best_known, -saved);
   });
   return remedies;
+}
+
+ReplayResult replay_with(const Remedy& remedy, const Prepared& heap, const DeviceModel& device) {
+  const BoundPolicy policy = *bind_policy(remedy.outcome.policy);
+  const RunOptions options{.device = device, .stop_at_failure = true};
+  return remedy.kind == RemedyKind::one_stream ? policy.run(on_one_stream(heap), options) : policy.run(heap, options);
 }
 
 bool survives(const Outcome& outcome, HeapId heap, std::uint32_t failure, std::span<const std::uint32_t> recorded) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +33,8 @@ struct Remedy {
 };
 
 struct Remedies {
-  std::vector<Prepared> heaps;  // what was replayed: one process's, of one kind of allocator
+  std::vector<Prepared> heaps;       // what was replayed: one process's, of one kind of allocator
+  std::vector<DeviceModel> devices;  // on which: of each heap
   bool is_torch = false;
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one
@@ -56,8 +58,18 @@ inline constexpr std::uint64_t remedy_rows = 30'000'000;
 ///
 /// Tries nothing for programs that take their memory from the driver without a pool. Any thread may call `on_progress`,
 /// after each replay.
+/// `capacity`: of each device, where the caller knows it. Otherwise of a pool that states its maximum (setting
+/// "limit"), that; its own parameters are then tried, too.
 Remedies replay_remedies(const Trace& trace, std::uint64_t rows = remedy_rows, unsigned threads = 0,
-                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
+                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {},
+                         std::optional<Bytes> capacity = {});
+
+/// The maximum that a pool's own log states; none for PyTorch's.
+std::optional<Bytes> stated_limit(const Prepared& heap);
+
+/// What a remedy does with another history of a heap, up to the first request that fails but did not fail in the
+/// recording.
+ReplayResult replay_with(const Remedy& remedy, const Prepared& heap, const DeviceModel& device);
 
 /// Whether a request that failed in the recording (event `failure` of `heap`) is served in a replay, and no earlier one
 /// fails that did not fail in the recording. `recorded`: events of the recorded failures, ascending.

@@ -16,6 +16,8 @@ ReplayResult run(const Prepared& heap, TorchSettings settings, const RunOptions&
         static_cast<std::uint64_t>(settings.memory_fraction * static_cast<double>(model.capacity.count));
     model.told = true;
   }
+  // Without a memory fraction, PyTorch collects no garbage.
+  if (!model.told) settings.garbage_collection_threshold = 0;
   const TorchRelease::TieBreak tie_break = settings.release.tie_break();
   if (tie_break == TorchRelease::TieBreak::address) return run_policy<TorchNative<>>(heap, settings, options);
   if (tie_break == TorchRelease::TieBreak::block_counter)

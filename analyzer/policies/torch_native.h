@@ -12,10 +12,12 @@
 // - The front of the block is handed out. The remainder becomes a free block if it has at least 512 B (small, or with
 //   expandable_segments) or more than 1 MiB (large, and only if the request is below max_split_size); otherwise, and
 //   always in a pool with no_split, it goes with the allocation.
-// - Without a candidate, in this order: collect garbage if a threshold is set; ask the device for a segment (with
-//   expandable_segments: for memory to map, though the limit is checked as if it were a segment); release oversize
-//   blocks of this stream if max_split_size is set, and ask again; wait for all pending blocks, release everything
-//   unused, and ask again (PR #191302 would search the free blocks first); fail.
+// - Without a candidate, in this order: collect garbage if a threshold is set and the program has set a memory
+// fraction;
+//   ask the device for a segment (with expandable_segments: for memory to map, though the limit is checked as if it
+//   were a segment); release oversize blocks of this stream if max_split_size is set, and ask again; wait for all
+//   pending blocks, release everything unused, and ask again (PR #191302 would search the free blocks first); fail. The
+//   last resort is left out for private pools, that is during captures and inside use_mem_pool.
 // - Releasing covers every unused segment and every unused run of an expandable segment. Garbage collection and the
 //   release of oversize blocks skip expandable segments.
 // - A freed block becomes reusable, and merges with free neighbours, when the device is done with it.
@@ -198,7 +200,8 @@ class TorchNative {
     if (collects_garbage_) collect_garbage();
     BlockId block = take_new(arena, rounded);
     if (block == BlockId::none && release_oversize(arena, rounded)) block = take_new(arena, rounded);
-    if (block == BlockId::none) {
+    // A request for a private pool is made during a capture or use_mem_pool: PyTorch then keeps its cache.
+    if (block == BlockId::none && arena.pool == PoolId::default_pool) {
       release_everything();
       observer_.retried();
       if (settings_.search_after_release) block = take_free(arena, rounded);

@@ -58,6 +58,8 @@ void ImpliedCapacity::see_driver(EventKind kind, Bytes size, std::uint64_t value
 void ImpliedCapacity::see_request_fail(Bytes needed, Bytes device_free) {
   refuse(sum(held_, needed));
   if (device_free == 0_B) return;
+  // The device's refusal is the certain one: a fraction above what others leave never takes effect.
+  by_program_ = by_program_.value_or(true) && device_free >= needed;
   const Bytes all = sum(held_, device_free);
   at_refusals_ = std::min(at_refusals_.value_or(all), all);
 }
@@ -75,7 +77,8 @@ void ImpliedCapacity::hold(Bytes size) {
 }
 
 CapacityBounds ImpliedCapacity::bounds() const {
-  CapacityBounds bounds{.least = most_held_, .device = device_};
+  CapacityBounds bounds{.least = most_held_, .device = device_, .by_program = by_program_};
+  if (!by_program_ && fraction_ < 1) bounds.by_program = true;
   std::optional<Bytes> given = at_refusals_ ? at_refusals_ : at_samples_;
   if (device_ && fraction_ < 1) given = std::min(given.value_or(*device_), share(fraction_, *device_));
   bounds.by_device = given.has_value();

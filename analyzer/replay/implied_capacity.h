@@ -22,6 +22,7 @@ struct CapacityBounds {
   std::optional<Bytes> most;    // the largest capacity that still refuses every refused request; none: nothing was
   std::optional<Bytes> device;  // the device's total memory, as it reports
   bool by_device = false;       // `most` follows, or would follow, from the device's report and not only from refusals
+  std::optional<bool> by_program;  // whether a limit of the program's own refused (a memory fraction); none: unknown
 };
 
 /// The bounds of one heap. A refusal shows as a failed request, or as segments released inside a request before it was
@@ -74,6 +75,7 @@ class ImpliedCapacity {
   std::optional<Bytes> at_refusals_;  // held plus free at a refusal: the minimum
   std::optional<Bytes> at_samples_;   // held plus free at a sample: the maximum
   std::optional<Bytes> device_;
+  std::optional<bool> by_program_;
   Burst burst_;
 };
 

@@ -84,18 +84,18 @@ MemorySummary summarize(const Trace& trace, const Prepared& heap) {
   MemorySummary summary{.heap = heap.heap, .device = heap.device};
   const TorchSettings settings = TorchSettings::recorded(heap.settings);
   RecordedDevice device(trace, heap, recorded_capacity(trace, heap, settings));
-  bool same_addresses = true;
+  bool same = true;
   const auto compare = [&](auto& policy, auto real) {
     run_recorded(heap, heap.count(), policy, device, [&](std::size_t row, bool served) {
       if (heap.op[row] == Op::alloc)
-        same_addresses &=
-            served && real(policy.block_of(heap.slot[row]).address) == trace.events.address(heap.event[row]);
+        same &= served && real(policy.block_of(heap.slot[row]).address) == trace.events.address(heap.event[row]);
+      if (heap.op[row] == Op::alloc_failed) same &= !served;
       return true;
     });
   };
   with_torch(heap, settings, device, compare, SummaryObserver(heap.slot_count + 1, settings.max_split_size, summary));
   device.finish();
-  summary.exact = same_addresses && !device.mismatch() && why_not_reproducible(trace).empty();
+  summary.exact = same && !device.mismatch() && why_not_reproducible(trace).empty();
   return summary;
 }
 

@@ -106,9 +106,18 @@ class HeapBuilder {
     return slot;
   }
 
+  /// A request that fails has waited for all pending blocks, in vain: what completed directly before it, completed
+  /// after it had searched.
   void alloc_failed(const Origin& origin, Bytes size, std::uint32_t event) {
     failed_ = true;
     push(Op::alloc_failed, 0, pool_stream(origin), size, event);
+    if (!unsplit_ || origin.pool != PoolId::default_pool) return;  // other rules; private pools don't wait
+    std::size_t first = heap_.count() - 1;
+    while (first > 0 && heap_.op[first - 1] == Op::free_completed) --first;
+    const auto to_front = [&](auto& column) {
+      std::rotate(column.begin() + static_cast<std::ptrdiff_t>(first), column.end() - 1, column.end());
+    };
+    for_each_column(to_front, heap_);
   }
 
   void empty_cache(const Origin& origin, std::uint32_t event) {

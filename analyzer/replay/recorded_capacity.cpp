@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t most_tries = 100;
 
-bool repeats(const Trace& trace, const Prepared& heap, const TorchSettings& settings, Bytes capacity) {
+bool repeats(const Trace& trace, const Prepared& heap, const TorchSettings& settings, std::optional<Bytes> capacity) {
   RecordedDevice device(trace, heap, capacity);
   return with_torch(heap, settings, device, [&](auto& policy, auto) {
     bool same = true;
@@ -47,6 +47,7 @@ std::vector<Bytes> candidates(const Trace& trace, const Prepared& heap, const To
 std::optional<Bytes> recorded_capacity(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
   if (!heap.implied_capacity || settings.garbage_collection_threshold <= 0) return heap.implied_capacity;
   if (repeats(trace, heap, settings, *heap.implied_capacity)) return heap.implied_capacity;
+  if (repeats(trace, heap, settings, std::nullopt)) return std::nullopt;
   const std::vector<Bytes> limits = candidates(trace, heap, settings);
   for (std::size_t i = 0; i < std::min(limits.size(), most_tries); ++i)
     if (repeats(trace, heap, settings, limits[i] - 1_B)) return limits[i] - 1_B;

@@ -41,8 +41,9 @@ void RecordedDevice::begin(std::size_t row) {
   const bool causes_follow = op != Op::alloc && op != Op::alloc_failed;
   if (!causes_follow)
     until_ = heap_.event[row];
-  else
-    until_ = row + 1 < heap_.count() ? heap_.event[row + 1] : std::numeric_limits<std::uint32_t>::max();
+  else  // what a failed request waited for follows it here, and precedes it in the trace
+    until_ = row + 1 < heap_.count() ? std::max(heap_.event[row], heap_.event[row + 1])
+                                     : std::numeric_limits<std::uint32_t>::max();
 }
 
 void RecordedDevice::end() {

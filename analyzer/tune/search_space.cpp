@@ -79,6 +79,11 @@ std::vector<Dimension> pinned_memory_space(const PolicySpec& baseline, std::uint
   return space;
 }
 
+bool has_fraction(const PolicySpec& spec) {
+  const auto fraction = spec.parameters.find("per_process_memory_fraction");
+  return fraction != spec.parameters.end() && fraction->second != "1";
+}
+
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view("_:.,-+/=").find(c) != std::string_view::npos;
@@ -114,7 +119,7 @@ bool has_settings(const PolicySpec& spec) {
   return spec.name == "torch.native" || spec.name == TorchHostSettings::policy;
 }
 
-std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited) {
+std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool sets_fraction) {
   const std::map<std::uint64_t, std::uint64_t> bytes = bytes_by_size(heaps);
   const std::uint64_t largest = bytes.empty() ? 0 : bytes.rbegin()->first;
   if (baseline.name == TorchHostSettings::policy) return pinned_memory_space(baseline, largest);
@@ -137,8 +142,9 @@ std::vector<Dimension> search_space(std::span<const Prepared> heaps, const Polic
   add("max_split_size_mb", split_thresholds(bytes));
   add("roundup_power2_divisions", divisions(largest));
   add(segment_key, shares_segments ? std::vector<std::string>{"32", "64", "128", "16"} : std::vector<std::string>{});
-  add("garbage_collection_threshold",
-      limited ? std::vector<std::string>{"0.8", "0.6", "0.9", "0.95"} : std::vector<std::string>{});
+  add("garbage_collection_threshold", sets_fraction || has_fraction(baseline)
+                                          ? std::vector<std::string>{"0.8", "0.6", "0.9", "0.95"}
+                                          : std::vector<std::string>{});
   add(rounding_key, {});
   return space;
 }

@@ -24,9 +24,9 @@ struct Dimension {
 bool has_settings(const PolicySpec& spec);
 
 /// For programs that ran with `baseline`, a complete spec of torch.native or torch.host. Thresholds come from the sizes
-/// of the program's own requests. Omits what can make no difference: garbage collection without a limit, segments for
-/// sizes that are never requested. `limited`: the device has a capacity.
-std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool limited);
+/// of the program's own requests. Omits what can make no difference: garbage collection unless the program set a memory
+/// fraction (`sets_fraction`, or a parameter of `baseline`), segments for sizes that are never requested.
+std::vector<Dimension> search_space(std::span<const Prepared> heaps, const PolicySpec& baseline, bool sets_fraction);
 
 /// `baseline` with one parameter changed, for every value of every dimension.
 std::vector<PolicySpec> single_changes(const PolicySpec& baseline, std::span<const Dimension> dimensions);

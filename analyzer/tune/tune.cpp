@@ -143,7 +143,7 @@ class Tuner {
   }
 
   Result<void> search() {
-    const std::vector<Dimension> space = search_space(heaps_, baseline_, result_.limited);
+    const std::vector<Dimension> space = search_space(heaps_, baseline_, options_.sets_fraction);
     if (auto fine = add(single_changes(baseline_, space)); !fine) return fine;
     if (worth_searching()) {
       if (auto fine = add(combined_changes(baseline_, best_of(space))); !fine) return fine;

@@ -23,6 +23,7 @@ namespace memreel {
 
 struct TuneOptions {
   std::optional<DeviceModel> device;   // default: unlimited, or the capacity implied by the recorded failures
+  bool sets_fraction = false;          // the program set a memory fraction: PyTorch collects garbage only then
   std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;
   unsigned threads = 0;                                                      // 0: one per core

@@ -1,6 +1,7 @@
 #include "analyzer/verdict/verdict.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "analyzer/policies/torch_settings.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/tune/search_space.h"
+#include "analyzer/tune/setting_facts.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -66,10 +68,16 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   decides.failed = findings.ooms->count;
   decides.fragmented = static_cast<std::uint64_t>(
       std::ranges::count(findings.ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
-  decides.reason = first.verdict == OomVerdict::unknown ? "" : std::string(name_of(first.verdict));
+  decides.reason = reason_of(first);
   decides.site = site_label(tables, trace.events.stack[first.event]);
   decides.requested = first.requested;
   decides.live = first.live;
+  const std::vector<OutOfMemory>& examined = findings.ooms->examined;
+  const auto grew = [](const OutOfMemory& before, const OutOfMemory& after) {
+    return after.requested > before.requested;
+  };
+  if (examined.size() > 1 && std::ranges::adjacent_find(examined, grew) == examined.end())
+    decides.held_through = std::ranges::min(examined, {}, &OutOfMemory::live).live;
   return decides;
 }
 
@@ -98,6 +106,32 @@ std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& d
   return others;
 }
 
+/// What places with the verdict sawtooth hold at the live peak, which may be far more than at the end.
+void find_bursts(const Trace& trace, const LeakReport& report, const HeapHistory& heap, Verdict::Leaks& leaks) {
+  std::map<StackId, Bytes> held;
+  for (const LeakFinding& finding : report.findings)
+    if (finding.verdict == LeakVerdict::sawtooth && finding.heap == heap.heap) held[finding.stack] = {};
+  if (held.empty()) return;
+  for (std::uint64_t i = 0; i <= heap.peak_live_event && i < trace.events.count(); ++i) {
+    const EventKind kind = trace.events.kind[i];
+    if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
+    const AllocationId allocation = trace.events.allocation[i];
+    if (allocation == AllocationId::none) continue;
+    const std::uint32_t begin = trace.allocation_events[index(allocation)];
+    const auto place = held.find(trace.events.stack[begin]);
+    if (place == held.end() || trace.tables[trace.events.origin[begin]].heap != heap.heap) continue;
+    const Bytes size = trace.events.size[begin];
+    if (kind == EventKind::alloc)
+      place->second += size;
+    else
+      place->second -= std::min(size, place->second);
+  }
+  for (const auto& [stack, bytes] : held) leaks.in_bursts += bytes;
+  const auto most = std::ranges::max_element(held, {}, [](const auto& place) { return place.second; });
+  leaks.burst_site = site_label(trace.tables, most->first);
+  if (leaks.in_bursts < Bytes{heap.peak_live.count / 10}) leaks.in_bursts = {};
+}
+
 std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& report) {
   if (report.unrecorded) return Verdict::Leaks{.unrecorded = true};
   if (report.heaps.empty()) return std::nullopt;
@@ -120,6 +154,46 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   return leaks;
 }
 
+/// A pool that a CUDA graph created for itself (c10/cuda/MemPool.cpp).
+bool is_of_graph(const Pool& pool) { return !pool.inferred && pool.key_high != 0 && pool.key_low == 0; }
+
+/// What more than half of the unused memory at the peak is: awaiting free, in private pools, on other streams.
+void find_cause(const Tables& tables, const Fragmentation& found, Verdict::Fragments& fragments) {
+  const FragmentationPoint& peak = found.at_peak;
+  const auto most = [&](Bytes part) {
+    return part > peak.reserved - peak.allocated - std::min(part, peak.reserved - peak.allocated);
+  };
+  if (most(peak.pending)) {
+    fragments.cause = text_of(peak.pending) + " awaiting free on other streams";
+    fragments.cause_site = found.awaiting.label;
+    return;
+  }
+  std::set<std::uint32_t> pools, streams;
+  bool are_graphs = true;
+  Bytes in_pools, on_streams;
+  for (const PoolStreamUse& use : found.pool_streams) {
+    const bool is_private = use.pool_stream.pool != PoolId::default_pool;
+    if (is_private) {
+      pools.insert(index(use.pool_stream.pool));
+      are_graphs &= is_of_graph(tables[use.pool_stream.pool]);
+      in_pools += use.free();
+    } else if (use.pool_stream.stream != (found.growth ? found.growth->pool_stream.stream : StreamId::default_stream)) {
+      streams.insert(index(use.pool_stream.stream));
+      on_streams += use.free();
+    }
+  }
+  const auto counted = [](std::size_t count, const std::string& one) {
+    return text_of(std::uint64_t{count}) + " " + one + (count == 1 ? "" : "s");
+  };
+  if (most(in_pools))
+    fragments.cause =
+        text_of(in_pools) + " in " +
+        (are_graphs ? counted(pools.size(), "CUDA graph") + (pools.size() == 1 ? "'s pool" : "' own pools")
+                    : counted(pools.size(), "private pool"));
+  else if (most(on_streams))
+    fragments.cause = text_of(on_streams) + " of it on " + counted(streams.size(), "other stream");
+}
+
 std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::vector<Fragmentation>& heaps,
                                                const HeapHistory& heap, const OutOfMemories* ooms) {
   const auto found = std::ranges::find(heaps, heap.heap, &Fragmentation::heap);
@@ -135,6 +209,7 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   if (fragments.inherited && is_torch_heap(trace.tables, heap.heap))
     fragments.releasable = std::min(found->at_start.free() - found->at_start.unreleasable,
                                     peak.reserved - std::min(peak.reserved, fragments.most_used));
+  find_cause(trace.tables, *found, fragments);
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
   if (failure != ooms->examined.end()) {
@@ -178,8 +253,56 @@ bool is_usable(const Remedy& remedy, bool is_torch) {
   return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
 }
 
-std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, bool exact) {
-  Verdict::Setting setting{.is_torch = remedies.is_torch, .peak = remedies.baseline_peak, .exact = exact};
+/// Whether the program shares device memory with other processes, or has pools of its own (torch.cuda.MemPool): what
+/// expandable segments break (setting_facts.h).
+bool may_share_memory(const Tables& tables) {
+  constexpr std::array<std::string_view, 4> signs{"IpcGetMemHandle", "IpcOpenMemHandle", "custom_all_reduce",
+                                                  "CuMemAllocator"};
+  const auto is_sign = [&](const std::string& text) {
+    return std::ranges::any_of(signs, [&](std::string_view sign) { return text.find(sign) != std::string::npos; });
+  };
+  const auto is_own = [](const Pool& pool) { return !pool.inferred && pool.key_high == 0 && pool.key_low != 0; };
+  return std::ranges::any_of(tables.pools, is_own) || std::ranges::any_of(tables.strings, is_sign);
+}
+
+/// Whether a replay of the recorded settings fails as often as the recorded run.
+bool same_refusals(const Remedies& remedies) {
+  const auto failed = [](const Prepared& heap) {
+    return static_cast<std::uint64_t>(std::ranges::count(heap.op, Op::alloc_failed));
+  };
+  return std::ranges::equal(remedies.baseline.heaps, remedies.heaps, {}, &ReplayResult::failed_allocations, failed);
+}
+
+void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& setting) {
+  setting.text = setting.change = remedy.text;
+  if (!remedies.is_torch || remedy.kind != RemedyKind::setting) return;
+  setting.needs = needs_release(remedy.outcome.policy);
+  setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(remedy.outcome.policy));
+}
+
+/// For a history that ends in its failure: what serves the request, and how far that goes.
+void answer_failure(const Remedies& remedies, const OutOfMemory& oom, Verdict::Setting& setting) {
+  using enum Verdict::Setting::Reach;
+  setting.reach = oom.rest ? not_rest : request;
+  const auto usable = [&](std::size_t i) { return is_usable(remedies.tried[i], remedies.is_torch); };
+  if (const auto best = std::ranges::find_if(oom.survivors, usable); best != oom.survivors.end()) {
+    setting.reach = rest;
+    return set_text(remedies, remedies.tried[*best], setting);
+  }
+  const auto most = std::ranges::max_element(oom.serve_only, {}, [&](const OutOfMemory::Served& served) {
+    return std::pair(usable(served.remedy), served.spare.count);
+  });
+  if (most != oom.serve_only.end() && usable(most->remedy)) {
+    setting.spare = most->spare;
+    return set_text(remedies, remedies.tried[most->remedy], setting);
+  }
+  if (oom.verdict == OomVerdict::lack_of_memory) setting.instead = remedy_for_lack(oom);
+}
+
+std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, const OutOfMemories* ooms,
+                                           bool exact) {
+  Verdict::Setting setting{
+      .is_torch = remedies.is_torch, .peak = remedies.baseline_peak, .exact = exact && same_refusals(remedies)};
   setting.failed_before = remedies.is_torch ? remedies.baseline.failures() : heap.failures;
   setting.failed = setting.failed_before;
   setting.live_share = remedies.baseline_peak == 0_B ? 0
@@ -195,6 +318,10 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   }
   if (best == nullptr) return std::nullopt;
   const std::int64_t saved = remedies.gives_back(*best);
+  if (ooms != nullptr && !ooms->examined.empty() && ooms->examined.back().is_last) {
+    answer_failure(remedies, ooms->examined.back(), setting);
+    return setting;
+  }
   const bool serves_more = best->outcome.failures() < setting.failed_before;
   const bool saves =
       best->outcome.failures() == setting.failed_before &&
@@ -202,11 +329,7 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
       saved > 0;
   // At a limit where requests failed, serving them counts, not a lower peak.
   if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
-  setting.text = setting.change = best->text;
-  if (remedies.is_torch) {
-    setting.needs = needs_release(best->outcome.policy);
-    setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(best->outcome.policy));
-  }
+  set_text(remedies, *best, setting);
   setting.peak = best->outcome.peak_reserved();
   setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
   setting.failed = best->outcome.failures();
@@ -274,10 +397,18 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
+  if (verdict.leaks && verdict.leaks->bytes == 0_B) find_bursts(trace, *findings.leaks, *heap, *verdict.leaks);
   if (findings.fragmentation != nullptr)
     verdict.fragmentation = fragments_of(trace, *findings.fragmentation, *heap, findings.ooms);
   if (findings.remedies != nullptr && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
-    verdict.setting = setting_of(*findings.remedies, *heap, findings.exact);
+    verdict.setting = setting_of(*findings.remedies, *heap, findings.ooms, findings.exact);
+  if (verdict.setting && verdict.setting->is_torch) {
+    Verdict::Setting& setting = *verdict.setting;
+    if (setting.change.find("expandable_segments:True") != std::string::npos && may_share_memory(trace.tables))
+      setting.caution = "not with CUDA IPC";
+    for (const Prepared& each : findings.remedies->heaps)
+      if (setting.misread.empty()) setting.misread = misread_settings(each.settings);
+  }
   return verdict;
 }
 

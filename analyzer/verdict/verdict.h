@@ -68,6 +68,7 @@ struct Verdict {
     std::string site;                   // of the first failure
     std::uint64_t failure_event = 0;    // of the first failure
     Bytes requested, live;              // of the first failure; live at that time
+    Bytes held_through;                 // if the requests that failed never grew: live at each of them; else 0
   };
   /// Another device of the program, when the request failed, or at the deciding peak.
   struct Other {
@@ -82,6 +83,8 @@ struct Verdict {
     std::uint64_t causes = 0;
     std::string site;         // of the largest cause
     bool suspected = false;   // all of it suspected rather than certain
+    Bytes in_bursts;          // at the live peak: of places whose memory is freed in bursts, as by garbage collection
+    std::string burst_site;   // that holds most of it
     bool unrecorded = false;  // not judged: the recording lacks allocations or frees
   };
   struct Fragments {
@@ -92,6 +95,8 @@ struct Verdict {
     bool inherited = false;     // the peak was reserved before the recording began
     Bytes most_used;            // allocated at the reserved peak, or live at another time if that is more
     Bytes releasable;           // by empty_cache() before the recording, as far as it did not need it again
+    std::string cause;          // what most of the unused memory is, beyond a place; empty: nothing in particular
+    std::string cause_site;     // whose it is; may be empty
     // Of the first request that failed by fragmentation; 0: none did.
     Bytes free_at_failure, largest_at_failure;  // in the pool; the largest block that the request could use
   };
@@ -100,11 +105,18 @@ struct Verdict {
     std::string text;       // as in PYTORCH_CUDA_ALLOC_CONF; empty: none is better
     std::string change;     // how it differs from the recorded settings, in words
     std::string needs;      // the PyTorch release that has it; empty: any
+    std::string caution;    // a side effect that this program may meet, in a few words
     Bytes peak, saved;      // with it; the reduction by it
     std::uint64_t failed = 0, failed_before = 0;
-    double live_share = 0;        // share of the peak that is live, a lower bound for every allocator
-    std::uint64_t tried = 0;      // number of settings, or allocators, replayed
-    bool exact = false;           // the replay of the recorded settings reproduces the recording
+    /// How far a setting serves a history that ends in its failure, instead of `failed`.
+    enum class Reach : std::uint8_t { whole_history, request, not_rest, rest };
+    Reach reach = Reach::whole_history;  // request: what follows is not known; not_rest: the rest of the step fails
+    Bytes spare;                         // after the request, if reach is `request`
+    std::string misread;                 // a recorded setting that PyTorch did not take; empty: none
+    std::string instead;                 // what else to do, where no setting helps
+    double live_share = 0;               // share of the peak that is live, a lower bound for every allocator
+    std::uint64_t tried = 0;             // number of settings, or allocators, replayed
+    bool exact = false;           // the replay of the recorded settings reproduces the recording and its refusals
     std::int64_t best_saved = 0;  // the most that any saves, even if too little to matter or negative
     std::string best_needs;       // the PyTorch release that the one which saves most needs; empty: any
   };

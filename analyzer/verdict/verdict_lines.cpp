@@ -72,6 +72,12 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
                       decides.reason.empty() ? "" : ": " + decides.reason),
             true};
   std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);
+  // An error that is caught keeps the frames of its traceback, and they their tensors.
+  if (decides.held_through > decides.live - std::min(decides.live, decides.held_through))
+    return {"OOM",
+            line_with(text + ", " + text_of(decides.held_through) + " held through all; first " + requested + " at ",
+                      decides.site),
+            true};
   if (decides.fragmented > 0)
     text += decides.fragmented == decides.failed ? " by fragmentation"
                                                  : " (" + text_of(decides.fragmented) + " by fragmentation)";
@@ -122,6 +128,11 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
 VerdictLine line_of(const Verdict::Leaks& leaks) {
   if (leaks.unrecorded) return {"leaks", std::string(leaks_not_judged), false};
   if (leaks.steps == 0) return {"leaks", "not judged: too few steps or allocations", false};
+  if (leaks.bytes == 0_B && leaks.in_bursts > 0_B)
+    return {"leaks",
+            line_with("none; freed in bursts: " + text_of(leaks.in_bursts) + " at the peak, ", leaks.burst_site,
+                      " (cycles?)"),
+            false};
   if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, leaks.unit), false};
   const std::string before = std::string(leaks.suspected ? "suspected: " : "") +
                              text_of(rate(leaks.growth_bytes_per_step)) + " per " + leaks.unit;
@@ -144,17 +155,30 @@ VerdictLine line_of(const Verdict::Fragments& found) {
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
   std::string text = percent(found.share) + " of the peak (" + text_of(unused) + ") unused";
+  if (!found.cause.empty()) {
+    text = percent(found.share) + " of the peak unused, " + found.cause;
+    return {"fragmented", found.cause_site.empty() ? text : line_with(text + ": ", found.cause_site), false};
+  }
   if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
   return {"fragmented", text, false};
 }
 
 VerdictLine line_of(const Verdict::Setting& setting) {
+  using enum Verdict::Setting::Reach;
   const std::string topic = setting.is_torch ? "set" : "use";
-  const std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
+  std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  if (!setting.caution.empty()) proof = ", " + setting.caution;
   if (!setting.text.empty()) {
     const std::string needs = setting.needs.empty() ? "" : " (" + setting.needs + "+)";
     std::string effect;
-    if (setting.failed_before > 0 && setting.failed == 0)
+    if (setting.reach == request)
+      effect = " serves it, " + text_of(setting.spare) + " to spare; rest unknown";
+    else if (setting.reach == not_rest)
+      effect = " serves it, but not the rest of the step";
+    else if (setting.reach == rest)
+      effect = ": the rest of the step fits, too";
+    else if (setting.failed_before > 0 && setting.failed == 0)
       effect = ": no request fails";
     else if (setting.failed_before > 0)
       effect = ": " + text_of(setting.failed) + " fail instead of " + text_of(setting.failed_before);
@@ -165,6 +189,7 @@ VerdictLine line_of(const Verdict::Setting& setting) {
       return {topic, setting.change + needs + effect + proof, false};
     return {topic, line_with("", setting.change, needs + effect + (setting.exact ? ", exact" : "")), false};
   }
+  if (!setting.instead.empty()) return {topic, "nothing: " + setting.instead, false};
   const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);
   std::string text = "nothing: ";
   if (setting.failed_before > 0)

@@ -11,8 +11,8 @@ class Crashed(Exception):
     """A signal ended the program: something below it is wrong, for instance the fake CUDA lacks a function."""
 
 
-def run(program):
-    """The number that `program` returns; None on failure or timeout. MEMREEL_LAB_VERBOSE=1 shows why. Raises
+def run(program, read_as=int):
+    """What `program` returns, as `read_as` reads its text; None on failure or timeout. MEMREEL_LAB_VERBOSE=1 shows why. Raises
     Crashed."""
     read, write = os.pipe()
     child = os.fork()
@@ -32,4 +32,4 @@ def run(program):
     status = os.waitpid(child, 0)[1]
     if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGALRM:
         raise Crashed(signal.Signals(os.WTERMSIG(status)).name)
-    return int(answer) if status == 0 else None
+    return read_as(answer) if status == 0 else None

@@ -207,7 +207,7 @@ TEST_F(BothLevels, ARefusalAloneDoesNotBoundTheMemory) {
   EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
   EXPECT_TRUE(oom.survivors.empty());
   EXPECT_FALSE(oom.bounded);
-  EXPECT_THAT(explanation(oom), HasSubstr("The capacity is known only from refusals"));
+  EXPECT_THAT(explanation(oom), HasSubstr("What the pool could have is known only from refusals"));
 }
 
 TEST_F(BothLevels, WhatNoDeviceHasIsTooLargeEvenWhereNothingIsKnownOfTheDevice) {
@@ -256,6 +256,90 @@ TEST_F(Native, WithoutSamplesNothingIsClaimed) {
   EXPECT_EQ(oom.verdict, OomVerdict::unknown);
   EXPECT_EQ(oom.capacity, std::nullopt);
   EXPECT_THAT(explanation(oom), HasSubstr("no samples of the device"));
+}
+
+// The history ends with the failure: what serves the request is no survivor, and what it leaves is told.
+TEST_F(BothLevels, WhatFollowsTheLastFailureIsNotKnown) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 1_GiB);
+  builder_.free(builder_.alloc(pool_, base, 900_MiB));
+  builder_.alloc(pool_, base + 500_MiB, 100_MiB);
+  refuse(pool_, 600_MiB, 50_MiB);
+  const Trace& trace = builder_.trace();
+  const Remedies remedies = replay_remedies(trace);
+  const OutOfMemory oom = judge_failures(trace, recorded_blocks(trace), remedies).examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
+  EXPECT_TRUE(oom.is_last);
+  EXPECT_FALSE(oom.rest);
+  EXPECT_TRUE(oom.survivors.empty());
+}
+
+TEST_F(BothLevels, OthersHaveTheRestOfTheDevice) {
+  builder_.event(EventKind::segment_alloc, pool_, base, 16_GiB);
+  builder_.alloc(pool_, base, 16_GiB);
+  sample(74_GiB, 6_GiB);
+  refuse(pool_, 8_GiB, 6_GiB);
+  const OutOfMemory oom = judged().examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_EQ(oom.held_outside(), 58_GiB);
+  EXPECT_THAT(explanation(oom), HasSubstr("58.00 GiB of the device's 80.00 GiB are held outside the pool"));
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("free what others hold"));
+}
+
+TEST_F(Gaps, WhereTheSizeOfTheDeviceIsNotKnownOthersMayHoldTheRest) {
+  const OutOfMemory oom = fail(50_MiB, 4_MiB);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("if the card has over 44.00 MiB, others hold the rest"));
+}
+
+TEST_F(Gaps, ALimitOfTheProgramIsToBeRaised) {
+  const OutOfMemory oom = fail(400_MiB, 80_GiB);
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("raise the program's own limit"));
+}
+
+// PyTorch waits for blocks of other streams when a request fails, and then asks the device only.
+TEST(OutOfMemory, ABlockThatBecameFreeWhileTheRequestWaitedCameTooLate) {
+  testing::TraceBuilder builder;
+  builder.trace().tables.heaps[1].observes_completion = true;
+  const OriginId origin = builder.origin(HeapId{1});
+  builder.event(EventKind::segment_alloc, origin, base, 24_MiB);
+  builder.alloc(origin, base, 4_MiB);
+  const AllocationId awaited = builder.alloc(origin, base + 4_MiB, 20_MiB);
+  builder.free_requested(awaited);
+  builder.free_completed(awaited);
+  builder.push({.kind = EventKind::alloc_failed, .origin = origin, .size = 20_MiB, .value = 1});
+  const OutOfMemory oom = judge(builder.trace()).examined.at(0);
+  EXPECT_TRUE(oom.waited_in_vain);
+  EXPECT_EQ(reason_of(oom), "its block was awaiting free");
+  EXPECT_THAT(explanation(oom), HasSubstr("an identical retry is served"));
+}
+
+TEST(OutOfMemory, APoolsOwnMaximumIsItsCapacity) {
+  testing::TraceBuilder builder;
+  auto& tables = builder.trace().tables;
+  const HeapId heap = builder.heap("rmm.pool", Level::framework, 0);
+  const OriginId origin = builder.origin(heap);
+  tables.settings.push_back({.entries = {{builder.string("kind"), builder.string("rmm.pool")},
+                                         {builder.string("initial"), builder.string("268435456")},
+                                         {builder.string("limit"), builder.string("1073741824")}}});
+  builder.push({.kind = EventKind::settings, .origin = origin, .value = tables.settings.size() - 1});
+  builder.event(EventKind::segment_alloc, origin, base, 256_MiB);
+  builder.event(EventKind::alloc_failed, origin, {}, 1_GiB);
+  const Trace& trace = builder.trace();
+  const Remedies remedies = replay_remedies(trace);
+  const OutOfMemory oom = judge_failures(trace, recorded_blocks(trace), remedies).examined.at(0);
+  EXPECT_EQ(oom.capacity, 1_GiB);
+  EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
+  EXPECT_THAT(explanation(oom), HasSubstr("is not joined"));
+  ASSERT_FALSE(oom.serve_only.empty());
+  EXPECT_EQ(remedies.tried[oom.serve_only.front().remedy].text, "rmm.pool with initial=1.00 GiB");
+}
+
+TEST_F(Gaps, TheCapacityCanBeGiven) {
+  builder_.push({.kind = EventKind::alloc_failed, .origin = origin_, .size = 15_MiB});
+  const Trace& trace = builder_.trace();
+  const OutOfMemories ooms = judge_failures(trace, recorded_blocks(trace), replay_remedies(trace), 12_MiB);
+  EXPECT_EQ(ooms.examined.at(0).capacity, 12_MiB);
+  EXPECT_EQ(ooms.examined.at(0).verdict, OomVerdict::lack_of_memory);
 }
 
 TEST(OutOfMemory, TheSettingThatUsersKnowComesFirstAmongThoseThatServeARequest) {

@@ -175,6 +175,15 @@ TEST(TorchNative, GarbageIsWhatWasFreeForLongest) {
   EXPECT_EQ(torch->driver_calls().free, 1U);
 }
 
+TEST(TorchNative, ARequestForAPrivatePoolReleasesNothing) {
+  Torch torch({}, limited_to(100_MiB));
+  torch.alloc(0, 60_MiB);
+  torch.free(0);
+  EXPECT_FALSE(torch.alloc(1, 70_MiB, 2));  // during a capture, or inside use_mem_pool
+  EXPECT_EQ(torch.reserved(), 60_MiB);
+  EXPECT_TRUE(torch.alloc(1, 70_MiB));
+}
+
 TEST(TorchNative, WithoutALimitNoGarbageIsCollected) {
   Torch torch({.garbage_collection_threshold = 0.1});
   for (std::uint32_t i = 0; i < 4; ++i) {

@@ -1,0 +1,38 @@
+// How a program goes on after a request that failed, as far as earlier steps show it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "analyzer/engine/prepared.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// What an earlier step requested and freed from the point on where a later one failed, up to the next step.
+///
+/// The point is found by the stacks of the requests, without marks: the failed request continues the longest run of
+/// requests that was made before, from the same places in the same order. A loop inside a step has this property too,
+/// so between the two points live memory must have risen and fallen (layers of a forward pass only add to it), and it
+/// must not have grown from each step to the next (a cache of keys and values, token by token). Of several earlier
+/// steps, the one that asked most nearly as much counts. Its sizes become this step's: a size that this step changed
+/// changes likewise, one that also existed before the step (of a parameter, for a gradient) stays, and others change as
+/// the sum.
+struct RestOfStep {
+  Prepared heap;             // the history up to the failure, the failed request as if served, and the rest
+  Bytes more;                // how far live memory rises in the rest
+  std::uint64_t rounds = 0;  // earlier steps that reached this point
+  double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
+  /// What must stay free beyond that for this step to be called served: later steps differ from this one. 3 % of what
+  /// the step holds if all asked alike; otherwise 5 %, and half of what this one asked beyond the largest before.
+  Bytes margin;
+};
+
+/// The history of `heap` up to the request that failed at `event`, with that request served and kept.
+Prepared with_request_served(const Prepared& heap, std::uint32_t event);
+
+/// None if no earlier step shows it: the failure is in the first one, or what repeats is not a whole step. Time:
+/// linear.
+std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event);
+
+}  // namespace memreel

@@ -1,0 +1,52 @@
+#include "analyzer/tune/setting_facts.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "analyzer/policies/torch_settings.h"
+#include "tests/histories.h"
+
+namespace memreel {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+TEST(SettingFacts, AdviceComesWithItsSideEffects) {
+  const PolicySpec before = TorchSettings{}.spec();
+  EXPECT_THAT(side_effects_of(before, TorchSettings{.expandable = true}.spec()), HasSubstr("cudaIpcGetMemHandle"));
+  EXPECT_THAT(side_effects_of(TorchSettings{.expandable = true}.spec(), before), IsEmpty());
+  EXPECT_THAT(side_effects_of(before, before), IsEmpty());
+}
+
+TEST(SettingFacts, AMisspeltKeyIsPointedOut) {
+  EXPECT_EQ(misread_settings({{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segment:True"}}),
+            "PYTORCH_CUDA_ALLOC_CONF: PyTorch has no setting expandable_segment: expandable_segments is meant");
+  EXPECT_THAT(misread_settings({{"PYTORCH_CUDA_ALLOC_CONF", "roundup_power2_divisions:[256:1,>:8]"}}), IsEmpty());
+  EXPECT_THAT(misread_settings({{"PYTORCH_CUDA_ALLOC_CONF", "something:1"}}), HasSubstr("has no setting something"));
+  EXPECT_THAT(misread_settings({}), IsEmpty());
+}
+
+TEST(SettingFacts, AValueThatIsNotInForceIsPointedOut) {
+  EXPECT_THAT(misread_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"expandable_segments", "False"}}),
+              HasSubstr("False is in force"));
+  EXPECT_THAT(misread_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"expandable_segments", "True"}}),
+              IsEmpty());
+}
+
+TEST(SettingFacts, TheDocumentsSayTheSame) {
+  std::ifstream file(test::source_directory() / "docs/out-of-memory.md");
+  std::stringstream text;
+  text << file.rdbuf();
+  for (const SettingFacts& setting : setting_facts()) {
+    if (setting.side_effects.empty()) continue;
+    EXPECT_THAT(text.str(), HasSubstr("| `" + std::string(setting.key) + "` | "));
+    EXPECT_THAT(text.str(), HasSubstr(std::string(setting.side_effects)));
+  }
+}
+
+}  // namespace
+}  // namespace memreel
