@@ -35,6 +35,10 @@ Result<void> write_dump(const std::filesystem::path& dump, unsigned mode) {
     writer.extend_tables(reader->tables());
     writer.set_folded(reader->folded());
   }
+  for (const InitialHeap& initial : reader->initial_heaps()) {
+    writer.extend_tables(reader->tables());
+    writer.add_initial_heap(initial);
+  }
   EventBatch batch;
   for (;;) {
     const auto more = reader->next(batch);

@@ -94,7 +94,13 @@ void add_placement_metrics(Json& result, const ReplayResult& r) {
   result["address_stability"] = r.address_stability ? Json(*r.address_stability) : Json(nullptr);
 }
 
-Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs) {
+/// Whether the heap's state at a late start is known.
+bool has_initial_state(std::span<const Prepared> heaps, HeapId heap) {
+  return std::ranges::any_of(heaps, [&](const Prepared& p) { return p.heap == heap && p.initial; });
+}
+
+Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs,
+             std::span<const Prepared> heaps) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -114,6 +120,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
   if (costs) result["driver_seconds"] = costs->seconds(r.driver_calls);
   result["capacity_bytes"] =
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
+  if (has_initial_state(heaps, r.heap)) result["late_start"] = r.resumed ? "resumed" : "placed_afresh";
   add_placement_metrics(result, r);
   if (r.min_capacity) result["min_capacity_bytes"] = r.min_capacity->count;
   result["seconds"] = r.seconds;
@@ -135,9 +142,9 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
                        const Json& on_device) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
-    Json policy = json_of(worst_device(group), arguments, costs);
+    Json policy = json_of(worst_device(group), arguments, costs, input.heaps);
     policy["devices"] = Json::array();
-    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments, costs));
+    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments, costs, input.heaps));
     policies.push_back(std::move(policy));
   }
   Json document({{"schema", "memreel.replay/1"},
@@ -158,9 +165,30 @@ std::string memory_of(const DeviceModel& device) {
 // "torch.native{max_split_size_mb=128}": only the given parameters; the defaults would hide them.
 std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
+/// From what the policies started, if the recording began late.
+void print_late_start(HeapId heap, const std::vector<PolicySpec>& specs, const std::vector<PolicyResults>& groups,
+                      std::span<const Prepared> heaps) {
+  if (!has_initial_state(heaps, heap)) return;
+  std::string resumed;
+  bool afresh = false;
+  for (std::size_t s = 0; s < groups.size(); ++s)
+    for (const ReplayResult& r : groups[s]) {
+      if (r.heap != heap) continue;
+      afresh = afresh || !r.resumed;
+      if (r.resumed) resumed += (resumed.empty() ? "" : ", ") + label_of(specs[s]);
+    }
+  std::string text = "replay from a late start: ";
+  if (!resumed.empty()) text += resumed + " from what was held then, cached memory included";
+  if (!resumed.empty() && afresh) text += "; ";
+  if (afresh)
+    text += std::string(resumed.empty() ? "the" : "the other") +
+            " policies place what was live then themselves, without cached memory";
+  std::cout << '\n' << wrapped(text, 2);
+}
+
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
                       const std::vector<PolicyResults>& groups, bool with_min_capacity,
-                      const std::optional<UnitCosts>& costs, const TorchRules& rules) {
+                      const std::optional<UnitCosts>& costs, const TorchRules& rules, std::span<const Prepared> heaps) {
   std::vector<TableColumn> columns{{"peak reserved", Align::right}, {"/ live", Align::right}, {"frag.", Align::right},
                                    {"at the end", Align::right},    {"failed", Align::right}, {"calls", Align::right}};
   if (costs) columns.push_back({"driver time", Align::right});
@@ -199,6 +227,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   if (rules.told) std::cout << "\n  rules: " << rules.text;
   std::cout << "\n\n";
   table.print(std::cout, 2);
+  print_late_start(history.heap, specs, groups, heaps);
 
   for (std::size_t s = 0; s < groups.size(); ++s) {
     for (const ReplayResult& r : groups[s]) {
@@ -339,10 +368,10 @@ Exit run_replay(const ReplayArguments& arguments) {
   const PolicyResults models = PolicyResults(*results).subspan(modelled->size() * heaps.size());
 
   if (arguments.json) {
-    print_replay_json(
-        *input, groups, arguments, costs, *rules,
-        *on_device ? json_of(**on_device, models, [&](const ReplayResult& r) { return json_of(r, arguments, costs); })
-                   : Json(nullptr));
+    print_replay_json(*input, groups, arguments, costs, *rules,
+                      *on_device ? json_of(**on_device, models,
+                                           [&](const ReplayResult& r) { return json_of(r, arguments, costs, heaps); })
+                                 : Json(nullptr));
     return Exit::done;
   }
   bool first = true;
@@ -351,7 +380,7 @@ Exit run_replay(const ReplayArguments& arguments) {
         std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
     if (!replayed) continue;
     if (!std::exchange(first, false)) std::cout << '\n';
-    print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules);
+    print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules, heaps);
   }
   if (*on_device) print_table(**on_device, models);
   return Exit::done;

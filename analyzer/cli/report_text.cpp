@@ -35,7 +35,8 @@ void add_statistic(TextTable& table, const std::string& name, const PoolStatisti
 void print_summary(const MemorySummary& summary) {
   std::cout << "  out-of-memory errors: " << text_of(summary.ooms)
             << "     retries after emptying the cache: " << text_of(summary.alloc_retries) << "\n";
-  if (!summary.exact) std::cout << "  estimated: the history does not replay exactly (memreel verify says where)\n";
+  if (!summary.exact)
+    std::cout << "  estimated: the history began late, or does not replay exactly (memreel verify says which)\n";
   std::cout << '\n';
   TextTable table({{"metric"},
                    {"current", Align::right},

@@ -73,6 +73,25 @@ std::optional<Device::Addresses> SimulatedDevice::reserve_addresses(Bytes least,
   return Addresses{std::exchange(next_addresses_, next_addresses_ + addresses_spacing), size};
 }
 
+std::optional<Address> SimulatedDevice::hold(Address /*recorded*/, Bytes size) {
+  // The recorded segments begin with the ones held, so that these get their addresses.
+  const DriverCalls before = traffic_;
+  const auto address = reserve(size);
+  traffic_ = before;
+  return address;
+}
+
+std::optional<Device::Addresses> SimulatedDevice::hold_addresses(Address /*recorded*/, Bytes least, Bytes unit) {
+  return reserve_addresses(least, unit);
+}
+
+bool SimulatedDevice::hold_mapped(Address address, Bytes size) {
+  const DriverCalls before = traffic_;
+  const bool mapped = allows(size) && map(address, size);
+  traffic_ = before;
+  return mapped;
+}
+
 bool SimulatedDevice::map(Address /*address*/, Bytes size) {
   if (!model_.told) return extend(size);
   if (backing_ && !backing_->extend(size)) return false;

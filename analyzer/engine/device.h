@@ -39,6 +39,21 @@ class Device {
   /// Maps memory at reserved addresses. False if the device refuses.
   virtual bool map(Address /*address*/, Bytes /*size*/) { return false; }
   virtual void unmap(Address /*address*/, Bytes /*size*/) {}
+  /// Memory that the policy has from the start, because the recorded allocator had it when the recording began: a
+  /// segment, addresses without memory, and memory mapped there. Takes the recorded addresses, except that `address` is
+  /// the policy's own; returns those for the policy. The device refuses what is over its limit.
+  virtual std::optional<Address> hold(Address recorded, Bytes size) {
+    static_cast<void>(size);
+    return recorded;
+  }
+  virtual std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) {
+    static_cast<void>(least);
+    static_cast<void>(unit);
+    static_cast<void>(recorded);
+    return std::nullopt;
+  }
+  virtual bool hold_mapped(Address /*address*/, Bytes /*size*/) { return false; }
+
   /// The real location of an address it gave: a device may give different addresses, so that their order carries
   /// meaning.
   virtual Address real(Address address) const { return address; }
@@ -85,6 +100,9 @@ class SimulatedDevice final : public Device {
   std::optional<Addresses> reserve_addresses(Bytes least, Bytes unit) override;
   bool map(Address address, Bytes size) override;
   void unmap(Address /*address*/, Bytes size) override { shrink(size); }
+  std::optional<Address> hold(Address recorded, Bytes size) override;
+  std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override;
+  bool hold_mapped(Address address, Bytes size) override;
   bool allows(Bytes size) const override { return reserved_ <= limit_ && size <= limit_ - reserved_; }
   std::optional<Bytes> capacity() const override;
 

@@ -90,6 +90,7 @@ class Replay {
     const auto start = std::chrono::steady_clock::now();
     row_count_ = options_.rows != nullptr ? options_.rows->row_count(heap_.heap) : heap_.count();
     stretch_count_ = std::clamp<std::size_t>(options_.series_points, 1, std::max<std::size_t>(row_count_, 1));
+    resume();
     if (options_.rows != nullptr)
       options_.rows->for_each_piece(heap_.heap, [&](const Prepared& piece) {
         run_piece(piece);
@@ -119,6 +120,23 @@ class Replay {
     }
   }
 
+  /// Begins with what the policy already holds.
+  void resume() {
+    if constexpr (ResumingPolicy<P>) {
+      if (!heap_.initial || !policy_.resume(*heap_.initial)) return;
+      rows_held_ = heap_.initial->rows;
+      const HeapUse& use = policy_.use();
+      const std::uint32_t event = heap_.initial->last_event;
+      result_.resumed = true;
+      live_ = heap_.initial->live;
+      all_ = {.live = {live_, event},
+              .allocated = {use.allocated, event},
+              .reserved = {use.reserved, event},
+              .live_at_reserved_peak = live_,
+              .allocated_at_reserved_peak = use.allocated};
+    }
+  }
+
   std::size_t end_of_stretch() const { return row_count_ * (stretch_ + 1) / stretch_count_; }
 
   void run_piece(const Prepared& piece) {
@@ -145,12 +163,26 @@ class Replay {
   void run_stretch(std::size_t begin, std::size_t end) {
     const HeapUse& use = policy_.use();
     Measures measures{.live = {live_, begin}, .allocated = {use.allocated, begin}, .reserved = {use.reserved, begin}};
+    const std::uint32_t event = piece_->event[begin];
+    if (rows_done_ < rows_held_) begin = skip_held(begin, end);
     if (follows_addresses())
       run_and_follow(begin, end, measures);
     else if (!done_at_once(begin, end, measures))
       run_rows(begin, end, measures);
     all_.fold(measures, piece_->event);
-    if (options_.series_points > 0) add_to_series(measures, piece_->event[begin]);
+    if (options_.series_points > 0) add_to_series(measures, event);
+  }
+
+  /// Returns the first row of the stretch for which the policy does not yet hold memory.
+  std::size_t skip_held(std::size_t begin, std::size_t end) {
+    const std::size_t until = begin + std::min(rows_held_ - rows_done_, end - begin);
+    if constexpr (PlacingPolicy<P>)
+      for (std::size_t row = begin; row < until && options_.watcher != nullptr && !stopped_; ++row) {
+        const bool served = piece_->op[row] == Op::alloc;
+        const Extent extent = served ? policy_.extent_of(piece_->slot[row]) : Extent{};
+        if (!options_.watcher->done(row, served ? &extent : nullptr)) stopped_ = true;
+      }
+    return until;
   }
 
   void add_to_series(const Measures& measures, std::uint32_t event) {
@@ -378,6 +410,7 @@ class Replay {
   Bytes live_;
   Measures all_;  // so far
   std::size_t row_count_ = 0, rows_done_ = 0;
+  std::size_t rows_held_ = 0;  // at the beginning: skipped
   std::size_t stretch_count_ = 1, stretch_ = 0;
   bool stopped_ = false;
   ReplayResult result_;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "analyzer/engine/prepared.h"
 #include "analyzer/engine/replay_result.h"
 #include "analyzer/heap/block_table.h"
 #include "formats/model/ids.h"
@@ -88,6 +89,13 @@ concept PoolingPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stre
 template <class P>
 concept RestoringPolicy = Policy<P> && requires(P& policy, std::uint32_t pool_stream, Address begin, Bytes size) {
   policy.pool_restored(pool_stream, begin, size);
+};
+
+/// A policy that can start from the state in which the recording began. `resume` is called before anything else; after
+/// true, the policy has the memory that the rows of Prepared::initial stand for, and is not given these rows.
+template <class P>
+concept ResumingPolicy = Policy<P> && requires(P& policy, const InitialState& initial) {
+  { policy.resume(initial) } -> std::same_as<bool>;
 };
 
 /// A policy that depends on the stream on which the program frees, if that is not the stream of the allocation. Called

@@ -9,6 +9,7 @@
 
 #include "formats/model/event.h"
 #include "formats/model/ids.h"
+#include "formats/model/initial_heap.h"
 #include "formats/model/tables.h"
 #include "formats/model/units.h"
 
@@ -44,6 +45,17 @@ struct RecordedSegment {
   Bytes size;
 };
 
+/// What a heap held when its recording began (formats/model/initial_heap.h). Its first rows stand for the same memory:
+/// a policy can start from it and skip them, or place the allocations itself, in order of their addresses.
+struct InitialState {
+  std::vector<InitialSegment> segments;
+  std::vector<std::uint32_t> pool_stream;  // of each segment
+  std::vector<Bytes> requested;            // of each block in use, in order; its number is its slot
+  Bytes live;                              // requested, and not freed by the program
+  std::size_t rows = 0;
+  std::uint32_t last_event = 0;  // of these rows
+};
+
 /// One heap of a trace. Columns have one row per operation and are shared by all replays.
 struct Prepared {
   HeapId heap = HeapId::none;
@@ -66,6 +78,7 @@ struct Prepared {
   std::vector<RecordedSegment> segments;        // in the order the device granted them: replays reuse these addresses
   std::map<std::string, std::string> settings;  // recorded allocator settings; of several, the last
   std::vector<std::uint32_t> step_ends;         // rows before which a step of the program ended (steps.h), ascending
+  std::optional<InitialState> initial;          // of a recording that began late, if known
   std::optional<Bytes> implied_capacity;        // largest capacity consistent with the recorded failures, if any
   std::vector<RecordedSegment> restored_segments;  // what Op::pool_restored lays out: the part that its requests fill
 

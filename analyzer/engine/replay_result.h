@@ -83,6 +83,7 @@ struct ReplayResult {
   double seconds = 0;                 // of the replay itself, on one core
   std::optional<Error> defect;        // a user-defined policy broke its contract: the other metrics are meaningless
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
+  bool resumed = false;               // began with the memory that the heap held when its recording began
   bool gave_up = false;               // stopped because too much was reserved: all metrics are up to then
 
   double overhead() const;  // peak reserved / peak live; 0 if nothing was live

@@ -38,6 +38,8 @@ std::vector<Prepared> pools_of(const Trace& trace) {
   });
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
+  // Memory cached before a late start, from which only some candidates could begin, is saved by none.
+  for (Prepared& heap : heaps) heap.initial.reset();
   return heaps;
 }
 

@@ -78,6 +78,19 @@ class TorchExpandable {
     return block;
   }
 
+  /// Addresses that were reserved when the recording began: one block, for the caller to divide among what is mapped in
+  /// it and what is not.
+  BlockId resume(const Arena& arena, const Device::Addresses& addresses, Bytes run) {
+    ranges_.emplace(addresses.address, Range{run});
+    const BlockId block = table_.add(addresses.address, addresses.size, arena.number);
+    table_[block].expandable = true;
+    return block;
+  }
+  void resume_unmapped(Arena& arena, BlockId id) {
+    table_[id].state = BlockState::unmapped;
+    arena.unmapped.emplace(place_of(id), id);
+  }
+
   /// Unmaps the whole runs of a free block.
   void release(BlockId id, auto&& unmapped) {
     const auto& [base, range] = range_of(table_[id].address);

@@ -23,6 +23,9 @@
 // - A freed block becomes reusable, and merges with free neighbours, when the device is done with it.
 // - A private pool can be laid out again as it was at an earlier moment (setCheckpointPoolState): its free segments are
 //   then cut into the blocks they had, in order, whatever the rules above would choose.
+// - A heap that was in use when its recording began is taken over as it was: segments, free blocks and all, unless
+//   expandable_segments differs from the recorded setting. How old its free blocks are, and which segments are older
+//   than others, is not recorded: all are as old as the recording, and were made in order of their addresses.
 // - empty_cache does what the last resort does. Private pools keep their segments until the pool itself is gone; then
 //   releasing includes them, after the default pool, in the order in which they ended.
 #pragma once
@@ -30,6 +33,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -39,6 +43,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_expandable.h"
 #include "analyzer/policies/torch_pools.h"
+#include "analyzer/policies/torch_resume.h"
 #include "analyzer/policies/torch_settings.h"
 
 namespace memreel {
@@ -60,6 +65,8 @@ struct NoTorchObserver {
                  Bytes /*merged_bytes*/, bool /*is_split*/) {}
   void retried() {}
   void failed() {}
+  /// A block of the state in which the recording began; `requested` if it is in use.
+  void held(std::uint32_t /*slot*/, bool /*small*/, const Block& /*block*/, Bytes /*requested*/) {}
 };
 
 /// `Tie`: which of several free blocks of equal size is taken (TorchSettings::TieBreak).
@@ -80,7 +87,12 @@ class TorchNative {
         pools_(heap, collects_garbage_, settings.leaves_exact() ? 0 : TorchSettings::min_block_log2),
         table_(pools_.table()),
         expandable_(pools_, device),
-        block_of_(heap.slot_count + 1, BlockId::none) {}
+        block_of_(heap.slot_count + 1, BlockId::none),
+        as_recorded_(settings.expandable == TorchSettings::recorded(heap.settings).expandable) {}
+
+  bool resume(const InitialState& initial) {
+    return as_recorded_ && TorchResume<TorchNative>(initial, *this).succeeded();
+  }
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
     const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
@@ -174,6 +186,8 @@ class TorchNative {
   const Observer& observer() const { return observer_; }
 
  private:
+  friend class TorchResume<TorchNative>;
+
   [[gnu::always_inline]] BlockId take_free(Arena& arena, Bytes rounded) {
     if (collects_garbage_) pools_.count_search(arena);
     auto found = arena.free.search(rounded);
@@ -409,6 +423,7 @@ class TorchNative {
     Bytes size;                     // that the requests to come fill
   };
   Restored restored_;
+  bool as_recorded_ = false;   // with respect to expandable segments
   std::vector<PoolId> ended_;  // private pools that are gone, the most recently named last
 };
 

@@ -125,6 +125,7 @@ std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const
 Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != recording.heap; });
+  for (Prepared& heap : heaps) heap.initial.reset();  // predictions begin without cached memory
   const std::array specs{policy};
   Result<std::vector<ReplayResult>> results =
       replay(heaps, specs, {.device = DeviceModel{}, .series_points = 1, .threads = 1});

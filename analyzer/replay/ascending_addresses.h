@@ -44,6 +44,17 @@ class AscendingAddresses final : public Device {
   }
   bool map(Address address, Bytes size) override { return device_.map(real(address), size); }
   void unmap(Address address, Bytes size) override { device_.unmap(real(address), size); }
+  std::optional<Address> hold(Address recorded, Bytes size) override {
+    const auto memory = device_.hold(recorded, size);
+    if (!memory) return std::nullopt;
+    return add(*memory, size);
+  }
+  std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override {
+    const auto memory = device_.hold_addresses(recorded, least, unit);
+    if (!memory) return std::nullopt;
+    return Addresses{add(memory->address, memory->size), memory->size};
+  }
+  bool hold_mapped(Address address, Bytes size) override { return device_.hold_mapped(real(address), size); }
   bool allows(Bytes size) const override { return device_.allows(size); }
   std::optional<Bytes> capacity() const override { return device_.capacity(); }
 

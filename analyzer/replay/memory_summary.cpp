@@ -71,6 +71,21 @@ class SummaryObserver {
     decrease(summary_->active_bytes, small, size.count);
     decrease(summary_->requested_bytes, small, requested_[slot].count);
   }
+  void held(std::uint32_t slot, bool small, const Block& block, Bytes requested) {
+    if (block.state == BlockState::free) {
+      change(summary_->inactive_split, small, block.is_split() && !block.expandable ? 1 : 0, 0);
+      change(summary_->inactive_split_bytes, small, block.is_split() && !block.expandable ? block.size.count : 0, 0);
+      return;
+    }
+    requested_[slot] = requested;
+    increase(summary_->active, small, 1);
+    increase(summary_->active_bytes, small, block.size.count);
+    increase(summary_->requested_bytes, small, requested.count);
+    if (block.state == BlockState::pending) return;
+    increase(summary_->allocations, small, 1);
+    increase(summary_->allocated_bytes, small, block.size.count);
+    if (block.size >= oversize_) summary_->oversize_allocations.increase(1);
+  }
   void retried() { ++summary_->alloc_retries; }
   void failed() { ++summary_->ooms; }
 
@@ -95,7 +110,8 @@ MemorySummary summarize(const Trace& trace, const Prepared& heap) {
   };
   with_torch(heap, settings, device, compare, SummaryObserver(heap.slot_count + 1, settings.max_split_size, summary));
   device.finish();
-  summary.exact = same && !device.mismatch() && why_not_reproducible(trace).empty();
+  // A late start has all of the allocator's state, but not what it had counted by then.
+  summary.exact = same && !device.mismatch() && !heap.initial && why_not_reproducible(trace, heap).empty();
   return summary;
 }
 

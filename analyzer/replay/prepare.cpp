@@ -84,6 +84,57 @@ class RestoringStacks {
   std::vector<bool> frames_, restores_;  // by FrameId, StackId
 };
 
+/// Compares the first rows of a heap with what it held at its beginning, which they stand for.
+class InitialRows {
+ public:
+  void begin(const InitialHeap& initial) {
+    state_ = {.segments = initial.segments};
+    for (const InitialSegment& segment : initial.segments) {
+      Address at = segment.address;
+      for (const InitialBlock& block : segment.blocks) {
+        if (block.use != InitialUse::free) expected_.push_back({at, block.use == InitialUse::pending});
+        at = at + block.size;
+      }
+    }
+    known_ = true;
+  }
+
+  bool expects() const { return known_ && next_ < expected_.size(); }
+  void see(Op op, Address address, Bytes size, std::uint32_t event) {
+    const auto& [next, pending] = expected_[next_];
+    const bool fits = frees_next_ ? op == Op::free_requested : op == Op::alloc && address == next;
+    if (!fits) {
+      known_ = false;
+      return;
+    }
+    ++state_.rows;
+    state_.last_event = event;
+    if (frees_next_)
+      state_.live -= size;
+    else
+      state_.requested.push_back(size);
+    if (!frees_next_) state_.live += size;
+    frees_next_ = !frees_next_ && pending;
+    if (!frees_next_) ++next_;
+  }
+
+  std::optional<InitialState> take() && {
+    if (!known_ || next_ < expected_.size()) return std::nullopt;
+    return std::move(state_);
+  }
+
+ private:
+  struct InUse {
+    Address address;
+    bool pending = false;
+  };
+  std::vector<InUse> expected_;
+  std::size_t next_ = 0;
+  bool frees_next_ = false;  // the next row is the free request of the latest one
+  bool known_ = false;
+  InitialState state_;
+};
+
 /// Builds the columns of one heap.
 class HeapBuilder {
  public:
@@ -95,12 +146,18 @@ class HeapBuilder {
     if (is_torch(tables, id)) unsplit_.emplace();
   }
 
+  void start_from(const InitialHeap& initial) {
+    if (started_ || !is_torch(*tables_, heap_.heap)) return;
+    started_ = true;
+    if (heap_.slot_count == 0 && heap_.op.empty()) initial_.begin(initial);
+  }
+
   /// `restores`: it is one of the requests that lay out a pool again.
   std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event, bool restores) {
-    if (restores) [[unlikely]]
+    if (restores && !initial_.expects()) [[unlikely]]
       restore(origin, size, address, event);
     const std::uint32_t slot = take_slot();
-    push(Op::alloc, slot, pool_stream(origin), size, event);
+    push(Op::alloc, slot, pool_stream(origin), size, event, address);
     if (heap_.keeps_addresses) heap_.address.back() = address;
     if (unsplit_) unsplit_->allocated(origin, slot, address, size);
     return slot;
@@ -200,6 +257,10 @@ class HeapBuilder {
     return &taken_;
   }
   Prepared take(const ImpliedCapacities& capacities) && {
+    heap_.initial = std::move(initial_).take();
+    if (heap_.initial)
+      for (const InitialSegment& segment : heap_.initial->segments)
+        heap_.initial->pool_stream.push_back(pool_stream((*tables_)[segment.origin]));
     heap_.implied_capacity = capacities.bounds(heap_.heap).most;
     if (unsplit_)
       for (PoolStream& pool_stream : heap_.pool_streams) pool_stream.no_split = unsplit_->contains(pool_stream.pool);
@@ -230,7 +291,10 @@ class HeapBuilder {
     function(heaps.event...);
   }
 
-  void push(Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event) {
+  void push(Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event,
+            Address address = {}) {
+    if (initial_.expects()) [[unlikely]]
+      initial_.see(op, address, size, event);
     heap_.op.push_back(op);
     heap_.slot.push_back(slot);
     heap_.pool_stream.push_back(pool_stream);
@@ -269,6 +333,8 @@ class HeapBuilder {
   std::map<std::pair<PoolId, StreamId>, std::uint32_t> pool_streams_;
   std::vector<std::uint32_t> free_slots_;
   std::optional<UnsplitPools> unsplit_;  // of PyTorch's allocator
+  InitialRows initial_;
+  bool started_ = false;  // its initial state was given
   bool completes_at_request_ = false;
   bool failed_ = false;               // at least one allocation failed
   std::uint32_t restored_event_ = 0;  // the latest request that laid out a pool again
@@ -281,9 +347,13 @@ class Preparation::Impl {
  public:
   explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables), restoring_(tables) {}
 
+  void start_from(const InitialHeap& initial) {
+    make_heaps();
+    if (index(initial.heap) < heaps_.size()) heaps_[index(initial.heap)].start_from(initial);
+  }
+
   void add(const EventColumns& events, std::uint32_t first_event) {
-    for (auto i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
-      heaps_.emplace_back(HeapId{i}, tables_.heaps[i], tables_);
+    make_heaps();
     for (std::uint32_t i = 0; i < events.count(); ++i) {
       const EventKind kind = events.kind[i];
       const Origin& origin = tables_[events.origin[i]];
@@ -308,6 +378,11 @@ class Preparation::Impl {
   }
 
  private:
+  void make_heaps() {
+    for (auto i = static_cast<std::uint32_t>(heaps_.size()); i < tables_.heaps.size(); ++i)
+      heaps_.emplace_back(HeapId{i}, tables_.heaps[i], tables_);
+  }
+
   void add_allocation_event(EventKind kind, const Origin& origin, const EventColumns& events, std::uint32_t i,
                             std::uint32_t event) {
     const AllocationId id = events.allocation[i];
@@ -364,12 +439,14 @@ Preparation::Preparation(const Tables& tables) : impl_(std::make_unique<Impl>(ta
 Preparation::Preparation(Preparation&&) noexcept = default;
 Preparation& Preparation::operator=(Preparation&&) noexcept = default;
 Preparation::~Preparation() = default;
+void Preparation::start_from(const InitialHeap& initial) { impl_->start_from(initial); }
 void Preparation::add(const EventColumns& events, std::uint32_t first_event) { impl_->add(events, first_event); }
 const Prepared* Preparation::take_rows(HeapId heap) { return impl_->take_rows(heap); }
 std::vector<Prepared> Preparation::finish() && { return std::move(*impl_).finish(); }
 
 std::vector<Prepared> prepare(const Trace& trace) {
   Preparation preparation(trace.tables);
+  for (const InitialHeap& initial : trace.initial_heaps) preparation.start_from(initial);
   preparation.add(trace.events, 0);
   std::vector<Prepared> heaps = std::move(preparation).finish();
   for (Prepared& heap : heaps)

@@ -24,6 +24,10 @@ class Preparation {
   Preparation& operator=(Preparation&&) noexcept;
   ~Preparation();
 
+  /// What a heap held at its beginning; call before its events are added, else it is ignored, as it is if the heap's
+  /// first events differ from it.
+  void start_from(const InitialHeap& initial);
+
   /// `first_event`: the index in the trace of the first of `events`.
   void add(const EventColumns& events, std::uint32_t first_event);
 

@@ -99,6 +99,27 @@ void RecordedDevice::unmap(Address address, Bytes size) {
   repeats(EventKind::segment_unmap, address, size);
 }
 
+std::optional<Address> RecordedDevice::hold(Address recorded, Bytes size) {
+  held();
+  take(size);
+  return recorded;
+}
+
+std::optional<Device::Addresses> RecordedDevice::hold_addresses(Address recorded, Bytes /*least*/, Bytes unit) {
+  return Addresses{recorded, unit * (BestFitIndex::max_size / unit)};
+}
+
+bool RecordedDevice::hold_mapped(Address /*address*/, Bytes size) {
+  held();
+  take(size);
+  return true;
+}
+
+void RecordedDevice::held() {
+  ++next_;
+  ++held_;
+}
+
 bool RecordedDevice::allows(Bytes size) const { return !refused(size); }
 
 bool RecordedDevice::refused(Bytes size) const {

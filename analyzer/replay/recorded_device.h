@@ -22,6 +22,9 @@ class RecordedDevice final : public Device {
  public:
   RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity);
 
+  // What is held from the start takes the place of the segment events before the heap's first row: these are not
+  // compared, nor counted.
+
   /// Call before the policy executes row `row` of the heap.
   void begin(std::size_t row);
   /// Call after that. Segment events of this row that were not repeated are mismatches.
@@ -34,6 +37,9 @@ class RecordedDevice final : public Device {
   std::optional<Addresses> reserve_addresses(Bytes least, Bytes unit) override;
   bool map(Address address, Bytes size) override;
   void unmap(Address address, Bytes size) override;
+  std::optional<Address> hold(Address recorded, Bytes size) override;
+  std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override;
+  bool hold_mapped(Address address, Bytes size) override;
   bool allows(Bytes size) const override;
   std::optional<Bytes> capacity() const override { return capacity_; }
 
@@ -44,7 +50,7 @@ class RecordedDevice final : public Device {
   };
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
 
-  std::uint64_t segment_events() const { return segments_.size(); }
+  std::uint64_t segment_events() const { return segments_.size() - held_; }
   std::uint64_t matches() const { return matches_; }
   Bytes peak_reserved() const { return peak_reserved_; }                    // of the policy
   Bytes recorded_peak_reserved() const { return recorded_peak_reserved_; }  // of the recording
@@ -62,6 +68,7 @@ class RecordedDevice final : public Device {
   /// Whether the device refused the `size` bytes that the policy requests, or no device has that many.
   bool refused(Bytes size) const;
   void take(Bytes size);
+  void held();
   /// Counts a match if this is the next recorded event, otherwise notes a mismatch.
   void repeats(EventKind kind, Address address, Bytes size);
   static std::string text_of(const SegmentEvent* event);
@@ -71,6 +78,7 @@ class RecordedDevice final : public Device {
   std::optional<Bytes> capacity_;
   std::vector<SegmentEvent> segments_;
   std::size_t next_ = 0;
+  std::size_t held_ = 0;  // at the front of segments_: they stand for what is held from the start
   std::size_t row_ = 0;
   std::uint32_t until_ = 0;  // segment events before this one are due in this row
   std::uint64_t matches_ = 0;

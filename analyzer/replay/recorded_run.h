@@ -10,11 +10,15 @@
 namespace memreel {
 
 /// Runs rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. Calls `after(row, served)` after each
-/// row; returning false stops the run. `served`: whether a request got memory.
+/// row; returning false stops the run. Rows for which the policy has memory from the start are left out. `served`:
+/// whether a request got memory.
 template <PoolingPolicy P, class After>
 void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDevice& device, After after) {
   FailedSlots failed(heap.slot_count);
-  for (std::size_t row = 0; row < rows; ++row) {
+  std::size_t row = 0;
+  if constexpr (ResumingPolicy<P>)
+    if (heap.initial && policy.resume(*heap.initial)) row = heap.initial->rows;
+  for (; row < rows; ++row) {
     const std::uint32_t slot = heap.slot[row];
     const Bytes size = heap.size[row];
     const Op op = heap.op[row];

@@ -73,13 +73,17 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   CompletedStream& subject = *result->completed_;
   const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
     subject.see(events);
+    for (const InitialHeap& initial : reader->initial_heaps()) metrics->preparation.start_from(initial);
     metrics->take(events);
     return true;
   });
   if (!count) return count.error();
   result->recorded_ = *count;
-  result->trace_ = {
-      .header = reader->header(), .tables = reader->tables(), .losses = reader->losses(), .read = reader->report()};
+  result->trace_ = {.header = reader->header(),
+                    .tables = reader->tables(),
+                    .losses = reader->losses(),
+                    .initial_heaps = reader->initial_heaps(),
+                    .read = reader->report()};
   if (subject.end_first_pass(reader->header(), reader->tables())) {
     const auto once_more = [&](const auto& take) -> Result<void> {
       Result<TraceReader> again = open_reader(path, memory_limit);
@@ -96,6 +100,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
     subject.end_second_pass();
     result->trace_.tables = subject.tables();
     metrics.emplace(result->trace_.tables);
+    for (const InitialHeap& initial : result->trace_.initial_heaps) metrics->preparation.start_from(initial);
     CompletedStream::Pass pass(subject);
     done = once_more([&](const EventColumns& events) { metrics->take(pass.next(events)); });
     if (!done) return std::move(done).error();

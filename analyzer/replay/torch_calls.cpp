@@ -116,7 +116,7 @@ class TorchCalls::Inference {
 
   void find(std::vector<TorchCall>& calls) {
     const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings_));
-    const auto runs = torch::find_releases(history_, 0_B, pool_streams_, rules, *tables_);
+    const auto runs = torch::find_releases(history_, {}, pool_streams_, rules, *tables_);
     for (const torch::ReleaseCall& call : torch::find_release_calls(history_, pool_streams_, runs)) {
       const PoolId pool = call.pool_stream ? pool_of(*call.pool_stream) : PoolId::default_pool;
       calls.push_back({events_[call.entry], call.kind, origin_in(origins_[call.entry], pool)});

@@ -30,9 +30,10 @@ bool is_recording(const Header& header) { return header.source == "cupti" || hea
 
 bool is_recording(const Trace& trace) { return is_recording(trace.header); }
 
-std::string why_not_reproducible(const Trace& trace) {
+std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
   const Losses& losses = trace.losses;
-  if (losses.history_overflowed) return "the history overflowed its ring: its beginning is lost";
+  const bool from_start = !heap.initial;
+  if (losses.history_overflowed && from_start) return "the history overflowed its ring: its beginning is lost";
   if (losses.folded_events > 0)
     return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
            " older events are summed up, and how the allocations live then were placed is unknown";
@@ -40,7 +41,7 @@ std::string why_not_reproducible(const Trace& trace) {
   if (is_no_history(losses.skipped)) return "the snapshots of a series hold instants, and no history";
   if (!losses.skipped.empty() && losses.skipped != known_without)
     return "the recorder was told to skip events that a replay needs: " + losses.skipped.text();
-  if (losses.began_late || losses.preexisting_allocations > 0)
+  if (from_start && (losses.began_late || losses.preexisting_allocations > 0))
     return "the history began late: " + std::to_string(losses.preexisting_allocations) +
            " allocations are older than it, and how they were placed is unknown";
   if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";

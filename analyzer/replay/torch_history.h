@@ -18,7 +18,8 @@ bool is_torch(const Tables& tables, HeapId heap);
 bool is_recording(const Trace& trace);
 bool is_recording(const Header& header);
 
-/// Why a replay can't be expected to reproduce this history, in one line; empty if it can.
-std::string why_not_reproducible(const Trace& trace);
+/// Why a replay can't be expected to reproduce this heap's history, in one line; empty if it can. One that began late
+/// can if what the heap held then is known (Prepared::initial).
+std::string why_not_reproducible(const Trace& trace, const Prepared& heap);
 
 }  // namespace memreel

@@ -1,6 +1,7 @@
 #include "analyzer/replay/verify.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -66,6 +67,9 @@ class Verifier {
     return std::move(result_);
   }
 
+  /// Where the recorded and the replayed allocator put a request, if that is how they first differ.
+  const std::optional<std::pair<Address, Address>>& misplaced() const { return misplaced_; }
+
  private:
   void compare_address(std::size_t row, std::optional<Address> address) {
     ++result_.allocations;
@@ -74,6 +78,7 @@ class Verifier {
       ++result_.address_matches;
       return;
     }
+    if (!result_.first_divergence && address) misplaced_ = {recorded, *address};
     diverge({heap_.event[row],
              "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hexadecimal(recorded.value),
              address ? "the policy put it at " + hexadecimal(address->value) : "the policy failed"});
@@ -98,6 +103,54 @@ class Verifier {
   const TorchSettings& settings_;
   std::optional<Bytes> capacity_;
   Verification result_;
+  std::optional<std::pair<Address, Address>> misplaced_;
+};
+
+/// The order in which a heap's initial segments were taken is not recorded, but newer releases break ties by it. It is
+/// learned from the requests that a replay puts elsewhere: what they got is older than what the replay gave them.
+class SegmentAges {
+ public:
+  explicit SegmentAges(InitialState& initial) : initial_(initial) {}
+
+  /// False if that contradicts what was learned before, or is not about two of the segments.
+  bool learn(Address recorded, Address replayed) {
+    const auto older = segment_at(recorded), younger = segment_at(replayed);
+    if (!older || !younger || !learned_.insert({range_of(*older), range_of(*younger)}).second) return false;
+    // All of an expandable segment moves at once.
+    const Address moved = range_of(*older), before = range_of(*younger);
+    if (moved == before) return false;
+    std::vector<std::size_t> order;
+    const auto add = [&](Address range) {
+      for (std::size_t i = 0; i < initial_.segments.size(); ++i)
+        if (range_of(i) == range) order.push_back(i);
+    };
+    for (std::size_t i = 0; i < initial_.segments.size(); ++i) {
+      const Address range = range_of(i);
+      if (range == moved || (i > 0 && range_of(i - 1) == range)) continue;
+      if (range == before) add(moved);
+      add(range);
+    }
+    InitialState sorted = initial_;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      sorted.segments[i] = initial_.segments[order[i]];
+      sorted.pool_stream[i] = initial_.pool_stream[order[i]];
+    }
+    initial_ = std::move(sorted);
+    return true;
+  }
+
+ private:
+  Address range_of(std::size_t i) const { return initial_.segments[i].range; }
+  std::optional<std::size_t> segment_at(Address address) const {
+    const auto found = std::ranges::find_if(initial_.segments, [&](const InitialSegment& s) {
+      return address >= s.address && address < s.address + s.size;
+    });
+    if (found == initial_.segments.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - initial_.segments.begin());
+  }
+
+  InitialState& initial_;
+  std::set<std::pair<Address, Address>> learned_;
 };
 
 /// The first event that records different settings for the heap.
@@ -123,10 +176,10 @@ bool has_inferred_pools(const Trace& trace, HeapId heap) {
 }
 
 /// A history of pinned host memory may be complete or incomplete independently of a device's.
-std::string why_pinned_memory_is_not_reproducible(const Trace& trace, HeapId heap) {
-  if (is_no_history(trace.losses.skipped) || !trace.read.intact()) return why_not_reproducible(trace);
+std::string why_pinned_memory_is_not_reproducible(const Trace& trace, const Prepared& heap) {
+  if (is_no_history(trace.losses.skipped) || !trace.read.intact()) return why_not_reproducible(trace, heap);
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (trace.tables[trace.events.origin[i]].heap == heap && trace.events.kind[i] == EventKind::segment_alloc)
+    if (trace.tables[trace.events.origin[i]].heap == heap.heap && trace.events.kind[i] == EventKind::segment_alloc)
       return is_preexisting(trace.tables, trace.events.stack[i])
                  ? "the history began late: what was cached before is not known"
                  : "";
@@ -144,18 +197,34 @@ std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   return "a snapshot holds only the allocator's final settings: different ones earlier would have this effect";
 }
 
-Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
-  return Verifier(trace, heap, settings, recorded_capacity(trace, heap, settings)).run();
+Verification verify_torch(const Trace& trace, Prepared& heap, const TorchSettings& settings) {
+  constexpr std::uint64_t most_rows = 200'000'000;  // replayed to learn ages
+  const std::optional<Bytes> capacity = recorded_capacity(trace, heap, settings);
+  Verifier verifier(trace, heap, settings, capacity);
+  Verification verified = verifier.run();
+  if (!heap.initial || settings.release.tie_break() == TorchRelease::TieBreak::address) return verified;
+  const InitialState as_recorded = *heap.initial;
+  SegmentAges ages(*heap.initial);
+  std::optional<std::pair<Address, Address>> misplaced = verifier.misplaced();
+  for (std::uint64_t rows = 0; misplaced && rows < most_rows; rows += heap.count()) {
+    if (!ages.learn(misplaced->first, misplaced->second)) break;
+    Verifier again(trace, heap, settings, capacity);
+    Verification tried = again.run();
+    misplaced = again.misplaced();
+    if (!tried.first_divergence || tried.address_matches > verified.address_matches) verified = std::move(tried);
+  }
+  heap.initial = as_recorded;
+  return verified;
 }
 
 /// By the rules of the release named in the heap's settings, else by those that reproduce the history.
-Verification verify_torch(const Trace& trace, const Prepared& heap, const TorchRules& rules) {
+Verification verify_torch(const Trace& trace, Prepared& heap, const TorchRules& rules) {
   TorchSettings settings = TorchSettings::recorded(heap.settings);
   settings.release = rules.release;
   Verification verified = verify_torch(trace, heap, settings);
   verified.rules = rules.text;
   // Newer snapshots state their release, unless an older memreel imported them; recordings do not.
-  if (rules.told || !verified.first_divergence || !why_not_reproducible(trace).empty()) return verified;
+  if (rules.told || !verified.first_divergence || !why_not_reproducible(trace, heap).empty()) return verified;
   for (const unsigned other : {13U, 12U, 4U, 3U}) {
     settings.release = {other};
     Verification tried = verify_torch(trace, heap, settings);
@@ -177,13 +246,14 @@ Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions
         .what = "nothing to verify: it holds what was live at an instant, and not how it was placed",
         .where = trace.header.source_name,
         .remedy = "record a history, with torch.cuda.memory._record_memory_history() before the model is built"};
-  for (const Prepared& heap : prepare(trace)) {
+  std::vector<Prepared> heaps = prepare(trace);
+  for (Prepared& heap : heaps) {
     const auto policy = options.policy ? options.policy : recorded_policy(trace, heap);
     if (policy && heap.level == Level::framework) {
       Result<Verification> verified = verify_placement(trace, heap, *policy);
       if (!verified) return std::move(verified).error();
       verifications.push_back(*std::move(verified));
-      if (is_pinned_memory(heap)) verifications.back().note = why_pinned_memory_is_not_reproducible(trace, heap.heap);
+      if (is_pinned_memory(heap)) verifications.back().note = why_pinned_memory_is_not_reproducible(trace, heap);
       continue;
     }
     if (is_bfc(heap)) verifications.push_back(verify_bfc(trace, heap));
@@ -192,7 +262,7 @@ Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions
     if (!rules) return rules.error();
     verifications.push_back(verify_torch(trace, heap, *rules));
     Verification& verified = verifications.back();
-    verified.note = why_not_reproducible(trace);
+    verified.note = why_not_reproducible(trace, heap);
     if (verified.note.empty() && verified.first_divergence) verified.note = why_it_may_diverge(trace, heap.heap);
   }
   if (verifications.empty())

@@ -11,6 +11,7 @@ struct Whole {
   Tables tables;
   Losses losses;
   FoldedHistory folded;
+  std::vector<InitialHeap> initial_heaps;
   ReadReport report;
 };
 
@@ -28,7 +29,8 @@ Result<Whole> read(const std::filesystem::path& path, Visit visit) {
     if (!*more) break;
     visit(batch);
   }
-  return Whole{reader->header(), reader->tables(), reader->losses(), reader->folded(), reader->report()};
+  return Whole{reader->header(), reader->tables(),        reader->losses(),
+               reader->folded(), reader->initial_heaps(), reader->report()};
 }
 
 }  // namespace
@@ -58,6 +60,7 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
   writer.extend_tables(whole->tables);
   for (FoldedRow& row : whole->folded.rows) row.stack = stack_now[index(row.stack)];
   if (!whole->folded.empty()) writer.set_folded(whole->folded);
+  for (InitialHeap& initial : whole->initial_heaps) writer.add_initial_heap(std::move(initial));
   const Result<Whole> again = read(trace, [&, &now = stack_now](const EventBatch& batch) {
     for (std::size_t i = 0; i < batch.events.count(); ++i) {
       Event event = batch.events[i];

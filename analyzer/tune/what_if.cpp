@@ -44,6 +44,7 @@ Prepared without_rows(const Prepared& heap) {
                  .slot_count = heap.slot_count,
                  .segments = heap.segments,
                  .settings = heap.settings,
+                 .initial = heap.initial,
                  .implied_capacity = heap.implied_capacity};
   return frame;
 }
@@ -111,6 +112,7 @@ Prepared without_empty_cache(const Prepared& heap) {
 
 std::vector<std::uint32_t> rows_of_calls(const Prepared& heap, const WhatIf& question) {
   std::vector<std::uint32_t> rows;
+  const std::size_t first = heap.initial ? heap.initial->rows : 0;  // the program ran before
   if (question.kind == WhatIf::Kind::empty_cache_at_steps) {
     for (std::size_t i = question.every; i <= heap.step_ends.size(); i += question.every)
       rows.push_back(heap.step_ends[i - 1]);
@@ -118,6 +120,7 @@ std::vector<std::uint32_t> rows_of_calls(const Prepared& heap, const WhatIf& que
     for (std::uint64_t row = question.every; row <= heap.count(); row += question.every)
       rows.push_back(static_cast<std::uint32_t>(row));
   }
+  std::erase_if(rows, [&](std::uint32_t row) { return row < first; });
   return rows;
 }
 

@@ -12,6 +12,7 @@
 #include "formats/model/event.h"
 #include "formats/model/event_kinds.h"
 #include "formats/model/folded.h"
+#include "formats/model/initial_heap.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -98,7 +99,8 @@ struct Trace {
   EventColumns events;
   std::vector<std::uint32_t> allocation_events;  // AllocationId -> index of its `alloc` event
   Losses losses;
-  FoldedHistory folded;  // a flight recorder's; that of the first trace in a concatenation
+  FoldedHistory folded;                    // a flight recorder's; that of the first trace in a concatenation
+  std::vector<InitialHeap> initial_heaps;  // of a recording that began late: those whose state then is known
   ReadReport read;
   Bytes file_size{};  // 0 if the trace was never a file
 };

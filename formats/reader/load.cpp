@@ -125,6 +125,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
   trace.header = stream->header();
   trace.losses = stream->losses();
   trace.folded = stream->folded();
+  trace.initial_heaps = stream->initial_heaps();
   trace.read = stream->report();
   trace.file_size = {size};
   trace.tables = std::move(*stream).take_tables();

@@ -60,7 +60,7 @@ std::optional<PacketBody> decode_body(std::string_view body) {
   using Field = wire::PacketField;
   std::optional<PacketBody> found;
   for (MessageReader<Field> fields(body); fields.next();) {
-    const bool known = fields.field() >= Field::header && fields.field() <= Field::folded && fields.is_bytes();
+    const bool known = fields.field() >= Field::header && fields.field() <= Field::initial_heap && fields.is_bytes();
     if (known)
       found = PacketBody{fields.field(), fields.bytes()};
     else

@@ -31,6 +31,9 @@ Losses decode_losses(std::string_view message);
 /// With the file's IDs; none if it is inconsistent.
 std::optional<FoldedHistory> decode_folded(std::string_view message, wire::Decompressor& decompressor);
 
+/// With the file's IDs; none if it is inconsistent: segments that overlap, or that their blocks don't fill.
+std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::Decompressor& decompressor);
+
 /// An EventBlock message, without unpacking its columns. Numbers and IDs are the file's.
 struct BlockMessage {
   std::uint32_t count = 0;

@@ -210,6 +210,7 @@ void TraceIndex::Impl::add_packet(const RawPacket& packet) {
     }
     case PacketField::losses:
     case PacketField::folded:
+    case PacketField::initial_heap:
       break;
     case PacketField::footer:
       if (const auto footer = decode_footer(body->message)) {

@@ -38,6 +38,7 @@ const Header& TraceReader::header() const { return impl_->stream.header(); }
 const Tables& TraceReader::tables() const { return impl_->stream.tables(); }
 const Losses& TraceReader::losses() const { return impl_->stream.losses(); }
 const FoldedHistory& TraceReader::folded() const { return impl_->stream.folded(); }
+const std::vector<InitialHeap>& TraceReader::initial_heaps() const { return impl_->stream.initial_heaps(); }
 const ReadReport& TraceReader::report() const { return impl_->stream.report(); }
 
 }  // namespace memreel

@@ -54,10 +54,11 @@ class TraceReader {
   Result<bool> next(EventBatch& batch);
 
   const Header& header() const;
-  const Tables& tables() const;         // as far as read
-  const Losses& losses() const;         // as far as read
-  const FoldedHistory& folded() const;  // as far as read
-  const ReadReport& report() const;     // as far as read
+  const Tables& tables() const;                           // as far as read
+  const Losses& losses() const;                           // as far as read
+  const FoldedHistory& folded() const;                    // as far as read
+  const std::vector<InitialHeap>& initial_heaps() const;  // as far as read
+  const ReadReport& report() const;                       // as far as read
 
  private:
   class Impl;

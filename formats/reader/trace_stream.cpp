@@ -122,6 +122,9 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
       case PacketField::folded:
         sound = set_folded(body->message);
         break;
+      case PacketField::initial_heap:
+        sound = add_initial_heap(body->message);
+        break;
       case PacketField::footer:
         if (const auto footer = decode_footer(body->message)) {
           expect_event(footer->event_count);
@@ -172,6 +175,21 @@ bool TraceStream::set_folded(std::string_view message) {
              folded->until == folded_.until && folded_.rows.size() < most_folded_rows) {
     folded_.rows.insert(folded_.rows.end(), folded->rows.begin(), folded->rows.end());
   }
+  return true;
+}
+
+bool TraceStream::add_initial_heap(std::string_view message) {
+  auto initial = decode_initial_heap(message, decoder_.decompressor());
+  const RowSpace& rows = tables_.rows();
+  if (!initial || !rows.has(wire::Table::heaps, index(initial->heap))) return false;
+  initial->heap = HeapId{rows(wire::Table::heaps, index(initial->heap))};
+  for (InitialSegment& segment : initial->segments) {
+    if (!rows.has(wire::Table::origins, index(segment.origin))) return false;
+    segment.origin = OriginId{rows(wire::Table::origins, index(segment.origin))};
+  }
+  // One per heap: memory is then bounded by the tables.
+  if (std::ranges::find(initial_heaps_, initial->heap, &InitialHeap::heap) == initial_heaps_.end())
+    initial_heaps_.push_back(*std::move(initial));
   return true;
 }
 

@@ -46,6 +46,7 @@ class TraceStream {
   Bytes memory() const { return tables_.memory(); }
   const Losses& losses() const { return all_losses_; }
   const FoldedHistory& folded() const { return folded_; }
+  const std::vector<InitialHeap>& initial_heaps() const { return initial_heaps_; }
   const ReadReport& report() const { return report_; }
 
  private:
@@ -59,6 +60,7 @@ class TraceStream {
   std::optional<BlockSummary> handle(const RawPacket& packet, EventColumns& events);
   /// False if it is damaged.
   bool set_folded(std::string_view message);
+  bool add_initial_heap(std::string_view message);
   std::optional<BlockSummary> read_block(std::string_view message, EventColumns& events);
   Error over_limit() const;
   void begin_trace(const Header& header);
@@ -80,6 +82,7 @@ class TraceStream {
   std::uint64_t events_read_ = 0;
   Losses losses_before_, losses_;
   FoldedHistory folded_;
+  std::vector<InitialHeap> initial_heaps_;
   Losses all_losses_;  // including stacks that had to be cut
   ReadReport report_;
   std::uint64_t undecodable_packets_ = 0, undecodable_bytes_ = 0;

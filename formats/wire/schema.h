@@ -13,6 +13,7 @@ enum class PacketField : protozero::pbf_tag_type {
   losses = 7,
   footer = 8,
   folded = 9,
+  initial_heap = 10,
 };
 
 enum class HeaderField : protozero::pbf_tag_type {
@@ -142,6 +143,19 @@ enum class FoldedRowsField : protozero::pbf_tag_type {
   frees = 5,
   allocated_bytes = 6,
   freed_bytes = 7,
+};
+
+enum class InitialHeapField : protozero::pbf_tag_type { heap = 1, rows_zstd = 2, rows_size = 3 };
+enum class InitialHeapRowsField : protozero::pbf_tag_type {
+  segment_address = 1,
+  segment_size = 2,
+  segment_origin = 3,
+  segment_small = 4,
+  segment_mapped = 5,
+  segment_range = 6,
+  segment_blocks = 7,
+  block_size = 8,
+  block_use = 9,
 };
 
 enum class FooterField : protozero::pbf_tag_type {

@@ -133,6 +133,39 @@ std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow
   });
 }
 
+std::string encode_initial_heap(const InitialHeap& initial, wire::Compressor& compressor) {
+  std::string content;
+  {
+    using Field = wire::InitialHeapRowsField;
+    pbf_builder<Field> message(content);
+    wire::ColumnEncoder encoder;
+    const std::vector<InitialSegment>& held = initial.segments;
+    const auto segments = [&](Field field, auto get) {
+      add_column(message, encoder, field, held.size(), [&](std::size_t i) -> std::uint64_t { return get(held[i]); });
+    };
+    segments(Field::segment_address, [](const InitialSegment& s) { return s.address.value; });
+    segments(Field::segment_size, [](const InitialSegment& s) { return s.size.count; });
+    segments(Field::segment_origin, [](const InitialSegment& s) { return index(s.origin); });
+    segments(Field::segment_small, [](const InitialSegment& s) { return std::uint64_t{s.small}; });
+    segments(Field::segment_mapped, [](const InitialSegment& s) { return std::uint64_t{s.mapped}; });
+    segments(Field::segment_range, [](const InitialSegment& s) { return s.range.value; });
+    segments(Field::segment_blocks, [](const InitialSegment& s) { return s.blocks.size(); });
+    std::vector<InitialBlock> all;
+    for (const InitialSegment& segment : held) all.insert(all.end(), segment.blocks.begin(), segment.blocks.end());
+    add_column(message, encoder, Field::block_size, all.size(), [&](std::size_t i) { return all[i].size.count; });
+    add_column(message, encoder, Field::block_use, all.size(),
+               [&](std::size_t i) { return static_cast<std::uint64_t>(all[i].use); });
+  }
+  if (content.size() > wire::max_content_size) return {};
+  const std::string_view frame = compressor.compress(content);
+  using Field = wire::InitialHeapField;
+  return make_packet<Field>(PacketField::initial_heap, [&](pbf_builder<Field>& message) {
+    message.add_uint32(Field::heap, index(initial.heap));
+    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
+    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
+  });
+}
+
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor) {
   using Field = wire::KeyframeField;
   const std::string content = encode_rows(snapshot);

@@ -20,6 +20,9 @@ std::string encode_losses(const Losses& losses);
 /// Some `rows` of `folded`: a packet should hold at most 2^17.
 std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow> rows, wire::Compressor& compressor);
 
+/// Empty if it is larger than a reader would accept.
+std::string encode_initial_heap(const InitialHeap& initial, wire::Compressor& compressor);
+
 /// Empty if the state is larger than a reader would accept: keyframes only speed up seeking.
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);
 

@@ -49,6 +49,7 @@ class TraceWriter::Impl {
   void set_losses(const Losses& losses) { losses_ = losses; }
 
   void set_folded(FoldedHistory folded) { folded_ = std::move(folded); }
+  void add_initial_heap(InitialHeap initial) { initial_heaps_.push_back(std::move(initial)); }
 
   AllocationId append(Event event);
   Result<void> flush();
@@ -61,6 +62,7 @@ class TraceWriter::Impl {
   void write_tables();
   void write_losses();
   void write_folded();
+  void write_initial_heaps();
   void close_block();
   EncodedBlock encode_closed();
   void write_closed();
@@ -84,6 +86,7 @@ class TraceWriter::Impl {
   std::uint64_t unmatched_frees_ = 0;
   Losses losses_, losses_written_;
   std::optional<FoldedHistory> folded_;                         // until it is written
+  std::vector<InitialHeap> initial_heaps_;                      // until they are written
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
   PacketDirectory directory_;
   std::future<EncodedBlock> encoding_;  // last: its thread ends before what it uses is destroyed
@@ -170,6 +173,12 @@ void TraceWriter::Impl::write_folded() {
   folded_.reset();
 }
 
+void TraceWriter::Impl::write_initial_heaps() {
+  for (const InitialHeap& initial : initial_heaps_)
+    write(wire::PacketField::initial_heap, encode_initial_heap(initial, compressor_), block_.first_event);
+  initial_heaps_.clear();
+}
+
 /// Closes the block and starts its encoding; in the background, the next write_closed() writes it.
 void TraceWriter::Impl::close_block() {
   write_closed();
@@ -177,6 +186,7 @@ void TraceWriter::Impl::close_block() {
   write_tables();
   write_losses();
   write_folded();
+  write_initial_heaps();
   closed_.state = live_.heaps();
   closed_.rows = rows_written_;
   closed_.keyframe.reset();
@@ -224,6 +234,7 @@ Result<void> TraceWriter::Impl::finish() {
   write_tables();
   write_losses();
   write_folded();
+  write_initial_heaps();
   write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_), block_.first_event);
   if (status_) status_ = sink_->close();
   return status_;
@@ -246,6 +257,7 @@ HeapState TraceWriter::state_of(HeapId heap) const {
 HeapSnapshot TraceWriter::snapshot() const { return impl_->live().snapshot(); }
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }
 void TraceWriter::set_folded(FoldedHistory folded) { impl_->set_folded(std::move(folded)); }
+void TraceWriter::add_initial_heap(InitialHeap initial) { impl_->add_initial_heap(std::move(initial)); }
 Result<void> TraceWriter::flush() { return impl_->flush(); }
 Result<void> TraceWriter::finish() { return impl_->finish(); }
 

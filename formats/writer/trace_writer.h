@@ -12,6 +12,7 @@
 
 #include "formats/model/event.h"
 #include "formats/model/folded.h"
+#include "formats/model/initial_heap.h"
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
@@ -93,6 +94,10 @@ class TraceWriter final : public TraceOutput {
 
   /// The sums of what the trace does not have; written with the next block, or by finish(). IDs are this writer's.
   void set_folded(FoldedHistory folded);
+
+  /// What a heap held when its recording began; written before the next block. IDs are this writer's. Call before the
+  /// heap's first event.
+  void add_initial_heap(InitialHeap initial);
 
   /// Writes the events appended so far as a separate block.
   Result<void> flush() override;

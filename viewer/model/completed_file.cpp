@@ -36,6 +36,7 @@ Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>
   std::vector<std::byte> bytes;
   TraceWriter writer(memory_sink(bytes), trace->header);
   writer.extend_tables(trace->tables);
+  for (InitialHeap& initial : trace->initial_heaps) writer.add_initial_heap(std::move(initial));
   for (std::size_t i = 0; i < trace->events.count(); ++i) static_cast<void>(writer.append(trace->events[i]));
   writer.set_losses(trace->losses);
   writer.set_folded(std::move(trace->folded));

@@ -56,16 +56,31 @@ std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, 
 
 }  // namespace
 
-void find_destroyed_pools(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules,
-                          std::span<const ReleaseRun> runs) {
+void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
+                          const AllocatorRules& rules, std::span<const ReleaseRun> runs) {
   if (!may_hide_pools(history, pool_streams, runs)) return;
   Effort effort;
-  const std::optional<PoolEvidence> evidence = find_pool_evidence(history, pool_streams, rules, runs, effort);
+  const std::optional<PoolEvidence> evidence =
+      find_pool_evidence(history, initial.segments, pool_streams, rules, runs, effort);
   if (!evidence) return;
   const std::optional<std::vector<PoolKey>> chosen = choose_pools(*evidence, effort);
   if (!chosen) return;
   const std::vector<PoolKey>& pools = *chosen;
   std::map<std::uint64_t, PoolKey> pool_of_live;  // by address: frees that are not completed have no unit
+  const auto move = [&](PoolStreamId& id, PoolKey pool) {
+    id = pool_streams.id({.stream = pool_streams[id].stream, .pool = pool});
+  };
+  auto allocation = initial.allocations.begin();
+  for (std::size_t i = 0; i < initial.segments.size(); ++i) {
+    PreexistingSegment& segment = initial.segments[i];
+    const PoolKey pool = pools[static_cast<std::size_t>(evidence->initial_unit[i])];
+    move(segment.pool_stream, pool);
+    for (; allocation != initial.allocations.end() && allocation->block.address < segment.address + segment.size;
+         ++allocation) {
+      move(allocation->pool_stream, pool);
+      pool_of_live[allocation->block.address.value] = pool;
+    }
+  }
   for (std::size_t i = 0; i < history.entries.count(); ++i) {
     Entry& entry = history.entries[i];
     const Action action = entry.action();

@@ -8,6 +8,7 @@
 
 #include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/empty_cache.h"
+#include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/event.h"
 
@@ -29,9 +30,10 @@ namespace memreel::torch {
 /// without contradictions, preferably the one that served the previous request (choose_pools()). If the history can't
 /// distinguish two pools, they behaved like one.
 ///
-/// Only for complete histories. `runs` are all releases, in order.
-void find_destroyed_pools(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules,
-                          std::span<const ReleaseRun> runs);
+/// Only if what was held before the history is known: `initial`, whose segments and allocations are moved likewise.
+/// `runs` are all releases, in order.
+void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
+                          const AllocatorRules& rules, std::span<const ReleaseRun> runs);
 
 /// A program action that shows only in what was released, to be inserted before entry `entry`: `pool_end`, or
 /// `empty_cache`, of one destroyed pool or of all.

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "formats/import/torch/recorded_heap.h"
 #include "formats/model/total_bytes.h"
@@ -22,25 +24,41 @@ struct Run {
   std::optional<Entry> alloc;  // the alloc that follows the segments
 };
 
+/// For each pair, the first one that is the same: entries may state no pool where all are the default one.
+std::vector<std::uint64_t> keys_of(const PoolStreams& pool_streams) {
+  std::map<std::pair<std::uint64_t, PoolKey>, std::uint64_t> first;
+  std::vector<std::uint64_t> keys;
+  for (std::size_t i = 0; i < pool_streams.count(); ++i) {
+    const PoolStream& pool_stream = pool_streams[static_cast<PoolStreamId>(i)];
+    keys.push_back(first.try_emplace({pool_stream.stream, pool_stream.pool.value_or(PoolKey{})}, i).first->second);
+  }
+  return keys;
+}
+
 class EmptyCacheFinder {
  public:
-  EmptyCacheFinder(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
-                   const Tables& tables)
+  EmptyCacheFinder(const DeviceHistory& history, const PreexistingMemory& before, const PoolStreams& pool_streams,
+                   const AllocatorRules& rules, const Tables& tables)
       : entries_(history.entries),
         states_pools_(history.states_pools),
+        before_(before),
         pool_streams_(pool_streams),
         rules_(rules),
         tables_(tables),
-        heap_(rules) {}
+        keys_(keys_of(pool_streams)),
+        heap_(initial_heap()) {}
 
-  std::vector<ReleaseRun> find(Bytes reserved) {
+  std::vector<ReleaseRun> find() {
+    TotalBytes preexisting;
+    for (const PreexistingSegment& segment : before_.segments) preexisting += segment.size;
+    const Bytes reserved = preexisting.bytes();
     // The unmapped part may be smaller than its block. If that decides whether the block is too large to serve a
     // request, the history is followed from its beginning.
-    is_whole_ = reserved == Bytes{};
+    is_whole_ = before_.segments.empty() || before_.divided;
     follows_ =
         rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} && is_whole_;
     scan(TotalBytes(reserved));
-    collects_ = rules_.garbage_collection_threshold > 0 && (reserved != 0_B || could_collect());
+    collects_ = rules_.garbage_collection_threshold > 0 && (!is_whole_ || could_collect(reserved));
     std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
     TotalBytes held(reserved);
@@ -125,9 +143,9 @@ class EmptyCacheFinder {
   /// fails. An emptied cache leaves nothing unused in the default pool, while collection leaves recently used blocks.
   /// So a single run of releases that does is also enough; without any, all runs are read as calls, which leave the
   /// same state.
-  bool could_collect() const {
-    RecordedHeap heap(rules_);
-    TotalBytes held;
+  bool could_collect(Bytes reserved) const {
+    RecordedHeap heap = heap_;
+    TotalBytes held(reserved);
     for (std::size_t i = 0; i < entries_.count(); ++i) {
       const Entry& entry = entries_[i];
       if (entry.action() == Action::oom) return true;
@@ -186,9 +204,16 @@ class EmptyCacheFinder {
     for (; followed_ < entry; ++followed_) follow(heap_, entries_[followed_]);
   }
 
-  static std::uint64_t key_of(const Entry& entry) { return static_cast<std::uint64_t>(entry.pool_stream()); }
+  RecordedHeap initial_heap() const {
+    RecordedHeap heap(rules_);
+    if (before_.divided) heap.begin(before_.segments, [&](PoolStreamId id) { return key_of(id); });
+    return heap;
+  }
 
-  static void follow(RecordedHeap& heap, const Entry& entry) {
+  std::uint64_t key_of(PoolStreamId id) const { return keys_[static_cast<std::size_t>(id)]; }
+  std::uint64_t key_of(const Entry& entry) const { return key_of(entry.pool_stream()); }
+
+  void follow(RecordedHeap& heap, const Entry& entry) const {
     switch (entry.action()) {
       case Action::segment_alloc:
       case Action::segment_map:
@@ -238,9 +263,11 @@ class EmptyCacheFinder {
 
   const Entries& entries_;
   bool states_pools_;
+  const PreexistingMemory& before_;
   const PoolStreams& pool_streams_;
   const AllocatorRules& rules_;
   const Tables& tables_;
+  std::vector<std::uint64_t> keys_;  // by PoolStreamId: what tells users of memory apart
   std::vector<std::size_t> segment_entries_;
   Bytes allowed_;
   RecordedHeap heap_;  // before entry `followed_`
@@ -265,9 +292,10 @@ bool goes_on(const DeviceReleases& device, const ReleaseRun& run, const DeviceRe
 
 }  // namespace
 
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const PoolStreams& pool_streams,
-                                      const AllocatorRules& rules, const Tables& tables) {
-  return EmptyCacheFinder(history, pool_streams, rules, tables).find(reserved);
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, const PreexistingMemory& before,
+                                      const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                      const Tables& tables) {
+  return EmptyCacheFinder(history, before, pool_streams, rules, tables).find();
 }
 
 void join_calls(std::span<const DeviceReleases> devices) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "formats/import/torch/allocator_rules.h"
+#include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/tables.h"
 
@@ -41,9 +42,10 @@ struct ReleaseRun {
 /// the operator's next malloc. Ambiguous runs are attributed to the allocator. Calls that released nothing leave no
 /// trace.
 ///
-/// `reserved` is what the device held when the history began.
-std::vector<ReleaseRun> find_releases(const DeviceHistory& history, Bytes reserved, const PoolStreams& pool_streams,
-                                      const AllocatorRules& rules, const Tables& tables);
+/// `before` is what the device held when the history began.
+std::vector<ReleaseRun> find_releases(const DeviceHistory& history, const PreexistingMemory& before,
+                                      const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                      const Tables& tables);
 
 struct DeviceReleases {
   const DeviceHistory* history = nullptr;

@@ -14,7 +14,8 @@ class EvidenceFinder {
                  std::span<const ReleaseRun> runs, Effort& effort)
       : history_(history), pool_streams_(pool_streams), rules_(rules), runs_(runs), effort_(effort), heap_(rules) {}
 
-  std::optional<PoolEvidence> find() {
+  std::optional<PoolEvidence> find(std::span<const PreexistingSegment> initial) {
+    begin(initial);
     auto run = runs_.begin();
     for (std::size_t i = 0; i < history_.entries.count(); ++i) {
       if (effort_.spent()) return std::nullopt;
@@ -36,6 +37,19 @@ class EvidenceFinder {
     if (a == b || a == UnitId::none || b == UnitId::none) return;
     found_.differ[a].insert(b);
     found_.differ[b].insert(a);
+  }
+
+  void begin(std::span<const PreexistingSegment> initial) {
+    found_.initial_unit = heap_.begin(initial, [&](PoolStreamId id) { return pool_streams_[id].stream; });
+    for (std::size_t i = 0; i < initial.size(); ++i) {
+      const UnitId unit = found_.initial_unit[i];
+      if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit);
+      std::uint64_t address = initial[i].address.value;
+      for (const InitialBlock& block : initial[i].blocks) {
+        if (block.use == InitialUse::pending) pending_[address] = unit;
+        address += block.size.count;
+      }
+    }
   }
 
   /// Returns the unit that contains the entry's address.
@@ -67,18 +81,20 @@ class EvidenceFinder {
   UnitId acquire(const Entry& entry, std::size_t i) {
     const UnitId unit = heap_.acquire(entry, stream_of(entry));
     effort_.add(heap_.alive().size());
-    if (static_cast<std::size_t>(unit) == found_.units.size()) {
-      found_.units.push_back({.before = heap_[unit].before});
-      if (entry.action() == Action::segment_map) tell_ranges_apart(unit);
-      if (rules_.expandable && !rules_.expands_private_pools) {
-        if (entry.action() == Action::segment_map)
-          facts(unit).known = PoolKey{};
-        else
-          facts(unit).not_default = true;
-      }
-    }
+    if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit);
     facts(unit).last_needed = i;
     return unit;
+  }
+
+  /// The latest unit.
+  void note_unit(UnitId unit) {
+    found_.units.push_back({.before = heap_[unit].before});
+    if (heap_[unit].expandable) tell_ranges_apart(unit);
+    if (!rules_.expandable || rules_.expands_private_pools) return;
+    if (heap_[unit].expandable)
+      facts(unit).known = PoolKey{};
+    else
+      facts(unit).not_default = true;
   }
 
   void tell_ranges_apart(UnitId unit) {
@@ -154,10 +170,11 @@ class EvidenceFinder {
 
 }  // namespace
 
-std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const PoolStreams& pool_streams,
-                                               const AllocatorRules& rules, std::span<const ReleaseRun> runs,
-                                               Effort& effort) {
-  return EvidenceFinder(history, pool_streams, rules, runs, effort).find();
+std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history,
+                                               std::span<const PreexistingSegment> initial,
+                                               const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                               std::span<const ReleaseRun> runs, Effort& effort) {
+  return EvidenceFinder(history, pool_streams, rules, runs, effort).find(initial);
 }
 
 }  // namespace memreel::torch

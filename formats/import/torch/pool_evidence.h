@@ -12,6 +12,7 @@
 
 #include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/empty_cache.h"
+#include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/recorded_heap.h"
 #include "formats/import/torch/snapshot.h"
 
@@ -45,7 +46,8 @@ struct PoolEvidence {
   std::vector<UnitFacts> units;
   std::map<UnitId, std::set<UnitId>> differ;  // are in two different pools
   std::vector<GivingBack> givings;
-  std::vector<UnitId> unit_of;  // by entry; for those with an address
+  std::vector<UnitId> unit_of;       // by entry; for those with an address
+  std::vector<UnitId> initial_unit;  // of each segment held before the history
 };
 
 /// Counts the work of finding pools, so that contrived input can't take forever.
@@ -59,10 +61,12 @@ class Effort {
   std::uint64_t steps_ = 0;
 };
 
-/// None if it would take too long. `runs` are all releases in the history, in order.
-std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history, const PoolStreams& pool_streams,
-                                               const AllocatorRules& rules, std::span<const ReleaseRun> runs,
-                                               Effort& effort);
+/// None if it would take too long. `initial`: what was held before the history. `runs` are all releases in it, in
+/// order.
+std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history,
+                                               std::span<const PreexistingSegment> initial,
+                                               const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                               std::span<const ReleaseRun> runs, Effort& effort);
 
 /// The pool of each unit: the default one unless contradicted; else, in this order, that of the unit that served the
 /// previous request, those of the segments allocated before, latest first, and other known ones; else a new one, {1,

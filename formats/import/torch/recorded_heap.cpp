@@ -6,6 +6,30 @@
 
 namespace memreel::torch {
 
+UnitId RecordedHeap::hold(const PreexistingSegment& segment, std::uint64_t stream, UnitId before) {
+  const bool continues =
+      segment.mapped && before != UnitId::none && at(before).expandable && at(before).begin == segment.range.value;
+  const UnitId id = continues ? before : UnitId{static_cast<std::uint32_t>(units_.size())};
+  if (!continues) {
+    units_.push_back({.begin = segment.range.value,
+                      .stream = stream,
+                      .small = segment.small,
+                      .expandable = segment.mapped,
+                      .fresh = false});
+    alive_.insert(id);
+  }
+  at(id).held += segment.size;
+  at(id).end = segment.address.value + segment.size.count;
+  if (segment.mapped) mapped_.insert(segment.address.value);
+  std::uint64_t address = segment.address.value;
+  for (const InitialBlock& block : segment.blocks) {
+    const auto piece = pieces_.try_emplace(address, Piece{.size = block.size.count, .unit = id}).first;
+    if (block.use == InitialUse::free) put_free(piece);
+    address += block.size.count;
+  }
+  return id;
+}
+
 UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
   UnitId id = entry.action() == Action::segment_map ? range_of(entry, stream) : UnitId::none;
   if (id == UnitId::none) {

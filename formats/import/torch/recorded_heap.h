@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "formats/import/torch/allocator_rules.h"
+#include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/total_bytes.h"
 
@@ -42,6 +44,15 @@ struct FreeBlock {
 class RecordedHeap {
  public:
   explicit RecordedHeap(const AllocatorRules& rules) : rules_(rules) {}
+
+  /// Begins with memory that was held before the history; call first. `stream_of(pool_stream)`: as `stream` below.
+  /// Returns the unit of each segment.
+  std::vector<UnitId> begin(std::span<const PreexistingSegment> segments, auto stream_of) {
+    std::vector<UnitId> units;
+    for (const PreexistingSegment& segment : segments)
+      units.push_back(hold(segment, stream_of(segment.pool_stream), units.empty() ? UnitId::none : units.back()));
+    return units;
+  }
 
   /// For segment_alloc and segment_map. `stream` identifies users that can't use each other's memory.
   UnitId acquire(const Entry& entry, std::uint64_t stream);
@@ -99,6 +110,8 @@ class RecordedHeap {
   };
   using Pieces = std::map<std::uint64_t, Piece>;  // by address; unmapped addresses have none
 
+  /// `before`: the unit of the segment before.
+  UnitId hold(const PreexistingSegment& segment, std::uint64_t stream, UnitId before);
   Unit& at(UnitId id) { return units_[static_cast<std::size_t>(id)]; }
   /// The range that the memory at `entry` extends.
   UnitId range_of(const Entry& entry, std::uint64_t stream) const;

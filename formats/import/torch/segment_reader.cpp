@@ -51,6 +51,9 @@ bool SegmentReader::read_segment(Value dict) {
       case SnapshotKey::is_expandable:
         segment.expandable = values_.arena().as_boolean(value).value_or(false);
         break;
+      case SnapshotKey::segment_type:
+        segment.small = values_.word(value) == SnapshotKey::small;
+        break;
       case SnapshotKey::blocks:
         blocks = value;
         break;
@@ -118,6 +121,7 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
   block.pending = state == SnapshotKey::active_pending_free || state == SnapshotKey::active_awaiting_free;
   if (state != SnapshotKey::active_allocated && !block.pending) return true;
   block.requested = {requested.value_or(size)};
+  block.size = {size};
   if (history && !read_block_history(*history, block)) return false;
   segment.blocks.push_back(block);
   return true;

@@ -110,6 +110,7 @@ class Entries {
 struct Block {
   Address address;
   Bytes requested;
+  Bytes size;                     // including rounding; 0: not known
   StackId stack = StackId::none;  // where it was allocated, if recorded
   bool pending = false;           // free requested, not completed
   StringId metadata = StringId::none;
@@ -120,6 +121,7 @@ struct Segment {
   Bytes size;
   PoolStreamId pool_stream{};
   bool expandable = false;
+  bool small = false;         // serves small requests, as it states itself
   std::vector<Block> blocks;  // active ones, by address
 };
 

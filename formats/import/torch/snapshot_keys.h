@@ -28,6 +28,7 @@ enum class SnapshotKey : std::uint8_t {
   real_size,
   requested_size,
   segment_pool_id,
+  segment_type,
   size,
   state,
   stream,
@@ -35,6 +36,7 @@ enum class SnapshotKey : std::uint8_t {
   active_allocated,
   active_awaiting_free,
   active_pending_free,
+  small,
   // trace entries
   action,
   addr,

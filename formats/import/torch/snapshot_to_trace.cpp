@@ -56,43 +56,42 @@ EventKind kind_of(Action action) {
 
 /// What a device's own records don't state.
 struct Inferred {
-  std::vector<PreexistingSegment> segments;
-  PreexistingAllocations allocations;
+  PreexistingMemory before;
   std::vector<ReleaseRun> releases;
-
-  bool began_late() const { return !segments.empty() || !allocations.allocations.empty(); }
 };
 
 /// Whether a history that began late has as many entries as a ring that someone would ask for (`max_entries`, which
 /// snapshots before PyTorch 2.12 don't state): 10,000 or 4,096 even if nothing else speaks for it, but 3,500, which a
 /// loop may also make, only if older allocations were recorded. An overwritten entry leaves no other trace.
-bool fills_ring(std::uint64_t entries, const Inferred& before) {
-  if (entries < 1000 || !before.began_late()) return false;
+bool fills_ring(std::uint64_t entries, const PreexistingMemory& before) {
+  if (entries < 1000 || before.empty()) return false;
   std::uint64_t digits = entries;
   while (digits % 10 == 0) digits /= 10;
   if (std::has_single_bit(entries) || digits == 1 || digits == 2 || digits == 5) return true;
-  return before.allocations.was_recorded && digits < 100;
+  return before.was_recorded && digits < 100;
 }
 
 /// Writes into the entries what the releases reveal about destroyed pools.
 Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables) {
   Inferred result;
-  // On a separate thread: it takes as long as the next two steps, which don't depend on it.
-  auto allocations = std::async(find_preexisting_allocations, std::cref(history));
-  result.segments = find_preexisting_segments(history);
-  TotalBytes preexisting;
-  for (const PreexistingSegment& segment : result.segments) preexisting += segment.size;
-  const Bytes reserved = preexisting.bytes();
-  result.releases = find_releases(history, reserved, pool_streams, rules, tables);
-  result.allocations = allocations.get();
-  if (result.began_late() || result.releases.empty() || history.states_pools) return result;
+  PreexistingMemory& before = result.before;
+  // On a separate thread: it takes as long as the next two steps, which don't depend on it if nothing is older.
+  auto allocations = std::async(find_preexisting_allocations, std::cref(history), std::ref(before));
+  find_preexisting_segments(history, pool_streams, before);
+  if (!before.segments.empty()) {
+    allocations.get();
+    if (history.recorded > 0 && find_skipped_actions(history).empty()) divide(history, pool_streams, rules, before);
+  }
+  result.releases = find_releases(history, before, pool_streams, rules, tables);
+  if (allocations.valid()) allocations.get();
+  if ((!before.empty() && !before.divided) || result.releases.empty() || history.states_pools) return result;
   // Which releases are calls reveals pools, and the pools decide which releases are calls: one that could have served
   // the next request is a call only if both are in the same pool. Once found to be a call, it stays one.
   constexpr int most_rounds = 4;
   std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
-    find_destroyed_pools(history, pool_streams, rules, result.releases);
-    std::vector<ReleaseRun> again = find_releases(history, reserved, pool_streams, rules, tables);
+    find_destroyed_pools(history, before, pool_streams, rules, result.releases);
+    std::vector<ReleaseRun> again = find_releases(history, before, pool_streams, rules, tables);
     for (std::size_t i = 0; i < again.size(); ++i) {
       if (again[i].is_call && !result.releases[i].is_call) calls.insert(again[i].first);
       again[i].is_call = again[i].is_call || calls.contains(again[i].first);
@@ -148,7 +147,7 @@ class DeviceWriter {
     return time_of(next_entry_);
   }
 
-  void write_start(std::int64_t time_us, const SettingTexts& settings, const Inferred& before) {
+  void write_start(std::int64_t time_us, const SettingTexts& settings, const PreexistingMemory& before) {
     time_us_ = time_us;
     const Nanoseconds time = from_microseconds(time_us);
     if (!settings.empty()) {
@@ -157,6 +156,7 @@ class DeviceWriter {
       writer_.append(
           {.kind = EventKind::settings, .origin = device_origin(), .time = time, .value = index(writer_.intern(row))});
     }
+    if (before.divided) writer_.add_initial_heap(initial_heap(before.segments));
     const FrameId frame = writer_.intern(Frame{.function = writer_.intern(preexisting_frame)});
     const StackId root = writer_.intern(Stack{.frame = frame});
     for (const PreexistingSegment& segment : before.segments)
@@ -166,7 +166,7 @@ class DeviceWriter {
                       .time = time,
                       .address = segment.address,
                       .size = segment.size});
-    for (const auto& [block, pool_stream] : before.allocations.allocations) {
+    for (const auto& [block, pool_stream] : before.allocations) {
       Event event{.kind = EventKind::alloc,
                   .origin = origin_of(pool_stream, block.metadata),
                   .stack = called_from(root, block.stack),
@@ -218,6 +218,19 @@ class DeviceWriter {
   }
 
  private:
+  InitialHeap initial_heap(std::span<const PreexistingSegment> segments) {
+    InitialHeap initial{.heap = heap_};
+    for (const PreexistingSegment& segment : segments)
+      initial.segments.push_back({.address = segment.address,
+                                  .size = segment.size,
+                                  .origin = origin_of(segment.pool_stream, StringId::none),
+                                  .small = segment.small,
+                                  .mapped = segment.mapped,
+                                  .range = segment.range,
+                                  .blocks = segment.blocks});
+    return initial;
+  }
+
   std::int64_t time_of(std::size_t entry) const {
     const std::int64_t time = history_.entries[entry].time_us;
     return time == no_time ? time_us_ : time;
@@ -306,7 +319,7 @@ bool holds_anything(const DeviceHistory& history) { return history.recorded > 0 
 /// What the trace of pinned host memory is made from.
 struct Host {
   HostRules rules;
-  Inferred before;
+  PreexistingMemory before;
   HostHistory history;
 };
 
@@ -315,12 +328,10 @@ Host host_of(Snapshot& snapshot) {
   if (snapshot.is_series)
     return {.rules = HostRules::of(snapshot), .before = {}, .history = {.allocator = std::move(whole)}};
   complete_frees(whole, find_skipped_actions(whole));
-  Host host{.rules = HostRules::of(snapshot),
-            .before = {.segments = find_preexisting_segments(whole),
-                       .allocations = find_preexisting_allocations(whole),
-                       .releases = {}},
-            .history = {}};
-  host.history = split_host_history(whole, snapshot.pool_streams, host.rules, !host.before.began_late());
+  Host host{.rules = HostRules::of(snapshot), .before = {}, .history = {}};
+  find_preexisting_segments(whole, snapshot.pool_streams, host.before);
+  find_preexisting_allocations(whole, host.before);
+  host.history = split_host_history(whole, snapshot.pool_streams, host.rules, host.before.empty());
   return host;
 }
 
@@ -347,9 +358,10 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     complete_frees(history, skipped);
     losses.skipped = losses.skipped | skipped;
     infer_pools(history, snapshot.pool_streams);
-    const Inferred& before = inferred.emplace_back(infer(history, snapshot.pool_streams, rules, writer.tables()));
-    losses.preexisting_allocations += before.allocations.allocations.size();
-    losses.began_late = losses.began_late || before.began_late();
+    inferred.push_back(infer(history, snapshot.pool_streams, rules, writer.tables()));
+    const PreexistingMemory& before = inferred.back().before;
+    losses.preexisting_allocations += before.allocations.size();
+    losses.began_late = losses.began_late || !before.empty();
     losses.history_overflowed =
         losses.history_overflowed || history.recorded >= snapshot.ring_capacity || fills_ring(history.recorded, before);
   }
@@ -373,7 +385,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     const Heap heap{.name = name, .level = Level::framework, .device = ordinal};
     heaps.emplace_back(heap, history, snapshot.pool_streams, writer);
     heaps.back().set_releases(of_device.releases);
-    heaps.back().write_start(start, snapshot.settings, of_device);
+    heaps.back().write_start(start, snapshot.settings, of_device.before);
   }
   std::optional<Host> host;
   if (holds_anything(snapshot.host)) {

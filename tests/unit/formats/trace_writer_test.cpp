@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "formats/reader/trace_reader.h"
@@ -324,6 +325,64 @@ TEST(FullDisk, OfARealFile) {
   ASSERT_FALSE(finished);
   EXPECT_EQ(finished.error().message(),
             "/dev/full: can't write: No space left on device (free some space, or write to another disk)");
+}
+
+/// What one heap held: a segment, and two stretches of an expandable one.
+InitialHeap initial_heap(HeapId heap, OriginId origin) {
+  return {.heap = heap,
+          .segments = {{.address = {1U << 21U},
+                        .size = 2_MiB,
+                        .origin = origin,
+                        .small = true,
+                        .range = {1U << 21U},
+                        .blocks = {{512_B, InitialUse::allocated}, {2_MiB - 512_B, InitialUse::free}}},
+                       {.address = {1U << 26U},
+                        .size = 20_MiB,
+                        .origin = origin,
+                        .mapped = true,
+                        .range = {1U << 25U},
+                        .blocks = {{20_MiB, InitialUse::pending}}}}};
+}
+
+Trace with_initial_heap(const std::function<void(InitialHeap&)>& change) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  InitialHeap initial = initial_heap(heap, origin);
+  change(initial);
+  writer.add_initial_heap(initial);
+  writer.append({.kind = EventKind::empty_cache, .origin = origin});
+  EXPECT_TRUE(writer.finish());
+  Result<Trace> trace = load(memory_file(bytes), "late");
+  EXPECT_TRUE(trace) << trace.error().message();
+  return *std::move(trace);
+}
+
+TEST(InitialHeap, IsReadAsWritten) {
+  const Trace trace = with_initial_heap([](InitialHeap&) {});
+  ASSERT_EQ(trace.initial_heaps.size(), 1U);
+  EXPECT_EQ(trace.initial_heaps[0], initial_heap(HeapId{1}, OriginId{1}));
+  EXPECT_TRUE(trace.read.intact());
+}
+
+TEST(InitialHeap, IsDamagedIfBlocksDontFillItsSegments) {
+  const std::vector<std::function<void(InitialHeap&)>> damages{
+      [](InitialHeap& heap) { heap.segments[0].blocks.pop_back(); },
+      [](InitialHeap& heap) {
+        heap.segments[0].blocks.push_back({512_B, InitialUse::free});
+      },
+      [](InitialHeap& heap) { heap.segments[0].blocks[0].size = {}; },
+      [](InitialHeap& heap) { heap.segments[1].address = heap.segments[0].address; },
+      [](InitialHeap& heap) { heap.segments[1].range = heap.segments[1].address + 1_B; },
+      [](InitialHeap& heap) { heap.segments[1].origin = OriginId{77}; },
+      [](InitialHeap& heap) { heap.heap = HeapId{77}; }};
+  for (const auto& damage : damages) {
+    const Trace trace = with_initial_heap(damage);
+    EXPECT_TRUE(trace.initial_heaps.empty());
+    EXPECT_EQ(trace.read.damaged_packets, 1U);
+    EXPECT_EQ(trace.events.count(), 1U);
+  }
 }
 
 }  // namespace

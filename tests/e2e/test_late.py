@@ -1,0 +1,124 @@
+"""Recordings that begin late: snapshots whose histories are cut at random, as a late start, a ring or a second recording
+of the same process would; the segments at the end stay."""
+
+import json
+import lzma
+import pickle
+import random
+import unittest
+
+import snapshot
+from program import REPOSITORY, SAMPLES, ProgramTest, run
+
+RELEASES = REPOSITORY / "tests/data/releases"
+# Programs of all kinds: streams, captures, MemPools, expandable segments, garbage collection, failures.
+EXACT = [SAMPLES / f"{name}.pickle.xz" for name in (
+    "convnet_s2_default", "convnet_s2_pow2", "streams_s32_expandable_pow2", "borrow_s91_expandable",
+    "captures_s63_default", "capture_streams_s71_default", "mempools_s82_default", "mempools_s83_expandable",
+    "oom_s12_expandable_gc", "oom_s14_nonsplit", "pressure_s2_gc", "pressure_s7_expandable_maxsplit")]
+GIB = 1 << 30
+
+
+def load(file):
+    return pickle.loads(lzma.decompress(file.read_bytes()))
+
+
+def without_first(document, share):
+    return document | {"device_traces": [trace[int(share * len(trace)):] for trace in document["device_traces"]]}
+
+
+class Late(ProgramTest):
+    def write(self, document, name="late.pickle"):
+        return self.file(name, pickle.dumps(document))
+
+    def check_exact(self, document):
+        verified = self.document("verify", self.write(document))
+        self.assertIs(verified["exact"], True)
+        # What was there before is not compared: it is where the replay begins.
+        made = [sum(entry["action"] == "alloc" for entry in trace) for trace in document["device_traces"] if trace]
+        self.assertEqual([device["allocations"] for device in verified["devices"]], made)
+
+    def test_whenever_it_begins(self):
+        for file in EXACT:
+            document = load(file)
+            moments = random.Random(file.name)
+            for share in [0.8 * moments.random() for _ in range(2)]:
+                with self.subTest(file.name, share=share):
+                    self.check_exact(without_first(document, share))
+
+    def test_of_each_release_exact_or_with_a_reason(self):
+        for file in sorted(RELEASES.glob("*.pickle.xz")):
+            with self.subTest(file.name):
+                share = 0.8 * random.Random(file.name).random()
+                late = self.write(without_first(load(file), share))
+                ran = run("verify", "--json", late)
+                self.assertIn(ran.returncode, (0, 1), ran.stderr)
+                for device in json.loads(ran.stdout)["devices"]:
+                    if not device["exact"] and device["policy"] != "torch.host":
+                        self.assertNotEqual(device["note"], "")
+
+    def test_while_the_device_still_uses_freed_memory(self):
+        document = load(SAMPLES / "streams_s32_expandable_pow2.pickle.xz")
+        trace = document["device_traces"][0]
+        between = [i for i in range(1, len(trace)) if trace[i - 1]["action"] == "free_requested"
+                   and trace[i]["action"] != "free_completed"]
+        self.assertGreater(len(between), 0)
+        for first in (between[0], between[len(between) // 4]):
+            self.check_exact(document | {"device_traces": [trace[first:]]})
+
+    def test_a_ring_and_a_second_recording(self):
+        document = load(SAMPLES / "convnet_s2_default.pickle.xz")
+        for segment in document["segments"]:
+            for block in segment["blocks"]:
+                block["frames"] = [dict(snapshot.FRAME)]  # made in an earlier recording, or overwritten
+        self.check_exact(document | {"device_traces": [document["device_traces"][0][-1000:]]})
+        self.check_exact(without_first(document, 0.95))
+
+    def test_streamed(self):
+        trace = self.directory / "late.reel"
+        self.answer("import", self.write(without_first(load(EXACT[0]), 0.6)), "-o", trace)
+        policies = ("--policy", "torch.native,torch.expandable,bound.live")
+        whole, streamed = (self.document("replay", trace, *policies, *how) for how in ((), ("--stream",)))
+        self.assertEqual([policy["late_start"] for policy in whole["policies"]], ["resumed", "placed_afresh", "placed_afresh"])
+        for one, other in zip(whole["policies"], streamed["policies"]):
+            for key in ("late_start", "peak_live_bytes", "peak_reserved_bytes", "end_reserved_bytes", "driver_calls"):
+                self.assertEqual(one[key], other[key], key)
+
+    def cached(self):
+        """1 GiB cached by earlier code; the recording makes and frees 100 allocations of 2 MiB in other memory."""
+        used, unused, size = snapshot.BASE, snapshot.BASE + 8 * GIB, 20 << 20
+        recorder = snapshot.Recorder()
+        for _ in range(100):
+            recorder.add("alloc", used, 2 << 20)
+            recorder.free(used, 2 << 20)
+        segments = [{"device": 0, "address": address, "total_size": total, "allocated_size": 0, "active_size": 0,
+                     "requested_size": 0, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+                     "is_expandable": False, "frames": [], "blocks": [snapshot.block(address, total, 0, "inactive")]}
+                    for address, total in ((used, size), (unused, GIB))]
+        return snapshot.snapshot() | {"segments": segments, "device_traces": [recorder.entries], "external_annotations": []}
+
+    def test_cached_memory_is_there_and_no_setting_saves_it(self):
+        file = self.write(self.cached())
+        self.check_exact(self.cached())
+        replayed = self.document("replay", file, "--policy", "torch.native,torch.expandable")["policies"]
+        self.assertEqual([policy["peak_reserved_bytes"] for policy in replayed], [GIB + (20 << 20), 20 << 20])
+        text = self.answer("replay", file).stdout
+        self.assertIn("replay from a late start", " ".join(text.split()))
+        tuned = self.document("tune", file)
+        self.assertLess(tuned["baseline"]["peak_reserved_bytes"], GIB)
+
+    def test_export_keeps_segments_and_free_blocks(self):
+        document = without_first(load(EXACT[0]), 0.6)
+        exported = self.directory / "again.pickle"
+        self.answer("export", self.write(document), "--format", "torch", "-o", exported)
+        again = pickle.loads(exported.read_bytes())
+
+        def layout(snapshot):
+            return sorted((segment["address"], segment["total_size"],
+                           [(block["size"], block["state"]) for block in segment["blocks"]])
+                          for segment in snapshot["segments"])
+        self.assertEqual(layout(again), layout(document))
+
+
+if __name__ == "__main__":
+    unittest.main()
