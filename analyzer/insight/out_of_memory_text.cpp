@@ -160,7 +160,7 @@ std::string reason_of(const OutOfMemory& oom) {
     return text + ", this step asks " + text_of(oom.rest->growth, 1) + "x any before";
   if (oom.verdict == OomVerdict::lack_of_memory && oom.own_limit()) return text + " at the program's own limit";
   if (oom.verdict != OomVerdict::fragmentation) return text;
-  if (oom.pool_maximum) return text + " below the pool's maximum";
+  if (oom.pool_maximum) return "below the pool's maximum";
   if (oom.waited_in_vain) return "its block was awaiting free";
   if (oom.in_private_pool) return "a private pool does not retry";
   return text;
@@ -172,7 +172,7 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
     return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
   if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
-    return "hold less; if the card has over " + text_of(*oom.capacity) + ", others hold the rest";
+    return "hold less; if the card has over " + text_of(*oom.capacity) + ", others hold it";
   if (!oom.capacity || oom.live + oom.requested <= *oom.capacity) return "the program must hold less";
   return "the program must hold " + text_of(oom.live + oom.requested - *oom.capacity) + " less";
 }

@@ -17,7 +17,7 @@
 namespace memreel {
 
 enum class RemedyKind : std::uint8_t {
-  setting,     // of PyTorch's allocator
+  setting,     // of the recorded allocator
   allocator,   // another allocator
   one_stream,  // one stream for everything
 };

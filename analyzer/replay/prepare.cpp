@@ -175,6 +175,18 @@ class HeapBuilder {
       std::rotate(column.begin() + static_cast<std::ptrdiff_t>(first), column.end() - 1, column.end());
     };
     for_each_column(to_front, heap_);
+    split_free(event);
+  }
+
+  /// A free of a block that would have served the request that fails right after it was not complete before.
+  void split_free(std::uint32_t event) {
+    if (heap_.count() < 2) return;
+    const std::size_t failed = heap_.count() - 1, freed = failed - 1;
+    if (heap_.op[freed] != Op::free || heap_.pool_stream[freed] != heap_.pool_stream[failed] ||
+        heap_.size[freed] < heap_.size[failed])
+      return;
+    heap_.op[freed] = Op::free_requested;
+    push(Op::free_completed, heap_.slot[freed], heap_.pool_stream[freed], heap_.size[freed], event);
   }
 
   void empty_cache(const Origin& origin, std::uint32_t event) {

@@ -164,7 +164,7 @@ void find_cause(const Tables& tables, const Fragmentation& found, Verdict::Fragm
     return part > peak.reserved - peak.allocated - std::min(part, peak.reserved - peak.allocated);
   };
   if (most(peak.pending)) {
-    fragments.cause = text_of(peak.pending) + " awaiting free on other streams";
+    fragments.cause = text_of(peak.pending) + " awaiting free";
     fragments.cause_site = found.awaiting.label;
     return;
   }
@@ -250,7 +250,7 @@ std::string change_between(const std::string& before, const std::string& after) 
 
 /// Whether such a program can use a remedy.
 bool is_usable(const Remedy& remedy, bool is_torch) {
-  return is_torch ? remedy.kind == RemedyKind::setting : remedy.outcome.policy.name == "cuda.async";
+  return remedy.kind == RemedyKind::setting || (!is_torch && remedy.outcome.policy.name == "cuda.async");
 }
 
 /// Whether the program shares device memory with other processes, or has pools of its own (torch.cuda.MemPool): what

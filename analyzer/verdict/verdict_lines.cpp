@@ -168,6 +168,7 @@ VerdictLine line_of(const Verdict::Setting& setting) {
   const std::string topic = setting.is_torch ? "set" : "use";
   if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
   std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  if (setting.reach == request || setting.reach == not_rest) proof.clear();
   if (!setting.caution.empty()) proof = ", " + setting.caution;
   if (!setting.text.empty()) {
     const std::string needs = setting.needs.empty() ? "" : " (" + setting.needs + "+)";
@@ -187,7 +188,8 @@ VerdictLine line_of(const Verdict::Setting& setting) {
                percent(share_of(setting.saved, setting.peak + setting.saved)) + ")";
     if (display_width(setting.change + needs + effect + proof) <= room)
       return {topic, setting.change + needs + effect + proof, false};
-    return {topic, line_with("", setting.change, needs + effect + (setting.exact ? ", exact" : "")), false};
+    return {topic, line_with("", setting.change, needs + effect + (setting.exact && !proof.empty() ? ", exact" : "")),
+            false};
   }
   if (!setting.instead.empty()) return {topic, "nothing: " + setting.instead, false};
   const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);

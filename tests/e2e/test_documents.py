@@ -25,7 +25,7 @@ OOM = {"levels", "least_capacity_bytes", "device_bytes", "event", "device", "hea
        "size_class", "live_bytes", "allocated_bytes", "pending_bytes", "reserved_bytes", "capacity_bytes",
        "device_free_bytes", "free_bytes", "holes", "hostage_bytes", "lane_free_bytes", "lane_largest_free_bytes",
        "largest_free_bytes", "stranded_stream_bytes", "stranded_pool_bytes", "fragmentation_index", "own_limit", "hole",
-       "largest_hole", "survivors", "stack"}
+       "largest_hole", "survivors", "serve_only", "ends_history", "rest_of_step", "held_outside_bytes", "stack"}
 GROUPS = {"device", "heap", "by", "events", "bytes", "count", "groups"}
 
 

@@ -14,6 +14,7 @@ from program import REPOSITORY, SAMPLES, ProgramTest, run
 
 GOLDEN = REPOSITORY / "tests/golden/verdicts"
 HISTORIES = REPOSITORY.parent / "shared/histories"
+BUGS = REPOSITORY.parent / "shared/bugs"
 SUFFIXES = (".reel", ".pickle.xz", ".xplane.pb.gz")
 TOPICS = {"OOM", "peak", "held by", "others", "leaks", "fragmented", "set", "use"}
 
@@ -42,6 +43,19 @@ class Verdict(ProgramTest):
 
     def test_samples(self):
         self.golden(SAMPLES, "samples")
+
+    @unittest.skipUnless(BUGS.is_dir(), "the miniatures of bug reports are not here")
+    def test_bugs(self):
+        """What decides, who holds it, what the free memory is and what to set; leaks have tests of their own."""
+        kept = GOLDEN / "bugs.txt"
+        shown = ""
+        for path in sorted(BUGS.glob("*/*.xz")):
+            if path.stem not in ("protocol0.pickle", "protocol1.pickle"):  # refused, with the remedy
+                lines = [line for line in verdict(path).splitlines() if not line.startswith("leaks") or "bursts" in line]
+                shown += "\n".join([f"{path.parent.name}/{path.name}", *lines]) + "\n\n"
+        if os.environ.get("MEMREEL_WRITE_GOLDEN"):
+            kept.write_text(shown)
+        self.assertEqual(shown, kept.read_text())
 
     @unittest.skipUnless(HISTORIES.is_dir(), "the shared histories are not here")
     def test_histories(self):
