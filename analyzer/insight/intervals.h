@@ -14,7 +14,7 @@ enum class IntervalSource : std::uint8_t {
   marks,        // the program's own marks (analyzer/replay/steps.h)
   repetition,   // no marks, but an allocation that recurs at an even pace, as others do: a loop
   allocations,  // neither: runs of equally many allocations
-  time,         // for a flight recorder: the intervals of its sums (leaks_folded.h)
+  time,         // for a flight recorder: the intervals of its sums (leaks_population.h)
 };
 
 /// The trace of one heap cut into intervals. Interval i lies between ends[i - 1] and ends[i], the first from the

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
 #include "analyzer/history/preexisting.h"
-#include "analyzer/insight/leaks_causes.h"
-#include "analyzer/insight/leaks_evidence.h"
-#include "analyzer/insight/leaks_folded.h"
+#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/device_sample.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -27,6 +27,155 @@ std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
     if (births.empty() || births.back() != held.birth) births.push_back(held.birth);
   }
   return births;
+}
+
+bool is_same_pattern(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+  std::size_t both = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    both += a[i] == b[j];
+    const bool step_a = a[i] <= b[j];
+    const bool step_b = b[j] <= a[i];
+    i += step_a;
+    j += step_b;
+  }
+  const std::size_t either = a.size() + b.size() - both;
+  return 10 * both >= 9 * either;
+}
+
+/// Frames of a stack, outermost first.
+std::vector<FrameId> path_of(const Tables& tables, StackId stack) {
+  std::vector<FrameId> path;
+  for (; stack != StackId::none; stack = tables[stack].caller) path.push_back(tables[stack].frame);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+/// Keeps the part of `path` that `other` also goes through. Functions match whatever their lines: the lines of a loop
+/// body are to be grouped.
+void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::vector<FrameId>& other) {
+  const auto is_same_function = [&](FrameId a, FrameId b) {
+    return tables[a].function == tables[b].function && tables[a].file == tables[b].file;
+  };
+  const auto end = std::mismatch(path.begin(), path.end(), other.begin(), other.end(), is_same_function).first;
+  path.erase(end, path.end());
+}
+
+// A list of losses keeps whole graphs, and every layer's line looks like a separate leak.
+
+/// Groups the accused of `findings` whose allocations were made in the same intervals, sets their `cause`, and returns
+/// the groups, largest first. Two patterns are the same if nine tenths of their intervals match.
+///
+/// `births`: for each finding, the intervals in which its allocations were made, ascending and distinct.
+std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
+                                      const std::vector<std::vector<std::uint32_t>>& births) {
+  struct Group {
+    std::size_t leader;
+    std::vector<FrameId> shared;  // frames of the leader, outermost first
+    LeakCause cause;
+  };
+  std::vector<std::size_t> accused;
+  for (std::size_t f = 0; f < findings.size(); ++f) {
+    if (accuses(findings[f].verdict)) accused.push_back(f);
+  }
+  std::stable_sort(accused.begin(), accused.end(),
+                   [&](std::size_t a, std::size_t b) { return findings[a].bytes > findings[b].bytes; });
+  std::vector<Group> groups;
+  for (const std::size_t f : accused) {
+    LeakFinding& finding = findings[f];
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return findings[g.leader].heap == finding.heap && is_same_pattern(births[g.leader], births[f]);
+    });
+    const std::vector<FrameId> path = path_of(tables, finding.stack);
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{.leader = f, .shared = path, .cause = {}});
+    // A backward pass runs on threads without stacks of the program; that says nothing about what the others share.
+    if (group->shared.empty())
+      group->shared = path;
+    else if (!path.empty())
+      keep_shared(tables, group->shared, path);
+    group->cause.bytes += finding.bytes;
+    group->cause.count += finding.count;
+    group->cause.growth_bytes_per_interval += finding.growth_bytes_per_interval;
+    ++group->cause.stacks;
+    finding.cause = static_cast<std::uint32_t>(group - groups.begin());
+  }
+
+  std::vector<std::uint32_t> order(groups.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return groups[a].cause.bytes > groups[b].cause.bytes; });
+  std::vector<std::uint32_t> place(groups.size());
+  std::vector<LeakCause> causes;
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    Group& group = groups[order[i]];
+    place[order[i]] = i;
+    group.cause.frame = own_frame(tables, std::vector(group.shared.rbegin(), group.shared.rend()));
+    causes.push_back(group.cause);
+  }
+  for (const std::size_t f : accused) findings[f].cause = place[findings[f].cause];
+  return causes;
+}
+
+std::string count_of(std::uint64_t count, const std::string& what) {
+  return text_of(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string place_of(const Trace& trace, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  if (frames.empty()) return "where no stack was recorded";
+  const FrameText own = own_frame(frames);
+  return (own.file.empty() ? "in " : "at ") + line_label(own);
+}
+
+/// Which of the site's allocations were freed, as evidence for or against a leak.
+std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
+  if (population.frees == 0) return "nothing allocated there was ever freed";
+  return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +
+         " freed, " +
+         (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
+                                           : "after at most " + count_of(finding.growth.longest_life, unit));
+}
+
+/// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
+/// there was ever freed". Reads all fields except `evidence`.
+std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
+                        const Intervals& intervals) {
+  const std::string unit = intervals.unit();
+  const Growth& growth = finding.growth;
+  const std::string place = place_of(trace, finding.stack);
+  const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
+  switch (finding.verdict) {
+    case LeakVerdict::leak:
+    case LeakVerdict::suspected: {
+      if (finding.swelling) {
+        return "what is held " + place + " was replaced by something larger in " +
+               text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + ": " +
+               text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
+               ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
+      }
+      const Bytes each{finding.bytes.count / std::max(1U, growth.intervals)};
+      return text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + " kept " +
+             text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
+    }
+    case LeakVerdict::warm_up:
+      return total + " " + place + " was allocated in " + count_of(growth.intervals, unit) + " up to " + unit + " " +
+             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.intervals}) +
+             "; nothing has been added since";
+    case LeakVerdict::sawtooth:
+      return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
+    case LeakVerdict::cache:
+      return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
+    case LeakVerdict::unknown_before_attach:
+      return total + " was allocated before the recording began";
+    case LeakVerdict::unattributed:
+      return text_of(finding.bytes) +
+             " of the device is not explained by the recording: contexts, code, other processes";
+    default:
+      return total + " " + place + " " +
+             (growth.intervals <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+                                          text_of(std::uint64_t{finding.intervals})
+                                    : "was allocated in " + count_of(growth.intervals, unit)) +
+             (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
+  }
 }
 
 /// The free memory of a heap's device at the end of the trace, as far as it is recorded.

@@ -12,7 +12,6 @@
 
 #include "analyzer/insight/intervals.h"
 #include "analyzer/insight/leaks_judge.h"
-#include "analyzer/insight/leaks_swelling.h"
 #include "analyzer/insight/suppressions.h"
 #include "formats/model/trace.h"
 

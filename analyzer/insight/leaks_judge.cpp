@@ -5,8 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
-
-#include "analyzer/insight/line_fit.h"
+#include <vector>
 
 namespace memreel {
 namespace {
@@ -29,6 +28,35 @@ constexpr double most = 0.6;
 // margin to what is promised (docs/leaks.md: precision 85 %, recall 95 %).
 constexpr double innocent_share = 0.12;
 constexpr double missed_share = 0.03;
+
+/// A least-squares line through points.
+class LineFit {
+ public:
+  void add(double x, double y) {
+    n_ += 1;
+    sx_ += x;
+    sy_ += y;
+    sxx_ += x * x;
+    sxy_ += x * y;
+    syy_ += y * y;
+  }
+
+  double count() const { return n_; }
+  double mean() const { return n_ == 0 ? 0 : sy_ / n_; }  // of y
+  /// 0 unless there are points at two places.
+  double slope() const { return spread() <= 0 ? 0 : covariance() / spread(); }
+  /// The share of y's variance that the line explains, 0 to 1; 0 if there is nothing to explain.
+  double r2() const {
+    const double height = n_ * syy_ - sy_ * sy_;
+    return spread() <= 0 || height <= 0 ? 0 : covariance() * covariance() / (spread() * height);
+  }
+
+ private:
+  double spread() const { return n_ * sxx_ - sx_ * sx_; }
+  double covariance() const { return n_ * sxy_ - sx_ * sy_; }
+
+  double n_ = 0, sx_ = 0, sy_ = 0, sxx_ = 0, sxy_ = 0, syy_ = 0;
+};
 
 using Span = std::span<const Held>;
 
@@ -356,6 +384,38 @@ void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Hel
   }
 }
 
+constexpr std::uint32_t enough_swelling_rounds = 16;
+constexpr double least_swelling_span = 0.5;  // of all intervals
+constexpr double least_growth = 2;           // from a quarter of the way to the end
+constexpr double deepest_fall = 0.9;         // share of the highest before
+constexpr double steady_swelling_r2 = 0.8;
+
+struct HeldAt {
+  Bytes bytes;
+  std::int64_t count = 0;
+};
+
+/// The bytes held at the end of each interval.
+std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_t intervals) {
+  std::vector<HeldAt> held(intervals), gone(intervals);
+  for (const Held& h : population.held) {
+    if (h.birth >= intervals) continue;
+    held[h.birth].bytes += h.size;
+    ++held[h.birth].count;
+    if (h.death >= intervals) continue;
+    gone[h.death].bytes += h.size;
+    ++gone[h.death].count;
+  }
+  HeldAt now;
+  for (std::uint32_t r = 0; r < intervals; ++r) {
+    now.bytes += held[r].bytes;
+    now.bytes -= gone[r].bytes;
+    now.count += held[r].count - gone[r].count;
+    held[r] = now;
+  }
+  return held;
+}
+
 }  // namespace
 
 std::vector<Judged> judge(const Population& population, const Intervals& intervals) {
@@ -377,6 +437,77 @@ std::vector<Judged> judge(const Population& population, const Intervals& interva
   if (has_stack ? !is_certain : !accuses(all)) return whole;
   if (!has_stack) join_sisters(all, parts);
   return all;
+}
+
+std::optional<Swelling> swelling_of(const Population& population, const Intervals& intervals) {
+  const std::uint32_t count = intervals.count();
+  if (population.stack == StackId::none || population.frees == 0 || !population.has_survivors() ||
+      count < enough_swelling_rounds)
+    return std::nullopt;
+  const std::vector<HeldAt> held = held_after_rounds(population, count);
+  const auto begin = static_cast<std::uint32_t>(
+      std::ranges::find_if(held, [](const HeldAt& h) { return h.count != 0; }) - held.begin());
+  if (begin == count || count - begin < least_swelling_span * count) return std::nullopt;
+
+  Swelling swelling{.growth = {.first = begin}, .at_first = held[begin].bytes, .at_last = held.back().bytes};
+  LineFit line;
+  Bytes most;
+  for (std::uint32_t r = begin; r < count; ++r) {
+    const Bytes bytes = held[r].bytes;
+    if (static_cast<double>(bytes.count) < deepest_fall * static_cast<double>(most.count)) return std::nullopt;
+    if (bytes > most) {
+      ++swelling.growth.intervals;
+      swelling.growth.last = r;
+      most = bytes;
+    }
+    line.add(r, static_cast<double>(bytes.count));
+  }
+  const std::uint32_t span = count - begin;
+  const std::uint32_t usual_gap = span / std::max(1U, swelling.growth.intervals) + 1;
+  const bool has_stopped = count - 1 - swelling.growth.last > 3 * usual_gap;
+  const HeldAt early = held[begin + span / 4];
+  const bool is_larger =
+      static_cast<double>(held.back().bytes.count) >= least_growth * static_cast<double>(early.bytes.count);
+  // More live ones make a queue.
+  if (swelling.growth.intervals < enough_swelling_rounds || has_stopped || !is_larger ||
+      held.back().count > early.count)
+    return std::nullopt;
+  swelling.growth.slope = line.slope();
+  swelling.growth.r2 = line.r2();
+  for (const Held& h : population.held)
+    if (!h.survives()) swelling.growth.longest_life = std::max(swelling.growth.longest_life, h.death - h.birth);
+  if (swelling.growth.r2 < steady_swelling_r2) return std::nullopt;
+  return swelling;
+}
+
+bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site) {
+  struct Series {
+    std::uint32_t interval = 0;
+    Bytes asked;  // requested in this interval
+    LineFit line;
+  };
+  const EventColumns& events = trace.events;
+  std::vector<Series> all_series(trace.tables.stacks.size());
+  const auto end_interval = [](Series& series) {
+    if (series.asked != 0_B) series.line.add(series.interval, static_cast<double>(series.asked.count));
+    series.asked = {};
+  };
+  std::uint32_t interval = 0;
+  for (const std::uint32_t event : trace.allocation_events) {
+    while (interval < intervals.ends.size() && intervals.ends[interval] <= event) ++interval;
+    const StackId stack = events.stack[event];
+    if (stack == site || trace.tables[events.origin[event]].heap != heap) continue;
+    Series& series = all_series[index(stack)];
+    if (series.interval != interval) end_interval(series);
+    series.interval = interval;
+    series.asked += events.size[event];
+  }
+  for (Series& series : all_series) end_interval(series);
+  return std::any_of(all_series.begin(), all_series.end(), [&](const Series& series) {
+    const LineFit& line = series.line;
+    return line.count() >= least_swelling_span * intervals.count() && line.r2() >= steady_swelling_r2 &&
+           line.slope() * intervals.count() >= line.mean() / 2;
+  });
 }
 
 }  // namespace memreel

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "analyzer/insight/intervals.h"
 #include "analyzer/insight/leaks_population.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 
 enum class LeakVerdict : std::uint8_t {
   leak,       // kept in interval after interval until the end, and never freed
-  suspected,  // the same with weaker evidence; or repeatedly replaced by larger ones (leaks_swelling.h)
+  suspected,  // the same with weaker evidence; or repeatedly replaced by larger ones (Swelling)
   resident,   // kept from the start, or one at a time: weights, optimizer state, buffers
   cache,      // kept for a while; its contents no longer grow
   warm_up,    // grew for a while and stopped
@@ -38,5 +41,21 @@ struct Judged {
 
 /// Every survivor of the population is in exactly one of the results.
 std::vector<Judged> judge(const Population& population, const Intervals& intervals);
+
+/// An object that is repeatedly replaced by a larger one: `history = torch.cat([history, x])`. No allocation is kept;
+/// still, the bytes held by the site grow: what it holds at the end of its first and its last interval.
+struct Swelling {
+  Growth growth;  // intervals: in which something larger was allocated; slope, r2: of the bytes held over the intervals
+  Bytes at_first, at_last;
+};
+
+/// Whether a site frees what it allocates and still holds more from interval to interval, linearly, until the end: in
+/// at least 16 intervals and over half of all, to twice what it held a quarter of the way, and never much less than
+/// before.
+std::optional<Swelling> swelling_of(const Population& population, const Intervals& intervals);
+
+/// Whether another site also requests more and more, linearly: then the program's data grows (a curriculum, the keys of
+/// a long request), and nothing is kept needlessly. One pass over the trace.
+bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site);
 
 }  // namespace memreel

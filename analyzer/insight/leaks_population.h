@@ -43,4 +43,14 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Inter
 /// Merges them into one, under the stack of the first.
 Population merged(std::vector<Population> parts);
 
+// A flight recorder's events may cover the last minutes, and a leak days: its sums go further back.
+
+/// The intervals of the sums, from the first to the end of the trace. None if there are no sums.
+Intervals folded_intervals(const Trace& trace);
+
+/// populations() over these intervals, including what was allocated and freed before the first kept event. Of that only
+/// sums are known, so it is assumed to have been freed in the order of allocation. At most some dozens of the freed
+/// allocations represent all those of an interval.
+std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Intervals& intervals);
+
 }  // namespace memreel
