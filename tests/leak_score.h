@@ -8,10 +8,12 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "analyzer/history/preexisting.h"
 #include "analyzer/insight/leaks.h"
 
 namespace memreel::test {
@@ -63,9 +65,20 @@ inline std::vector<LabelledHistory> labelled_histories(const std::filesystem::pa
   return found;
 }
 
+/// Of what is older than the recording, only what has a stack can be found.
 inline LeakScore score(const Trace& trace, const LeakReport& report, const LeakTruth& truth) {
   LeakScore score;
+  std::set<std::uint64_t> untold;  // older than the recording, without a stack, and never made again
+  for (const std::uint32_t event : trace.allocation_events) {
+    const StackId stack = trace.events.stack[event];
+    const std::uint64_t address = trace.events.address(event).value;
+    if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller == StackId::none)
+      untold.insert(address);
+    else
+      untold.erase(address);
+  }
   for (const auto& [address, bytes] : truth) {
+    if (untold.contains(address)) continue;
     ++score.leaked;
     score.leaked_bytes += bytes;
   }

@@ -195,15 +195,23 @@ Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace
 
 /// A trace or baseline is incomplete: what passes may be what is missing.
 Result<void> judge_completeness(const CheckArguments& arguments, const std::vector<std::string>& missing,
-                                const std::filesystem::path& where, const char* remedy) {
+                                const std::filesystem::path& where, const std::string& remedy) {
   if (missing.empty()) return {};
   std::string what = "can't be judged; missing: " + missing.front();
   for (std::size_t i = 1; i < missing.size(); ++i) what += "; " + missing[i];
   if (!arguments.allow_incomplete)
     return Error{.what = std::move(what),
                  .where = where.string(),
-                 .remedy = std::string(remedy) + ", or judge what there is with --allow-incomplete"};
+                 .remedy = remedy + ", or judge what there is with --allow-incomplete"};
   return {};
+}
+
+std::vector<std::string> unjudged_leaks(const Measured& measured) {
+  std::vector<std::string> unjudged;
+  for (const DeviceMetrics& device : measured.devices)
+    if (!device.leaks_not_judged.empty())
+      unjudged.push_back("leaks of device " + std::to_string(device.device) + ", " + device.leaks_not_judged);
+  return unjudged;
 }
 
 Json json_of(const Metric& metric) {
@@ -330,6 +338,14 @@ Exit run_check(const CheckArguments& arguments) {
       !complete)
     return fail(complete.error());
   missing.insert(missing.end(), uses.begin(), uses.end());
+  if (question->budgets.max_leaked) {
+    const std::vector<std::string> unjudged = unjudged_leaks(*measured);
+    if (const Result<void> complete = judge_completeness(arguments, unjudged, arguments.file,
+                                                         "record at least " + std::to_string(fewest_rounds) + " steps");
+        !complete)
+      return fail(complete.error());
+    missing.insert(missing.end(), unjudged.begin(), unjudged.end());
+  }
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   if (question->baseline) {
     std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);

@@ -220,9 +220,8 @@ class TextPage {
       const RankLeak& leak = fleet_.leaks[i].leak;
       line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
                " in " + memreel::text_of(leak.count) + " allocations, " +
-               memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) + " more each " +
-               (leak.program_steps ? "step" : "interval") + (leak.verdict == "leak" ? "" : " (suspected)") + ": " +
-               cut(site_text(leak.frames), 60),
+               memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) + " more each step" +
+               (leak.verdict == "leak" ? "" : " (suspected)") + ": " + cut(site_text(leak.frames), 60),
            2);
     }
     if (fleet_.leaks.size() > top_) line("and " + std::to_string(fleet_.leaks.size() - top_) + " more", 2);

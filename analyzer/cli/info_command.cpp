@@ -11,7 +11,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/history/preexisting.h"
-#include "analyzer/insight/intervals.h"
+#include "analyzer/insight/rounds.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
@@ -92,29 +92,34 @@ std::string words_of(std::string_view kind) {
 }
 
 /// The steps of the program's loop in the heap that decides; none if there is no such loop.
-Intervals steps_of(const Trace& trace) {
+Rounds steps_of(const Trace& trace) {
   const std::vector<HeapHistory> heaps = heap_histories(trace);
   const HeapHistory* const heap = deciding_heap(trace.tables, heaps);
   if (heap == nullptr || !has_history(trace)) return {};
-  Intervals steps = find_intervals(trace, heap->heap);
-  return steps.unit() == std::string_view("step") ? steps : Intervals{};
+  return find_rounds(trace, heap->heap);
+}
+
+/// "12 steps, each a pass of the optimizer".
+std::string words_of(const Rounds& steps) {
+  const std::uint32_t count = steps.count();
+  return text_of(std::uint64_t{count}) + (count == 1 ? " step, " : " steps, ") + how_found(steps);
 }
 
 Json json_of_recording(const Trace& trace) {
-  const Intervals steps = steps_of(trace);
+  const Rounds steps = steps_of(trace);
   return {{"kind", kind_of(trace)},
           {"older_allocations", trace.losses.preexisting_allocations},
           {"steps", steps.count()},
-          {"steps_from", steps.source == IntervalSource::none ? Json(nullptr) : Json(text_of(steps))}};
+          {"steps_from", steps.source == RoundSource::none ? Json(nullptr) : Json(words_of(steps))}};
 }
 
 void print_recording(const Trace& trace) {
   const std::uint64_t older = trace.losses.preexisting_allocations;
-  const Intervals steps = steps_of(trace);
+  const Rounds steps = steps_of(trace);
   std::string text = words_of(kind_of(trace));
   if (older > 0 && has_history(trace))
     text += "; " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
-  text += steps.source == IntervalSource::none ? "; no steps found" : "; " + text_of(steps);
+  text += steps.source == RoundSource::none ? "; no steps found" : "; " + words_of(steps);
   std::cout << "  recorded " << wrapped(text, 11).substr(11);
 }
 

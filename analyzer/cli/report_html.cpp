@@ -184,7 +184,10 @@ class Page {
     }
     const auto accused = static_cast<std::size_t>(
         std::ranges::count_if(leaks.findings, [](const LeakFinding& finding) { return accuses(finding.verdict); }));
-    if (accused == 0) body_ += "<p>No leaks.</p>\n";
+    const bool judged = std::ranges::any_of(leaks.heaps, [](const HeapRounds& heap) { return heap.rounds.suffice(); });
+    if (accused == 0 && judged) body_ += "<p>No leaks.</p>\n";
+    if (accused == 0 && !judged && !leaks.heaps.empty())
+      body_ += paragraph("Leaks are " + text_of(leaks.heaps.front().rounds) + ".");
     for (std::size_t i = 0; i < std::min(most_rows, accused); ++i) {
       const LeakFinding& finding = leaks.findings[i];
       body_ += "<h3><span class=bad>" + html_escaped(name_of(finding.verdict)) + "</span> " + text_of(finding.bytes) +

@@ -17,20 +17,20 @@
 namespace memreel::cli {
 namespace {
 
-std::string text_of_rate(double bytes_per_interval) {
-  return text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes_per_interval))});
+std::string text_of_rate(double bytes_per_step) {
+  return text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes_per_step))});
 }
 
 Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
   Json entry{{"verdict", name_of(finding.verdict)},
              {"bytes", finding.bytes.count},
              {"count", finding.count},
-             {"growth_bytes_per_step", finding.growth_bytes_per_interval},
+             {"growth_bytes_per_step", finding.growth_bytes_per_step},
              {"evidence", finding.evidence},
              {"device", trace.tables[finding.heap].device},
              {"heap", trace.tables[trace.tables[finding.heap].name]},
-             {"steps", finding.intervals},
-             {"steps_with_growth", finding.growth.intervals},
+             {"steps", finding.rounds},
+             {"steps_with_growth", finding.growth.rounds},
              {"r2", finding.growth.r2},
              {"age_steps", finding.oldest},
              {"last_free_step", finding.last_free ? Json(*finding.last_free) : Json(nullptr)},
@@ -53,17 +53,21 @@ Json json_of(const Trace& trace, const LeakCause& cause) {
           {"bytes", cause.bytes.count},
           {"count", cause.count},
           {"stacks", cause.stacks},
-          {"growth_bytes_per_step", cause.growth_bytes_per_interval}};
+          {"growth_bytes_per_step", cause.growth_bytes_per_step}};
 }
 
-std::string_view name_of(IntervalSource source) {
+std::string_view name_of(RoundSource source) {
   switch (source) {
-    case IntervalSource::marks:
+    case RoundSource::marks:
       return "marks";
-    case IntervalSource::repetition:
+    case RoundSource::optimizer:
+      return "optimizer";
+    case RoundSource::backward:
+      return "backward";
+    case RoundSource::modules:
+      return "modules";
+    case RoundSource::repetition:
       return "repetition";
-    case IntervalSource::allocations:
-      return "allocations";
     default:
       return "none";
   }
@@ -107,7 +111,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     if (std::exchange(cause_shown, finding->cause) != finding->cause) {
       const LeakCause& cause = leaks.causes[finding->cause];
       std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count) << " allocations, "
-                << text_of_rate(cause.growth_bytes_per_interval) << " more each step, at\n  "
+                << text_of_rate(cause.growth_bytes_per_step) << " more each step, at\n  "
                 << clipped_middle(cause.frame == FrameId::none ? "a place without a recorded stack"
                                                                : place_label(frame_text(trace.tables, cause.frame)),
                                   terminal_width() - 2)
@@ -185,13 +189,13 @@ void add_leaks(Json& document, const Trace& trace, const LeakReport& leaks, bool
   Json causes = Json::array();
   for (const LeakCause& cause : leaks.causes) causes.push_back(json_of(trace, cause));
   Json heaps = Json::array();
-  for (const HeapIntervals& heap : leaks.heaps) {
+  for (const HeapRounds& heap : leaks.heaps) {
     heaps.push_back({{"device", trace.tables[heap.heap].device},
                      {"heap", trace.tables[trace.tables[heap.heap].name]},
-                     {"steps", heap.intervals.count()},
-                     {"from", name_of(heap.intervals.source)},
-                     {"mark", heap.intervals.name},
-                     {"steps_left", heap.intervals_left ? Json(*heap.intervals_left) : Json(nullptr)}});
+                     {"steps", heap.rounds.count()},
+                     {"from", name_of(heap.rounds.source)},
+                     {"mark", heap.rounds.name},
+                     {"steps_left", heap.steps_left ? Json(*heap.steps_left) : Json(nullptr)}});
   }
   Json suppressed = Json::array();
   for (const SuppressedLeaks& s : leaks.suppressed)
@@ -211,11 +215,15 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
     return;
   }
   const bool accused = !leaks.findings.empty() && accuses(leaks.findings.front().verdict);
-  std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
-  for (const HeapIntervals& heap : leaks.heaps) {
-    std::string text = title_of(trace, heap.heap) + ": " + text_of(heap.intervals);
-    if (heap.intervals_left)
-      text += "; memory runs out in about " + text_of(static_cast<std::uint64_t>(*heap.intervals_left)) + " more";
+  const bool judged = std::ranges::any_of(leaks.heaps, [](const HeapRounds& heap) { return heap.rounds.suffice(); });
+  if (accused || judged)
+    std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
+  else
+    std::cout << bold("leaks") << " are not judged: that takes at least " << fewest_rounds << " steps\n";
+  for (const HeapRounds& heap : leaks.heaps) {
+    std::string text = title_of(trace, heap.heap) + ": " + text_of(heap.rounds);
+    if (heap.steps_left)
+      text += "; memory runs out in about " + text_of(static_cast<std::uint64_t>(*heap.steps_left)) + " more";
     std::cout << wrapped(text, 2);
   }
   print_accused(trace, leaks, options);

@@ -36,10 +36,12 @@ Json json_of(const Holders& holders) {
 }
 
 Json json_of(const Verdict::Leaks& leaks) {
-  return {{"steps", known(leaks.steps)},  {"unit", known(leaks.unit)},
-          {"bytes", leaks.bytes.count},   {"growth_bytes_per_step", leaks.growth_bytes_per_step},
-          {"causes", leaks.causes},       {"site", known(leaks.site)},
-          {"suspected", leaks.suspected}, {"unrecorded", leaks.unrecorded}};
+  const bool judged = leaks.not_judged.empty();
+  return {{"steps", known(leaks.steps)},   {"unit", judged ? Json("step") : Json(nullptr)},
+          {"bytes", leaks.bytes.count},    {"growth_bytes_per_step", leaks.growth_bytes_per_step},
+          {"causes", leaks.causes},        {"site", known(leaks.site)},
+          {"suspected", leaks.suspected},  {"not_judged", known(leaks.not_judged)},
+          {"unrecorded", leaks.unrecorded}};
 }
 
 Json json_of(const Verdict::Fragments& found) {

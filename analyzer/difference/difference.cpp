@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
-#include "analyzer/insight/intervals.h"
+#include "analyzer/insight/rounds.h"
 #include "formats/model/same_code.h"
 
 namespace memreel {
@@ -106,14 +106,14 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   end_steps(events.count());
 }
 
-/// Steps marked by the program; otherwise those shown by the repetition of its allocations.
+/// Steps marked by the program; otherwise those that what it does shows.
 Steps steps_of(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
   if (!steps.ends.empty()) return steps;
-  const Intervals intervals = find_intervals(trace, heap);
-  if (intervals.source != IntervalSource::repetition) return steps;
-  steps.mark = intervals.name.empty() ? "found by allocations that repeat" : "each starts at " + intervals.name;
-  for (const std::uint32_t next : intervals.ends) steps.ends.push_back(next - 1);
+  const Rounds rounds = unmarked_rounds(trace);
+  if (!rounds.suffice()) return steps;
+  steps.mark = how_found(rounds);
+  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
   return steps;
 }
 

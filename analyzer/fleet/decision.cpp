@@ -72,10 +72,8 @@ void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& ro
     if (!left || (least && *least <= *left)) continue;
     least = left;
     decision.fails_first = i;
-    const bool steps = fleet.rows[i].summary.leaks.front().program_steps;
     decision.fails_why = "what it leaks uses up its headroom in " +
-                         text_of(static_cast<std::uint64_t>(std::llround(std::min(*left, 1e15)))) +
-                         (steps ? " steps" : " intervals");
+                         text_of(static_cast<std::uint64_t>(std::llround(std::min(*left, 1e15)))) + " steps";
   }
 }
 

@@ -73,7 +73,6 @@ enum class LeakField : pbf_tag_type {
   count = 3,
   growth_bytes_per_step = 4,
   steps = 5,
-  program_steps = 6,
   site = 7,
   frames = 8,
 };
@@ -289,9 +288,6 @@ RankLeak read_leak(std::string_view bytes, const Columns& columns) {
       case LeakField::steps:
         leak.steps = in.uint32();
         break;
-      case LeakField::program_steps:
-        leak.program_steps = in.boolean();
-        break;
       case LeakField::site:
         leak.site = in.fixed64();
         break;
@@ -498,7 +494,6 @@ std::string encode_rank(const RankSummary& summary) {
     leak.add_uint64(LeakField::count, l.count);
     leak.add_double(LeakField::growth_bytes_per_step, l.growth_bytes_per_step);
     leak.add_uint32(LeakField::steps, l.steps);
-    leak.add_bool(LeakField::program_steps, l.program_steps);
     leak.add_fixed64(LeakField::site, l.site);
     add_rows(leak, LeakField::frames, *row++);
   }

@@ -124,16 +124,13 @@ void add_sites(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSu
 
 void add_leaks(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
   const LeakReport report = find_leaks(trace);
-  const auto intervals = std::ranges::find(report.heaps, heap.heap, &HeapIntervals::heap);
   for (const LeakFinding& finding : report.findings) {
     if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
-    const bool marked = intervals != report.heaps.end() && intervals->intervals.source != IntervalSource::allocations;
     summary.leaks.push_back({.verdict = std::string(name_of(finding.verdict)),
                              .bytes = finding.bytes,
                              .count = finding.count,
-                             .growth_bytes_per_step = finding.growth_bytes_per_interval,
-                             .steps = finding.intervals,
-                             .program_steps = marked,
+                             .growth_bytes_per_step = finding.growth_bytes_per_step,
+                             .steps = finding.rounds,
                              .site = sites.id(finding.stack),
                              .frames = sites.frames(finding.stack)});
   }

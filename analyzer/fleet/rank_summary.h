@@ -51,8 +51,7 @@ struct RankLeak {
   Bytes bytes;
   std::uint64_t count = 0;
   double growth_bytes_per_step = 0;
-  std::uint32_t steps = 0;     // number of steps judged
-  bool program_steps = false;  // false: intervals of equally many allocations instead
+  std::uint32_t steps = 0;  // number of steps judged
   std::uint64_t site = 0;
   std::vector<CodeFrame> frames;
 

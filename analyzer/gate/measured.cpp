@@ -110,6 +110,7 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
                                           const MeasureOptions& options) {
   struct OfDevice {
     Bytes peak_live, leaked;
+    std::string leaks_not_judged;
     SiteBytes sites, leaks;
     std::map<Category, CategoryMetrics> categories;
   };
@@ -127,7 +128,19 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
     if (!of.categories.empty()) add_categories(trace, lives, categories, heap.heap, of.categories);
   }
   if (options.leaks) {
-    for (const LeakFinding& finding : find_leaks(trace, options.leak_options).findings) {
+    const LeakReport report = find_leaks(trace, options.leak_options);
+    std::map<std::int32_t, const Rounds*> most;  // by device, of its heaps
+    for (const HeapRounds& of : report.heaps) {
+      const auto heap = std::ranges::find(heaps, of.heap, &Prepared::heap);
+      if (heap == heaps.end()) continue;
+      const Rounds*& rounds = most[heap->device];
+      if (rounds == nullptr || rounds->count() < of.rounds.count()) rounds = &of.rounds;
+    }
+    for (const auto& [device, rounds] : most)
+      if (!rounds->suffice()) by_device[device].leaks_not_judged = text_of(*rounds);
+    if (report.unrecorded)
+      for (auto& [device, of] : by_device) of.leaks_not_judged = leaks_not_judged;
+    for (const LeakFinding& finding : report.findings) {
       const auto heap = std::ranges::find(heaps, finding.heap, &Prepared::heap);
       if (!accuses(finding.verdict) || heap == heaps.end()) continue;
       by_device[heap->device].leaked += finding.bytes;
@@ -139,6 +152,7 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
     devices.push_back({.device = device,
                        .peak_live = of.peak_live,
                        .leaked = of.leaked,
+                       .leaks_not_judged = of.leaks_not_judged,
                        .sites = largest(trace, of.sites),
                        .leaks = largest(trace, of.leaks),
                        .categories = of.categories});

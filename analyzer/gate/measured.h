@@ -54,6 +54,7 @@ struct DeviceMetrics {
   std::int32_t device = 0;
   Bytes peak_live;
   Bytes leaked;                    // by stacks judged `leak` or `suspected`
+  std::string leaks_not_judged;    // why leaks of this device were not judged; empty: they were, or are not asked for
   std::vector<SiteMetrics> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
   std::vector<SiteMetrics> leaks;  // the parts of `leaked`, likewise
   std::map<Category, CategoryMetrics> categories;  // those that MeasureOptions requests

@@ -1,6 +1,8 @@
 // Memory allocated before a recording began.
 #pragma once
 
+#include <vector>
+
 #include "formats/model/no_history.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
@@ -26,5 +28,23 @@ inline bool has_history(const Trace& trace) {
 
 /// Whether a heap had reserved its peak before the recording began: nothing that was recorded made it grow further.
 bool inherits_peak(const Trace& trace, const HeapHistory& heap);
+
+/// By AllocationId, whether it was made before the recording began. It stands at the beginning of the trace, in no
+/// order of the program.
+inline std::vector<char> older_allocations(const Trace& trace) {
+  const Tables& tables = trace.tables;
+  std::vector<char> is_of_older(tables.stacks.size());
+  for (std::uint32_t s = 1; s < is_of_older.size(); ++s) {
+    const Stack& stack = tables.stacks[s];
+    is_of_older[s] = stack.caller != StackId::none
+                         ? is_of_older[index(stack.caller)]  // callers come first
+                         : static_cast<char>(tables[tables[stack.frame].function] == preexisting_frame);
+  }
+  std::vector<char> older;
+  older.reserve(trace.allocation_events.size());
+  for (const std::uint32_t event : trace.allocation_events)
+    older.push_back(is_of_older[index(trace.events.stack[event])]);
+  return older;
+}
 
 }  // namespace memreel

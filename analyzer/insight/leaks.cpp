@@ -5,9 +5,12 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <span>
 #include <tuple>
 
 #include "analyzer/history/preexisting.h"
+#include "analyzer/insight/leaks_growth.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/device_sample.h"
@@ -20,7 +23,7 @@ namespace {
 constexpr std::array<std::string_view, 8> names{
     "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed"};
 
-/// Intervals in which some of `kept` were allocated.
+/// Rounds in which some of `kept` were allocated.
 std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
   std::vector<std::uint32_t> births;
   for (const Held& held : kept) {
@@ -62,10 +65,10 @@ void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::ve
 
 // A list of losses keeps whole graphs, and every layer's line looks like a separate leak.
 
-/// Groups the accused of `findings` whose allocations were made in the same intervals, sets their `cause`, and returns
-/// the groups, largest first. Two patterns are the same if nine tenths of their intervals match.
+/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns
+/// the groups, largest first. Two patterns are the same if nine tenths of their rounds match.
 ///
-/// `births`: for each finding, the intervals in which its allocations were made, ascending and distinct.
+/// `births`: for each finding, the rounds in which its allocations were made, ascending and distinct.
 std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
                                       const std::vector<std::vector<std::uint32_t>>& births) {
   struct Group {
@@ -94,7 +97,7 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
       keep_shared(tables, group->shared, path);
     group->cause.bytes += finding.bytes;
     group->cause.count += finding.count;
-    group->cause.growth_bytes_per_interval += finding.growth_bytes_per_interval;
+    group->cause.growth_bytes_per_step += finding.growth_bytes_per_step;
     ++group->cause.stacks;
     finding.cause = static_cast<std::uint32_t>(group - groups.begin());
   }
@@ -138,8 +141,8 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
 /// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
 /// there was ever freed". Reads all fields except `evidence`.
 std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
-                        const Intervals& intervals) {
-  const std::string unit = intervals.unit();
+                        const Rounds& rounds) {
+  const std::string unit = rounds.unit();
   const Growth& growth = finding.growth;
   const std::string place = place_of(trace, finding.stack);
   const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
@@ -148,17 +151,17 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     case LeakVerdict::suspected: {
       if (finding.swelling) {
         return "what is held " + place + " was replaced by something larger in " +
-               text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + ": " +
+               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
                text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
                ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
       }
-      const Bytes each{finding.bytes.count / std::max(1U, growth.intervals)};
-      return text_of(std::uint64_t{growth.intervals}) + " of " + count_of(finding.intervals, unit) + " kept " +
+      const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
+      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
              text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
     }
     case LeakVerdict::warm_up:
-      return total + " " + place + " was allocated in " + count_of(growth.intervals, unit) + " up to " + unit + " " +
-             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.intervals}) +
+      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
+             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
              "; nothing has been added since";
     case LeakVerdict::sawtooth:
       return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
@@ -171,9 +174,9 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
              " of the device is not explained by the recording: contexts, code, other processes";
     default:
       return total + " " + place + " " +
-             (growth.intervals <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
-                                          text_of(std::uint64_t{finding.intervals})
-                                    : "was allocated in " + count_of(growth.intervals, unit)) +
+             (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+                                       text_of(std::uint64_t{finding.rounds})
+                                 : "was allocated in " + count_of(growth.rounds, unit)) +
              (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
   }
 }
@@ -199,8 +202,7 @@ class Search {
       look_into(HeapId{heap});
     }
     report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
-    for (HeapIntervals& heap : report_.heaps)
-      heap.intervals_left = intervals_left(heap.heap, headrooms[index(heap.heap)]);
+    for (HeapRounds& heap : report_.heaps) heap.steps_left = steps_left(heap.heap, headrooms[index(heap.heap)]);
     for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
     sort();
     return std::move(report_);
@@ -210,28 +212,86 @@ class Search {
   using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
 
   void look_into(HeapId heap) {
-    Intervals intervals = find_intervals(trace_, heap);
+    Rounds rounds = rounds_of(heap);
+    const std::size_t first = report_.findings.size();
     std::map<Line, std::vector<Population>> by_line;
-    for (Population& population : populations(trace_, heap, intervals)) {
-      const std::vector<Judged> judged = judge(population, intervals);
-      if (const auto swelling = swelling_of(population, intervals);
-          swelling && !has_accused(judged) && !others_grow(trace_, heap, intervals, population.stack)) {
-        add(heap, population, intervals, as_one(judged, *swelling), swelling);
+    for (Population& population : populations(trace_, heap, rounds)) {
+      const std::vector<Judged> judged = judge(population, rounds);
+      if (const auto swelling = swelling_of(population, rounds);
+          swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
+        add(heap, population, rounds, as_one(judged, *swelling), swelling);
       } else if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
-        for (const Judged& j : judged) add(heap, population, intervals, j);
+        for (const Judged& j : judged) add(heap, population, rounds, j);
       } else {
         by_line[line_of(population.stack)].push_back(std::move(population));
       }
     }
-    for (auto& [line, parts] : by_line) look_into_line(heap, intervals, std::move(parts));
-    look_back(heap, intervals);
-    report_.heaps.push_back({.heap = heap, .intervals = std::move(intervals), .intervals_left = {}});
+    for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
+    acquit_unfounded(heap, rounds, first);
+    claim_older(first);
+    look_back(heap, rounds);
+    report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .steps_left = {}});
+  }
+
+  Rounds rounds_of(HeapId heap) {
+    Rounds rounds = marked_rounds(trace_, heap);
+    if (rounds.source != RoundSource::none) return rounds;
+    if (!unmarked_) unmarked_ = unmarked_rounds(trace_);
+    return *unmarked_;
+  }
+
+  /// What live memory did not grow by is no leak.
+  void acquit_unfounded(HeapId heap, const Rounds& rounds, std::size_t first) {
+    const std::span<LeakFinding> findings = std::span(report_.findings).subspan(first);
+    for (const std::size_t f : unfounded(trace_, heap, rounds, findings)) {
+      LeakFinding& finding = findings[f];
+      finding.verdict = LeakVerdict::cache;
+      finding.growth_bytes_per_step = 0;
+      finding.evidence = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation") + " " +
+                         place_of(trace_, finding.stack) +
+                         " takes the place of what was freed: live memory has grown less";
+    }
+  }
+
+  /// Memory older than the recording whose stack was kept, of the same size and from the same place as what leaks.
+  void claim_older(std::size_t first) {
+    for (std::size_t f = first; f < report_.findings.size(); ++f) {
+      if (!accuses(report_.findings[f].verdict) || report_.findings[f].swelling ||
+          report_.findings[f].stack == StackId::none)
+        continue;
+      std::set<Bytes> sizes;
+      for (const AllocationId id : report_.findings[f].allocations)
+        sizes.insert(trace_.events.size[trace_.allocation_events[index(id)]]);
+      for (std::size_t o = first; o < report_.findings.size(); ++o) {
+        LeakFinding& older = report_.findings[o];
+        if (older.verdict != LeakVerdict::unknown_before_attach || trace_.tables[older.stack].caller == StackId::none ||
+            line_of(older.stack) != line_of(report_.findings[f].stack))
+          continue;
+        std::erase_if(older.allocations, [&](AllocationId id) {
+          const Bytes size = trace_.events.size[trace_.allocation_events[index(id)]];
+          if (!sizes.contains(size)) return false;
+          LeakFinding& leak = report_.findings[f];
+          leak.allocations.push_back(id);
+          leak.bytes += size;
+          ++leak.count;
+          older.bytes -= size;
+          --older.count;
+          return true;
+        });
+      }
+      std::ranges::sort(report_.findings[f].allocations);
+    }
+    for (std::size_t i = report_.findings.size(); i-- > first;) {
+      if (report_.findings[i].verdict != LeakVerdict::unknown_before_attach || report_.findings[i].count != 0) continue;
+      report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
+      births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   /// A leak found in the sums of a flight recorder is reported whatever its latest events say: they may contain none of
-  /// it. Growth is given per interval of `intervals`, like all other growth, if there are any.
-  void look_back(HeapId heap, const Intervals& intervals) {
-    const Intervals sums = folded_intervals(trace_);
+  /// it. Growth is given per round of `rounds`, like all other growth, if there are any.
+  void look_back(HeapId heap, const Rounds& rounds) {
+    const Rounds sums = folded_rounds(trace_);
     if (sums.count() < 8) return;
     for (Population& population : folded_populations(trace_, heap, sums)) {
       const std::vector<Judged> judged = judge(population, sums);
@@ -249,41 +309,41 @@ class Search {
       for (const Judged& j : judged) add(heap, population, sums, j);
       for (std::size_t i = first; i < report_.findings.size(); ++i) {
         LeakFinding& finding = report_.findings[i];
-        finding.growth_bytes_per_interval *= sums_per_interval(intervals);
+        finding.growth_bytes_per_step *= sums_per_step(rounds);
         finding.evidence += " (intervals of " + sums.name + ", from the recorder's sums)";
       }
     }
   }
 
-  /// 1 if there are no intervals.
-  double sums_per_interval(const Intervals& intervals) const {
-    if (intervals.ends.size() < 2) return 1;
+  /// 1 if there are no rounds.
+  double sums_per_step(const Rounds& rounds) const {
+    if (rounds.ends.size() < 2) return 1;
     const auto& times = trace_.events.time;
     const auto time_of = [&](std::uint32_t end) { return times[std::min<std::size_t>(end, times.size() - 1)]; };
-    const auto span = static_cast<double>((time_of(intervals.ends.back()) - time_of(intervals.ends.front())).count());
-    return span / static_cast<double>(intervals.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
+    const auto span = static_cast<double>((time_of(rounds.ends.back()) - time_of(rounds.ends.front())).count());
+    return span / static_cast<double>(rounds.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
   }
 
   /// A line can be reached on many paths, each seen too rarely to be judged well. What leaks there as a whole is
   /// reported as a whole, under its largest stack; and a suspicion must be weighed against everything the line does.
-  void look_into_line(HeapId heap, const Intervals& intervals, std::vector<Population> parts) {
+  void look_into_line(HeapId heap, const Rounds& rounds, std::vector<Population> parts) {
     std::stable_sort(parts.begin(), parts.end(), [](const Population& a, const Population& b) {
       return a.allocations - a.frees > b.allocations - b.frees;
     });
     bool may_suspect = true;
     if (parts.size() > 1) {
       const Population line = merged(parts);
-      const std::vector<Judged> judged = judge(line, intervals);
+      const std::vector<Judged> judged = judge(line, rounds);
       if (has(judged, LeakVerdict::leak)) {
-        for (const Judged& j : judged) add(heap, line, intervals, j);
+        for (const Judged& j : judged) add(heap, line, rounds, j);
         return;
       }
       may_suspect = has(judged, LeakVerdict::suspected);
     }
     for (const Population& population : parts) {
-      for (Judged& j : judge(population, intervals)) {
+      for (Judged& j : judge(population, rounds)) {
         if (j.verdict == LeakVerdict::suspected && !may_suspect) j.verdict = LeakVerdict::cache;
-        add(heap, population, intervals, j);
+        add(heap, population, rounds, j);
       }
     }
   }
@@ -309,7 +369,7 @@ class Search {
     return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
   }
 
-  void add(HeapId heap, const Population& population, const Intervals& intervals, const Judged& judged,
+  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged,
            const std::optional<Swelling>& swelling = std::nullopt) {
     LeakFinding finding{.verdict = is_preexisting(trace_.tables, population.stack) ? LeakVerdict::unknown_before_attach
                                                                                    : judged.verdict,
@@ -318,7 +378,7 @@ class Search {
                         .count = judged.kept.size(),
                         .growth = judged.growth,
                         .swelling = swelling,
-                        .intervals = intervals.count(),
+                        .rounds = rounds.count(),
                         .evidence = {},
                         .allocations = {}};
     for (const Held& held : judged.kept) {
@@ -330,11 +390,11 @@ class Search {
         suppress(*suppression, finding);
         return;
       }
-      finding.growth_bytes_per_interval = judged.growth.slope;
+      finding.growth_bytes_per_step = judged.growth.slope;
     }
-    finding.oldest = finding.intervals - std::min(finding.intervals, judged.growth.first);
+    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
     if (population.last_free != Held::alive) finding.last_free = population.last_free;
-    finding.evidence = evidence_of(trace_, finding, population, intervals);
+    finding.evidence = evidence_of(trace_, finding, population, rounds);
     births_.push_back(births_of(judged.kept));
     report_.findings.push_back(std::move(finding));
   }
@@ -369,10 +429,10 @@ class Search {
     return headrooms;
   }
 
-  std::optional<double> intervals_left(HeapId heap, const Headroom& headroom) const {
+  std::optional<double> steps_left(HeapId heap, const Headroom& headroom) const {
     double growth = 0;
     for (const LeakFinding& finding : report_.findings) {
-      if (finding.heap == heap) growth += finding.growth_bytes_per_interval;
+      if (finding.heap == heap) growth += finding.growth_bytes_per_step;
     }
     std::optional<Bytes> free = headroom.free;
     if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);
@@ -430,6 +490,7 @@ class Search {
   const Trace& trace_;
   const LeakOptions& options_;
   LeakReport report_;
+  std::optional<Rounds> unmarked_;                  // once they are needed
   std::vector<std::vector<std::uint32_t>> births_;  // by finding
 };
 

@@ -1,6 +1,6 @@
 // What a program keeps, and whether that is a leak.
 //
-// Judged per stack over intervals (intervals.h): a leak is memory allocated at a steady rate until the end and, unlike
+// Judged per stack over rounds (rounds.h): a leak is memory allocated at a steady rate until the end and, unlike
 // everything else from the same place, never freed. docs/leaks.md explains the rules, their reasons, and their limits.
 #pragma once
 
@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/insight/intervals.h"
 #include "analyzer/insight/leaks_judge.h"
+#include "analyzer/insight/rounds.h"
 #include "analyzer/insight/suppressions.h"
 #include "formats/model/trace.h"
 
@@ -37,18 +37,18 @@ struct LeakFinding {
   StackId stack = StackId::none;
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_bytes_per_interval = 0;  // 0 unless accused
+  double growth_bytes_per_step = 0;  // 0 unless accused
   Growth growth;
   std::optional<Swelling> swelling;        // set if accused of growing in place, not of growing in number
-  std::uint32_t intervals = 0;             // of the heap
-  std::uint32_t oldest = 0;                // intervals since the oldest of them was allocated
-  std::optional<std::uint32_t> last_free;  // interval of the last free from this stack
+  std::uint32_t rounds = 0;                // of the heap
+  std::uint32_t oldest = 0;                // rounds since the oldest of them was allocated
+  std::optional<std::uint32_t> last_free;  // round of the last free from this stack
   std::string evidence;                    // one sentence
   std::uint32_t cause = no_cause;          // index into LeakReport::causes, if accused
   std::vector<AllocationId> allocations;
 };
 
-/// Stacks that keep memory in the same intervals keep it for the same reason, e.g. all of a graph.
+/// Stacks that keep memory in the same rounds keep it for the same reason, e.g. all of a graph.
 struct LeakCause {
   /// The innermost function of user code that they share, if the largest of them goes through it; none if they share
   /// none.
@@ -56,13 +56,13 @@ struct LeakCause {
   Bytes bytes;
   std::uint64_t count = 0;
   std::uint32_t stacks = 0;
-  double growth_bytes_per_interval = 0;
+  double growth_bytes_per_step = 0;
 };
 
-struct HeapIntervals {
+struct HeapRounds {
   HeapId heap = HeapId::none;
-  Intervals intervals;
-  std::optional<double> intervals_left;  // until the accused have used up the free memory
+  Rounds rounds;                     // too few: its leaks are not judged
+  std::optional<double> steps_left;  // until the accused have used up the free memory
 };
 
 /// What a suppression silenced.
@@ -74,7 +74,7 @@ struct SuppressedLeaks {
 
 struct LeakReport {
   bool unrecorded = false;            // leaks_not_judged, and all else is empty
-  std::vector<HeapIntervals> heaps;   // those with allocations
+  std::vector<HeapRounds> heaps;      // those with allocations
   std::vector<LeakFinding> findings;  // the accused first, by cause and then by bytes; then the others by bytes
   std::vector<LeakCause> causes;      // largest first
   std::vector<SuppressedLeaks> suppressed;

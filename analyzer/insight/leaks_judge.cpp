@@ -10,12 +10,10 @@
 namespace memreel {
 namespace {
 
-// Growth in fewer intervals means nothing (DESIGN: growth for >= 4 intervals); steady growth in twice as many is
-// enough.
-constexpr std::uint32_t fewest_intervals = 4;
-constexpr std::uint32_t enough_intervals = 8;
+// Steady growth in twice the fewest rounds is enough.
+constexpr std::uint32_t enough_rounds = 8;
 constexpr double steady_r2 = 0.8;
-// The share of the intervals over which growth must last: a shorter one may be an unfinished phase.
+// The share of the rounds over which growth must last: a shorter one may be an unfinished phase.
 constexpr double least_span = 0.2;
 // How far births thin out, in standard deviations of Laplace's trend test: one steady leak in 100 does so by chance;
 // one in 20 beyond the second limit, which applies to births that each have their own size.
@@ -60,15 +58,15 @@ class LineFit {
 
 using Span = std::span<const Held>;
 
-std::uint32_t intervals_of_birth(Span held) {
+std::uint32_t rounds_of_birth(Span held) {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < held.size(); ++i) count += i == 0 || held[i].birth != held[i - 1].birth;
   return count;
 }
 
-/// Cumulative bytes over the intervals in which some were allocated, and the line through them.
+/// Cumulative bytes over the rounds in which some were allocated, and the line through them.
 Growth growth_of(Span kept) {
-  Growth growth{.intervals = intervals_of_birth(kept)};
+  Growth growth{.rounds = rounds_of_birth(kept)};
   if (kept.empty()) return growth;
   growth.first = kept.front().birth;
   growth.last = kept.back().birth;
@@ -93,7 +91,7 @@ int size_class(Bytes size) { return static_cast<int>(std::lround(4 * std::log2(s
 /// The lifetimes of a site's freed allocations.
 class Lives {
  public:
-  /// `teardown`: frees in this interval or later only end the program, and say nothing about lifetimes.
+  /// `teardown`: frees in this round or later only end the program, and say nothing about lifetimes.
   Lives(Span held, std::uint32_t teardown) {
     for (const Held& h : held) {
       if (h.survives() || h.death >= teardown) continue;
@@ -118,7 +116,7 @@ class Lives {
     }
     return count;
   }
-  /// Whether allocations from many intervals are freed at a time.
+  /// Whether allocations from many rounds are freed at a time.
   bool in_bursts() const { return 3 * distinct(deaths_) <= distinct(births_); }
 
  private:
@@ -132,7 +130,7 @@ class Lives {
   std::vector<std::uint32_t> births_, deaths_;
 };
 
-/// Average number of allocations that were live in intervals [from, to).
+/// Average number of allocations that were live in rounds [from, to).
 double average_live(Span held, std::uint32_t from, std::uint32_t to) {
   double sum = 0;
   for (const Held& h : held) {
@@ -146,14 +144,14 @@ double average_live(Span held, std::uint32_t from, std::uint32_t to) {
 /// One group of allocations under judgement: a whole population or a part of it.
 class Case {
  public:
-  Case(Span held, const Intervals& intervals)
+  Case(Span held, const Rounds& rounds)
       : held_(held),
-        count_(intervals.count()),
+        count_(rounds.count()),
         lives_(held, count_),
-        // Allocations after the last step belong to no interval.
-        now_(intervals.last_is_open || count_ == 0 ? count_ : count_ + 1) {
+        // Allocations after the last step belong to no round.
+        now_(rounds.last_is_open || count_ == 0 ? count_ : count_ + 1) {
     for (const Held& h : held) {
-      if (h.survives()) kept_.push_back(h);
+      if (h.survives()) (rounds.unfinished && h.birth >= count_ ? unfinished_ : kept_).push_back(h);
     }
   }
 
@@ -171,6 +169,7 @@ class Case {
       add(all, verdict, later);
     }
     add(all, LeakVerdict::resident, from_start);
+    add(all, LeakVerdict::cache, unfinished_);
     return all;
   }
 
@@ -185,9 +184,9 @@ class Case {
   std::uint32_t age(const Held& h) const { return h.birth >= now_ ? 0 : now_ - 1 - h.birth; }
 
   /// One-time allocations share a site with others: the workspace of the first matrix product is allocated below the
-  /// line that calls it, as are its results. Of what was kept in the first tenth of the intervals, attributes to the
+  /// line that calls it, as are its results. Of what was kept in the first tenth of the rounds, attributes to the
   /// start what has no size that was kept since, and either has a very different size or is more than is ever kept in
-  /// one interval.
+  /// one round.
   void split_off_start(std::vector<Held>& from_start, std::vector<Held>& later) const {
     const std::uint32_t start = kept_.empty() ? 0 : kept_.front().birth + count_ / 10;
     std::set<int> seen;
@@ -216,7 +215,7 @@ class Case {
   }
 
   LeakVerdict verdict_on(const std::vector<Held>& kept) const {
-    if (count_ < enough_intervals || intervals_of_birth(kept) < fewest_intervals)
+    if (count_ < fewest_rounds || rounds_of_birth(kept) < fewest_rounds)
       return kept.size() > 1 ? plateau() : LeakVerdict::resident;
 
     // Those older than any freed allocation ever became.
@@ -224,15 +223,15 @@ class Case {
     for (const Held& h : kept) {
       if (is_old(h)) old.push_back(h);
     }
-    if (intervals_of_birth(old) < fewest_intervals) return plateau();
+    if (rounds_of_birth(old) < fewest_rounds) return plateau();
 
-    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were allocated before this interval
+    const std::uint32_t window = now_ - 1 - lives_.longest();  // they were allocated before this round
     if (has_stopped(old, window)) return lives_.any() ? plateau() : LeakVerdict::warm_up;
     if (thins_out(old, window) || !grows(old, window)) return LeakVerdict::cache;
     const Growth growth = growth_of(old);
     if (growth.last - growth.first + 1 < least_span * count_) return LeakVerdict::warm_up;
-    if (growth.intervals >= enough_intervals && growth.r2 >= steady_r2) return LeakVerdict::leak;
-    // Where allocations live for many intervals, their number goes up and down, and a rise appears quickly.
+    if (growth.rounds >= enough_rounds && growth.r2 >= steady_r2) return LeakVerdict::leak;
+    // Where allocations live for many rounds, their number goes up and down, and a rise appears quickly.
     return lives_.longest() > 1 ? plateau() : LeakVerdict::suspected;
   }
 
@@ -257,8 +256,8 @@ class Case {
     double sum = 0;
     for (const Held& h : old) sum += h.birth + 0.5 - begin;
     const double mean = sum / static_cast<double>(old.size());
-    const double intervals = intervals_of_birth(old);
-    const double trend = (mean - width / 2) / (width * std::sqrt(1 / (12 * intervals)));
+    const double rounds = rounds_of_birth(old);
+    const double trend = (mean - width / 2) / (width * std::sqrt(1 / (12 * rounds)));
     return trend < thinning || (trend < thinning_of_one_each && is_one_of_each(old));
   }
 
@@ -270,7 +269,7 @@ class Case {
   }
 
   /// Whether total live memory grows over time, as it must if some is never freed: by most of what these births alone
-  /// would have added between the middle of the intervals and their last fifth.
+  /// would have added between the middle of the rounds and their last fifth.
   bool grows(const std::vector<Held>& old, std::uint32_t window) const {
     if (!lives_.any()) return true;
     const std::uint32_t end = now_;
@@ -282,7 +281,7 @@ class Case {
   bool is_old(const Held& h) const { return h.birth < count_ && age(h) > lives_.longest(); }
 
   /// Accuses old allocations. A younger one may yet be freed: the probability that it stays follows from how many of
-  /// its size stay per interval, and how many live that long before being freed. Also accuses the likeliest of these:
+  /// its size stay per round, and how many live that long before being freed. Also accuses the likeliest of these:
   /// as long as too many leaks are expected among the others, and at most a certain share of all accused is expected to
   /// be innocent.
   void divide(const std::vector<Held>& kept, std::vector<Held>& accused, std::vector<Held>& passing) const {
@@ -319,7 +318,7 @@ class Case {
       const auto found = stay.find(c);
       if (found != stay.end()) siblings += found->second;
     }
-    // Those that stay were allocated in intervals longer ago than the longest life; those that are freed, in any.
+    // Those that stay were allocated in rounds longer ago than the longest life; those that are freed, in any.
     const double staying = siblings / (count_ - std::min(count_ - 1, lives_.longest()));
     const double going = static_cast<double>(lives_.longer_than(age(h), h.size)) / count_;
     if (siblings == 0 && going == 0) return lives_.longer_than(age(h) - std::min(age(h), 1U), h.size) > 0 ? 1 : 0;
@@ -331,6 +330,7 @@ class Case {
   Lives lives_;
   std::uint32_t now_;
   std::vector<Held> kept_;
+  std::vector<Held> unfinished_;  // kept, of a round that was cut off: it would have freed them
 };
 
 bool is_accusation(const Judged& judged) {
@@ -339,20 +339,20 @@ bool is_accusation(const Judged& judged) {
 
 bool accuses(const std::vector<Judged>& judged) { return std::any_of(judged.begin(), judged.end(), is_accusation); }
 
-/// Splits the population into parts of one size each, for sizes kept in enough intervals; the remainder is one part.
+/// Splits the population into parts of one size each, for sizes kept in enough rounds; the remainder is one part.
 std::vector<std::vector<Held>> by_size(const Population& population) {
-  std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> intervals in which some was kept, the last
+  std::map<Bytes, std::pair<std::uint32_t, std::uint32_t>> seen;  // size -> rounds in which some was kept, the last
   for (const Held& h : population.held) {
     if (!h.survives()) continue;
-    auto& [intervals, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
-    intervals += last != h.birth;
+    auto& [rounds, last] = seen.try_emplace(h.size, 0, Held::alive).first->second;
+    rounds += last != h.birth;
     last = h.birth;
   }
   std::map<Bytes, std::vector<Held>> parts;
   std::vector<Held> rest;
   for (const Held& h : population.held) {
     const auto found = seen.find(h.size);
-    if (found != seen.end() && found->second.first >= fewest_intervals)
+    if (found != seen.end() && found->second.first >= fewest_rounds)
       parts[h.size].push_back(h);
     else
       rest.push_back(h);
@@ -377,15 +377,14 @@ void join_sisters(std::vector<Judged>& judged, const std::vector<std::vector<Hel
     if (is_accusation(j)) span = std::max(span, j.growth.last - j.growth.first);
   }
   for (Judged& j : judged) {
-    if (is_accusation(j) || j.growth.intervals < fewest_intervals || 2 * (j.growth.last - j.growth.first) < span)
-      continue;
+    if (is_accusation(j) || j.growth.rounds < fewest_rounds || 2 * (j.growth.last - j.growth.first) < span) continue;
     if (std::none_of(j.kept.begin(), j.kept.end(), [&](const Held& h) { return freed.contains(h.size); }))
       j.verdict = LeakVerdict::suspected;
   }
 }
 
 constexpr std::uint32_t enough_swelling_rounds = 16;
-constexpr double least_swelling_span = 0.5;  // of all intervals
+constexpr double least_swelling_span = 0.5;  // of all rounds
 constexpr double least_growth = 2;           // from a quarter of the way to the end
 constexpr double deepest_fall = 0.9;         // share of the highest before
 constexpr double steady_swelling_r2 = 0.8;
@@ -395,19 +394,19 @@ struct HeldAt {
   std::int64_t count = 0;
 };
 
-/// The bytes held at the end of each interval.
-std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_t intervals) {
-  std::vector<HeldAt> held(intervals), gone(intervals);
+/// The bytes held at the end of each round.
+std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_t rounds) {
+  std::vector<HeldAt> held(rounds), gone(rounds);
   for (const Held& h : population.held) {
-    if (h.birth >= intervals) continue;
+    if (h.birth >= rounds) continue;
     held[h.birth].bytes += h.size;
     ++held[h.birth].count;
-    if (h.death >= intervals) continue;
+    if (h.death >= rounds) continue;
     gone[h.death].bytes += h.size;
     ++gone[h.death].count;
   }
   HeldAt now;
-  for (std::uint32_t r = 0; r < intervals; ++r) {
+  for (std::uint32_t r = 0; r < rounds; ++r) {
     now.bytes += held[r].bytes;
     now.bytes -= gone[r].bytes;
     now.count += held[r].count - gone[r].count;
@@ -418,9 +417,9 @@ std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_
 
 }  // namespace
 
-std::vector<Judged> judge(const Population& population, const Intervals& intervals) {
+std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
   const bool has_stack = population.stack != StackId::none;
-  std::vector<Judged> whole = Case(population.held, intervals).judged();
+  std::vector<Judged> whole = Case(population.held, rounds).judged();
   if (has_stack && accuses(whole)) return whole;
   // Where no stack was recorded, all sites look alike, and the size distinguishes them.
   const std::vector<std::vector<Held>> parts = by_size(population);
@@ -428,7 +427,7 @@ std::vector<Judged> judge(const Population& population, const Intervals& interva
   std::vector<Judged> all;
   bool is_certain = false;
   for (const std::vector<Held>& part : parts) {
-    for (Judged& judged : Case(part, intervals).judged()) {
+    for (Judged& judged : Case(part, rounds).judged()) {
       is_certain = is_certain || judged.verdict == LeakVerdict::leak;
       all.push_back(std::move(judged));
     }
@@ -439,8 +438,8 @@ std::vector<Judged> judge(const Population& population, const Intervals& interva
   return all;
 }
 
-std::optional<Swelling> swelling_of(const Population& population, const Intervals& intervals) {
-  const std::uint32_t count = intervals.count();
+std::optional<Swelling> swelling_of(const Population& population, const Rounds& rounds) {
+  const std::uint32_t count = rounds.count();
   if (population.stack == StackId::none || population.frees == 0 || !population.has_survivors() ||
       count < enough_swelling_rounds)
     return std::nullopt;
@@ -456,21 +455,20 @@ std::optional<Swelling> swelling_of(const Population& population, const Interval
     const Bytes bytes = held[r].bytes;
     if (static_cast<double>(bytes.count) < deepest_fall * static_cast<double>(most.count)) return std::nullopt;
     if (bytes > most) {
-      ++swelling.growth.intervals;
+      ++swelling.growth.rounds;
       swelling.growth.last = r;
       most = bytes;
     }
     line.add(r, static_cast<double>(bytes.count));
   }
   const std::uint32_t span = count - begin;
-  const std::uint32_t usual_gap = span / std::max(1U, swelling.growth.intervals) + 1;
+  const std::uint32_t usual_gap = span / std::max(1U, swelling.growth.rounds) + 1;
   const bool has_stopped = count - 1 - swelling.growth.last > 3 * usual_gap;
   const HeldAt early = held[begin + span / 4];
   const bool is_larger =
       static_cast<double>(held.back().bytes.count) >= least_growth * static_cast<double>(early.bytes.count);
   // More live ones make a queue.
-  if (swelling.growth.intervals < enough_swelling_rounds || has_stopped || !is_larger ||
-      held.back().count > early.count)
+  if (swelling.growth.rounds < enough_swelling_rounds || has_stopped || !is_larger || held.back().count > early.count)
     return std::nullopt;
   swelling.growth.slope = line.slope();
   swelling.growth.r2 = line.r2();
@@ -480,33 +478,33 @@ std::optional<Swelling> swelling_of(const Population& population, const Interval
   return swelling;
 }
 
-bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site) {
+bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId site) {
   struct Series {
-    std::uint32_t interval = 0;
-    Bytes asked;  // requested in this interval
+    std::uint32_t round = 0;
+    Bytes asked;  // requested in this round
     LineFit line;
   };
   const EventColumns& events = trace.events;
   std::vector<Series> all_series(trace.tables.stacks.size());
-  const auto end_interval = [](Series& series) {
-    if (series.asked != 0_B) series.line.add(series.interval, static_cast<double>(series.asked.count));
+  const auto end_round = [](Series& series) {
+    if (series.asked != 0_B) series.line.add(series.round, static_cast<double>(series.asked.count));
     series.asked = {};
   };
-  std::uint32_t interval = 0;
+  std::uint32_t round = 0;
   for (const std::uint32_t event : trace.allocation_events) {
-    while (interval < intervals.ends.size() && intervals.ends[interval] <= event) ++interval;
+    while (round < rounds.ends.size() && rounds.ends[round] <= event) ++round;
     const StackId stack = events.stack[event];
     if (stack == site || trace.tables[events.origin[event]].heap != heap) continue;
     Series& series = all_series[index(stack)];
-    if (series.interval != interval) end_interval(series);
-    series.interval = interval;
+    if (series.round != round) end_round(series);
+    series.round = round;
     series.asked += events.size[event];
   }
-  for (Series& series : all_series) end_interval(series);
+  for (Series& series : all_series) end_round(series);
   return std::any_of(all_series.begin(), all_series.end(), [&](const Series& series) {
     const LineFit& line = series.line;
-    return line.count() >= least_swelling_span * intervals.count() && line.r2() >= steady_swelling_r2 &&
-           line.slope() * intervals.count() >= line.mean() / 2;
+    return line.count() >= least_swelling_span * rounds.count() && line.r2() >= steady_swelling_r2 &&
+           line.slope() * rounds.count() >= line.mean() / 2;
   });
 }
 

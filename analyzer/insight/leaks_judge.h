@@ -6,14 +6,14 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/insight/intervals.h"
 #include "analyzer/insight/leaks_population.h"
+#include "analyzer/insight/rounds.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
 
 enum class LeakVerdict : std::uint8_t {
-  leak,       // kept in interval after interval until the end, and never freed
+  leak,       // kept in round after round until the end, and never freed
   suspected,  // the same with weaker evidence; or repeatedly replaced by larger ones (Swelling)
   resident,   // kept from the start, or one at a time: weights, optimizer state, buffers
   cache,      // kept for a while; its contents no longer grow
@@ -25,11 +25,11 @@ enum class LeakVerdict : std::uint8_t {
 
 /// Measurements of the allocations under a verdict.
 struct Growth {
-  std::uint32_t intervals = 0;        // in which some were allocated that still live
+  std::uint32_t rounds = 0;           // in which some were allocated that still live
   std::uint32_t first = 0, last = 0;  // the first and the last of those
-  double slope = 0;                // bytes per interval: least-squares fit of the bytes kept by each of those intervals
-  double r2 = 0;                   // of that fit; 0 if there is nothing to fit
-  std::uint32_t longest_life = 0;  // in intervals, of any allocation from there that was freed before the end
+  double slope = 0;                   // bytes per round: least-squares fit of the bytes kept by each of those rounds
+  double r2 = 0;                      // of that fit; 0 if there is nothing to fit
+  std::uint32_t longest_life = 0;     // in rounds, of any allocation from there that was freed before the end
 };
 
 /// The part of a population under one verdict. Accused parts come first, if any.
@@ -40,22 +40,22 @@ struct Judged {
 };
 
 /// Every survivor of the population is in exactly one of the results.
-std::vector<Judged> judge(const Population& population, const Intervals& intervals);
+std::vector<Judged> judge(const Population& population, const Rounds& rounds);
 
 /// An object that is repeatedly replaced by a larger one: `history = torch.cat([history, x])`. No allocation is kept;
-/// still, the bytes held by the site grow: what it holds at the end of its first and its last interval.
+/// still, the bytes held by the site grow: what it holds at the end of its first and its last round.
 struct Swelling {
-  Growth growth;  // intervals: in which something larger was allocated; slope, r2: of the bytes held over the intervals
+  Growth growth;  // rounds: in which something larger was allocated; slope, r2: of the bytes held over the rounds
   Bytes at_first, at_last;
 };
 
-/// Whether a site frees what it allocates and still holds more from interval to interval, linearly, until the end: in
-/// at least 16 intervals and over half of all, to twice what it held a quarter of the way, and never much less than
+/// Whether a site frees what it allocates and still holds more from round to round, linearly, until the end: in
+/// at least 16 rounds and over half of all, to twice what it held a quarter of the way, and never much less than
 /// before.
-std::optional<Swelling> swelling_of(const Population& population, const Intervals& intervals);
+std::optional<Swelling> swelling_of(const Population& population, const Rounds& rounds);
 
 /// Whether another site also requests more and more, linearly: then the program's data grows (a curriculum, the keys of
 /// a long request), and nothing is kept needlessly. One pass over the trace.
-bool others_grow(const Trace& trace, HeapId heap, const Intervals& intervals, StackId site);
+bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId site);
 
 }  // namespace memreel

@@ -32,7 +32,7 @@ std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId h
 struct Tally {
   std::uint64_t allocations = 0, frees = 0;
   std::uint32_t last_free = Held::alive;
-  bool crosses = false;  // some outlived their interval and were freed
+  bool crosses = false;  // some outlived their round and were freed
   std::uint32_t population = not_here;
 };
 
@@ -49,11 +49,11 @@ void sort_by_id(std::vector<Held>& held) {
 struct Census {
   std::vector<StackId> site;          // by stack: the representative of all stacks of the same code
   std::vector<Tally> tallies;         // by site
-  std::vector<Crossing> crossings;    // allocations that outlived their interval and were freed
-  std::vector<std::uint32_t> births;  // by allocation: its interval, while it is live
+  std::vector<Crossing> crossings;    // allocations that outlived their round and were freed
+  std::vector<std::uint32_t> births;  // by allocation: its round, while it is live
 };
 
-Census census_of(const Trace& trace, HeapId heap, const Intervals& intervals) {
+Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
   const EventColumns& events = trace.events;
   const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
   std::vector<char> is_ours(trace.tables.origins.size());
@@ -64,16 +64,16 @@ Census census_of(const Trace& trace, HeapId heap, const Intervals& intervals) {
                 .tallies = std::vector<Tally>(trace.tables.stacks.size()),
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
-  std::uint32_t interval = 0;
+  std::uint32_t round = 0;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    while (interval < intervals.ends.size() && intervals.ends[interval] <= i) ++interval;
+    while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
     const EventKind kind = events.kind[i];
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
     const AllocationId id = events.allocation[i];
     if (id == AllocationId::none) continue;
     if (kind == EventKind::alloc) {
       if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
-      census.births[index(id)] = interval;
+      census.births[index(id)] = round;
       ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
       continue;
     }
@@ -82,10 +82,10 @@ Census census_of(const Trace& trace, HeapId heap, const Intervals& intervals) {
     const StackId stack = census.site[index(events.stack[trace.allocation_events[index(id)]])];
     Tally& tally = census.tallies[index(stack)];
     ++tally.frees;
-    tally.last_free = interval;
-    if (interval == birth) continue;
+    tally.last_free = round;
+    if (round == birth) continue;
     tally.crosses = true;
-    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = interval, .size = events.size[i]}});
+    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
   }
   return census;
 }
@@ -129,8 +129,8 @@ void add_past(const Past& past, Population& population) {
 
 }  // namespace
 
-std::vector<Population> populations(const Trace& trace, HeapId heap, const Intervals& intervals) {
-  auto [site, tallies, crossings, births] = census_of(trace, heap, intervals);
+std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
+  auto [site, tallies, crossings, births] = census_of(trace, heap, rounds);
   std::vector<Population> found;
   for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
     Tally& tally = tallies[stack];
@@ -168,14 +168,14 @@ Population merged(std::vector<Population> parts) {
   return whole;
 }
 
-Intervals folded_intervals(const Trace& trace) {
-  Intervals intervals;
+Rounds folded_rounds(const Trace& trace) {
+  Rounds intervals;
   const FoldedHistory& folded = trace.folded;
   if (folded.empty() || trace.events.count() == 0) return intervals;
   const auto& times = trace.events.time;
   const std::uint32_t last = interval_of(folded, *std::max_element(times.begin(), times.end()));
   if (last >= 2 * max_folded_intervals) return intervals;
-  intervals.source = IntervalSource::time;
+  intervals.source = RoundSource::time;
   intervals.name = text_of_seconds(std::chrono::duration<double>(folded.interval).count());
   intervals.last_is_open = true;
   std::uint32_t event = 0;
@@ -186,7 +186,7 @@ Intervals folded_intervals(const Trace& trace) {
   return intervals;
 }
 
-std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Intervals& intervals) {
+std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Rounds& intervals) {
   std::vector<Population> found = populations(trace, heap, intervals);
   const FoldedHistory& folded = trace.folded;
   const std::vector<StackId> site = same_code(trace.tables);

@@ -54,12 +54,14 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   if (decides.peak_event < trace.events.count())
     decides.peak_time = trace.events.time[decides.peak_event] - trace.events.time.front();
   if (findings.leaks != nullptr)
-    for (const HeapIntervals& judged : findings.leaks->heaps) {
-      if (judged.heap != heap.heap || judged.intervals.unit() != std::string_view("step")) continue;
-      const auto& ends = judged.intervals.ends;
+    for (const HeapRounds& judged : findings.leaks->heaps) {
+      if (judged.heap != heap.heap) continue;
+      const auto& ends = judged.rounds.ends;
       const auto done = std::ranges::lower_bound(ends, decides.peak_event) - ends.begin();
-      decides.steps = judged.intervals.count();
-      decides.step = std::min(decides.steps, static_cast<std::uint32_t>(done) + 1);
+      const std::uint32_t steps = judged.rounds.count() + (judged.rounds.unfinished ? 1 : 0);
+      if (steps < 2) continue;
+      decides.steps = steps;
+      decides.step = std::min(steps, static_cast<std::uint32_t>(done) + 1);
     }
   if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
   const auto failed = std::ranges::find(findings.ooms->examined, heap.heap, &OutOfMemory::heap);
@@ -133,19 +135,17 @@ void find_bursts(const Trace& trace, const LeakReport& report, const HeapHistory
 }
 
 std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& report) {
-  if (report.unrecorded) return Verdict::Leaks{.unrecorded = true};
+  if (report.unrecorded) return Verdict::Leaks{.not_judged = std::string(leaks_not_judged), .unrecorded = true};
   if (report.heaps.empty()) return std::nullopt;
   Verdict::Leaks leaks;
-  for (const HeapIntervals& heap : report.heaps) {
-    if (heap.intervals.count() <= leaks.steps) continue;
-    leaks.steps = heap.intervals.count();
-    leaks.unit = heap.intervals.unit();
-  }
+  const auto most = std::ranges::max_element(report.heaps, {}, [](const HeapRounds& h) { return h.rounds.count(); });
+  leaks.steps = most->rounds.count();
+  if (!most->rounds.suffice() && report.causes.empty()) leaks.not_judged = text_of(most->rounds);
   leaks.causes = report.causes.size();
   leaks.suspected = true;
   for (const LeakCause& cause : report.causes) {
     leaks.bytes += cause.bytes;
-    leaks.growth_bytes_per_step += cause.growth_bytes_per_interval;
+    leaks.growth_bytes_per_step += cause.growth_bytes_per_step;
   }
   for (const LeakFinding& finding : report.findings)
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;

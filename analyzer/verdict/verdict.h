@@ -76,16 +76,16 @@ struct Verdict {
     Bytes live;
   };
   struct Leaks {
-    std::uint32_t steps = 0;  // steps judged; 0: too few
-    std::string unit;         // "step" or "interval"
+    std::string not_judged;   // why, e.g. "not judged: the recording holds 1 step"; empty: judged
+    bool unrecorded = false;  // not judged, because the recording lacks allocations or frees
+    std::uint32_t steps = 0;  // that the recording holds
     Bytes bytes;              // 0: no leak
     double growth_bytes_per_step = 0;
     std::uint64_t causes = 0;
-    std::string site;         // of the largest cause
-    bool suspected = false;   // all of it suspected rather than certain
-    Bytes in_bursts;          // at the live peak: of places whose memory is freed in bursts, as by garbage collection
-    std::string burst_site;   // that holds most of it
-    bool unrecorded = false;  // not judged: the recording lacks allocations or frees
+    std::string site;        // of the largest cause
+    bool suspected = false;  // all of it suspected rather than certain
+    Bytes in_bursts;         // at the live peak: of places whose memory is freed in bursts, as by garbage collection
+    std::string burst_site;  // that holds most of it
   };
   struct Fragments {
     Bytes reserved, allocated;  // at the reserved peak

@@ -126,16 +126,15 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {
-  if (leaks.unrecorded) return {"leaks", std::string(leaks_not_judged), false};
-  if (leaks.steps == 0) return {"leaks", "not judged: too few steps or allocations", false};
+  if (!leaks.not_judged.empty()) return {"leaks", leaks.not_judged, false};
   if (leaks.bytes == 0_B && leaks.in_bursts > 0_B)
     return {"leaks",
             line_with("none; freed in bursts: " + text_of(leaks.in_bursts) + " at the peak, ", leaks.burst_site,
                       " (cycles?)"),
             false};
-  if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, leaks.unit), false};
-  const std::string before = std::string(leaks.suspected ? "suspected: " : "") +
-                             text_of(rate(leaks.growth_bytes_per_step)) + " per " + leaks.unit;
+  if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, "step"), false};
+  const std::string before =
+      std::string(leaks.suspected ? "suspected: " : "") + text_of(rate(leaks.growth_bytes_per_step)) + " per step";
   std::string after = ", " + text_of(leaks.bytes) + " in all";
   if (leaks.causes > 1) after = " and " + text_of(leaks.causes - 1) + " more" + after;
   if (leaks.site.empty()) return {"leaks", before + after, true};

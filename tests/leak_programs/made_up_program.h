@@ -47,8 +47,8 @@ class MadeUpProgram {
       t.stacks.push_back({.frame = FrameId{static_cast<std::uint32_t>(t.frames.size() - 1)}, .caller = caller});
       return StackId{static_cast<std::uint32_t>(t.stacks.size() - 1)};
     };
-    const StackId way =
-        line < 1000 ? StackId::none : push(string("call"), string("python3.11/x.py"), line / 1000, StackId::none);
+    if (main_ == StackId::none) main_ = push(string("<module>"), string("train.py"), 99, StackId::none);
+    const StackId way = line < 1000 ? main_ : push(string("call"), string("python3.11/x.py"), line / 1000, main_);
     const StackId own = push(string("step"), string("train.py"), line % 1000, way);
     return stack = push(string("forward"), string("site-packages/torch/nn/linear.py"), 134, own);
   }
@@ -159,6 +159,7 @@ class MadeUpProgram {
   Trace trace_;
   LeakTruth truth_;
   std::map<std::uint32_t, StackId> sites_;
+  StackId main_ = StackId::none;
   std::uint64_t next_address_ = 0;
   // Drawn in this order.
   bool marked_ = below(3) != 0;

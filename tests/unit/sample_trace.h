@@ -1,6 +1,7 @@
 // A hand-made trace small enough to check by eye, for tests of everything that reads traces.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -93,8 +94,11 @@ class TraceBuilder {
   }
 
   StringId string(std::string_view text) {
-    trace_.tables.strings.emplace_back(text);
-    return last<StringId>(trace_.tables.strings);
+    std::vector<std::string>& strings = trace_.tables.strings;
+    const auto found = std::ranges::find(strings, text);
+    if (found != strings.end()) return StringId{static_cast<std::uint32_t>(found - strings.begin())};
+    strings.emplace_back(text);
+    return last<StringId>(strings);
   }
 
   Trace& trace() { return trace_; }

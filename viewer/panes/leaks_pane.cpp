@@ -55,13 +55,15 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   Bytes accused{};
   for (const Kept& kept : shown)
     if (accuses(kept.finding->verdict)) accused += kept.bytes;
-  std::string summary = accused > 0_B ? text_of(accused) + " leaked or suspected" : "No leak was found";
-  for (const HeapIntervals& heap : findings->leaks.heaps)
+  std::string summary = accused > 0_B ? text_of(accused) + " leaked or suspected" : "";
+  for (const HeapRounds& heap : findings->leaks.heaps)
     if (heap.heap == scene.selection.heap) {
-      summary += "   judged over " + text_of(heap.intervals);
-      if (heap.intervals_left)
-        summary += "   memory runs out in " + text_of(static_cast<std::uint64_t>(std::llround(*heap.intervals_left))) +
-                   " more " + heap.intervals.unit() + "s";
+      summary += !heap.rounds.suffice()
+                     ? "   leaks are " + text_of(heap.rounds)
+                     : (accused > 0_B ? "   judged over " : "No leak was found   judged over ") + text_of(heap.rounds);
+      if (heap.steps_left)
+        summary += "   memory runs out in " + text_of(static_cast<std::uint64_t>(std::llround(*heap.steps_left))) +
+                   " more " + heap.rounds.unit() + "s";
     }
   ImGui::PushStyleColor(ImGuiCol_Text, accused > 0_B ? scene.theme.alarm : scene.theme.faint);
   ImGui::TextUnformatted(summary.c_str());
@@ -88,8 +90,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_interval))}) +
-                         " per step"
+                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) + " per step"
                    : "";
       case 4:
         return stack_label(scene.tables(), f.stack);
@@ -115,7 +116,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.of = shown_;
   rows.key = [&](std::uint64_t row, int sort) {
     const LeakFinding& f = *shown[row].finding;
-    if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_interval) : -1;
+    if (sort == 2) return accuses(f.verdict) ? std::max(0.0, f.growth_bytes_per_step) : -1;
     return static_cast<double>(sort == 1 ? shown[row].count : shown[row].bytes.count);
   };
   table_.draw(scene, rows);

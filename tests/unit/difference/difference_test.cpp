@@ -175,7 +175,8 @@ TEST(Difference, StepsAreComparedOneByOne) {
 template <class Size>
 void loop(TraceBuilder& build, Size size) {
   const OriginId origin = build.origin(HeapId{1});
-  const StackId first = build.stack({"forward@train.py:1"}), second = build.stack({"loss@train.py:2"});
+  const StackId first = build.stack({"forward@train.py:1", "<module>@train.py:9"});
+  const StackId second = build.stack({"loss@train.py:2", "<module>@train.py:10"});
   for (std::uint64_t round = 0; round < 20; ++round) {
     const AllocationId held = build.alloc(origin, {0x1000}, 1_MiB, first);
     build.free(build.alloc(origin, {0x900000}, size(round), second));
@@ -188,7 +189,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
   loop(a, [](std::uint64_t) { return 1_MiB; });
   loop(b, [](std::uint64_t round) { return round == 7 ? 3_MiB : 1_MiB; });
   const HeapDifference heap = one_heap(a, b);
-  EXPECT_EQ(heap.step_mark_b, "each starts at train.py:1");
+  EXPECT_EQ(heap.step_mark_b, "found by what recurs at train.py:9");
   ASSERT_EQ(heap.steps.size(), 19U) << "the last round has no end";
   for (std::size_t step = 0; step < heap.steps.size(); ++step) {
     EXPECT_EQ(heap.steps[step].a, 2_MiB);

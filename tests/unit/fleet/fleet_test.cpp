@@ -185,8 +185,7 @@ TEST(Fleet, AHeavyStageAndALeakingReplicaDifferByAxis) {
 
 TEST(Fleet, WhatExceedsTheCapacityFailsFirstThenWhatLeaks) {
   RankSummary steady = rank_of(0, 1, 7_GiB), leaking = rank_of(1, 2, 4_GiB);
-  leaking.leaks = {
-      {.verdict = "leak", .bytes = 1_GiB, .growth_bytes_per_step = double(1 << 28), .program_steps = true}};
+  leaking.leaks = {{.verdict = "leak", .bytes = 1_GiB, .growth_bytes_per_step = double(1 << 28)}};
   const Fleet slow = assembled({steady, leaking}, {.capacity = 8_GiB});
   ASSERT_TRUE(slow.decides->fails_first);
   EXPECT_EQ(slow.rows[*slow.decides->fails_first].rank, 1U);

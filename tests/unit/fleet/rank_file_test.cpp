@@ -45,7 +45,6 @@ RankSummary full() {
               .count = 96,
               .growth_bytes_per_step = 16.5,
               .steps = 12,
-              .program_steps = true,
               .site = 1,
               .frames = frames}};
   return s;

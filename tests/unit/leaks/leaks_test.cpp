@@ -37,7 +37,7 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   EXPECT_EQ(leak.verdict, LeakVerdict::leak);
   EXPECT_EQ(leak.evidence,
             n + " of " + n + " steps kept 4.00 KiB allocated at train.py:41; nothing allocated there was ever freed");
-  EXPECT_NEAR(leak.growth_bytes_per_interval, 4096, 1);
+  EXPECT_NEAR(leak.growth_bytes_per_step, 4096, 1);
   EXPECT_NEAR(leak.growth.r2, 1, 1e-6);
   EXPECT_EQ(leak.oldest, program.steps());
   EXPECT_FALSE(leak.last_free);
@@ -77,7 +77,7 @@ TEST(LeakEvidence, SaysHowACopyGrew) {
   const LeakFinding& leak = report.findings.front();
   EXPECT_EQ(leak.verdict, LeakVerdict::suspected);
   EXPECT_EQ(leak.count, 1U);
-  EXPECT_NEAR(leak.growth_bytes_per_interval, 1024, 1);
+  EXPECT_NEAR(leak.growth_bytes_per_step, 1024, 1);
   EXPECT_EQ(leak.evidence, "what is held at train.py:41 was replaced by something larger in " + n + " of " + n +
                                " steps: 2.00 KiB after step 1, " + text_of(leak.bytes) +
                                " at the end; nothing else in the program grows with it");
@@ -173,9 +173,9 @@ TEST(Leaks, TimeUntilMemoryRunsOutFollowsFromTheCapacity) {
   MadeUpProgram program(seed);
   program.run([&](std::uint32_t) { program.alloc(41, 1 << 20, true); });
   LeakOptions options;
-  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().intervals_left);
+  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().steps_left);
   options.capacity = 1_GiB;
-  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().intervals_left.value_or(0), 1024, 1);
+  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().steps_left.value_or(0), 1024, 1);
 }
 
 TEST(Leaks, WhatIsSuppressedIsCountedAndNotAccused) {
@@ -200,6 +200,78 @@ TEST(Leaks, WhatWasThereBeforeTheRecordingIsNotJudged) {
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_EQ(report.findings[0].verdict, LeakVerdict::unknown_before_attach);
   EXPECT_EQ(report.findings[0].bytes, 12288_B);
+}
+
+/// A program with marked steps that held memory when its recording began.
+class LateProgram : public ::testing::Test {
+ protected:
+  LateProgram() {
+    Tables& tables = build_.trace().tables;
+    tables.strings.emplace_back("step");
+    tables.marks.push_back(
+        {.name = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .phase = MarkPhase::end});
+  }
+  AllocationId alloc(StackId stack, Bytes size) { return build_.alloc(origin_, {next_ += 1 << 20}, size, stack); }
+  void end_step() { build_.push({.kind = EventKind::mark, .origin = origin_, .value = 1}); }
+  std::vector<LeakFinding> accused() {
+    std::vector<LeakFinding> findings = find_leaks(build_.trace()).findings;
+    std::erase_if(findings, [](const LeakFinding& finding) { return !accuses(finding.verdict); });
+    return findings;
+  }
+
+  testing::TraceBuilder build_;
+  OriginId origin_ = build_.origin(HeapId{1});
+  std::string before_ = std::string(preexisting_frame) + "@:0";
+  StackId unknown_ = build_.stack({before_});
+  StackId keeps_ = build_.stack({"keep@train.py:30", "<module>@train.py:90"});
+  std::uint64_t next_ = 1 << 20;
+};
+
+TEST_F(LateProgram, WhatReplacesOlderMemoryOfItsSizeDoesNotLeak) {
+  std::vector<AllocationId> queue;
+  for (int i = 0; i < 40; ++i) queue.push_back(alloc(unknown_, 4096_B));
+  for (std::size_t i = 0; i < 20; ++i) {
+    build_.free(queue[i]);
+    alloc(keeps_, 4096_B);
+    end_step();
+  }
+  EXPECT_TRUE(accused().empty());
+  for (int i = 0; i < 60; ++i) {
+    alloc(keeps_, 4096_B);
+    end_step();
+  }
+  EXPECT_EQ(accused().size(), 1U) << "the queue has long been full";
+}
+
+TEST_F(LateProgram, NothingLeaksMoreThanLiveMemoryGrows) {
+  const AllocationId pool = alloc(unknown_, 1_GiB);
+  build_.free(pool);
+  std::vector<AllocationId> others;
+  for (int i = 0; i < 20; ++i)
+    others.push_back(alloc(build_.stack({"load@train.py:10", "<module>@train.py:80"}), 8_KiB));
+  for (std::size_t i = 0; i < 20; ++i) {
+    build_.free(others[i]);
+    alloc(keeps_, 4_KiB);
+    alloc(keeps_, 4_KiB);
+    end_step();
+  }
+  EXPECT_TRUE(accused().empty());
+}
+
+TEST_F(LateProgram, OlderMemoryWithTheStackAndTheSizeOfALeakBelongsToIt) {
+  const StackId kept_before = build_.stack({"keep@train.py:30", "<module>@train.py:90", before_});
+  const StackId elsewhere = build_.stack({"load@train.py:10", "<module>@train.py:90", before_});
+  for (int i = 0; i < 5; ++i) alloc(kept_before, 4_KiB);
+  alloc(kept_before, 1_MiB);
+  alloc(elsewhere, 4_KiB);
+  alloc(unknown_, 4_KiB);
+  for (int i = 0; i < 20; ++i) {
+    alloc(keeps_, 4_KiB);
+    end_step();
+  }
+  ASSERT_EQ(accused().size(), 1U);
+  EXPECT_EQ(accused().front().count, 25U);
+  EXPECT_EQ(accused().front().bytes, 100_KiB);
 }
 
 TEST(Leaks, WhatTheDriverUsesAndNobodyHoldsIsUnattributed) {

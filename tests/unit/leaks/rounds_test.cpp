@@ -1,0 +1,241 @@
+#include "analyzer/insight/rounds.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/model/stack_text.h"
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+/// A program of stacks like PyTorch's.
+class RoundsOfAProgram : public ::testing::Test {
+ protected:
+  AllocationId keep(StackId stack, Bytes size = 512_B) { return build_.alloc(origin_, {next_ += 512}, size, stack); }
+  void alloc(StackId stack, Bytes size = 512_B) { build_.free(keep(stack, size)); }
+  void mark(const std::string& name) {
+    Tables& tables = build_.trace().tables;
+    tables.strings.push_back(name);
+    tables.marks.push_back(
+        {.name = StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)}, .phase = MarkPhase::end});
+    build_.push({.kind = EventKind::mark, .origin = origin_, .value = tables.marks.size() - 1});
+  }
+  void fail() { build_.push({.kind = EventKind::alloc_failed, .origin = origin_, .stack = layer_, .size = 1_GiB}); }
+
+  void forward(int layers = 6) {
+    for (int k = 0; k < layers; ++k) {
+      alloc(layer_);
+      alloc(other_layer_);
+    }
+  }
+  void backward(int gradients = 4) {
+    for (int k = 0; k < gradients; ++k) alloc(engine_);
+  }
+  Rounds rounds() { return find_rounds(build_.trace(), HeapId{1}); }
+
+  StackId stack_of_module(const std::string& line, const std::string& call) {
+    return build_.stack({"forward@site-packages/torch/nn/modules/linear.py:134",
+                         "_call_impl@site-packages/torch/nn/modules/module.py:1762", "forward@model.py:" + line,
+                         "_call_impl@site-packages/torch/nn/modules/module.py:1762", "main@train.py:" + call,
+                         "<module>@train.py:50"});
+  }
+
+  TraceBuilder build_;
+  OriginId origin_ = build_.origin(HeapId{1});
+  StackId load_ = build_.stack({"load@train.py:10", "<module>@train.py:50"});
+  StackId loss_ = build_.stack({"loss@train.py:12", "<module>@train.py:50"});
+  StackId layer_ = stack_of_module("7", "20");
+  StackId other_layer_ = stack_of_module("8", "20");
+  StackId engine_ = build_.stack({"torch::autograd::Engine::evaluate_function@engine.cpp:1"});
+  StackId optimizer_ =
+      build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:22", "<module>@train.py:50"});
+  std::uint64_t next_ = 4096;
+};
+
+TEST_F(RoundsOfAProgram, MarksOfStepsComeFirst) {
+  for (int i = 0; i < 9; ++i) {
+    for (int k = 0; k < 3; ++k) forward();
+    backward();
+    alloc(optimizer_);
+    mark("step");
+  }
+  EXPECT_EQ(rounds().source, RoundSource::marks);
+  EXPECT_EQ(rounds().count(), 9U);
+  EXPECT_EQ(text_of(rounds()), "9 steps, from the marks \"step\"");
+}
+
+TEST_F(RoundsOfAProgram, AFewMarksAreAFewSteps) {
+  for (int i = 0; i < 5; ++i) {
+    forward();
+    mark("step");
+    EXPECT_EQ(rounds().count(), static_cast<std::uint32_t>(i + 1));
+    EXPECT_EQ(rounds().suffice(), i >= 3);
+    if (i == 0) {
+      EXPECT_EQ(text_of(rounds()), "not judged: the recording holds 1 step");
+    }
+  }
+}
+
+TEST_F(RoundsOfAProgram, MarksThatAreOlderThanTheEventsOfARingEndNoSteps) {
+  for (int i = 0; i < 5; ++i) mark("step");
+  for (int i = 0; i < 2; ++i) {
+    forward();
+    mark("step");
+  }
+  mark("step");
+  EXPECT_EQ(rounds().count(), 2U);
+}
+
+TEST_F(RoundsOfAProgram, AStepIsAPassOfTheOptimizerHoweverManyBackwardPassesItTakes) {
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 3; ++k) {
+      forward();
+      backward();
+    }
+    alloc(optimizer_);
+    alloc(optimizer_);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::optimizer);
+  EXPECT_EQ(rounds().count(), 6U);
+  EXPECT_FALSE(rounds().unfinished);
+  forward();
+  EXPECT_TRUE(rounds().unfinished);
+}
+
+TEST_F(RoundsOfAProgram, AnOptimizerThatAllocatesItsStateOnlyLeavesStepsToBackwardPasses) {
+  for (int i = 0; i < 6; ++i) {
+    forward();
+    backward();
+    if (i == 0) keep(optimizer_);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::backward);
+  EXPECT_EQ(rounds().count(), 6U);
+}
+
+TEST_F(RoundsOfAProgram, FreeingGradientsIsNoPassOfTheOptimizer) {
+  const StackId zero_grad =
+      build_.stack({"zero_grad@site-packages/torch/optim/optimizer.py:1", "main@train.py:21", "<module>@train.py:50"});
+  for (int i = 0; i < 5; ++i) {
+    forward();
+    alloc(zero_grad);
+    backward();
+    alloc(optimizer_);
+  }
+  EXPECT_EQ(rounds().count(), 5U);
+}
+
+TEST_F(RoundsOfAProgram, LayersOfOneCallAreNoSteps) {
+  for (int k = 0; k < 40; ++k) keep(k % 2 == 0 ? layer_ : other_layer_);
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().count(), 1U);
+  EXPECT_EQ(text_of(rounds()), "not judged: the recording holds 1 step");
+}
+
+TEST_F(RoundsOfAProgram, CallsOfTheModelAreSteps) {
+  for (int i = 0; i < 12; ++i) {
+    alloc(load_);
+    forward();
+  }
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().count(), 12U);
+  EXPECT_EQ(text_of(rounds()), "12 steps, each a call of the model at train.py:20");
+}
+
+TEST_F(RoundsOfAProgram, PartsOfAModelThatIsNotSeenItselfAreOneStep) {
+  for (const std::string line : {"20", "21", "22", "23", "24"}) {
+    alloc(stack_of_module("7", line));
+    alloc(load_);
+  }
+  EXPECT_EQ(rounds().count(), 1U);
+}
+
+TEST_F(RoundsOfAProgram, FunctionsThatCallLinearLayersAreNoModels) {
+  const StackId linear = build_.stack({"forward@site-packages/torch/nn/modules/linear.py:134",
+                                       "_call_impl@site-packages/torch/nn/modules/module.py:1762", "block@net.py:3",
+                                       "main@train.py:20", "<module>@train.py:50"});
+  for (int k = 0; k < 40; ++k) {
+    keep(linear);
+    alloc(loss_);
+  }
+  EXPECT_FALSE(rounds().suffice());
+}
+
+TEST_F(RoundsOfAProgram, WhatIsOlderThanTheRecordingIsNoEvidence) {
+  const std::string before = std::string(preexisting_frame) + "@:0";
+  const StackId of_backward = build_.stack({"torch::autograd::Engine::evaluate_function@engine.cpp:1", before});
+  const StackId of_optimizer = build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:22", before});
+  for (int i = 0; i < 20; ++i) {
+    keep(of_backward);
+    keep(of_optimizer);
+  }
+  forward();
+  backward();
+  alloc(optimizer_);
+  EXPECT_EQ(rounds().count(), 1U);
+}
+
+TEST_F(RoundsOfAProgram, AFailureCutsItsRoundOff) {
+  for (int i = 0; i < 7; ++i) {
+    alloc(load_);
+    forward();
+  }
+  EXPECT_EQ(rounds().count(), 7U);
+  fail();
+  EXPECT_EQ(rounds().count(), 6U);
+  EXPECT_TRUE(rounds().unfinished);
+}
+
+TEST_F(RoundsOfAProgram, WithoutModulesTheOutermostLinesThatRecurAreSteps) {
+  const StackId inner[] = {build_.stack({"block@net.py:3", "step@train.py:30", "<module>@train.py:60"}),
+                           build_.stack({"block@net.py:4", "step@train.py:30", "<module>@train.py:60"})};
+  const StackId update = build_.stack({"update@train.py:40", "<module>@train.py:61"});
+  for (int k = 0; k < 10; ++k) keep(build_.stack({"weights@train.py:5", "<module>@train.py:55"}));
+  for (int i = 0; i < 9; ++i) {
+    for (int k = 0; k < 12; ++k) alloc(inner[k % 2]);
+    alloc(update);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 9U);
+  EXPECT_EQ(rounds().name, "train.py:60");
+  EXPECT_TRUE(rounds().last_is_open);
+  EXPECT_EQ(text_of(rounds()), "9 steps, found by what recurs at train.py:60");
+}
+
+TEST_F(RoundsOfAProgram, ALoopThatKeepsWhatItAllocatesBuildsSomething) {
+  for (int i = 0; i < 64; ++i) {
+    keep(load_, 1_MiB);
+    alloc(loss_);
+  }
+  EXPECT_FALSE(rounds().suffice());
+}
+
+TEST_F(RoundsOfAProgram, LayersBeforeAFailureAreNoSteps) {
+  for (int i = 0; i < 64; ++i) {
+    keep(load_, 1_MiB);
+    alloc(loss_, 600_KiB);
+  }
+  EXPECT_EQ(rounds().count(), 64U);
+  fail();
+  EXPECT_EQ(rounds().source, RoundSource::none);
+  EXPECT_EQ(text_of(rounds()), "not judged: the recording shows no loop of steps");
+}
+
+TEST_F(RoundsOfAProgram, WithoutStacksSizesRecur) {
+  for (int i = 0; i < 20; ++i) {
+    for (const Bytes size : {7000_B, 512_B, 512_B, 9000_B}) alloc(StackId::none, size);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 20U);
+  EXPECT_EQ(rounds().name, "");
+}
+
+TEST_F(RoundsOfAProgram, WhatDoesNotRecurIsNoLoop) {
+  for (std::uint64_t i = 0; i < 1000; ++i) alloc(load_, Bytes{1 + i * i});
+  EXPECT_EQ(rounds().source, RoundSource::none);
+  EXPECT_EQ(rounds().count(), 0U);
+}
+
+}  // namespace
+}  // namespace memreel
