@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -161,14 +162,28 @@ class SnapshotWriter {
     pickle_.end_list(entries);
   }
 
+  /// Without the events that stand for what a heap held before the recording: that follows from the segments again.
   void sort_by_device() {
+    std::set<HeapId> begins;  // whose events so far all do
+    for (const InitialHeap& initial : trace_.initial_heaps) begins.insert(initial.heap);
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
       const OriginId origin = trace_.events.origin[i];
-      if (trace_.events.kind[i] == EventKind::mark)
+      const EventKind kind = trace_.events.kind[i];
+      if (begins.contains(heap_of(origin)) && (kind == EventKind::alloc || is_free(kind) || is_segment(kind))) {
+        if (is_preexisting(trace_.events.stack[i])) continue;
+        begins.erase(heap_of(origin));
+      }
+      if (kind == EventKind::mark)
         events_of_[device_of_mark(origin)].push_back(static_cast<std::uint32_t>(i));
       else if (role_of(origin).shown)
         events_of_[tables_[heap_of(origin)].device].push_back(static_cast<std::uint32_t>(i));
     }
+  }
+
+  bool is_preexisting(StackId stack) const {
+    if (stack == StackId::none) return false;
+    while (tables_[stack].caller != StackId::none) stack = tables_[stack].caller;
+    return tables_[tables_[tables_[stack].frame].function] == preexisting_frame;
   }
 
   void write_event(const Event& event, std::size_t& entries) {

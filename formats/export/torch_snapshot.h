@@ -15,6 +15,8 @@ namespace memreel {
 /// the program itself page-locked, each block in its own segment, including those cut from a reserve segment.
 /// `pytorch_release`, which PyTorch's own snapshots lack, names the release whose rules apply, "" if the trace does not
 /// say. An import relies on it rather than on which entries exist: entries state their pools whenever the trace does.
+/// What a heap held before a late start is in `segments` only, if the trace knows all of it (Trace::initial_heaps): an
+/// import finds it there again.
 ///
 /// The levels of the trace are tied (analyzer/history/levels.h). Left out: a pool inside another pool, whose memory is
 /// part of the other's; other host memory; and devices with an ordinal of 1,000 or more. In a heap without segment
