@@ -11,6 +11,7 @@
 #include "analyzer/report/labels.h"
 #include "analyzer/tune/search_space.h"
 #include "analyzer/tune/setting_facts.h"
+#include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -26,7 +27,10 @@ bool is_framework(const Tables& tables, const HeapHistory& history) {
 std::string innermost_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
   const auto python = std::ranges::find(frames, FrameKind::python, &FrameText::kind);
-  return python == frames.end() ? site_label(tables, stack) : place_label(*python);
+  if (python != frames.end()) return place_label(*python);
+  const bool has_operator = std::ranges::any_of(frames, names_operator, &FrameText::kind);
+  if (frames.empty() || frames.front().function.empty() || has_operator) return site_label(tables, stack);
+  return text_of(frames.front());
 }
 
 std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables& tables,

@@ -4,6 +4,7 @@
 #include "analyzer/report/terminal_text.h"
 #include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
@@ -90,7 +91,9 @@ VerdictLine line_of(const Holders& holders) {
   for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
     const Holder& holder = holders.parts[i];
     const double share = share_of(holder.bytes, holders.total);
-    if (i > 0 && share < 0.01) break;
+    // A first holder without a stack says nothing of the program: its largest line is shown, however small.
+    const bool names_program = i > 1 || !holders.parts.front().label.starts_with(preexisting_frame);
+    if (i > 0 && share < 0.01 && names_program) break;
     std::string part = name(holder.label, least_name) + " " + percent(share);
     if (i == 0) {
       first = part;

@@ -63,7 +63,7 @@ constexpr std::array function_rules{
     KindRule{
         "at::autocast::WrapFunction_*|at::functorch::dynamicLayer*|torch::jit::invoke*|torch::jit::_get_operation*",
         FrameKind::dispatcher, "layers of the dispatcher that only pass on"},
-    KindRule{"torch::autograd::VariableType::*|torch::ADInplaceOrView::*|*::wrapper_CUDA*|*::wrapper_Composite*",
+    KindRule{"torch::autograd::VariableType::*|torch::ADInplaceOrView::*|*::wrapper_CUDA|*::wrapper_Composite",
              FrameKind::dispatcher, "generated registrations: VariableType*.cpp, Register*.cpp"},
     KindRule{"torch::autograd::THP*|THP*|THCP*|(anonymous namespace)::THP*|torch::handle_torch_function*|pybind11::*",
              FrameKind::dispatcher, "bindings to Python"},

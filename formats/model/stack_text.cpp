@@ -26,8 +26,11 @@ std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {
 }
 
 std::string text_of(const FrameText& frame) {
-  const bool is_signature = frame.kind == FrameKind::native && frame.owner == CodeOwner::library;
-  std::string text = is_signature ? plain_name(frame.function) : display_name(frame.kind, frame.function);
+  std::string text = display_name(frame.kind, frame.function);
+  if (const std::string name = plain_name(frame.function);
+      frame.kind == FrameKind::native &&
+      (name.starts_with("at::") || name.starts_with("c10::") || name.starts_with("torch::")))
+    text = name;  // PyTorch's signatures are longer than a line
   if (frame.file.empty() || names_operator(frame.kind)) return text;
   text += text.empty() ? "" : " (";
   text += frame.file;

@@ -61,6 +61,7 @@ class TraceBuilder {
                            ? StringId::none
                            : string(frame->substr(instance + 2, frame->size() - instance - 3))});
       classify_frames(trace_.tables, trace_.tables.frames.size() - 1);
+      shorten_paths(trace_.tables);
       trace_.tables.stacks.push_back({last<FrameId>(trace_.tables.frames), caller});
       caller = last<StackId>(trace_.tables.stacks);
     }
