@@ -27,17 +27,25 @@ constexpr auto evidence_rows = [] {
                   "allocated before the first step, kept, and a gradient of its size comes back"},
       EvidenceRow{constructed, "constructed", Category::parameter, 0.5,
                   "allocated by a constructor before the first forward pass, and kept"},
+      EvidenceRow{parameter_before_recording, "parameter_before_recording", Category::parameter, 0.8,
+                  "older than the recording, with the size of a gradient; probably the first of that size"},
+      EvidenceRow{held_throughout, "held_throughout", Category::parameter, 0.6,
+                  "older than the recording and held throughout it, with sizes that repeat as those of layers do"},
       EvidenceRow{norm_statistics, "norm_statistics", Category::buffer, 0.8,
                   "allocated by the constructor of a batch norm after its parameters, and kept"},
       EvidenceRow{module_copy, "module_copy", Category::parameter_copy, 0.9, "allocated by copy.deepcopy of a module"},
       EvidenceRow{sizes_of_parameters, "sizes_of_parameters", Category::parameter_copy, 0.8,
                   "allocated together at one place and kept, with the sizes of the parameters"},
+      EvidenceRow{copy_before_recording, "copy_before_recording", Category::parameter_copy, 0.5,
+                  "older than the recording, with the sizes of the parameters, and one more than an optimizer keeps"},
       EvidenceRow{cleared_by_zero_grad, "cleared_by_zero_grad", Category::gradient, 0.99,
                   "allocated in the backward pass and freed by zero_grad"},
       EvidenceRow{gradient_of_parameter, "gradient_of_parameter", Category::gradient, 0.95,
                   "allocated in the backward pass, outlives it, and has the size of a parameter"},
       EvidenceRow{survives_backward, "survives_backward", Category::gradient, 0.6,
                   "allocated in the backward pass and outlives it; the parameters were allocated before the recording"},
+      EvidenceRow{gradient_before_recording, "gradient_before_recording", Category::gradient, 0.8,
+                  "older than the recording, with the size of a gradient, and freed as gradients are or added to"},
       EvidenceRow{reduced_shard, "reduced_shard", Category::gradient, 0.8,
                   "left to the optimizer by a collective of the backward pass"},
       EvidenceRow{bucket_is_gradient, "bucket_is_gradient", Category::gradient, 0.8,
@@ -49,21 +57,28 @@ constexpr auto evidence_rows = [] {
       EvidenceRow{carried_like_parameters, "carried_like_parameters", Category::optimizer_state, 0.6,
                   "allocated after a backward pass, outlives the steps, and has the size of a parameter"},
       EvidenceRow{state_before_recording, "state_before_recording", Category::optimizer_state, 0.6,
-                  "allocated before the recording with the sizes of the parameters, by a program whose optimizer "
-                  "allocates no state"},
+                  "older than the recording, with the sizes of the parameters; probably made after them"},
       EvidenceRow{freed_by_backward, "freed_by_backward", Category::activation, 0.95,
                   "allocated in a forward pass and freed by the backward pass"},
       EvidenceRow{recomputed_for_backward, "recomputed_for_backward", Category::activation, 0.85,
                   "allocated by a forward pass that checkpointing repeats, and freed by the backward pass"},
       EvidenceRow{held_past_backward, "held_past_backward", Category::activation, 0.6,
                   "allocated in a forward pass and held by the program beyond the backward pass"},
+      EvidenceRow{kept_graph, "kept_graph", Category::activation, 0.8,
+                  "allocated in a forward pass and, without a backward pass, freed at once with much of what that "
+                  "pass allocated"},
       EvidenceRow{forward_at_end, "forward_at_end", Category::activation, 0.5,
                   "the recording ends in a forward pass that frees little of what it allocates"},
+      EvidenceRow{graph_before_recording, "graph_before_recording", Category::activation, 0.8,
+                  "older than the recording, with sizes that forward passes leave, and freed at once or by a backward "
+                  "pass"},
       EvidenceRow{feeds_forward, "feeds_forward", Category::input, 0.8,
                   "allocated between steps outside any module, and live when the forward pass begins"},
       EvidenceRow{held_until_backward, "held_until_backward", Category::input, 0.8,
                   "allocated between steps outside any module, and freed by the backward pass"},
       EvidenceRow{loads_data, "loads_data", Category::input, 0.9, "allocated by code that moves batches to the device"},
+      EvidenceRow{input_before_recording, "input_before_recording", Category::input, 0.8,
+                  "older than the recording, and freed where the program frees inputs"},
       EvidenceRow{steps_read_it, "steps_read_it", Category::input, 0.5,
                   "allocated before the first step outside any module, and kept by a program whose steps load nothing"},
       EvidenceRow{freed_in_pass, "freed_in_pass", Category::temporary, 0.95, "allocated and freed within one pass"},
@@ -113,6 +128,13 @@ std::optional<Phase> phase_by_name(std::string_view name) {
 }
 
 std::string_view name_of(Phase phase) { return phase_names[static_cast<std::size_t>(phase)]; }
+
+bool is_known_by_size(Evidence evidence) {
+  using enum Evidence;
+  constexpr std::array by_size{parameter_before_recording, held_throughout,        copy_before_recording,
+                               gradient_before_recording,  state_before_recording, graph_before_recording};
+  return std::ranges::find(by_size, evidence) != by_size.end();
+}
 
 const EvidenceRow& row_of(Evidence evidence) { return evidence_rows[static_cast<std::size_t>(evidence)]; }
 

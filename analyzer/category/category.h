@@ -48,12 +48,16 @@ enum class Evidence : std::uint8_t {
   loaded_weights,
   gets_gradient,
   constructed,
+  parameter_before_recording,
+  held_throughout,
   norm_statistics,
   module_copy,
   sizes_of_parameters,
+  copy_before_recording,
   cleared_by_zero_grad,
   gradient_of_parameter,
   survives_backward,
+  gradient_before_recording,
   reduced_shard,
   bucket_is_gradient,
   gradient_buffer,
@@ -63,10 +67,13 @@ enum class Evidence : std::uint8_t {
   freed_by_backward,
   recomputed_for_backward,
   held_past_backward,
+  kept_graph,
   forward_at_end,
+  graph_before_recording,
   feeds_forward,
   held_until_backward,
   loads_data,
+  input_before_recording,
   steps_read_it,
   freed_in_pass,
   cache_code,
@@ -89,6 +96,8 @@ struct EvidenceRow {
 };
 
 const EvidenceRow& row_of(Evidence evidence);
+/// Whether the allocation is older than the recording and known by its size, not by code: reports say so.
+bool is_known_by_size(Evidence evidence);
 inline Category category_of(Evidence evidence) { return row_of(evidence).category; }
 
 }  // namespace memreel

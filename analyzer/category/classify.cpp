@@ -9,14 +9,11 @@
 #include <tuple>
 
 #include "analyzer/category/observations.h"
+#include "analyzer/category/older.h"
 #include "analyzer/category/sites.h"
 
 namespace memreel {
 namespace {
-
-/// Workspace sizes that PyTorch gives cuBLAS and cuBLASLt (at::cuda::getChosenWorkspaceSize, CUBLAS_WORKSPACE_CONFIG):
-/// ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
-constexpr std::array workspace_sizes{32_MiB, 8320_KiB, 1_MiB};
 
 /// A call's arguments and results live through at most this many calls: they are held until the next ones replace them.
 constexpr std::uint32_t calls_of_passing = 2;
@@ -40,6 +37,7 @@ class Classifier {
       else
         open_.push_back(AllocationId{id});
     }
+    conclude_older(trace_, seen_, evidence_);
     count_sizes();
     count_alike();
     if (given_up()) return {};
@@ -90,7 +88,7 @@ class Classifier {
     if (stack.purpose == Purpose::move_module) return of_moved(stack);
     if (!of.torch) return outside_of_torch(stack);
     if (const Conclusion by_purpose = conclude_by_purpose(of, stack)) return by_purpose;
-    if (stack.preexisting) return Evidence::none;
+    if (of.older) return Evidence::none;  // conclude_older()
     if (stack.purpose != Purpose::none && stack.purpose != Purpose::compute) return std::nullopt;
     switch (of.phase) {
       case Phase::forward:
@@ -145,6 +143,7 @@ class Classifier {
 
   Conclusion conclude_forward(const Observation& of) const {
     if (of.freed_by_backward) return Evidence::freed_by_backward;
+    if (of.graph == Graph::released) return backward_between(of) ? Evidence::held_past_backward : Evidence::kept_graph;
     if (!of.is_freed() || !seen_.trains()) return std::nullopt;
     return backward_between(of) ? Evidence::held_past_backward : Evidence::freed_in_pass;
   }
@@ -180,6 +179,8 @@ class Classifier {
       switch (evidence_[id]) {
         case Evidence::module_parameter:
         case Evidence::loaded_weights:
+        case Evidence::parameter_before_recording:
+        case Evidence::held_throughout:
           parameter_sizes_.add(of.size);
           last_parameter_ = of.begin;
           break;
@@ -202,9 +203,7 @@ class Classifier {
 
   bool is_in_last_pass(const Observation& of) const { return of.made_in == seen_.last_pass(); }
 
-  static bool has_size_of_workspace(const Observation& of) {
-    return !of.is_freed() && std::ranges::find(workspace_sizes, of.size) != workspace_sizes.end();
-  }
+  static bool has_size_of_workspace(const Observation& of) { return !of.is_freed() && is_workspace_size(of.size); }
 
   using Alike = std::tuple<StackId, OriginId, Bytes>;
 
@@ -232,33 +231,14 @@ class Classifier {
         evidence(id) = of_survivor(of);
       else if (of.phase == Phase::forward && is_workspace(of))
         evidence(id) = Evidence::workspace_size;
-      else if (of.phase == Phase::forward && is_kept_each_pass(of.stack))
+      else if (of.graph == Graph::at_end)
+        evidence(id) = Evidence::forward_at_end;
+      else if (of.phase == Phase::forward && is_held_by_program(of.stack))
         evidence(id) = Evidence::held_past_backward;
       else if (of.phase != Phase::forward && of.made_in > 0 && of.outlives_its_pass() && parameter_sizes_.has(of.size))
         evidence(id) = Evidence::carried_like_parameters;
     }
     conclude_buckets();
-    conclude_late_state();
-  }
-
-  /// A recording that began late identifies parameters that are still live by their frames, and optimizer state by its
-  /// sizes.
-  void conclude_late_state() {
-    if (std::ranges::find(evidence_, Evidence::optimizer_keeps) != evidence_.end()) return;
-    if (std::ranges::find(seen_.phases.of_pass, Phase::optimizer) == seen_.phases.of_pass.end()) return;
-    std::vector<AllocationId> candidates;
-    SizeCounts sizes;
-    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
-      const Observation& of = seen_.allocations[id];
-      if (evidence_[id] != Evidence::none || of.begin == never || !seen_.meaning(of).preexisting) continue;
-      candidates.push_back(AllocationId{id});
-      sizes.add(of.size);
-    }
-    // No optimizer keeps more than twice the parameters; anything beyond includes something else.
-    for (const AllocationId id : candidates) {
-      const Bytes size = observation(id).size;
-      if (sizes.count(size) <= 2 * parameter_sizes_.count(size)) evidence(id) = Evidence::state_before_recording;
-    }
   }
 
   /// Allocations made before the first forward pass and kept, whose frames show no purpose.
@@ -306,20 +286,24 @@ class Classifier {
     return parameter_sizes_.empty() && !is_in_last_pass(of) ? Evidence::survives_backward : Evidence::none;
   }
 
-  /// Counts the passes in which each stack made something that a backward pass did not free.
+  /// Counts what each stack made that a backward pass did not free, and the passes in which it did.
   void count_kept() {
-    kept_passes_.assign(seen_.stacks.size(), {});
+    kept_.assign(seen_.stacks.size(), {});
     for (const AllocationId id : open_) {
       const Observation& of = observation(id);
       if (of.phase != Phase::forward || !backward_between(of)) continue;
-      KeptPasses& kept = kept_passes_[index(of.stack)];
-      if (kept.last != of.made_in) ++kept.count;
+      Kept& kept = kept_[index(of.stack)];
+      ++kept.allocations;
+      if (kept.last != of.made_in) ++kept.passes;
       kept.last = of.made_in;
     }
   }
 
-  /// What is made once and kept may be a table cached by a module; what every pass adds is held by the program.
-  bool is_kept_each_pass(StackId stack) const { return kept_passes_[index(stack)].count >= 3; }
+  /// What is made once and kept may be a table cached by a module; what every pass or layer adds is held by the
+  /// program.
+  bool is_held_by_program(StackId stack) const {
+    return kept_[index(stack)].passes >= 3 || kept_[index(stack)].allocations >= 16;
+  }
 
   void conclude_buckets() {
     const bool has_gradients = std::ranges::any_of(
@@ -334,14 +318,10 @@ class Classifier {
   void conclude_serving() {
     count_calls();
     Sites sites(seen_.stacks.size());
-    std::uint64_t unfreed = 0;
-    std::uint64_t made = 0;
     for (const AllocationId id : open_) {
       const Observation& of = observation(id);
       if (of.phase == Phase::forward) {
         sites.add(of.stack, id);
-        ++made;
-        if (!of.is_freed()) ++unfreed;
       } else if (of.phase == Phase::other && of.meets_forward && calls_in_life(of) <= calls_of_passing) {
         evidence(id) = Evidence::feeds_forward;
         largest_input_ = std::max(largest_input_.value_or(0_B), of.size);
@@ -349,7 +329,7 @@ class Classifier {
     }
     for (const AllocationId id : open_)
       if (observation(id).phase == Phase::other && evidence(id) == Evidence::none) evidence(id) = of_held_outside(id);
-    for (const std::vector<AllocationId>& site : sites.of_stack()) conclude_site(site, 2 * unfreed > made);
+    for (const std::vector<AllocationId>& site : sites.of_stack()) conclude_site(site);
   }
 
   Evidence of_held_outside(AllocationId id) const {
@@ -399,7 +379,7 @@ class Classifier {
   }
 
   /// What one call passes to the next is replaced inside it, or stays for many calls: a result is soon freed outside.
-  void conclude_site(const std::vector<AllocationId>& site, bool forward_keeps) {
+  void conclude_site(const std::vector<AllocationId>& site) {
     std::size_t carried = 0;
     std::size_t passing = 0;
     for (const AllocationId id : site) {
@@ -413,12 +393,12 @@ class Classifier {
       const Observation& of = observation(id);
       if (is_workspace(of))
         evidence(id) = Evidence::workspace_size;
+      else if (of.graph == Graph::at_end)
+        evidence(id) = Evidence::forward_at_end;
       else if (carries && (calls_in_life(of) > 0 || !of.is_freed()))
         evidence(id) = Evidence::carried_between_calls;
       else if (of.is_freed())
         evidence(id) = Evidence::freed_in_pass;
-      else if (forward_keeps)
-        evidence(id) = Evidence::forward_at_end;
     }
   }
 
@@ -466,11 +446,12 @@ class Classifier {
   Observations seen_;
   std::vector<Evidence> evidence_;  // by AllocationId
   std::vector<AllocationId> open_;  // without an answer from conclude_alone()
-  struct KeptPasses {
-    std::uint32_t last = 0;
-    std::uint32_t count = 0;
+  struct Kept {
+    std::uint32_t last = 0;  // pass
+    std::uint32_t passes = 0;
+    std::uint32_t allocations = 0;
   };
-  std::vector<KeptPasses> kept_passes_;   // by StackId
+  std::vector<Kept> kept_;                // by StackId
   std::map<Alike, std::uint32_t> alike_;  // kept allocations of the size of a workspace
   SizeCounts parameter_sizes_, gradient_sizes_;
   std::optional<Bytes> largest_input_;

@@ -11,6 +11,14 @@
 
 namespace memreel {
 
+/// Whether an allocation of a forward pass belongs to a graph that the pass keeps for a backward pass: many of its
+/// allocations, from its beginning to its end, are released at once.
+enum class Graph : std::uint8_t {
+  none,
+  released,  // at once, and by no backward pass
+  at_end,    // live when the recording ends
+};
+
 /// One allocation's life in terms of phases and passes.
 struct Observation {
   std::uint32_t begin = never;  // event index
@@ -26,6 +34,8 @@ struct Observation {
   bool freed_in_module = false;  // the free's stack is inside a module call
   bool freed_by_zero_grad = false;
   bool meets_forward = false;  // made outside modules, and live when the next module call begins
+  bool older = false;          // than the recording
+  Graph graph = Graph::none;
 
   bool is_freed() const { return end != never; }
   bool outlives_its_pass() const { return freed_in != made_in || !is_freed(); }
@@ -37,6 +47,10 @@ struct Observations {
   std::vector<Observation> allocations;  // by AllocationId
   std::uint32_t first_forward = never;   // event index
   std::uint32_t last_forward = never;
+  /// The last allocation of a pass or free by a forward pass or an optimizer: what is freed later ends with the
+  /// program.
+  std::uint32_t last_work = 0;
+  std::vector<std::vector<AllocationId>> older_releases;  // allocations older than the recording that are freed at once
 
   const StackMeaning& meaning(const Observation& of) const { return stacks[index(of.stack)]; }
   bool trains() const { return phases.has_backward; }

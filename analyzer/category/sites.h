@@ -1,6 +1,8 @@
-// Allocations grouped by stack, and the sizes that link gradients and state to parameters.
+// Allocations grouped by stack, and sizes that say what an allocation is.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
@@ -9,6 +11,13 @@
 #include "formats/model/units.h"
 
 namespace memreel {
+
+/// Whether cuBLAS or cuBLASLt get a workspace of this size from PyTorch (at::cuda::getChosenWorkspaceSize,
+/// CUBLAS_WORKSPACE_CONFIG): ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
+inline bool is_workspace_size(Bytes size) {
+  constexpr std::array sizes{32_MiB, 8320_KiB, 1_MiB};
+  return std::ranges::find(sizes, size) != sizes.end();
+}
 
 /// The number of allocations of each size.
 class SizeCounts {

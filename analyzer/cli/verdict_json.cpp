@@ -31,8 +31,13 @@ Json json_of(const Holders& holders) {
   for (const Holder& holder : holders.parts)
     parts.push_back({{"label", holder.label},
                      {"bytes", holder.bytes.count},
-                     {"mostly", holder.mostly.empty() ? Json(nullptr) : Json(holder.mostly)}});
-  return {{"by", holders.by}, {"bytes", holders.total.count}, {"parts", std::move(parts)}};
+                     {"mostly", holder.mostly.empty() ? Json(nullptr) : Json(holder.mostly)},
+                     {"by_size", holder.by_size}});
+  return {{"by", holders.by},
+          {"bytes", holders.total.count},
+          {"parts", std::move(parts)},
+          {"graph_bytes", holders.graph.count},
+          {"earlier_graph_bytes", holders.earlier_graphs.count}};
 }
 
 Json json_of(const Verdict::Leaks& leaks) {

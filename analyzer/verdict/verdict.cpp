@@ -350,12 +350,14 @@ Holders holders_by_category(std::span<const CategoryShare> shares) {
     if (share.category != Category::unknown) known += share.bytes;
   }
   if (known == 0_B || known < holders.total - known) return holders;
-  if (share_of(shares.front().bytes, holders.total) > nearly_all) return holders;
+  // What is older than the recording has no place in the program that would say more.
+  if (share_of(shares.front().bytes, holders.total) > nearly_all && !is_known_by_size(shares.front().evidence))
+    return holders;
   for (const CategoryShare& share : shares) {
     const CategoryShare::Holder& most = share.holders.front();
     const bool concentrated = most.bytes > share.bytes - most.bytes && most.label != no_stack_label;
-    holders.parts.push_back(
-        {std::string(words_of(share.category)), share.bytes, concentrated ? most.label : std::string()});
+    holders.parts.push_back({std::string(words_of(share.category)), share.bytes,
+                             concentrated ? most.label : std::string(), is_known_by_size(share.evidence)});
   }
   return holders;
 }
@@ -379,7 +381,13 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares) {
   Holders holders = holders_by_category(shares);
-  return holders.parts.empty() ? holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1) : holders;
+  if (holders.parts.empty()) holders = holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1);
+  const auto activations = std::ranges::find(shares, Category::activation, &CategoryShare::category);
+  if (activations != shares.end()) {
+    holders.graph = activations->graph;
+    holders.earlier_graphs = activations->earlier_graphs;
+  }
+  return holders;
 }
 
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {

@@ -22,7 +22,8 @@ namespace memreel {
 struct Holder {
   std::string label;
   Bytes bytes;
-  std::string mostly;  // for a category: the place that most of it comes from, if that is more than half; else empty
+  std::string mostly;    // for a category: the place that most of it comes from, if that is more than half; else empty
+  bool by_size = false;  // a category that most of it has by its size, being older than the recording
 };
 
 /// Who holds the live memory of one heap at an instant.
@@ -30,6 +31,8 @@ struct Holders {
   std::string by = "site";    // kind of `parts`: "category", "site", "function"
   std::vector<Holder> parts;  // largest first
   Bytes total;                // of all parts
+  Bytes graph;                // that a forward pass keeps for a backward pass; 0 if the program runs one
+  Bytes earlier_graphs;       // that earlier passes kept
 };
 
 /// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
@@ -144,7 +147,7 @@ struct Findings {
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 
 struct VerdictLine {
-  std::string topic;   // "OOM" or "peak"; "held by", "others", "leaks", "fragmented", "set" or "use"
+  std::string topic;   // "OOM" or "peak"; "held by", "graph", "others", "leaks", "fragmented", "set" or "use"
   std::string text;    // contains names from the trace, so it must be escaped
   bool alarm = false;  // a leak or a failure
 };

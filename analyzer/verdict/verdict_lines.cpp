@@ -10,7 +10,7 @@ namespace memreel {
 namespace {
 
 constexpr std::size_t room = 68;  // of 80 columns, next to the longest topic
-constexpr std::size_t most_holders = 3;
+constexpr std::size_t most_holders = 3, most_lines = 5;
 /// A smaller share of the peak is no fragmentation worth acting on.
 constexpr double fragmented = 0.05;
 
@@ -94,7 +94,8 @@ VerdictLine line_of(const Holders& holders) {
     // A first holder without a stack says nothing of the program: its largest line is shown, however small.
     const bool names_program = i > 1 || !holders.parts.front().label.starts_with(preexisting_frame);
     if (i > 0 && share < 0.01 && names_program) break;
-    std::string part = name(holder.label, least_name) + " " + percent(share);
+    std::string part =
+        name(holder.label, least_name) + " " + percent(share) + (holder.by_size ? " (by their sizes)" : "");
     if (i == 0) {
       first = part;
       continue;
@@ -126,6 +127,18 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
   return {"others",
           text + named(*least) + " to " + named(*most) + ", " + text_of(std::uint64_t{others.size()}) + " in all",
           false};
+}
+
+/// What the program keeps for a backward pass that it never runs, if that matters at the peak.
+void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders) {
+  constexpr double matters = 0.1;
+  if (share_of(holders.graph, holders.total) >= matters)
+    lines.push_back(
+        {"graph", "this pass keeps its graph, " + text_of(holders.graph) + ": torch.no_grad() in inference", false});
+  if (share_of(holders.earlier_graphs, holders.total) >= matters)
+    lines.push_back({"graph",
+                     "the previous pass's graph, " + text_of(holders.earlier_graphs) + ", is alive: del the output",
+                     false});
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {
@@ -224,7 +237,11 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict) {
   if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
   std::vector<VerdictLine> lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides) : line_of_peak(*verdict.decides));
-  if (verdict.holders) lines.push_back(line_of(*verdict.holders));
+  if (verdict.holders) {
+    lines.push_back(line_of(*verdict.holders));
+    // A graph that grows with every step is a leak, and said as one.
+    if (!verdict.leaks || verdict.leaks->bytes == 0_B) add_graphs(lines, *verdict.holders);
+  }
   if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
   if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation));
@@ -232,11 +249,16 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict) {
     lines.push_back(line_of_release(verdict.fragmentation->releasable));
   else if (verdict.setting)
     lines.push_back(line_of(*verdict.setting));
-  // With several devices, one line makes room: what does not leak or fragment.
-  const auto idle = std::ranges::find_if(lines, [](const VerdictLine& line) {
-    return !line.alarm && (line.topic == "leaks" || line.topic == "fragmented");
-  });
-  if (!verdict.others.empty() && idle != lines.end()) lines.erase(idle);
+  // What does not leak or fragment makes room: for the other devices, and for more lines than fit.
+  std::size_t room_for = verdict.others.empty() ? 0 : 1;
+  while (room_for > 0 || lines.size() > most_lines) {
+    const auto idle = std::ranges::find_if(lines, [](const VerdictLine& line) {
+      return !line.alarm && (line.topic == "leaks" || line.topic == "fragmented");
+    });
+    if (idle == lines.end()) break;
+    lines.erase(idle);
+    room_for = 0;
+  }
   return lines;
 }
 

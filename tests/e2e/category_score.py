@@ -1,6 +1,7 @@
 """How well memreel's categories agree with the programs' own labels: precision and recall by category.
 
-    category_score.py [FILE.pickle.xz...]    labelled histories; default: all in shared/histories/labels
+    category_score.py [FILE.pickle.xz...]    labelled histories; default: all in shared/histories/labels and
+                                             shared/histories/asrecorded/labels
 """
 
 import json
@@ -9,10 +10,12 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import histories
 
 LABELS = histories.SHARED / "labels"
+AS_RECORDED = histories.SHARED / "asrecorded/labels"
 MEMREEL = os.environ.get("MEMREEL", "memreel")
 # A copy of the parameters has the name of its kind; autocast's copies of weights are kept for the backward pass.
 EXPECTED = {"ema": {"parameter_copy"}, "activation": {"activation", "parameter_copy"}}
@@ -21,6 +24,11 @@ NAME = {"ema": "parameter_copy"}
 
 def labelled():
     return sorted(LABELS.glob("*.pickle.xz"))
+
+
+def as_recorded():
+    """The same programs as people record them: with C++ frames, begun late, with a full ring."""
+    return sorted(AS_RECORDED.glob("*/*.pickle.xz"))
 
 
 class Instant:
@@ -40,20 +48,22 @@ class Instant:
     def right(self, label):
         return sum(self.named[label][category] for category in EXPECTED.get(label, {label}))
 
-    def share(self, amounts):
-        total = sum(self.bytes(label) for label in self.named)
+    def share(self, amounts, labels=None):
+        total = sum(self.bytes(label) for label in labels or self.named)
         return sum(amounts) / total if total else 0
 
-    def share_right(self):
-        return self.share(self.right(label) for label in self.named)
+    def share_right(self, labels=None):
+        labels = [label for label in labels or self.named if label in self.named]
+        return self.share((self.right(label) for label in labels), labels)
 
     def share_unknown(self):
         return self.share(named["unknown"] for named in self.named.values())
 
 
-def score(history):
-    """The labelled instants of a history, in order."""
-    labels = json.loads(lzma.open(str(history).replace(".pickle.xz", ".labels.json.xz")).read())
+def score(history, whole=True):
+    """The labelled instants of a history, in order. `whole`: the recording has all of them."""
+    history = str(history)
+    labels = json.loads(lzma.open(history.replace(".pickle.xz", ".labels.json.xz")).read())
     pending = {instant["marker_bytes"]: instant for instant in labels["instants"]}
     live, instants = {}, []
     with subprocess.Popen([MEMREEL, "export", history, "--format", "jsonl"], stdout=subprocess.PIPE) as export:
@@ -66,7 +76,7 @@ def score(history):
             if row["size"] in pending:
                 instants.append(Instant(pending.pop(row["size"]), live))
             live[row["address"]] = (row["category"], row["size"])
-    if export.returncode or pending:
+    if export.returncode or (pending and whole) or not instants:
         raise RuntimeError(f"{history}: exit {export.returncode}, {len(pending)} instants not met")
     return instants
 
@@ -74,7 +84,7 @@ def score(history):
 def main(files):
     print(f"{'program':20} {'instants':>8} {'least right %':>13} {'most unknown %':>14}")
     for history in files:
-        instants = score(history)
+        instants = score(history, whole=AS_RECORDED not in Path(history).parents)
         name = os.path.basename(history).removesuffix(".pickle.xz")
         print(f"{name:20} {len(instants):8} {100 * min(map(Instant.share_right, instants)):13.2f} "
               f"{100 * max(map(Instant.share_unknown, instants)):14.2f}")
@@ -95,4 +105,4 @@ def main(files):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or labelled())
+    main(sys.argv[1:] or labelled() + as_recorded())

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/category/classify.h"
+#include "formats/model/stack_text.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel::testing {
@@ -41,6 +42,8 @@ class Program {
                   user(40));
   }
   static Stack state() { return optimizer("_init_group", 178); }
+  /// Of an allocation older than the recording.
+  static Stack older() { return {std::string(preexisting_frame) + "@:0"}; }
   static Stack zero_grad() { return within({"zero_grad@torch/optim/optimizer.py:1066"}, user(41)); }
   /// Checkpointing repeats a forward pass on autograd's thread: none of the program's frames are below it.
   static Stack recompute() {
