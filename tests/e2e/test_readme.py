@@ -14,7 +14,7 @@ from snapshot import snapshot
 
 class Readme(ProgramTest):
     def test_commands_run_as_shown(self):
-        self.file("snapshot.pickle", training(batch=1).pickle())
+        self.file("snapshot.pickle", training(batch=1, steps=6).pickle())
         for name, batch in (("a", 1), ("b", 2), ("c", 4)):
             self.file(f"{name}.pickle", training(batch=batch).pickle())
         (self.directory / "job").mkdir()
