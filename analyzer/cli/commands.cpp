@@ -9,6 +9,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_replay_command(app, exit);
   add_tune_command(app, exit);
   add_predict_command(app, exit);
+  add_plan_command(app, exit);
   add_verify_command(app, exit);
   add_check_command(app, exit);
   add_diff_command(app, exit);

@@ -1,10 +1,13 @@
 #include "analyzer/plan/plan.h"
 
 #include <algorithm>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "analyzer/plan/greedy.h"
 #include "analyzer/plan/improve.h"
+#include "analyzer/plan/least_peak.h"
 #include "analyzer/plan/online.h"
 #include "analyzer/plan/search.h"
 
@@ -14,11 +17,12 @@ namespace {
 /// The best placement so far, and its method.
 class Portfolio {
  public:
-  explicit Portfolio(const Problem& problem) : problem_(problem) {}
+  Portfolio(const Problem& problem, const Options& options)
+      : problem_(problem), options_(options), enough_(std::max(problem.load, options.capacity.value_or(0_B))) {}
 
-  bool done() const { return !method_.empty() && best_.peak == problem_.load; }
+  bool done() const { return !method_.empty() && (best_.peak <= enough_ || options_.stop()); }
 
-  /// Tries `place` unless the current placement can't be beaten.
+  /// Tries `place` unless the current placement is as good as wanted.
   template <class Place>
   void add(std::string_view method, const Place& place) {
     if (done()) return;
@@ -26,6 +30,7 @@ class Portfolio {
     if (!method_.empty() && placement.peak >= best_.peak) return;
     best_ = std::move(placement);
     method_ = method;
+    options_.progress(best_.peak, problem_.load);
   }
 
   const Placement& best() const { return best_; }
@@ -41,6 +46,8 @@ class Portfolio {
 
  private:
   const Problem& problem_;
+  const Options& options_;
+  Bytes enough_;
   Placement best_;
   std::string_view method_;
 };
@@ -52,22 +59,23 @@ double ratio(Bytes a, Bytes b) {
 /// The number of gap-index runs after which the portfolio starts no further greedy order: about half a second.
 constexpr std::uint64_t most_greedy_effort = 100'000'000;
 
-}  // namespace
-
-double Plan::over_load() const { return ratio(peak, load); }
-double Plan::largest_share() const { return ratio(largest, load); }
-
-Plan plan_by_size(std::span<const Buffer> buffers, const Options& options) {
-  const Problem problem = make_problem(buffers, options.align);
-  Portfolio portfolio(problem);
-  std::uint64_t effort = 0;
-  portfolio.add("size", [&] { return place_in_order(problem, order_by_size(problem), Fit::smallest, effort); });
-  return std::move(portfolio).take(problem.load);
+/// The rows in an order that only depends on what they say.
+std::vector<std::uint32_t> canonical_order(std::span<const Buffer> buffers) {
+  std::vector<std::uint32_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::sort(order, [&](std::uint32_t a, std::uint32_t b) {
+    const Buffer &left = buffers[a], &right = buffers[b];
+    const auto by_time = std::tie(left.lower, left.upper, left.size) <=> std::tie(right.lower, right.upper, right.size);
+    if (by_time != 0) return by_time < 0;
+    const auto by_gaps = left.gaps <=> right.gaps;
+    return by_gaps != 0 ? by_gaps < 0 : a < b;
+  });
+  return order;
 }
 
-Plan plan_best(std::span<const Buffer> buffers, const Options& options) {
+Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) {
   const Problem problem = make_problem(buffers, options.align);
-  Portfolio portfolio(problem);
+  Portfolio portfolio(problem, options);
   const auto online = [&](std::string_view method, Fit fit, Direction direction) {
     portfolio.add(method, [&] { return place_online(problem, buffers, fit, direction); });
   };
@@ -85,17 +93,50 @@ Plan plan_best(std::span<const Buffer> buffers, const Options& options) {
   greedy("area", order_by_area, Fit::smallest);
   greedy("lifetime", order_by_lifetime, Fit::smallest);
   greedy("size, lowest gap", order_by_size, Fit::lowest);
-  if (effort < most_greedy_effort)
-    portfolio.add("size, highest raised",
-                  [&] { return raise_the_highest(problem, order_by_size(problem), most_greedy_effort, effort); });
 
   Bytes bound = problem.load;
-  portfolio.add("search", [&] {
-    Placement placement = portfolio.best();
-    bound = search_below(problem, placement, options.search_effort / std::max(problem.count(), 1U));
-    return placement;
-  });
+  if (SearchGraph::suits(problem)) {
+    portfolio.add("search", [&] {
+      Placement placement = portfolio.best();
+      bound = search_below(problem, placement,
+                           {.effort = options.effort,
+                            .capacity = options.capacity,
+                            .threads = options.threads,
+                            .stop = options.stop,
+                            .progress = options.progress});
+      return placement;
+    });
+  } else if (effort < most_greedy_effort) {
+    portfolio.add("size, highest raised",
+                  [&] { return raise_the_highest(problem, order_by_size(problem), most_greedy_effort, effort); });
+  }
   return std::move(portfolio).take(bound);
+}
+
+}  // namespace
+
+double Plan::over_load() const { return ratio(peak, load); }
+double Plan::largest_share() const { return ratio(largest, load); }
+double Plan::gap() const { return bound == 0_B ? 0 : ratio(peak - bound, bound); }
+
+Plan plan_by_size(std::span<const Buffer> buffers, const Options& options) {
+  const Problem problem = make_problem(buffers, options.align);
+  Portfolio portfolio(problem, options);
+  std::uint64_t effort = 0;
+  portfolio.add("size", [&] { return place_in_order(problem, order_by_size(problem), Fit::smallest, effort); });
+  return std::move(portfolio).take(problem.load);
+}
+
+Plan plan_best(std::span<const Buffer> buffers, const Options& options) {
+  const std::vector<std::uint32_t> order = canonical_order(buffers);
+  std::vector<Buffer> sorted;
+  sorted.reserve(buffers.size());
+  for (const std::uint32_t b : order) sorted.push_back(buffers[b]);
+  Plan plan = best_of_canonical(sorted, options);
+  std::vector<Bytes> offsets(plan.offsets.size());
+  for (std::size_t i = 0; i < offsets.size(); ++i) offsets[order[i]] = plan.offsets[i];
+  plan.offsets = std::move(offsets);
+  return plan;
 }
 
 }  // namespace memreel::plan

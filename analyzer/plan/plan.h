@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -17,9 +19,15 @@ namespace memreel::plan {
 
 struct Options {
   Bytes align = 512_B;  // of offsets; a power of two
-  /// The step limit of plan_best's search, times the number of buffers, which is the cost of a step. The default takes
-  /// some seconds.
-  std::uint64_t search_effort = 80'000'000;
+  /// How long plan_best may search: sections visited, about. The default takes some seconds.
+  std::uint64_t effort = 1'000'000'000;
+  /// Asks plan_best whether there is a plan of at most this peak, not for the lowest peak.
+  std::optional<Bytes> capacity = std::nullopt;
+  unsigned threads = 1;  // of plan_best's search; the plan does not depend on their number
+  /// Asked often: true ends plan_best with what it has. Not having been asked to stop, it is deterministic.
+  std::function<bool()> stop = [] { return false; };
+  /// Told the peak of the best plan so far, and the bound, whenever one of them is better.
+  std::function<void(Bytes peak, Bytes bound)> progress = [](Bytes, Bytes) {};
 };
 
 struct Plan {
@@ -32,14 +40,16 @@ struct Plan {
 
   double over_load() const;      // peak / load
   double largest_share() const;  // hmax / load: the smaller, the closer some plan is to LOAD
+  double gap() const;            // by how much the peak may be above the lowest possible: peak / bound - 1
+  bool proved() const { return peak == bound; }  // no plan has a lower peak
 };
 
 /// Largest first, each into the smallest gap that fits.
 Plan plan_by_size(std::span<const Buffer> buffers, const Options& options = {});
 
-/// The lowest peak of a portfolio: several orders, largest first and others, the online fits forwards and backwards in
-/// time, then, for few buffers, a search for what is still above `bound`. Stops once a peak equals LOAD. Deterministic:
-/// limited by steps, never by time.
+/// The lowest peak of a portfolio: the online fits forwards and backwards in time, several orders, largest first and
+/// others, then, if there are not too many buffers, a complete search for what is still above `bound`. Stops once a
+/// peak equals LOAD. The order of the buffers makes no difference.
 Plan plan_best(std::span<const Buffer> buffers, const Options& options = {});
 
 }  // namespace memreel::plan

@@ -46,22 +46,41 @@ class PlanCache {
   std::map<const Prepared*, std::shared_ptr<const plan::Plan>> plans_;
 };
 
-PolicyEntry entry(std::string_view name, std::string_view description, Result<BoundPolicy> (*bind)(const PolicySpec&)) {
+PolicyEntry entry(std::string_view name, std::string_view description, std::map<std::string, std::string> more_defaults,
+                  Result<BoundPolicy> (*bind)(const PolicySpec&)) {
+  more_defaults.insert({{"align", "512"}, {"page", "2MiB"}});
   return {.info = {.name = name,
                    .description = description,
-                   .defaults = {{"align", "512"}, {"page", "2MiB"}},
+                   .defaults = std::move(more_defaults),
                    .needs_whole_trace = true},
           .bind = bind};
 }
 
+/// The parameters of plan.best's search, which plan.size does not have.
+Result<void> read_search(const PolicySpec& spec, plan::Options& options) {
+  const std::map<std::string, std::string>& given = spec.parameters;
+  if (const auto effort = given.find("effort"); effort != given.end()) {
+    const auto number = parse_integer(effort->second);
+    if (!number) return bad_parameter(spec, "effort", "a number");
+    options.effort = *number;
+  }
+  if (const auto capacity = given.find("capacity"); capacity != given.end() && capacity->second != "none") {
+    options.capacity = parse_size(capacity->second);
+    if (!options.capacity) return bad_parameter(spec, "capacity", "a size such as 1MiB, or none");
+  }
+  return {};
+}
+
 template <auto make>
 Result<BoundPolicy> bind(const PolicySpec& spec) {
-  const auto page = power_of_two_parameter(spec, "page", 64_KiB, 1_GiB);
+  const auto page = power_of_two_parameter(spec, "page", 1_B, 1_GiB);
   if (!page) return page.error();
-  const auto align = power_of_two_parameter(spec, "align", 256_B, *page);
+  const auto align = power_of_two_parameter(spec, "align", 1_B, *page);
   if (!align) return align.error();
+  plan::Options options{.align = *align};
+  if (const Result<void> read = read_search(spec, options); !read) return read.error();
   const auto cache = std::make_shared<PlanCache>();
-  const auto run = [settings = Planned::Settings{.align = *align, .page = *page, .make = make}, cache](
+  const auto run = [settings = Planned::Settings{.options = options, .page = *page, .make = make}, cache](
                        const Prepared& heap, const RunOptions& options) {
     Planned::Settings with_plan = settings;
     with_plan.made = cache->find(heap);
@@ -98,15 +117,15 @@ Planned::Planned(const Prepared& heap, const Settings& settings, SimulatedDevice
       plan_(settings.made),
       retry_slot_(heap.slot_count),
       block_of_(heap.slot_count + 1, BlockId::none) {
-  if (plan_ || most_alive(heap, settings.align) > device.limit()) return;
-  plan_ = std::make_shared<const plan::Plan>(settings.make(buffers_of(heap), {.align = settings.align}));
+  if (plan_ || most_alive(heap, settings.options.align) > device.limit()) return;
+  plan_ = std::make_shared<const plan::Plan>(settings.make(buffers_of(heap), settings.options));
 }
 
 bool Planned::allocate(std::uint32_t slot, Bytes requested, std::uint32_t /*pool_stream*/) {
   if (slot == retry_slot_) return would_fit(requested);
   const std::size_t request = requests_++;
   if (!device_suffices()) return false;
-  const Bytes size = round_up(std::max(requested, 1_B), settings_.align);
+  const Bytes size = round_up(std::max(requested, 1_B), settings_.options.align);
   const Address address = Address{} + plan_->offsets[request];
   if (!grow_to(address + size)) return false;
   const BlockId around = free_.find(address + size, {});
@@ -189,13 +208,13 @@ void Planned::take_out(BlockId id) {
 }
 
 PolicyEntry plan_size_entry() {
-  return entry("plan.size", "offline plan, every lifetime known: largest first into the smallest gap",
+  return entry("plan.size", "offline plan, every lifetime known: largest first into the smallest gap", {},
                bind<plan::plan_by_size>);
 }
 
 PolicyEntry plan_best_entry() {
   return entry("plan.best", "offline plan: the best of many orders, of the online fits, and of a search",
-               bind<plan::plan_best>);
+               {{"effort", std::to_string(plan::Options{}.effort)}, {"capacity", "none"}}, bind<plan::plan_best>);
 }
 
 }  // namespace memreel

@@ -1,4 +1,5 @@
-// plan.size, plan.best{align=512,page=2MiB}: placement with every lifetime known in advance.
+// plan.size{align=512,page=2MiB}, plan.best{align=512,page=2MiB,effort=1000000000,capacity=none}: placement with every
+// lifetime known in advance.
 //
 // - The plan (analyzer/plan/plan.h) is made before the first request, from everything that the program got. A lifetime
 //   lasts until the free is completed, so memory still in use by the device is not reused. Streams make no difference:
@@ -9,7 +10,8 @@
 // - A request that failed in the recording is not part of the plan: the program continued without it. It is served if a
 //   gap of the range is large enough at that moment, or the device has that much outside the range.
 //
-// plan.size is a greedy plan, largest first (source: analyzer/plan/greedy.h); plan.best the best of a portfolio.
+// plan.size is a greedy plan, largest first (source: analyzer/plan/greedy.h); plan.best the best of a portfolio, whose
+// search takes `effort`, and looks for a plan of at most `capacity` if there is one, else for the least peak.
 #pragma once
 
 #include <memory>
@@ -32,7 +34,7 @@ std::vector<plan::Buffer> buffers_of(const Prepared& heap);
 class Planned {
  public:
   struct Settings {
-    Bytes align = 512_B;
+    plan::Options options;
     Bytes page = 2_MiB;
     plan::Plan (*make)(std::span<const plan::Buffer>, const plan::Options&) = plan::plan_by_size;
     std::shared_ptr<const plan::Plan> made = nullptr;  // the earlier result of `make` for the heap

@@ -20,7 +20,7 @@ namespace {
 constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // some get one added
 constexpr Bytes spacing = 512_B;                                                 // of the made-up addresses
 
-enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, ignored };
+enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, alignment, place };
 
 constexpr std::array<std::pair<std::string_view, Column>, 13> column_names{{{"id", Column::id},
                                                                             {"buffer", Column::id},
@@ -32,9 +32,9 @@ constexpr std::array<std::pair<std::string_view, Column>, 13> column_names{{{"id
                                                                             {"end", Column::end},
                                                                             {"size", Column::size},
                                                                             {"gaps", Column::gaps},
-                                                                            {"alignment", Column::ignored},
-                                                                            {"hint", Column::ignored},
-                                                                            {"offset", Column::ignored}}};
+                                                                            {"alignment", Column::alignment},
+                                                                            {"hint", Column::place},
+                                                                            {"offset", Column::place}}};
 
 constexpr std::string_view expected_header = "the first line must name the columns, e.g. id,lower,upper,size";
 
@@ -68,15 +68,12 @@ std::optional<std::vector<Column>> columns_of(std::string_view line) {
   });
   const auto count = [&](Column column) { return std::count(columns.begin(), columns.end(), column); };
   if (!known || count(Column::lower) != 1 || count(Column::upper) + count(Column::end) != 1 ||
-      count(Column::size) != 1 || count(Column::id) > 1 || count(Column::gaps) > 1)
+      count(Column::size) != 1 || count(Column::id) > 1 || count(Column::gaps) > 1 || count(Column::alignment) > 1)
     return std::nullopt;
   return columns;
 }
 
-struct Row {
-  std::uint64_t lower = 0, upper = 0;
-  Bytes size;
-};
+using Row = MinimallocBuffer;
 
 class Reader {
  public:
@@ -110,8 +107,9 @@ class Reader {
 
   Result<Row> parse(const std::vector<Column>& columns) {
     Row row;
-    bool has_gaps = false;
+    std::string_view gaps;
     std::optional<std::string> bad;
+    std::uint64_t after_end = 0;  // added to last instants
     const auto number = [&](std::string_view text, std::uint64_t& into, std::uint64_t largest) {
       const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), into);
       if (problem != std::errc{} || end != text.data() + text.size() || into > largest)
@@ -120,19 +118,72 @@ class Reader {
     };
     const std::size_t count = for_each_field(lines_.text(), [&](std::size_t i, std::string_view text) {
       if (i >= columns.size()) return;
-      if (columns[i] == Column::lower) number(text, row.lower, largest_time);
-      if (columns[i] == Column::upper || columns[i] == Column::end) number(text, row.upper, largest_time);
-      if (columns[i] == Column::end) ++row.upper;
-      if (columns[i] == Column::size) number(text, row.size.count, max_allocation.count);
-      if (columns[i] == Column::gaps) has_gaps = !text.empty();
+      switch (columns[i]) {
+        case Column::id:
+          row.id = text;
+          break;
+        case Column::lower:
+          number(text, row.lower, largest_time);
+          break;
+        case Column::end:
+          after_end = 1;
+          [[fallthrough]];
+        case Column::upper:
+          number(text, row.upper, largest_time);
+          break;
+        case Column::size:
+          number(text, row.size.count, max_allocation.count);
+          break;
+        case Column::gaps:
+          gaps = text;
+          break;
+        case Column::alignment:
+          number(text, row.alignment, max_allocation.count);
+          break;
+        case Column::place:
+          if (!text.empty() && text != "-1") number(text, row.hint.emplace().count, max_total.count);
+          break;
+      }
     });
     if (count != columns.size())
       return error("has " + std::to_string(count) + " fields, the first line " + std::to_string(columns.size()),
                    "every line needs a field for every column");
+    row.upper += after_end;
+    if (!bad && !gaps.empty()) bad = add_gaps(gaps, after_end, row);
+    if (!bad && (row.alignment == 0 || (row.alignment & (row.alignment - 1)) != 0))
+      bad = "has the alignment " + std::to_string(row.alignment) + ", which is not a power of two";
     if (bad) return error(*bad, "correct the line or leave it out");
     if (row.upper <= row.lower) return error("ends before it begins", "a buffer lives for at least one unit of time");
-    with_gaps_ += static_cast<std::uint64_t>(has_gaps);
+    with_gaps_ += static_cast<std::uint64_t>(!gaps.empty());
     return row;
+  }
+
+  /// Returns what is wrong with them, if anything.
+  static std::optional<std::string> add_gaps(std::string_view text, std::uint64_t after_end, Row& row) {
+    std::uint64_t used_to = row.lower, used = row.upper - std::min(row.upper, row.lower);
+    const std::string fault =
+        "has gaps '" + printable(text) + "' that are not times in its lifetime such as \"5-9 12-20\"";
+    while (!text.empty()) {
+      const std::string_view gap = text.substr(0, text.find(' '));
+      text.remove_prefix(std::min(text.size(), gap.size() + 1));
+      if (gap.empty()) continue;
+      std::uint64_t lower = 0, upper = 0;
+      const char* const end = gap.data() + std::min(gap.size(), gap.find('@'));
+      const auto [dash, problem] = std::from_chars(gap.data(), end, lower);
+      if (problem != std::errc{} || dash == end || *dash != '-') return fault;
+      const auto [rest, other_problem] = std::from_chars(dash + 1, end, upper);
+      if (other_problem != std::errc{} || rest != end || upper > largest_time) return fault;
+      upper += after_end;
+      if (lower < used_to || upper <= lower || upper > row.upper) return fault;
+      used_to = upper;
+      if (end != gap.data() + gap.size()) continue;  // part of it is in use
+      used -= upper - lower;
+      if (!row.gaps.empty() && row.gaps.back().second == lower)
+        row.gaps.back().second = upper;
+      else
+        row.gaps.emplace_back(lower, upper);
+    }
+    return used > 0 ? std::nullopt : std::optional(fault);
   }
 
   static std::string printable(std::string_view text) {
@@ -205,6 +256,18 @@ bool looks_like_minimalloc(std::span<const std::byte> beginning) {
     line += character;
   }
   return columns_of(line).has_value();
+}
+
+Result<std::vector<MinimallocBuffer>> read_minimalloc(ByteCursor& bytes) { return Reader(bytes).read(); }
+
+Result<std::optional<std::vector<MinimallocBuffer>>> read_minimalloc(const std::filesystem::path& file) {
+  Result<OpenedFile> opened = open_bytes(file);
+  if (!opened) return opened.error();
+  ByteCursor bytes(*std::move(opened), {});
+  if (!looks_like_minimalloc(bytes.peek(4096))) return std::optional<std::vector<MinimallocBuffer>>();
+  Result<std::vector<MinimallocBuffer>> buffers = read_minimalloc(bytes);
+  if (!buffers) return buffers.error();
+  return std::optional(*std::move(buffers));
 }
 
 Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,

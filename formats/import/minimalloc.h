@@ -5,20 +5,31 @@
 // - `lower` (also `start`, `begin`) and `upper`: alive from lower up to, but not including, upper.
 // - `end` instead of `upper`: the last instant of the lifetime, one less.
 // - `size`: bytes.
-// - `id` (also `buffer`, `buffer_id`), `alignment`, `hint`, `offset`: ignored. Placement is up to a policy.
-// - `gaps`, times when a buffer is not in use: it keeps its memory; counted in Losses::unknown_actions.
+// - `id` (also `buffer`, `buffer_id`): any text.
+// - `alignment`: of the offset.
+// - `gaps`: when a buffer is not in use, "5-9 12-20" (with `end`, the last instants). After "@", what it uses
+// meanwhile.
+// - `offset`, `hint`: where it lies, or could lie; -1: anywhere.
 //
-// Becomes one heap at the framework level. The file has no capacity, streams or stacks. Its time unit becomes a
-// nanosecond.
+// As a trace it becomes one heap at the framework level, in which a buffer keeps its memory during its gaps, which are
+// counted in Losses::unknown_actions; ids, alignment and offsets are left out, since placement is up to a policy. The
+// file has no capacity, streams or stacks. Its time unit becomes a nanosecond.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "formats/import/source/byte_cursor.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
@@ -28,5 +39,22 @@ bool looks_like_minimalloc(std::span<const std::byte> beginning);
 
 Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
                                const WriterOptions& options);
+
+/// A line of the file.
+struct MinimallocBuffer {
+  std::string id;
+  std::uint64_t lower = 0, upper = 0;  // > lower
+  Bytes size;
+  std::uint64_t alignment = 1;
+  std::optional<Bytes> hint;  // or offset
+  /// From, up to but not including; ascending, within the lifetime, which they leave part of. Not those in which part
+  /// of the buffer is in use.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> gaps;
+};
+
+Result<std::vector<MinimallocBuffer>> read_minimalloc(ByteCursor& bytes);
+
+/// The buffers of a file that may be compressed; nothing if it has another format.
+Result<std::optional<std::vector<MinimallocBuffer>>> read_minimalloc(const std::filesystem::path& file);
 
 }  // namespace memreel

@@ -134,7 +134,7 @@ TEST(Planned, ServesEveryRequestWhereThePlanSays) {
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     const Prepared heap = random_heap(seed);
     Driven(heap, {}).run();
-    Driven(heap, {.align = 4_KiB, .make = plan::plan_best}).run();
+    Driven(heap, {.options = {.align = 4_KiB, .effort = 1000}, .make = plan::plan_best}).run();
   }
 }
 
@@ -207,9 +207,13 @@ TEST(Planned, SizesThatNoDeviceHasFail) {
 }
 
 TEST(Planned, ParametersAreCheckedStrictly) {
-  for (const auto& [key, value] : std::map<std::string, std::string>{{"align", "100"}, {"page", "1"}, {"order", "x"}})
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"align", "100"}, {"page", "3"}, {"order", "x"}, {"effort", "1"}, {"capacity", "1MiB"}})
     EXPECT_FALSE(bind_policy({.name = "plan.size", .parameters = {{key, value}}})) << key;
-  EXPECT_TRUE(bind_policy({.name = "plan.best", .parameters = {{"align", "256"}}}));
+  for (const auto& [key, value] : std::map<std::string, std::string>{{"effort", "much"}, {"capacity", "all"}})
+    EXPECT_FALSE(bind_policy({.name = "plan.best", .parameters = {{key, value}}})) << key;
+  EXPECT_TRUE(bind_policy({.name = "plan.best", .parameters = {{"align", "1"}, {"page", "1"}, {"effort", "100"}}}));
+  EXPECT_TRUE(bind_policy({.name = "plan.best", .parameters = {{"capacity", "1GiB"}}}));
 }
 
 }  // namespace

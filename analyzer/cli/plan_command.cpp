@@ -1,0 +1,353 @@
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "analyzer/cli/arguments.h"
+#include "analyzer/cli/commands.h"
+#include "analyzer/cli/input.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/output_file.h"
+#include "analyzer/plan/plan.h"
+#include "analyzer/plan/planned.h"
+#include "analyzer/plan/verify.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/program_heaps.h"
+#include "analyzer/replay/replay.h"
+#include "analyzer/replay/torch_rules.h"
+#include "formats/import/minimalloc.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct PlanArguments {
+  fs::path file;
+  Bytes memory_limit;
+  fs::path output;
+  std::string capacity;
+  std::uint64_t align = 0;  // 0: as the input needs
+  std::uint64_t effort = plan::Options{}.effort;
+  double seconds = 0;
+  unsigned threads = 0;
+  std::optional<std::uint64_t> step;
+  bool json = false;
+};
+
+/// What is planned, in the order of its requests.
+struct PlanInput {
+  std::vector<plan::Buffer> buffers;
+  std::vector<std::string> ids;
+  Bytes align;
+  std::optional<std::vector<Bytes>> hints;  // an offset for every buffer
+  std::vector<Prepared> heaps;              // of a trace: the one that is planned
+};
+
+PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
+  PlanInput input{.align = 1_B, .hints = std::vector<Bytes>()};
+  for (const MinimallocBuffer& row : rows) {
+    plan::Buffer& buffer = input.buffers.emplace_back();
+    buffer = {.lower = row.lower, .upper = row.upper, .size = row.size};
+    for (const auto& [lower, upper] : row.gaps) buffer.gaps.push_back({lower, upper});
+    input.ids.push_back(row.id.empty() ? std::to_string(input.ids.size()) : row.id);
+    input.align = std::max(input.align, Bytes{row.alignment});
+    if (!row.hint) input.hints.reset();
+    if (input.hints) input.hints->push_back(*row.hint);
+  }
+  return input;
+}
+
+/// What is alive in rows of the heap, for as long as it is in them.
+std::vector<plan::Buffer> clipped(const std::vector<plan::Buffer>& buffers, std::uint64_t first, std::uint64_t end,
+                                  std::vector<std::string>& ids) {
+  std::vector<plan::Buffer> kept;
+  std::vector<std::string> kept_ids;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].lower >= end || buffers[i].upper <= first) continue;
+    kept.push_back({.lower = std::max(buffers[i].lower, first),
+                    .upper = std::min(buffers[i].upper, end),
+                    .size = buffers[i].size});
+    kept_ids.push_back(ids[i]);
+  }
+  ids = std::move(kept_ids);
+  return kept;
+}
+
+Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
+  std::vector<Prepared> heaps = only_requests(prepare(trace));
+  if (heaps.empty()) return Error{.what = "holds no allocations to plan", .where = arguments.file.string()};
+  const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
+  const auto largest = std::ranges::max_element(heaps, {}, requests);
+  if (heaps.size() > 1)
+    note("the heap with most allocations is planned, " + text_of(heaps.size() - 1) + " others are not");
+  PlanInput input{.buffers = buffers_of(*largest), .align = 512_B};
+  for (std::size_t i = 0; i < input.buffers.size(); ++i) input.ids.push_back(std::to_string(i));
+  if (arguments.step) {
+    const std::vector<std::uint32_t>& ends = largest->step_ends;
+    if (*arguments.step == 0 || *arguments.step > ends.size())
+      return Error{.what = "has " + text_of(ends.size()) + " steps", .where = arguments.file.string()};
+    const std::uint64_t first = *arguments.step == 1 ? 0 : ends[*arguments.step - 2];
+    input.buffers = clipped(input.buffers, first, ends[*arguments.step - 1], input.ids);
+  }
+  Prepared planned = std::move(*largest);
+  input.heaps.push_back(std::move(planned));
+  return input;
+}
+
+/// FNV-1a over the requested sizes, 8 bytes each, little-endian, in order of request: a program can compute it as it
+/// goes, to see that it does what was planned.
+std::uint64_t hash_of_requests(std::span<const plan::Buffer> buffers) {
+  std::uint64_t hash = 0xCBF29CE484222325;
+  for (const plan::Buffer& buffer : buffers)
+    for (unsigned shift = 0; shift < 64; shift += 8)
+      hash = (hash ^ ((buffer.size.count >> shift) & 0xFFU)) * 0x100000001B3;
+  return hash;
+}
+
+std::string hex(std::uint64_t number) {
+  std::string text(16, '0');
+  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U)
+    *digit = "0123456789abcdef"[number & 0xFU];
+  return text;
+}
+
+/// The allocator that would need least, of those that a program can choose.
+struct BestAllocator {
+  std::string policy;
+  Bytes reserved;
+};
+
+std::optional<BestAllocator> best_allocator(const Trace& trace, const PlanInput& input) {
+  Result<std::vector<PolicySpec>> specs = parse_policies("torch.native,torch.expandable,cuda.async,tf.bfc,fit.best");
+  const Result<TorchRules> rules = torch_rules(trace, input.heaps, {});
+  if (!specs || !rules) return std::nullopt;
+  set_torch_rules(*specs, *rules);
+  const Result<std::vector<ReplayResult>> results = replay(input.heaps, *specs, {.device = DeviceModel{}});
+  if (!results) return std::nullopt;  // the heap is the driver's, of a program that pools
+  const ReplayResult& least = *std::ranges::min_element(*results, {}, &ReplayResult::peak_reserved);
+  return BestAllocator{.policy = least.policy.name, .reserved = least.peak_reserved};
+}
+
+enum class Fits : std::uint8_t { yes, no, unknown };
+
+Fits fits(const plan::Plan& plan, Bytes capacity) {
+  if (plan.peak <= capacity) return Fits::yes;
+  return plan.bound > capacity ? Fits::no : Fits::unknown;
+}
+
+struct Planning {
+  plan::Options options;
+  plan::Plan plan;
+  double seconds = 0;
+  std::optional<BestAllocator> best;
+};
+
+Json document_of(const PlanArguments& arguments, const PlanInput& input, const Planning& planning) {
+  const plan::Plan& plan = planning.plan;
+  const std::optional<Bytes> capacity = planning.options.capacity;
+  Json fit = nullptr;
+  if (capacity && fits(plan, *capacity) != Fits::unknown) fit = fits(plan, *capacity) == Fits::yes;
+  Json document{{"schema", "memreel.plan/1"},
+                {"trace", arguments.file.string()},
+                {"buffers", input.buffers.size()},
+                {"requests_hash", hex(hash_of_requests(input.buffers))},
+                {"align", planning.options.align.count},
+                {"capacity_bytes", capacity ? Json(capacity->count) : Json(nullptr)},
+                {"fits", fit},
+                {"peak_bytes", plan.peak.count},
+                {"bound_bytes", plan.bound.count},
+                {"load_bytes", plan.load.count},
+                {"gap", plan.gap()},
+                {"proved", plan.proved()},
+                {"method", plan.method},
+                {"seconds", planning.seconds}};
+  document["best_allocator"] = nullptr;
+  if (planning.best)
+    document["best_allocator"] = {{"policy", planning.best->policy},
+                                  {"peak_reserved_bytes", planning.best->reserved.count}};
+  document["allocations"] = Json::array();
+  for (std::size_t i = 0; i < input.buffers.size(); ++i)
+    document["allocations"].push_back({{"id", input.ids[i]},
+                                       {"lower", input.buffers[i].lower},
+                                       {"upper", input.buffers[i].upper},
+                                       {"bytes", input.buffers[i].size.count},
+                                       {"offset", plan.offsets[i].count}});
+  return document;
+}
+
+void write_csv(const PlanInput& input, const plan::Plan& plan, std::ostream& out) {
+  const bool with_gaps = std::ranges::any_of(input.buffers, [](const plan::Buffer& b) { return !b.gaps.empty(); });
+  out << "id,lower,upper,size," << (with_gaps ? "gaps," : "") << "offset\n";
+  for (std::size_t i = 0; i < input.buffers.size(); ++i) {
+    const plan::Buffer& buffer = input.buffers[i];
+    out << input.ids[i] << ',' << buffer.lower << ',' << buffer.upper << ',' << buffer.size.count << ',';
+    for (std::size_t g = 0; g < buffer.gaps.size(); ++g)
+      out << (g == 0 ? "" : " ") << buffer.gaps[g].lower << '-' << buffer.gaps[g].upper;
+    out << (with_gaps ? "," : "") << plan.offsets[i].count << '\n';
+  }
+}
+
+/// For C99 and C++, as one array in order of request.
+void write_header(const PlanInput& input, const Planning& planning, std::ostream& out) {
+  out << "/* Offsets of the allocations, in order of request. Written by memreel plan. */\n"
+         "#ifndef MEMREEL_PLAN_H\n#define MEMREEL_PLAN_H\n\n#include <stdint.h>\n\n"
+      << "#define MEMREEL_PLAN_COUNT " << input.buffers.size() << "\n#define MEMREEL_PLAN_BYTES "
+      << planning.plan.peak.count << "u\n#define MEMREEL_PLAN_ALIGN " << planning.options.align.count << "u\n"
+      << "/* FNV-1a over the requested sizes, 8 bytes each, little-endian. */\n#define MEMREEL_PLAN_REQUESTS_HASH 0x"
+      << hex(hash_of_requests(input.buffers)) << "u\n\nstatic const uint64_t memreel_plan_offsets[] = {\n";
+  for (const Bytes offset : planning.plan.offsets) out << "    " << offset.count << "u,\n";
+  out << "};\n\n#endif\n";
+}
+
+Result<void> write_plan(const PlanArguments& arguments, const PlanInput& input, const Planning& planning) {
+  const std::string ending = arguments.output.extension().string();
+  return write_output(arguments.output, [&](std::ostream& out) -> Result<void> {
+    if (ending == ".json")
+      print_json(document_of(arguments, input, planning), out);
+    else if (ending == ".h")
+      write_header(input, planning, out);
+    else
+      write_csv(input, planning.plan, out);
+    return {};
+  });
+}
+
+std::string share_text(double share) { return text_of_share(share); }
+
+void print_plan(const PlanInput& input, const Planning& planning) {
+  const plan::Plan& plan = planning.plan;
+  std::cout << "a static plan of " << text_of(input.buffers.size()) << " allocations needs " << text_of(plan.peak)
+            << " (" << plan.peak.count << " bytes)";
+  if (planning.best && planning.best->reserved > plan.peak)
+    std::cout << ", "
+              << share_text(1 -
+                            static_cast<double>(plan.peak.count) / static_cast<double>(planning.best->reserved.count))
+              << " less than " << planning.best->policy << ", the best allocator (" << text_of(planning.best->reserved)
+              << ')';
+  std::cout << "\n  bound: " << plan.bound.count << " bytes, gap " << share_text(plan.gap())
+            << (plan.proved() ? ": no plan needs less" : "") << "\n  method: " << plan.method << "\n";
+  if (!planning.options.capacity) return;
+  const Bytes capacity = *planning.options.capacity;
+  const Fits answer = fits(plan, capacity);
+  std::cout << "  capacity " << capacity.count << " bytes: "
+            << (answer == Fits::yes  ? "fits"
+                : answer == Fits::no ? "too small, proved"
+                                     : "no plan found; a higher --effort may find one")
+            << '\n';
+}
+
+/// Makes the plan, and checks it.
+Result<Planning> plan_of(const PlanInput& input, const plan::Options& options, double seconds) {
+  Planning planning{.options = options};
+  const auto begin = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  if (seconds > 0) planning.options.stop = [&] { return elapsed() > seconds; };
+  const auto fault = [&](std::span<const Bytes> offsets, std::optional<Bytes> capacity) {
+    return plan::fault_of(input.buffers, offsets, {.align = options.align, .capacity = capacity});
+  };
+  planning.plan = plan::plan_best(input.buffers, planning.options);
+  if (input.hints && !fault(*input.hints, planning.plan.peak - 1_B)) {
+    planning.plan.offsets = *input.hints;
+    planning.plan.method = "given";
+    planning.plan.peak = {};
+    for (std::size_t i = 0; i < input.buffers.size(); ++i)
+      planning.plan.peak = std::max(planning.plan.peak, planning.plan.offsets[i] + input.buffers[i].size);
+  }
+  planning.options.stop = {};
+  planning.seconds = elapsed();
+  if (const auto found = fault(planning.plan.offsets, planning.plan.peak))
+    return Error{.what = "the plan is wrong: " + *found, .remedy = "please report this"};
+  return planning;
+}
+
+Exit run_plan(const PlanArguments& arguments) {
+  if (arguments.json)
+    if (Result<void> room = leaves_room_for_json(arguments.output.empty() ? "plan" : arguments.output); !room)
+      return fail(room.error());
+  if (Result<void> differ = must_differ(arguments.file, arguments.output); !differ) return fail(differ.error());
+  const std::string ending = arguments.output.extension().string();
+  if (!arguments.output.empty() && ending != ".csv" && ending != ".json" && ending != ".h")
+    return fail({.what = "a plan is written as .csv, .json or .h", .where = arguments.output.string()});
+  plan::Options options{.effort = arguments.effort};
+  options.threads = arguments.threads > 0 ? arguments.threads : std::max(1U, std::thread::hardware_concurrency());
+  if (!arguments.capacity.empty()) {
+    const Result<Bytes> capacity = parse_size(arguments.capacity, "--capacity");
+    if (!capacity) return fail(capacity.error());
+    options.capacity = *capacity;
+  }
+
+  Result<std::optional<std::vector<MinimallocBuffer>>> rows = read_minimalloc(arguments.file);
+  if (!rows) return fail(rows.error());
+  std::optional<Trace> trace;
+  if (!*rows) {
+    Result<Trace> opened = open_input(arguments.file, arguments.memory_limit);
+    if (!opened) return fail(opened.error());
+    trace = *std::move(opened);
+  }
+  const Result<PlanInput> input = trace ? input_of(*trace, arguments) : Result<PlanInput>(input_of(**rows));
+  if (!input) return fail(input.error());
+  Bytes total;
+  for (const plan::Buffer& buffer : input->buffers) {
+    if (buffer.size.count > (std::uint64_t{1} << 62U) - total.count)
+      return fail({.what = "the sizes add up to more than 2^62 bytes", .where = arguments.file.string()});
+    total += buffer.size;
+  }
+  options.align = std::max(input->align, Bytes{arguments.align});
+  if (arguments.align != 0) {
+    if ((arguments.align & (arguments.align - 1)) != 0 || arguments.align > (std::uint64_t{1} << 30U))
+      return fail({.what = "not a power of two up to 1 GiB", .where = "--align"});
+    if (trace) options.align = Bytes{arguments.align};
+  }
+
+  Result<Planning> planning = [&] {
+    ProgressBar bar("planning");
+    return plan_of(*input, options, arguments.seconds);
+  }();
+  if (!planning) return fail(planning.error());
+  if (trace && !arguments.step) planning->best = best_allocator(*trace, *input);
+  if (!arguments.output.empty())
+    if (const Result<void> written = write_plan(arguments, *input, *planning); !written) return fail(written.error());
+  if (arguments.json) {
+    print_json(document_of(arguments, *input, *planning));
+  } else if (!is_standard_output(arguments.output) || arguments.output.empty()) {
+    print_plan(*input, *planning);
+  }
+  return options.capacity && fits(planning->plan, *options.capacity) != Fits::yes ? Exit::negative : Exit::done;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& app, Exit& exit) {
+  CLI::App* const command = app.add_subcommand(
+      "plan", "Place every allocation of a program in advance, for those who place tensors themselves");
+  const auto arguments = std::make_shared<PlanArguments>();
+  add_trace_options(*command, arguments->file, arguments->memory_limit);
+  command->add_option("-o,--output", arguments->output, "Plan to write: .csv (minimalloc's), .json or .h");
+  command->add_option("--capacity", arguments->capacity,
+                      "Is there a plan of at most this size? Exit code 1 if none was found [the least peak]");
+  command->add_option("--align", arguments->align,
+                      "Alignment of offsets, a power of two [512; in a CSV its own, else 1]");
+  command->add_option("--step", arguments->step, "Only what is alive in step N of the trace, from 1 on");
+  command->add_option("--effort", arguments->effort,
+                      "How long to search: sections visited [" + std::to_string(arguments->effort) + ", seconds]");
+  command->add_option("--seconds", arguments->seconds, "Stop after so many seconds with the best plan so far");
+  command->add_option("--threads", arguments->threads, "Of the search; the plan is the same [one per core]");
+  command->add_flag("--json", arguments->json, "One JSON document (memreel.plan/1) instead of text");
+  command->footer(
+      "Examples:\n"
+      "  memreel plan run.pickle --step 3 -o plan.csv\n"
+      "  memreel plan model.csv --capacity 1048576 -o plan.h\n"
+      "  memreel plan model.csv --json | jq .gap");
+  command->callback([arguments, &exit] { exit = run_plan(*arguments); });
+}
+
+}  // namespace memreel::cli

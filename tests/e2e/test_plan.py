@@ -1,0 +1,119 @@
+"""memreel plan: the public instances, checked here and not by memreel; files in and out."""
+
+import csv
+import random
+import re
+import subprocess
+import unittest
+
+from program import REPOSITORY, SAMPLES, ProgramTest, run
+from schema import defects
+
+INSTANCES = REPOSITORY / "tests/data/minimalloc"
+CAPACITY = 1048576
+
+
+def fault_of(rows, align=1, capacity=None):
+    """What is wrong with planned rows of minimalloc's CSV: an overlap, an offset that is not aligned, an end above the capacity."""
+    events, live = [], {}
+    for number, row in enumerate(rows):
+        lower, upper, size, offset = (int(row[key]) for key in ("lower", "upper", "size", "offset"))
+        if offset % align or (capacity is not None and offset + size > capacity):
+            return f"row {number} is at {offset}"
+        times = [lower, *(int(time) for time in re.findall(r"\d+", row.get("gaps") or "")), upper]
+        events += [(time, 1 - index % 2, number, offset, offset + size) for index, time in enumerate(times)]
+    for _, begins, number, offset, end in sorted(events):
+        if not begins:
+            live.pop(number, None)
+            continue
+        for other, (low, high) in live.items():
+            if offset < high and low < end:
+                return f"rows {number} and {other} overlap"
+        live[number] = (offset, end)
+    return None
+
+
+def rows_of(file):
+    with open(file, newline="") as text:
+        return list(csv.DictReader(text))
+
+
+class Instances(ProgramTest):
+    """All of google/minimalloc's challenging instances, at its capacity, whatever the order of their rows."""
+
+    def check(self, name, shuffles):
+        lines = (INSTANCES / f"{name}.1048576.csv").read_text().splitlines()
+        for seed in range(shuffles):
+            with self.subTest(name, seed=seed):
+                rows = lines[1:]
+                if seed:
+                    random.Random(seed).shuffle(rows)
+                file, plan = self.file(f"{name}.csv", ("\n".join([lines[0], *rows]) + "\n").encode()), self.directory / "plan.csv"
+                process = run("plan", file, "--capacity", CAPACITY, "-o", plan)
+                self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
+                planned = rows_of(plan)
+                self.assertEqual([",".join(list(row.values())[:4]) for row in planned], rows)
+                self.assertIsNone(fault_of(planned, capacity=CAPACITY))
+
+
+for letter in "ABCDEFGHIJK":
+    setattr(Instances, f"test_{letter}", lambda self, letter=letter: self.check(letter, 5))
+
+
+class Files(ProgramTest):
+    BUFFERS = "id,lower,upper,size\na,0,3,4\nb,3,9,4\nc,0,9,4\nd,9,21,4\ne,0,21,4\n"
+
+    def test_formats(self):
+        file = self.file("buffers.csv", self.BUFFERS.encode())
+        document = self.document("plan", file)
+        self.assertEqual(defects(document), [])
+        self.assertEqual((document["peak_bytes"], document["bound_bytes"], document["proved"]), (12, 12, True))
+        self.assertEqual((document["fits"], document["gap"]), (None, 0))
+        offsets = [row["offset"] for row in document["allocations"]]
+        header = self.directory / "plan.h"
+        self.assertEqual(run("plan", file, "-o", header).returncode, 0)
+        source = self.file("use.c", b'#include <stdio.h>\n#include "plan.h"\nint main(void) {\n'
+                                    b'  for (int i = 0; i < MEMREEL_PLAN_COUNT; ++i) printf("%d ", (int)memreel_plan_offsets[i]);\n'
+                                    b'  return MEMREEL_PLAN_BYTES != 12;\n}\n')
+        subprocess.run(["cc", "-std=c99", "-Wall", "-Wextra", "-Werror", source, "-o", self.directory / "use"], check=True)
+        printed = subprocess.run([self.directory / "use"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual([int(word) for word in printed.split()], offsets)
+
+    def test_capacity_is_a_question(self):
+        file = self.file("buffers.csv", self.BUFFERS.encode())
+        self.assertEqual(run("plan", file, "--capacity", 12).returncode, 0)
+        process = run("plan", file, "--capacity", 11)
+        self.assertEqual(process.returncode, 1)
+        self.assertIn("too small, proved", process.stdout)
+
+    def test_alignment_gaps_and_offsets_of_the_file_are_honoured(self):
+        file = self.file("gaps.csv", b"id,lower,upper,size,alignment,gaps\na,0,9,8,8,2-5\nb,2,5,8,8,3-4\nc,3,4,8,8,\n")
+        plan = self.directory / "plan.csv"
+        self.assertEqual(run("plan", file, "--capacity", 8, "-o", plan).returncode, 0)
+        self.assertIsNone(fault_of(rows_of(plan), align=8, capacity=8))
+        self.assertEqual(rows_of(plan)[0]["gaps"], "2-5")
+        again = self.document("plan", plan, "--effort", 0)
+        self.assertEqual(again["peak_bytes"], 8)
+        self.assertEqual(again["method"], "given")
+
+    def test_bad_lines_are_named(self):
+        for line, word in (("a,0,9,8,3,", "power of two"), ("a,0,9,8,8,5-2", "gaps"), ("a,0,9,8,8,0-9", "gaps"), ("a,0,9,8,8,x", "gaps")):
+            file = self.file("bad.csv", f"id,lower,upper,size,alignment,gaps\n{line}\n".encode())
+            self.assert_refused(run("plan", file), "line 2", word)
+        good = self.file("buffers.csv", self.BUFFERS.encode())
+        self.assert_refused(run("plan", good, "-o", self.directory / "plan.txt"), ".csv")
+        self.assert_refused(run("plan", good, "--align", 3), "--align")
+
+    def test_a_recording_is_planned_and_compared(self):
+        plan = self.directory / "plan.csv"
+        document = self.document("plan", SAMPLES / "gpt_default.reel", "-o", plan)
+        self.assertEqual(defects(document), [])
+        self.assertIsNone(fault_of(rows_of(plan), align=512, capacity=document["peak_bytes"]))
+        self.assertLess(document["gap"], 0.005)
+        self.assertLessEqual(document["peak_bytes"], document["best_allocator"]["peak_reserved_bytes"])
+        text = run("plan", SAMPLES / "gpt_default.reel").stdout
+        self.assertIn(f"less than {document['best_allocator']['policy']}, the best allocator", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
