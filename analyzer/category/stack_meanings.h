@@ -15,7 +15,7 @@ struct StackMeaning {
   Purpose purpose = Purpose::none;
   bool has_frames = false;
   bool has_python = false;
-  bool has_operator = false;  // native frames were recorded by name: PyTorch's operators are among them
+  bool has_operator = false;   // native frames were recorded by name: PyTorch's operators are among them
   bool in_module = false;      // inside an nn.Module call
   bool by_engine = false;      // entered from native code: autograd's engine called Python, or "[backward of]" follows
   bool preexisting = false;    // made before the recording began

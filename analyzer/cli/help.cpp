@@ -31,7 +31,8 @@ const std::array<Group, 6>& groups() {
   static const std::array<Group, 6> all{{
       {"See it work", {"demo"}},
       {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
-      {"Find out who holds the memory, what leaks, and why it ran out", {"explain", "report", "view", "diff", "info", "export"}},
+      {"Find out who holds the memory, what leaks, and why it ran out",
+       {"explain", "report", "view", "diff", "info", "export"}},
       {"Find out what would need less memory", {"tune", "replay", "verify", "predict", "plan"}},
       {"Judge all ranks of a job", {"fleet"}},
       {"Keep it that way in continuous integration", {"check"}},

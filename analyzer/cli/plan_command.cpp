@@ -67,8 +67,8 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 }
 
 /// What is alive in rows of the heap, for as long as it is in them.
-std::vector<plan::Buffer> clipped(const std::vector<plan::Buffer>& buffers, std::uint64_t first, std::uint64_t end,
-                                  std::vector<std::string>& ids) {
+std::vector<plan::Buffer> buffers_within(const std::vector<plan::Buffer>& buffers, std::uint64_t first,
+                                         std::uint64_t end, std::vector<std::string>& ids) {
   std::vector<plan::Buffer> kept;
   std::vector<std::string> kept_ids;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -96,7 +96,7 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
     if (*arguments.step == 0 || *arguments.step > ends.size())
       return Error{.what = "has " + text_of(ends.size()) + " steps", .where = arguments.file.string()};
     const std::uint64_t first = *arguments.step == 1 ? 0 : ends[*arguments.step - 2];
-    input.buffers = clipped(input.buffers, first, ends[*arguments.step - 1], input.ids);
+    input.buffers = buffers_within(input.buffers, first, ends[*arguments.step - 1], input.ids);
   }
   Prepared planned = std::move(*largest);
   input.heaps.push_back(std::move(planned));

@@ -137,8 +137,9 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
   const Recording& base = *predictor.recordings()[prediction.base];
   const std::vector<std::string>& names = predictor.options().names;
   std::cout << "live at the peak, what grows most first:\n";
-  TextTable table(
-      {{values_text(base.at, names), Align::right}, {values_text(prediction.at, names), Align::right}, {"where", Align::left, Fit::clipped}});
+  TextTable table({{values_text(base.at, names), Align::right},
+                   {values_text(prediction.at, names), Align::right},
+                   {"where", Align::left, Fit::clipped}});
   Bytes recorded, predicted;
   for (std::size_t s = 0; s < held.sites.size(); ++s) {
     const LiveBySite& site = held.sites[s];

@@ -10,7 +10,7 @@ using ::testing::HasSubstr;
 
 Measured run_with_names() {
   return {.policies = {{"torch{max_split_size_mb:128}", 0, 6_GiB, 0.203125, 0}},
-          .devices = {{0, 4_GiB, 3_MiB, {{"<lambda> \"x\"", "train.py", 2_GiB}}}, {-1, 1_KiB, 0_B, {}}}};
+          .devices = {{0, 4_GiB, 3_MiB, "", {{"<lambda> \"x\"", "train.py", 2_GiB}}}, {-1, 1_KiB, 0_B, "", {}}}};
 }
 
 TEST(BaselineFile, ReadsWhatItWrote) {

@@ -11,7 +11,7 @@ using ::testing::IsEmpty;
 
 Measured run() {
   return {.policies = {{"torch.native", 0, 6_GiB, 0.20, 0}, {"fit.best", 0, 5_GiB, 0.05, 2}},
-          .devices = {{0, 4_GiB, 3_MiB, {{"step", "train.py", 2_GiB}, {"load", "data.py", 1_GiB}}}}};
+          .devices = {{0, 4_GiB, 3_MiB, "", {{"step", "train.py", 2_GiB}, {"load", "data.py", 1_GiB}}}}};
 }
 
 std::vector<std::string> failed(const std::vector<Check>& checks) {

@@ -77,18 +77,28 @@ TEST_P(LateStart, HoldsAllSegmentsOfTheSnapshot) {
 
 using LateStartWithStacks = LateStart;
 
-TEST_P(LateStartWithStacks, LostRecordsAreToldFromALateRecording) {
-  // Blocks with a known stack were recorded once.
-  drop_first(0.5);
-  Result<Trace> trace = import_document(document_);
-  ASSERT_TRUE(trace) << trace.error().message();
-  EXPECT_TRUE(trace->losses.history_overflowed);
+TEST_P(LateStartWithStacks, AFullRingIsToldFromALateRecording) {
+  const auto overflowed = [&](std::size_t entries) {
+    Document late = document_;
+    Document& all = late["device_traces"][0];
+    Document kept = Document::array();
+    for (std::size_t i = all.size() - entries; i < all.size(); ++i) kept.push_back(all[i]);
+    all = std::move(kept);
+    const Result<Trace> trace = import_document(late);
+    EXPECT_TRUE(trace) << (trace ? "" : trace.error().message());
+    EXPECT_TRUE(trace->losses.began_late);
+    return trace->losses.history_overflowed;
+  };
+  ASSERT_GT(document_["device_traces"][0].size(), 3'501U);
+  EXPECT_TRUE(overflowed(2'000)) << "a number that someone would ask for";
+  EXPECT_TRUE(overflowed(1'024));
+  EXPECT_FALSE(overflowed(3'501)) << "that nobody would";
+  // A round number that a loop may also make, while blocks with stacks show that they were recorded before.
+  EXPECT_TRUE(overflowed(3'500));
   for (Document& segment : document_["segments"])
     for (Document& block : segment["blocks"]) block["frames"] = Document::array();
-  trace = import_document(document_);
-  ASSERT_TRUE(trace) << trace.error().message();
-  EXPECT_FALSE(trace->losses.history_overflowed);
-  EXPECT_TRUE(trace->losses.began_late);
+  EXPECT_FALSE(overflowed(3'500));
+  EXPECT_TRUE(overflowed(2'000));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, LateStartWithStacks, ::testing::Values("leak"));
