@@ -56,7 +56,7 @@ TEST(Measured, ReservedMemoryOfACustomPoolIsWhatWasRecorded) {
   ASSERT_EQ(measured->policies.size(), 1U);
   EXPECT_EQ(measured->policies[0].policy, recorded_metrics);
   EXPECT_EQ(measured->policies[0].peak_reserved, 8_MiB);
-  EXPECT_EQ(measured->policies[0].fragmentation_at_peak, 0.75);  // when the request that needed it was served
+  EXPECT_EQ(measured->policies[0].fragmentation_at_peak, 0.25);  // when most of it was in use
 }
 
 TEST(Completeness, WhatATraceLacksIsNamed) {
