@@ -36,8 +36,8 @@ def expected(truth):
 
 
 def read_trace(memreel, trace):
-    """All events, as `memreel export --format jsonl` writes them."""
-    process = subprocess.run([memreel, "export", trace, "--format", "jsonl"], text=True, stdout=subprocess.PIPE,
+    """All events with all frames, as `memreel export --format jsonl` writes them."""
+    process = subprocess.run([memreel, "export", trace, "--format", "jsonl", "--all-frames"], text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE)
     if process.returncode:
         raise AssertionError(process.stderr)

@@ -59,7 +59,7 @@ class Documents(ProgramTest):
         root = self.directory / "share/doc/memreel"
         pages = sorted(root.rglob("*.md"))
         self.assertIn(root / "README.md", pages)
-        self.assertEqual(len(pages), 2 + len(list((REPOSITORY / "docs").glob("*.md"))))
+        self.assertEqual(len(pages), 2 + len(list((REPOSITORY / "docs").rglob("*.md"))))
         links = 0
         for page in pages:
             for link in re.findall(r'(?:\]\(|(?:src|srcset)=")([^)#\s"]+)', page.read_text()):

@@ -11,7 +11,7 @@ import sys
 
 
 def read_events(memreel, trace):
-    lines = subprocess.run([memreel, "export", trace, "--format", "jsonl"], check=True, stdout=subprocess.PIPE).stdout
+    lines = subprocess.run([memreel, "export", trace, "--format", "jsonl", "--all-frames"], check=True, stdout=subprocess.PIPE).stdout
     return [json.loads(line) for line in lines.splitlines()]
 
 

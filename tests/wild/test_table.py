@@ -89,13 +89,13 @@ class Answer:
 # Row, method, the most files for which it may hold.
 ROWS = [
     ("no line of Python is named, though stacks have one", Answer.names_no_python_line, 0),
-    ("a leak is claimed; there is none in any", Answer.claims_a_leak, 14),
+    ("a leak is claimed; there is none in any", Answer.claims_a_leak, 0),
     ("fragmented differs by 10 points or more", Answer.misjudges_fragmentation, 0),
     ("one line of the verdict contradicts another", Answer.contradicts_itself, 0),
-    ("a backward pass is claimed that never ran", Answer.claims_a_backward_pass, 1),
+    ("a backward pass is claimed that never ran", Answer.claims_a_backward_pass, 0),
     ("an overflow of the ring is claimed falsely", Answer.claims_an_overflow, 0),
 ]
-MOST_UNKNOWN = 0.7  # in the median file
+MOST_UNKNOWN = 0.1  # in the median file
 
 
 @unittest.skipUnless(FILES, "no ../shared/wild/torch")

@@ -30,7 +30,11 @@ def is_python(frame):
 
 
 def runs_backward(frames):
-    return any(name in frame["name"] for frame in frames for name in BACKWARD)
+    """In native frames, the engine; in Python's alone, the call: the engine's threads have no Python frames."""
+    def is_call(frame):
+        return frame["name"] == "backward" and frame["filename"].replace("\\", "/").endswith(("torch/_tensor.py", "torch/autograd/__init__.py"))
+
+    return any(is_call(frame) or any(name in frame["name"] for name in BACKWARD) for frame in frames)
 
 
 Block = collections.namedtuple("Block", "bytes frames")

@@ -345,7 +345,8 @@ TEST(Snapshot, AnOverflowedRingIsFlagged) {
   full["allocator_settings"]["trace_alloc_overflowed"] = true;
   EXPECT_TRUE(imported_ok(full).losses.history_overflowed);
 
-  // A block whose stack was recorded, but whose record is gone: made in an earlier recording, as far as anyone can tell.
+  // A block whose stack was recorded, but whose record is gone: made in an earlier recording, as far as anyone can
+  // tell.
   Document recorded = block(base, 512, 500);
   recorded["frames"] = {frame("f", 1)};
   Document elsewhere = recorded;
