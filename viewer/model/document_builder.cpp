@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "formats/model/device_sample.h"
+#include "formats/model/frame_kind.h"
 
 namespace memreel::viewer {
 namespace {
@@ -223,8 +224,11 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
   auto document = std::make_shared<Document>();
   document->begun_anew = begun_anew_;
   document->header = reader.header();
-  if (!published_tables_ || !same_size(*published_tables_, reader.tables()))
-    published_tables_ = std::make_shared<const Tables>(reader.tables());
+  if (!published_tables_ || !same_size(*published_tables_, reader.tables())) {
+    Tables tables = reader.tables();
+    shorten_paths(tables);  // as in a trace that was loaded whole: places have the same names in verdicts and lists
+    published_tables_ = std::make_shared<const Tables>(std::move(tables));
+  }
   document->tables = published_tables_;
   // Names are not needed while more events are coming.
   if (complete && published_sites_->size() != published_tables_->stacks.size())
