@@ -202,7 +202,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     }
     if (on_first_lines && !any_failed) {
       report.verdict = verdict_on(trace, lives, report);
-      report.first_lines = lines_of(report.verdict);
+      report.first_lines = lines_of(report.verdict, true);
       on_first_lines(report);
     }
     ProgressBar bar("replaying settings");

@@ -209,7 +209,7 @@ bool is_shown(const Trace& trace, const Report& report, const HeapReport& heap, 
 
 void print_first_lines(const Trace& trace, const Report& report) {
   if (const std::string line = provenance(trace.header); !line.empty()) std::cout << line << "\n\n";
-  print_verdict(lines_of(report.verdict));
+  print_verdict(report.first_lines.empty() ? lines_of(report.verdict) : report.first_lines);
   std::cout.flush();
 }
 

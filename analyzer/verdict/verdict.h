@@ -152,7 +152,7 @@ struct VerdictLine {
   bool alarm = false;  // a leak or a failure
 };
 
-/// At least one, at most five.
-std::vector<VerdictLine> lines_of(const Verdict& verdict);
+/// At least one, at most five; one fewer if the line of the setting, which takes replays, is to follow.
+std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows = false);
 
 }  // namespace memreel

@@ -91,9 +91,9 @@ VerdictLine line_of(const Holders& holders) {
   for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
     const Holder& holder = holders.parts[i];
     const double share = share_of(holder.bytes, holders.total);
-    // A first holder without a stack says nothing of the program: its largest line is shown, however small.
+    // A first holder without a stack says nothing of the program: its largest line is shown even if it is small.
     const bool names_program = i > 1 || !holders.parts.front().label.starts_with(preexisting_frame);
-    if (i > 0 && share < 0.01 && names_program) break;
+    if (i > 0 && share < (names_program ? 0.01 : 0.001)) break;
     std::string part =
         name(holder.label, least_name) + " " + percent(share) + (holder.by_size ? " (by their sizes)" : "");
     if (i == 0) {
@@ -233,9 +233,10 @@ VerdictLine line_of_release(Bytes releasable) {
 
 }  // namespace
 
-std::vector<VerdictLine> lines_of(const Verdict& verdict) {
+std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) {
   if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
   std::vector<VerdictLine> lines;
+  std::size_t most = most_lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides) : line_of_peak(*verdict.decides));
   if (verdict.holders) {
     lines.push_back(line_of(*verdict.holders));
@@ -249,9 +250,11 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict) {
     lines.push_back(line_of_release(verdict.fragmentation->releasable));
   else if (verdict.setting)
     lines.push_back(line_of(*verdict.setting));
+  else if (setting_follows)
+    --most;
   // What does not leak or fragment makes room: for the other devices, and for more lines than fit.
   std::size_t room_for = verdict.others.empty() ? 0 : 1;
-  while (room_for > 0 || lines.size() > most_lines) {
+  while (room_for > 0 || lines.size() > most) {
     const auto idle = std::ranges::find_if(lines, [](const VerdictLine& line) {
       return !line.alarm && (line.topic == "leaks" || line.topic == "fragmented");
     });

@@ -15,6 +15,7 @@ from program import REPOSITORY, SAMPLES, ProgramTest, run
 GOLDEN = REPOSITORY / "tests/golden/verdicts"
 HISTORIES = REPOSITORY.parent / "shared/histories"
 BUGS = REPOSITORY.parent / "shared/bugs"
+WILD = REPOSITORY.parent / "shared/wild/torch"
 SUFFIXES = (".reel", ".pickle.xz", ".xplane.pb.gz")
 TOPICS = {"OOM", "peak", "held by", "others", "leaks", "fragmented", "set", "use"}
 
@@ -53,6 +54,15 @@ class Verdict(ProgramTest):
             if path.stem not in ("protocol0.pickle", "protocol1.pickle"):  # refused, with the remedy
                 lines = [line for line in verdict(path).splitlines() if not line.startswith("leaks") or "bursts" in line]
                 shown += "\n".join([f"{path.parent.name}/{path.name}", *lines]) + "\n\n"
+        if os.environ.get("MEMREEL_WRITE_GOLDEN"):
+            kept.write_text(shown)
+        self.assertEqual(shown, kept.read_text())
+
+    @unittest.skipUnless(WILD.is_dir(), "the public snapshots are not here")
+    def test_public_snapshots(self):
+        """Every other one."""
+        kept = GOLDEN / "public.txt"
+        shown = "".join(f"{path.name}\n{verdict(path)}\n\n" for path in sorted(WILD.glob("*.xz"))[1::2])
         if os.environ.get("MEMREEL_WRITE_GOLDEN"):
             kept.write_text(shown)
         self.assertEqual(shown, kept.read_text())
