@@ -101,7 +101,7 @@ class Search::State {
 
   Answer run(const Question& question) {
     question_ = &question;
-    nodes_left_ = question.nodes;
+    nodes_ = nodes_left_ = question.nodes;
     failed_.clear(4 * question.nodes);
     const Row count = problem_.count();
     rank_.resize(count);
@@ -123,7 +123,7 @@ class Search::State {
   }
 
   const std::vector<Units>& offsets() const { return least_; }
-  std::uint64_t nodes_used() const { return question_->nodes - nodes_left_; }
+  std::uint64_t nodes_used() const { return nodes_ - nodes_left_; }
 
  private:
   /// Buffers connected in time, ordered by first section, and the sections from the first to the last of them.
@@ -424,8 +424,8 @@ class Search::State {
 
   const SearchGraph& graph_;
   const Problem& problem_;
-  const Question* question_ = nullptr;
-  std::uint64_t nodes_left_ = 0;
+  const Question* question_ = nullptr;  // while run() answers it
+  std::uint64_t nodes_ = 0, nodes_left_ = 0;
   FailedStates failed_;
   bool hopeless_ = false;  // the last failure does not depend on the decision before it
 
