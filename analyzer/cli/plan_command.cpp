@@ -35,8 +35,8 @@ struct PlanArguments {
   Bytes memory_limit;
   fs::path output;
   std::string capacity;
-  std::uint64_t align = 0;  // 0: as the input needs
-  std::uint64_t effort = plan::Options{}.effort;
+  std::uint64_t align = 0;                             // 0: as the input needs
+  std::uint64_t effort = 10 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
   double seconds = 0;
   unsigned threads = 0;
   std::optional<std::uint64_t> step;
