@@ -221,19 +221,17 @@ Result<void> write_plan(const PlanArguments& arguments, const PlanInput& input, 
   });
 }
 
-std::string share_text(double share) { return text_of_share(share); }
-
 void print_plan(const PlanInput& input, const Planning& planning) {
   const plan::Plan& plan = planning.plan;
   std::cout << "a static plan of " << text_of(input.buffers.size()) << " allocations needs " << text_of(plan.peak)
             << " (" << plan.peak.count << " bytes)";
   if (planning.best && planning.best->reserved > plan.peak)
     std::cout << ", "
-              << share_text(1 -
-                            static_cast<double>(plan.peak.count) / static_cast<double>(planning.best->reserved.count))
+              << text_of_share(1 - static_cast<double>(plan.peak.count) /
+                                       static_cast<double>(planning.best->reserved.count))
               << " less than " << planning.best->policy << ", the best allocator (" << text_of(planning.best->reserved)
               << ')';
-  std::cout << "\n  bound: " << plan.bound.count << " bytes, gap " << share_text(plan.gap())
+  std::cout << "\n  bound: " << plan.bound.count << " bytes, gap " << text_of_share(plan.gap())
             << (plan.proved() ? ": no plan needs less" : "") << "\n  method: " << plan.method << "\n";
   if (!planning.options.capacity) return;
   const Bytes capacity = *planning.options.capacity;

@@ -38,7 +38,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"forward", "/home/me/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", python},
                       Case{"forward", "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", python},
                       Case{"forward", "/opt/pytorch/torch/nn/modules/linear.py", python},
-                      Case{"forward", "C:/work/.venv/Lib/site-packages/torch/functional.py", python},
+                      Case{"forward", "C:/projects/.venv/Lib/site-packages/torch/functional.py", python},
                       Case{"run", "C:/Users/me/miniconda3/envs/x/lib/threading.py", python},
                       Case{"step", "D:/lib/train.py", python, user},
                       Case{"call", "/tmp/torchinductor_me/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py",
@@ -118,8 +118,8 @@ TEST(NormalPath, OfWindowsAndNotebooks) {
     classify_frames(tables, tables.frames.size() - 1);
     return tables.strings.back();
   };
-  EXPECT_EQ(path(R"(C:\work\.venv\Lib\site-packages\torch\functional.py)"),
-            "C:/work/.venv/Lib/site-packages/torch/functional.py");
+  EXPECT_EQ(path(R"(C:\projects\.venv\Lib\site-packages\torch\functional.py)"),
+            "C:/projects/.venv/Lib/site-packages/torch/functional.py");
   EXPECT_EQ(path("/tmp/ipykernel_71/1784485557.py"), "<notebook cell 1784485557>");
   EXPECT_EQ(path(R"(C:\Users\me\AppData\Local\Temp\ipykernel_8\42.py)"), "<notebook cell 42>");
   EXPECT_EQ(tables.frames.back().owner, user);
