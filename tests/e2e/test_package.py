@@ -11,6 +11,7 @@ import unittest
 from pathlib import Path
 
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest
+from scaled_program import training
 
 MODULE = REPOSITORY / "collector/python_module"
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -77,9 +78,52 @@ class Load(PackageTest):
         bad = self.file("bad.pickle", b"nothing")
         said = self.python("-c", f"import memreel; memreel.load({str(bad)!r}).info()", code=1).stderr
         self.assertRegex(said.splitlines()[-1], r"^memreel\.analysis\.MemreelError: .*bad\.pickle")
+        self.assertTrue(self.value("issubclass(memreel.MemreelError, RuntimeError)"))
         said = self.python("-c", "import memreel; memreel.load('missing.reel')", code=1).stderr
         self.assertIn("FileNotFoundError", said)
         self.assertIn("missing.reel", said)
+
+
+class Several(PackageTest):
+    """fleet(), predict() and diff() are what the program says, as values."""
+
+    def test_a_fleet(self):
+        job = self.directory / "job"
+        job.mkdir()
+        for rank in range(3):
+            shutil.copy(SAMPLE, job / f"rank{rank}.reel")
+        expected = self.document("fleet", job, "--no-setting", "--world-size", 4, code=1)
+        given = f"memreel.fleet({str(job)!r}, setting=False, world_size=4)"
+        self.assertEqual(self.value(f"{given}.document"), expected)
+        self.assertEqual(self.value(f"(lambda f: [f.decides.rank, f.missing_ranks, f.classes, f.ranks[1].peak_reserved_bytes, repr(f)])({given})"),
+                         [0, [3], [[0, 1, 2]], expected["ranks"][1]["peak_reserved_bytes"],
+                          "<fleet of 4 ranks, 1 missing, rank 0 decides>"])
+        self.assertIn("<svg", self.value(f"{given}._repr_html_()"))
+
+    def test_a_prediction(self):
+        named = {}
+        for batch in (1, 2):
+            named[batch] = str(self.file(f"batch{batch}.pickle", training(batch=batch).pickle()))
+        expected = self.document("predict", *(f"batch={n}:{file}" for n, file in named.items()), "--to", "batch=4,8")
+        given = f"memreel.predict({named!r}, to=[4, 8])"
+        self.assertEqual(self.value(f"{given}.document"), expected)
+        self.assertEqual(self.value(f"(lambda p: [len(p), p[1].value, p[1].peak_reserved_bytes])({given})"),
+                         [2, 8, expected["predictions"][1]["peak_reserved_bytes"]])
+        self.assertLess(len(self.value(f"repr({given}[0])")), 100)
+
+    def test_a_difference(self):
+        other = SAMPLES / "leak.reel"
+        expected = self.document("diff", SAMPLE, other)
+        self.assertEqual(self.value(f"[d.b_live_bytes for d in memreel.diff({str(SAMPLE)!r}, {str(other)!r}).devices]"),
+                         [device["b"]["live_bytes"] for device in expected["devices"]])
+
+    def test_a_name_is_no_option(self):
+        shutil.copy(SAMPLE, self.directory / "-o.reel")
+        self.assertEqual(self.value("memreel.load('-o.reel').info()['events']"), self.document("info", SAMPLE)["events"])
+
+    def test_errors_are_one_kind(self):
+        said = self.python("-c", "import memreel; memreel.fleet('nowhere')", code=1).stderr
+        self.assertRegex(said.splitlines()[-1], r"MemreelError: .*nowhere")
 
 
 class Launch(PackageTest):

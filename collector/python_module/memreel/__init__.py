@@ -12,13 +12,23 @@ from .annotate import (Pool, Usage, mark, name_modules, pool, recording, snapsho
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import than everything else here
 if TYPE_CHECKING:
-    from .analysis import Document, Recording
+    from typing import Iterable, Mapping
+
+    from .analysis import Document, MemreelError, Recording
+    from .results import Difference, Fleet, Predictions
     from .torch_oom import TorchOomHook
 
 __version__ = "0.1.0"  # project(VERSION) in CMakeLists.txt
 
-__all__ = ["Pool", "Usage", "explain", "load", "mark", "name_modules", "pool", "recording", "snapshot", "step", "steps_of_optimizers",
-           "tag", "torch_oom_hook", "usage"]
+__all__ = ["MemreelError", "Pool", "Recording", "Usage", "diff", "explain", "fleet", "load", "mark", "name_modules", "pool", "predict",
+           "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook", "usage"]
+
+
+def __getattr__(name: str) -> object:  # what would make importing this package slow
+    if name in ("MemreelError", "Recording"):
+        from . import analysis
+        return getattr(analysis, name)
+    raise AttributeError(f"module 'memreel' has no attribute {name!r}")
 
 
 def load(file: str | os.PathLike[str]) -> Recording:
@@ -32,6 +42,31 @@ def explain(text: str | bytes) -> list[Document]:
     effects. The keys are those of `failures` in `memreel explain --json`. Empty if there is none."""
     from .analysis import explain as explained
     return explained(text)
+
+
+def fleet(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, mesh: str | None = None, world_size: int | None = None,
+          capacity: int | str | None = None, rank_pattern: str | None = None, job: str | None = None,
+          setting: bool = True) -> Fleet:
+    """All ranks of a job, from recordings or directories of them: which rank decides, which do the same, stand out or are
+    missing. Options are those of `memreel fleet`; `setting=False` skips the search for a setting that suits all ranks."""
+    from .results import fleet as judged
+    return judged(paths, mesh=mesh, world_size=world_size, capacity=capacity, rank_pattern=rank_pattern, job=job, setting=setting)
+
+
+def predict(recordings: Mapping[int, str | os.PathLike[str]] | Iterable[tuple[Mapping[str, int], str | os.PathLike[str]]],
+            to: int | Iterable[int] | Mapping[str, Iterable[int]] = (), *, parameter: str = "batch",
+            capacity: int | str | None = None, policy: str | None = None) -> Predictions:
+    """What larger runs need, from recordings of small ones: predict({1: "a.pickle", 2: "b.pickle", 4: "c.pickle"}, to=[8, 16]).
+    With several parameters: predict([({"batch": 1, "seq": 256}, "a.pickle"), ...], to={"batch": [8], "seq": [1024]}).
+    `capacity`: bytes, "24GiB" or a card such as "H100-80GB"; then predictions say whether they fit."""
+    from .results import predict as predicted
+    return predicted(recordings, to, parameter=parameter, capacity=capacity, policy=policy)
+
+
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, at: tuple[str, str] | None = None) -> Difference:
+    """What recording `b` needs more or less than `a`, at their peaks or at two instants, as in `memreel diff A@INSTANT B@INSTANT`."""
+    from .results import diff as difference
+    return difference(a, b, at=at)
 
 
 def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000) -> TorchOomHook:

@@ -15,7 +15,7 @@ from .launch import program
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import pandas
-    import pyarrow
+    import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 Document = dict[str, Any]
 
@@ -24,15 +24,35 @@ class MemreelError(RuntimeError):
     """memreel's error message: what is wrong, where, and how to fix it."""
 
 
-def _answer(*words: str, text: bytes = b"") -> bytes:
+def answer(*words: str, text: bytes = b"") -> tuple[bytes, tuple[str, ...]]:
+    """The program's standard output, and the lines of its standard error: notes on what limits the answer."""
     done = subprocess.run([program(), *words], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    said = done.stderr.decode(errors="replace").strip().splitlines()
     if done.returncode in (0, 1):  # 1: the answer is no, with the document that says why
-        return done.stdout
-    said = done.stderr.decode(errors="replace").strip().splitlines() or [f"memreel exited with code {done.returncode}"]
-    raise MemreelError(said[-1].removeprefix("memreel: error: "))
+        return done.stdout, tuple(line.removeprefix("memreel: ") for line in said)
+    raise MemreelError((said or [f"memreel exited with code {done.returncode}"])[-1].removeprefix("memreel: error: "))
 
 
-def _words(options: dict[str, Any]) -> list[str]:
+def _answer(*words: str, text: bytes = b"") -> bytes:
+    return answer(*words, text=text)[0]
+
+
+def path_word(path: str | os.PathLike[str]) -> str:
+    """The path as an argument that is no option."""
+    name = os.fspath(path)
+    return os.path.join(".", name) if name.startswith("-") else name
+
+
+def frame_of(table: pyarrow.Table) -> pandas.DataFrame:
+    """Integers stay integers where some are missing: an address has no place in a float."""
+    import pandas
+    import pyarrow
+    kinds = {pyarrow.int64(): pandas.Int64Dtype(), pyarrow.uint64(): pandas.UInt64Dtype(), pyarrow.bool_(): pandas.BooleanDtype()}
+    frame: pandas.DataFrame = table.to_pandas(types_mapper=kinds.get)
+    return frame
+
+
+def words_of(options: dict[str, Any]) -> list[str]:
     """Options as on the command line: by="layer", leaks=True, policy=["torch.native", "fit.best"]."""
     words = []
     for name, value in options.items():
@@ -48,7 +68,8 @@ def _words(options: dict[str, Any]) -> list[str]:
 def explain(text: str | bytes) -> list[Document]:
     """See memreel.explain()."""
     given = text.encode(errors="replace") if isinstance(text, str) else text
-    return json.loads(_answer("explain", "--json", text=given))["failures"]
+    failures: list[Document] = json.loads(_answer("explain", "--json", text=given))["failures"]
+    return failures
 
 
 class Recording:
@@ -61,7 +82,8 @@ class Recording:
 
     def document(self, command: str, **options: Any) -> Document:
         """The JSON document of `memreel COMMAND FILE`: verify, replay, tune, check..."""
-        return json.loads(_answer(command, self.file, "--json", *_words(options)))
+        document: Document = json.loads(_answer(command, path_word(self.file), "--json", *words_of(options)))
+        return document
 
     def info(self, **options: Any) -> Document:
         """What the file contains: events, devices, heaps, losses."""
@@ -82,20 +104,21 @@ class Recording:
 
         import pandas
         try:
-            return self.to_arrow().to_pandas()
+            return frame_of(self.to_arrow())
         except ImportError:
-            return pandas.read_csv(io.BytesIO(_answer("export", self.file, "--format", "csv")), low_memory=False)
+            return pandas.read_csv(io.BytesIO(_answer("export", path_word(self.file), "--format", "csv")), low_memory=False,
+                                   dtype_backend="numpy_nullable")
 
     def to_arrow(self) -> pyarrow.Table:
         """The same as an Arrow table; pyarrow.parquet.write_table() writes it."""
         import pyarrow
         from pyarrow import csv
-        events = pyarrow.BufferReader(_answer("export", self.file, "--format", "csv"))
+        events = pyarrow.BufferReader(_answer("export", path_word(self.file), "--format", "csv"))
         return csv.read_csv(events, convert_options=csv.ConvertOptions(strings_can_be_null=True))
 
     def html(self, **options: Any) -> str:
         """The page that `memreel report -o FILE.html` writes: a single self-contained file."""
-        return _answer("report", self.file, "--format", "html", *_words(options)).decode()
+        return _answer("report", path_word(self.file), "--format", "html", *words_of(options)).decode()
 
     def _repr_html_(self) -> str:
         """For notebooks. In its own frame, so that their styles don't mix."""

@@ -5,12 +5,12 @@ import os
 import shutil
 import signal
 import sys
-from typing import NoReturn
+from typing import Iterator, NoReturn
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _candidates(name: str):
+def _candidates(name: str) -> Iterator[str]:
     yield os.path.join(_HERE, "_dist/bin", name)  # installed by pip
     yield os.path.join(_HERE, "../../../../bin", name)  # installed by cmake: PREFIX/share/memreel/python/memreel
     found = shutil.which(name)
@@ -37,5 +37,5 @@ def main() -> NoReturn:
     # Python ignores these, and the new program would inherit that.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
-    os.environ["MEMREEL_PYTHON"] = sys.executable  # has this package, which `memreel fleet --engine ray` needs
+    os.environ.setdefault("MEMREEL_PYTHON", sys.executable)  # has this package, which `memreel fleet --engine ray` needs
     os.execv(path, ["memreel", *sys.argv[1:]])
