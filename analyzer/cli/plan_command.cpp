@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -35,8 +37,8 @@ struct PlanArguments {
   Bytes memory_limit;
   fs::path output;
   std::string capacity;
-  std::uint64_t align = 0;                             // 0: as the input needs
-  std::uint64_t effort = 10 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
+  std::uint64_t align = 0;                            // 0: as the input needs
+  std::uint64_t effort = 5 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
   double seconds = 0;
   unsigned threads = 0;
   std::optional<std::uint64_t> step;
@@ -243,6 +245,27 @@ void print_plan(const PlanInput& input, const Planning& planning) {
             << '\n';
 }
 
+/// On a terminal: the best plan so far, the bound and the gap.
+class ProgressLine {
+ public:
+  ProgressLine() : is_shown_(isatty(STDERR_FILENO) == 1) {}
+  ProgressLine(const ProgressLine&) = delete;
+  ProgressLine& operator=(const ProgressLine&) = delete;
+  ~ProgressLine() {
+    if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
+  }
+
+  void update(Bytes peak, Bytes bound) const {
+    if (!is_shown_ || bound == 0_B) return;
+    const double gap = static_cast<double>(peak.count) / static_cast<double>(bound.count) - 1;
+    std::cerr << "\rplanning: " + text_of(peak) + ", bound " + text_of(bound) + ", gap " + text_of_share(gap) + "\x1b[K"
+              << std::flush;
+  }
+
+ private:
+  bool is_shown_;
+};
+
 /// Makes the plan, and checks it.
 Result<Planning> plan_of(const PlanInput& input, const plan::Options& options, double seconds) {
   Planning planning{.options = options};
@@ -261,6 +284,7 @@ Result<Planning> plan_of(const PlanInput& input, const plan::Options& options, d
       planning.plan.peak = std::max(planning.plan.peak, planning.plan.offsets[i] + input.buffers[i].size);
   }
   planning.options.stop = {};
+  planning.options.progress = {};
   planning.seconds = elapsed();
   if (const auto found = fault(planning.plan.offsets, planning.plan.peak))
     return Error{.what = "the plan is wrong: " + *found, .remedy = "please report this"};
@@ -307,7 +331,8 @@ Exit run_plan(const PlanArguments& arguments) {
   }
 
   Result<Planning> planning = [&] {
-    ProgressBar bar("planning");
+    const ProgressLine line;
+    options.progress = [&](Bytes peak, Bytes bound) { line.update(peak, bound); };
     return plan_of(*input, options, arguments.seconds);
   }();
   if (!planning) return fail(planning.error());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "analyzer/cli/on_device.h"
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/plan/planned.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/unit_costs.h"
@@ -100,7 +102,7 @@ bool has_initial_state(std::span<const Prepared> heaps, HeapId heap) {
 }
 
 Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs,
-             std::span<const Prepared> heaps) {
+             std::span<const Prepared> heaps, const std::optional<plan::Plan>& plan = {}) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -121,6 +123,12 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
   result["capacity_bytes"] =
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
   if (has_initial_state(heaps, r.heap)) result["late_start"] = r.resumed ? "resumed" : "placed_afresh";
+  if (plan)
+    result["plan"] = {{"peak_bytes", plan->peak.count},
+                      {"bound_bytes", plan->bound.count},
+                      {"gap", plan->gap()},
+                      {"method", plan->method},
+                      {"proved", plan->proved()}};
   add_placement_metrics(result, r);
   if (r.min_capacity) result["min_capacity_bytes"] = r.min_capacity->count;
   result["seconds"] = r.seconds;
@@ -142,9 +150,15 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
                        const Json& on_device) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
-    Json policy = json_of(worst_device(group), arguments, costs, input.heaps);
-    policy["devices"] = Json::array();
-    for (const ReplayResult& r : group) policy["devices"].push_back(json_of(r, arguments, costs, input.heaps));
+    Json policy, devices = Json::array();
+    const ReplayResult& worst = worst_device(group);
+    for (const ReplayResult& r : group) {
+      const auto heap = std::ranges::find(input.heaps, r.heap, &Prepared::heap);
+      const std::optional<plan::Plan> plan = heap == input.heaps.end() ? std::nullopt : plan_of(*heap, r.policy);
+      devices.push_back(json_of(r, arguments, costs, input.heaps, plan));
+      if (&r == &worst) policy = devices.back();
+    }
+    policy["devices"] = std::move(devices);
     policies.push_back(std::move(policy));
   }
   Json document({{"schema", "memreel.replay/1"},

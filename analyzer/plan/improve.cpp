@@ -1,34 +1,286 @@
 #include "analyzer/plan/improve.h"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <queue>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace memreel::plan {
 namespace {
 
-constexpr int most_rounds = 200;
+using Row = std::uint32_t;
+using Offset = std::uint32_t;  // in units: what all sizes are multiples of
+using Weight = std::int64_t;
 
-/// Moves every buffer that ends at the peak to half its distance from the front.
-void raise(const Problem& problem, const Placement& placement, Order& order) {
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::uint32_t b = order[i];
-    if (placement.offsets[b] + problem.sizes[b] != placement.peak) continue;
-    const auto at = order.begin() + static_cast<std::ptrdiff_t>(i);
-    std::rotate(order.begin() + static_cast<std::ptrdiff_t>(i / 2), at, at + 1);
+constexpr Offset most_units = std::numeric_limits<Offset>::max() / 2;
+
+/// The buffers in order of arrival, and which of them are alive at the same time. Immutable: searches share it.
+class Overlaps {
+ public:
+  explicit Overlaps(const Problem& problem) : problem_(problem), buffer_of_(problem.count()) {
+    std::iota(buffer_of_.begin(), buffer_of_.end(), 0U);
+    std::ranges::stable_sort(buffer_of_, std::less{}, [&](std::uint32_t b) { return problem.lifetimes[b].first; });
+    std::uint64_t alive = 0;
+    for (const std::uint32_t b : buffer_of_) {
+      lifetimes_.push_back(problem.lifetimes[b]);
+      alive += problem.lifetimes[b].length();
+    }
+    // A quarter of what is alive at a time: as much is looked at in vain.
+    step_ = std::max<Row>(16, static_cast<Row>(alive / std::max(problem.section_count, 1U) / 4));
+    std::vector<Row> current;
+    for (Row row = 0; row < count(); ++row) {
+      if (row % step_ == 0) {
+        std::erase_if(current, [&](Row r) { return lifetimes_[r].last < lifetimes_[row].first; });
+        alive_at_.push_back(current);
+      }
+      current.push_back(row);
+    }
   }
+
+  Row count() const { return static_cast<Row>(lifetimes_.size()); }
+  std::uint32_t buffer_of(Row row) const { return buffer_of_[row]; }
+  const Lifetime& lifetime(Row row) const { return lifetimes_[row]; }
+
+  /// Visits the rows alive at the same time as `row`. Returns how many were looked at.
+  std::uint64_t for_each(Row row, const auto& visit) const {
+    const Lifetime lifetime = lifetimes_[row];
+    const std::vector<Row>& before = alive_at_[row / step_];
+    const auto consider = [&](Row other) {
+      if (lifetimes_[other].last < lifetime.first) return;
+      if (!problem_.first_piece.empty() && !problem_.overlap(buffer_of_[row], buffer_of_[other])) return;
+      visit(other);
+    };
+    for (const Row other : before) consider(other);
+    const Row begin = row / step_ * step_;
+    for (Row other = begin; other < row; ++other) consider(other);
+    Row end = row + 1;
+    for (; end < count() && lifetimes_[end].first <= lifetime.last; ++end) consider(end);
+    return before.size() + (end - begin);
+  }
+
+ private:
+  const Problem& problem_;
+  std::vector<std::uint32_t> buffer_of_;
+  std::vector<Lifetime> lifetimes_;
+  Row step_ = 0;
+  std::vector<std::vector<Row>> alive_at_;  // when every `step_`-th row arrives, of those before it
+};
+
+/// Where the sum of the weights in the way changes.
+struct Edge {
+  Offset at = 0;
+  Row row = 0;  // the lowest bit: whether its weight is in the way no more
+};
+
+/// By offset.
+void sort(std::vector<Edge>& edges, std::vector<Edge>& scratch, Offset most) {
+  constexpr unsigned bits = 11;
+  constexpr std::size_t few = 200;
+  if (edges.size() < few) {
+    std::ranges::sort(edges, std::less{}, &Edge::at);
+    return;
+  }
+  scratch.resize(edges.size());
+  for (unsigned shift = 0; shift < 32 && most >> shift != 0; shift += bits) {
+    std::array<std::uint32_t, 1U << bits> begin{};
+    const auto digit = [&](const Edge& edge) { return edge.at >> shift & (begin.size() - 1); };
+    for (const Edge& edge : edges) ++begin[digit(edge)];
+    std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), 0U);
+    for (const Edge& edge : edges) scratch[begin[digit(edge)]++] = edge;
+    edges.swap(scratch);
+  }
+}
+
+/// How heavy a buffer is at first, and how much heavier it gets each time that it is taken out, in first weights.
+struct Rule {
+  bool counts_lifetime_fully = false;  // size^1/2 * lifetime, else (size * lifetime)^1/2
+  Weight more = 1;
+};
+
+class Ejection {
+ public:
+  Ejection(const Overlaps& overlaps, std::vector<Offset> sizes, std::vector<Offset> offsets, const Rule& rule,
+           Offset enough)
+      : overlaps_(overlaps), sizes_(std::move(sizes)), rule_(rule), enough_(enough) {
+    for (Row row = 0; row < overlaps.count(); ++row) {
+      const double lifetime = overlaps.lifetime(row).length(), size = sizes_[row];
+      first_weight_.push_back(1 + static_cast<Weight>(16 * (rule.counts_lifetime_fully ? std::sqrt(size) * lifetime
+                                                                                       : std::sqrt(size * lifetime))));
+    }
+    weight_ = first_weight_;
+    adopt(offsets);
+  }
+
+  Offset peak() const { return peak_; }
+  Offset target() const { return target_; }
+  const std::vector<Offset>& best() const { return best_; }
+  bool is_done() const { return peak_ <= enough_; }
+
+  /// Goes on from a placement found elsewhere.
+  void adopt(const std::vector<Offset>& offsets) {
+    offsets_ = offsets;
+    placed_.assign(offsets.size(), true);
+    out_ = {};
+    settle();
+  }
+
+  void run(std::uint64_t effort, const std::function<bool()>& stop) {
+    patience_ = 4 * effort;
+    const std::uint64_t most = effort_ + effort;
+    while (effort_ < most && !is_done() && !stop()) {
+      if (effort_ - round_begin_ > patience_) {
+        target_ += (peak_ - target_) / 2;
+        step_ /= 2;
+        round_begin_ = effort_;
+      }
+      if (out_.empty()) {
+        settle();
+        continue;
+      }
+      const Row row = out_.top().second;
+      out_.pop();
+      place(row);
+    }
+  }
+
+ private:
+  /// Keeps the placement, which is complete, and takes out what ends above a somewhat lower peak.
+  void settle() {
+    effort_ += sizes_.size() / 4;
+    best_ = offsets_;
+    peak_ = 0;
+    for (Row row = 0; row < sizes_.size(); ++row) peak_ = std::max(peak_, offsets_[row] + sizes_[row]);
+    if (is_done()) return;
+    if (effort_ - round_begin_ < patience_ / 4) step_ = std::min(2 * step_, 0.25);
+    round_begin_ = effort_;
+    target_ = peak_ - std::max<Offset>(1, static_cast<Offset>(step_ * (peak_ - enough_)));
+    for (Row row = 0; row < sizes_.size(); ++row)
+      if (offsets_[row] + sizes_[row] > target_) take_out(row);
+  }
+
+  void take_out(Row row) {
+    placed_[row] = false;
+    weight_[row] = std::min(weight_[row] + rule_.more * first_weight_[row], std::numeric_limits<Weight>::max() >> 24U);
+    out_.emplace(weight_[row], row);
+  }
+
+  void place(Row row) {
+    const auto [offset, weight] = lightest(row);
+    const Offset end = offset + sizes_[row];
+    if (weight > 0)
+      effort_ += overlaps_.for_each(row, [&](Row other) {
+        if (placed_[other] && offsets_[other] < end && offset < offsets_[other] + sizes_[other]) take_out(other);
+      });
+    placed_[row] = true;
+    offsets_[row] = offset;
+  }
+
+  /// The offset with the least weight in the way. If nothing is, the one in the smallest gap.
+  std::pair<Offset, Weight> lightest(Row row) {
+    const Offset size = sizes_[row], top = target_ - size;
+    edges_.clear();
+    Weight weight = 0;
+    effort_ += overlaps_.for_each(row, [&](Row other) {
+      if (!placed_[other]) return;
+      const Offset begin = offsets_[other], end = begin + sizes_[other];
+      if (begin < size)
+        weight += weight_[other];
+      else if (begin - size < top)
+        edges_.push_back({begin - size + 1, other << 1U});
+      if (end <= top) edges_.push_back({end, other << 1U | 1U});
+    });
+    sort(edges_, scratch_, top);
+    std::pair<Offset, Weight> best{0, std::numeric_limits<Weight>::max()};
+    Offset at = 0, width = 0;
+    for (std::size_t i = 0;;) {
+      const Offset next = i < edges_.size() ? edges_[i].at : top + 1;
+      if (next > at && (weight < best.second || (weight == 0 && next - at < width))) {
+        best = {at, weight};
+        width = next - at;
+      }
+      if (i == edges_.size()) return best;
+      at = next;
+      for (; i < edges_.size() && edges_[i].at == at; ++i)
+        weight += (edges_[i].row & 1U) != 0 ? -weight_[edges_[i].row >> 1U] : weight_[edges_[i].row >> 1U];
+    }
+  }
+
+  const Overlaps& overlaps_;
+  std::vector<Offset> sizes_;  // by row, as all that follows
+  Rule rule_;
+  Offset enough_;
+  std::vector<Weight> first_weight_, weight_;
+  std::vector<Offset> best_;  // the complete placement with the lowest peak
+  Offset peak_ = 0;           // of it
+  Offset target_ = 0;
+  std::vector<Offset> offsets_;
+  std::vector<char> placed_;
+  std::priority_queue<std::pair<Weight, Row>> out_;
+  std::uint64_t effort_ = 0, round_begin_ = 0, patience_ = 0;
+  double step_ = 1.0 / 16;
+  std::vector<Edge> edges_, scratch_;  // of one query
+};
+
+Bytes unit_of(const Problem& problem) {
+  std::uint64_t unit = 0;
+  for (const Bytes size : problem.sizes) unit = std::gcd(unit, size.count);
+  return {std::max<std::uint64_t>(unit, 1)};
 }
 
 }  // namespace
 
-Placement raise_the_highest(const Problem& problem, Order order, std::uint64_t most_effort, std::uint64_t& effort) {
-  Placement placement = place_in_order(problem, order, Fit::smallest, effort);
-  Placement best = placement;
-  for (int i = 0; i < most_rounds && effort < most_effort && best.peak > problem.load; ++i) {
-    raise(problem, placement, order);
-    placement = place_in_order(problem, order, Fit::smallest, effort);
-    if (placement.peak < best.peak) best = placement;
+Placement lower_the_peak(const Problem& problem, const Placement& start, const Placement& other_start,
+                         const ImproveLimits& limits) {
+  Placement found = start.peak < other_start.peak ? start : other_start;
+  const Bytes unit = unit_of(problem);
+  const auto is_whole = [&](Bytes offset) { return offset.count % unit.count == 0; };
+  if (found.peak <= limits.enough || std::max(start.peak, other_start.peak) / unit > most_units ||
+      !std::ranges::all_of(start.offsets, is_whole) || !std::ranges::all_of(other_start.offsets, is_whole))
+    return found;
+  const Overlaps overlaps(problem);
+  const auto in_units = [&](const std::vector<Bytes>& by_buffer) {
+    std::vector<Offset> by_row;
+    for (Row row = 0; row < overlaps.count(); ++row)
+      by_row.push_back(static_cast<Offset>(by_buffer[overlaps.buffer_of(row)] / unit));
+    return by_row;
+  };
+  const std::vector<Offset> sizes = in_units(problem.sizes);
+  const auto enough = static_cast<Offset>(limits.enough / unit);
+  std::array<Ejection, 2> searches{
+      Ejection(overlaps, sizes, in_units(start.offsets), {.counts_lifetime_fully = true, .more = 1}, enough),
+      Ejection(overlaps, sizes, in_units(other_start.offsets), {.more = 2}, enough)};
+  const auto better = [&]() -> const Ejection& {
+    return *std::ranges::min_element(searches, std::less{}, &Ejection::peak);
+  };
+  // Which rule finds more depends on the problem: both search, and tell each other from time to time what they have
+  // found. When is counted, not timed, so that threads make no difference.
+  constexpr std::uint64_t slices = 32;
+  const std::uint64_t effort = limits.effort / searches.size() / slices;
+  for (std::uint64_t slice = 0; slice < slices && !better().is_done() && !limits.stop(); ++slice) {
+    const Offset before = better().peak();
+    {
+      const auto run = [&](Ejection& search) { search.run(effort, limits.stop); };
+      std::vector<std::jthread> threads;
+      if (limits.threads > 1)
+        threads.emplace_back(run, std::ref(searches[1]));
+      else
+        run(searches[1]);
+      run(searches[0]);
+    }
+    if (better().peak() < before) limits.progress(unit * better().peak());
+    const std::vector<Offset> best = better().best();
+    for (Ejection& search : searches)
+      if (better().peak() <= search.target() && !better().is_done()) search.adopt(best);
   }
-  return best;
+  if (unit * better().peak() >= found.peak) return found;
+  found.peak = unit * better().peak();
+  for (Row row = 0; row < overlaps.count(); ++row) found.offsets[overlaps.buffer_of(row)] = unit * better().best()[row];
+  return found;
 }
 
 }  // namespace memreel::plan

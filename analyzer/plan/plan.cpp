@@ -34,6 +34,7 @@ class Portfolio {
   }
 
   const Placement& best() const { return best_; }
+  Bytes enough() const { return enough_; }
 
   Plan take(Bytes bound) && {
     return {.offsets = std::move(best_.offsets),
@@ -56,8 +57,8 @@ double ratio(Bytes a, Bytes b) {
   return b.count == 0 ? 0 : static_cast<double>(a.count) / static_cast<double>(b.count);
 }
 
-/// The number of gap-index runs after which the portfolio starts no further greedy order: about half a second.
-constexpr std::uint64_t most_greedy_effort = 100'000'000;
+/// The number of gap-index runs after which the portfolio starts no further greedy order: about a tenth of a second.
+constexpr std::uint64_t most_greedy_effort = 20'000'000;
 
 /// The rows in an order that only depends on what they say.
 std::vector<std::uint32_t> canonical_order(std::span<const Buffer> buffers) {
@@ -84,6 +85,8 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   online("best fit backwards", Fit::smallest, Direction::backwards);
   online("first fit backwards", Fit::lowest, Direction::backwards);
 
+  const Placement arrived = portfolio.best();  // by an online fit
+
   std::uint64_t effort = 0;
   const auto greedy = [&](std::string_view method, Order (*order)(const Problem&), Fit fit) {
     if (effort >= most_greedy_effort) return;
@@ -95,21 +98,34 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   greedy("size, lowest gap", order_by_size, Fit::lowest);
 
   Bytes bound = problem.load;
-  if (SearchGraph::suits(problem)) {
-    portfolio.add("search", [&] {
-      Placement placement = portfolio.best();
-      bound = search_below(problem, placement,
-                           {.effort = options.effort,
-                            .capacity = options.capacity,
-                            .threads = options.threads,
-                            .stop = options.stop,
-                            .progress = options.progress});
-      return placement;
+  const bool searched = SearchGraph::suits(problem);
+  const auto eject = [&](std::uint64_t effort) {
+    portfolio.add("ejection", [&] {
+      return lower_the_peak(problem, arrived, portfolio.best(),
+                            {.effort = effort,
+                             .enough = portfolio.enough(),
+                             .threads = options.threads,
+                             .stop = options.stop,
+                             .progress = [&](Bytes peak) { options.progress(peak, bound); }});
     });
-  } else if (effort < most_greedy_effort) {
-    portfolio.add("size, highest raised",
-                  [&] { return raise_the_highest(problem, order_by_size(problem), most_greedy_effort, effort); });
+  };
+  if (!searched) {
+    eject(options.effort);
+    return std::move(portfolio).take(bound);
   }
+  // What the search finds at once, or proves, it needs no improvement for; what it doesn't, ejection may.
+  eject(options.effort / 64);
+  portfolio.add("search", [&] {
+    Placement placement = portfolio.best();
+    bound = search_below(problem, placement,
+                         {.effort = options.effort,
+                          .capacity = options.capacity,
+                          .threads = options.threads,
+                          .stop = options.stop,
+                          .progress = options.progress});
+    return placement;
+  });
+  if (portfolio.best().peak > bound) eject(options.effort / 4);
   return std::move(portfolio).take(bound);
 }
 

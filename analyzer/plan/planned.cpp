@@ -71,17 +71,24 @@ Result<void> read_search(const PolicySpec& spec, plan::Options& options) {
   return {};
 }
 
-template <auto make>
-Result<BoundPolicy> bind(const PolicySpec& spec) {
+using Make = plan::Plan (*)(std::span<const plan::Buffer>, const plan::Options&);
+
+Result<Planned::Settings> read_settings(const PolicySpec& spec, Make make) {
   const auto page = power_of_two_parameter(spec, "page", 1_B, 1_GiB);
   if (!page) return page.error();
   const auto align = power_of_two_parameter(spec, "align", 1_B, *page);
   if (!align) return align.error();
-  plan::Options options{.align = *align};
-  if (const Result<void> read = read_search(spec, options); !read) return read.error();
+  Planned::Settings settings{.options = {.align = *align}, .page = *page, .make = make};
+  if (const Result<void> read = read_search(spec, settings.options); !read) return read.error();
+  return settings;
+}
+
+template <Make make>
+Result<BoundPolicy> bind(const PolicySpec& spec) {
+  const Result<Planned::Settings> settings = read_settings(spec, make);
+  if (!settings) return settings.error();
   const auto cache = std::make_shared<PlanCache>();
-  const auto run = [settings = Planned::Settings{.options = options, .page = *page, .make = make}, cache](
-                       const Prepared& heap, const RunOptions& options) {
+  const auto run = [settings = *settings, cache](const Prepared& heap, const RunOptions& options) {
     Planned::Settings with_plan = settings;
     with_plan.made = cache->find(heap);
     SimulatedDevice device(options.device, heap.segments, options.backing);
@@ -91,7 +98,7 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
     device.count_bytes(result.driver_calls);
     return result;
   };
-  return BoundPolicy{.spec = spec, .unit = *page, .run = run};
+  return BoundPolicy{.spec = spec, .unit = settings->page, .run = run};
 }
 
 }  // namespace
@@ -205,6 +212,15 @@ void Planned::take_out(BlockId id) {
   const Block& block = table_[id];
   free_.erase(block.address + block.size, block.size);
   use_.free -= block.size;
+}
+
+std::optional<plan::Plan> plan_of(const Prepared& heap, const PolicySpec& spec) {
+  if (spec.name != "plan.size" && spec.name != "plan.best") return std::nullopt;
+  const Result<Planned::Settings> settings =
+      read_settings(spec, spec.name == "plan.size" ? plan::plan_by_size : plan::plan_best);
+  constexpr Bytes most{std::uint64_t{1} << 62U};
+  if (!settings || most_alive(heap, settings->options.align) > most) return std::nullopt;
+  return settings->make(buffers_of(heap), settings->options);
 }
 
 PolicyEntry plan_size_entry() {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -83,6 +84,10 @@ class Planned {
   std::vector<BlockId> block_of_;
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };
+
+/// What plan.size or plan.best with these parameters plans for the heap in a replay, and how good that is; made anew.
+/// None for other policies.
+std::optional<plan::Plan> plan_of(const Prepared& heap, const PolicySpec& spec);
 
 PolicyEntry plan_size_entry();
 PolicyEntry plan_best_entry();

@@ -55,9 +55,18 @@ class Instances(ProgramTest):
                 self.assertEqual([",".join(list(row.values())[:4]) for row in planned], rows)
                 self.assertIsNone(fault_of(planned, capacity=CAPACITY))
 
+    def check_published(self, name):
+        """The row of the table in docs/policies.md is what the command prints."""
+        text = (REPOSITORY / "docs/policies.md").read_text()
+        published = re.search(rf"^\| {name} \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", text, re.MULTILINE)
+        plan = self.document("plan", INSTANCES / f"{name}.1048576.csv", "--capacity", CAPACITY)
+        printed = [plan["buffers"], plan["bound_bytes"], plan["peak_bytes"]]
+        self.assertEqual([int(number.replace(",", "")) for number in published.groups()], printed)
+
 
 for letter in "ABCDEFGHIJK":
     setattr(Instances, f"test_{letter}", lambda self, letter=letter: self.check(letter, 5))
+    setattr(Instances, f"test_{letter}_as_published", lambda self, letter=letter: self.check_published(letter))
 
 
 class Files(ProgramTest):
@@ -103,6 +112,31 @@ class Files(ProgramTest):
         good = self.file("buffers.csv", self.BUFFERS.encode())
         self.assert_refused(run("plan", good, "-o", self.directory / "plan.txt"), ".csv")
         self.assert_refused(run("plan", good, "--align", 3), "--align")
+
+    def test_many_random_buffers(self):
+        """Too many for the search: ejection comes close to the bound, and is the same with one thread and with more."""
+        numbers = random.Random(3)
+        rows = [(begin, begin + 1 + int(numbers.expovariate(1 / 100)), int(2 ** numbers.uniform(9, 20))) for begin in range(6000)]
+        file = self.file("random.csv", b"lower,upper,size,alignment\n" + b"".join(b"%d,%d,%d,512\n" % row for row in rows))
+        plan = self.directory / "plan.csv"
+        plans = [self.document("plan", file, "--effort", 20_000_000, "--threads", threads, "-o", plan) for threads in (1, 2, 8)]
+        self.assertIsNone(fault_of(rows_of(plan), align=512, capacity=plans[0]["peak_bytes"]))
+        self.assertEqual(plans[0]["method"], "ejection")
+        self.assertLess(plans[0]["gap"], 0.01)
+        for other in plans[1:]:
+            self.assertEqual(other["allocations"], plans[0]["allocations"])
+
+    def test_replay_says_how_good_its_plans_are(self):
+        policies = "plan.best{effort=1000000},plan.size,fit.best"
+        best, size, fit = self.document("replay", SAMPLES / "gpt_default.reel", "--policy", policies)["policies"]
+        for policy in (best, size):
+            plan = policy["plan"]
+            self.assertLessEqual(plan["bound_bytes"], plan["peak_bytes"])
+            self.assertAlmostEqual(plan["gap"], plan["peak_bytes"] / plan["bound_bytes"] - 1)
+            self.assertEqual(plan["proved"], plan["gap"] == 0)
+            self.assertLess(policy["peak_reserved_bytes"] - plan["peak_bytes"], 2 << 20)
+        self.assertLessEqual(best["plan"]["peak_bytes"], size["plan"]["peak_bytes"])
+        self.assertNotIn("plan", fit)
 
     def test_a_recording_is_planned_and_compared(self):
         plan = self.directory / "plan.csv"
