@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "analyzer/report/terminal_text.h"
@@ -252,15 +253,14 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
     lines.push_back(line_of(*verdict.setting));
   else if (setting_follows)
     --most;
-  // What does not leak or fragment makes room: for the other devices, and for more lines than fit.
+  // What does not leak or fragment makes room: for the other devices, and for more lines than fit. That leaks could not
+  // be judged is said as long as possible: silence would be taken for none.
+  const bool judged = verdict.leaks && verdict.leaks->not_judged.empty();
   std::size_t room_for = verdict.others.empty() ? 0 : 1;
-  while (room_for > 0 || lines.size() > most) {
-    const auto idle = std::ranges::find_if(lines, [](const VerdictLine& line) {
-      return !line.alarm && (line.topic == "leaks" || line.topic == "fragmented");
-    });
-    if (idle == lines.end()) break;
-    lines.erase(idle);
-    room_for = 0;
+  for (const std::string_view topic : judged ? std::array{"leaks", "fragmented"} : std::array{"fragmented", "leaks"}) {
+    if (room_for == 0 && lines.size() <= most) break;
+    const auto idle = [&](const VerdictLine& line) { return !line.alarm && line.topic == topic; };
+    if (std::erase_if(lines, idle) > 0) room_for = 0;
   }
   return lines;
 }
