@@ -60,6 +60,10 @@ class Device {
   /// Whether `size` more bytes would be within the limit.
   virtual bool allows(Bytes /*size*/) const { return true; }
 
+  /// Whether a limit that the policy was told refuses `size` more bytes: a policy that maps only what it lacks asks
+  /// this of the whole segment.
+  virtual bool is_told_not_to_take(Bytes /*size*/) const { return false; }
+
   /// The limit that the policy was told, e.g. by a memory fraction; none if there is none.
   virtual std::optional<Bytes> capacity() const = 0;
 };
@@ -104,6 +108,7 @@ class SimulatedDevice final : public Device {
   std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override;
   bool hold_mapped(Address address, Bytes size) override;
   bool allows(Bytes size) const override { return reserved_ <= limit_ && size <= limit_ - reserved_; }
+  bool is_told_not_to_take(Bytes size) const override { return model_.told && !allows(size); }
   std::optional<Bytes> capacity() const override;
 
   /// Memory without its own address, for policies that grow one range. False if the device refuses.

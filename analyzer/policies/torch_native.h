@@ -228,7 +228,7 @@ class TorchNative {
   BlockId take_new(Arena& arena, Bytes rounded) {
     const Bytes size = settings_.segment_size(rounded);
     if (settings_.expandable && (arena.pool == PoolId::default_pool || settings_.release.expands_private_pools())) {
-      if (!device_.allows(size)) return BlockId::none;
+      if (device_.is_told_not_to_take(size)) return BlockId::none;
       const auto most = settings_.reserve.is_set() ? settings_.reserve.limit(arena.stream_handle) : std::nullopt;
       return expandable_.allocate(arena, rounded, settings_.run_size(arena.small), most,
                                   [&](const MappedBytes& memory) {

@@ -56,6 +56,7 @@ class AscendingAddresses final : public Device {
   }
   bool hold_mapped(Address address, Bytes size) override { return device_.hold_mapped(real(address), size); }
   bool allows(Bytes size) const override { return device_.allows(size); }
+  bool is_told_not_to_take(Bytes size) const override { return device_.is_told_not_to_take(size); }
   std::optional<Bytes> capacity() const override { return device_.capacity(); }
 
  private:

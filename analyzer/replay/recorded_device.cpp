@@ -120,8 +120,6 @@ void RecordedDevice::held() {
   ++held_;
 }
 
-bool RecordedDevice::allows(Bytes size) const { return !refused(size); }
-
 bool RecordedDevice::refused(Bytes size) const {
   if (size > BestFitIndex::max_size || reserved_ > BestFitIndex::max_size - size) return true;
   const SegmentEvent* recorded = due();

@@ -40,7 +40,8 @@ class RecordedDevice final : public Device {
   std::optional<Address> hold(Address recorded, Bytes size) override;
   std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override;
   bool hold_mapped(Address address, Bytes size) override;
-  bool allows(Bytes size) const override;
+  bool allows(Bytes size) const override { return !refused(size); }
+  bool is_told_not_to_take(Bytes size) const override { return refused(size); }
   std::optional<Bytes> capacity() const override { return capacity_; }
 
   /// The first difference, if any.

@@ -35,6 +35,18 @@ TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
   EXPECT_EQ(torch->driver_calls().malloc, 0U);
 }
 
+// PyTorch compares the whole segment with a limit of the program's own; the driver refuses only what is missing.
+TEST(TorchExpandable, OnlyALimitThatItWasToldRefusesTheWholeSegment) {
+  constexpr std::uint32_t private_pool = 2;  // which releases nothing to make room
+  for (const bool told : {false, true}) {
+    testing::Driven<TorchNative<>> torch(TorchSettings{.expandable = true}, limited_to(80_MiB, told));
+    ASSERT_TRUE(torch.alloc(0, 60_MiB, private_pool));
+    torch.free(0, 60_MiB);
+    EXPECT_EQ(torch.alloc(1, 70_MiB, private_pool), !told);
+    EXPECT_EQ(torch.reserved(), told ? 60_MiB : 80_MiB);
+  }
+}
+
 TEST(TorchExpandable, LargeRunsHaveTheSizeOfASegment) {
   ExpandableTorch torch({.large_segment = 32_MiB, .expandable = true});
   torch.alloc(0, 3_MiB);
