@@ -17,7 +17,7 @@
 
 namespace memreel {
 
-/// A maximum and where it was first reached: a row while rows are run, an event of the trace in the result.
+/// A maximum and where it was reached: a row while rows are run, an event of the trace in the result.
 struct Peak {
   Bytes value;
   std::size_t at = 0;
@@ -36,12 +36,15 @@ struct Measures {
   Bytes live_at_reserved_peak, allocated_at_reserved_peak;
   double external_fragmentation = 0;  // maximum
 
-  /// Returns true if it is a peak.
+  /// Over a plateau, the peak is the instant with most live bytes. Returns true if reserved memory grew to it.
   bool see_reserved(const HeapUse& use, Bytes live_now, std::size_t row) {
-    if (!reserved.see(use.reserved, row)) return false;
+    if (use.reserved < reserved.value || (use.reserved == reserved.value && live_now <= live_at_reserved_peak))
+      return false;
+    const bool grew = use.reserved > reserved.value;
+    reserved = {use.reserved, row};
     allocated_at_reserved_peak = use.allocated;
     live_at_reserved_peak = live_now;
-    return true;
+    return grew;
   }
 
   template <Policy P>
@@ -419,10 +422,9 @@ class Replay {
 inline void Measures::fold(const Measures& later, std::span<const std::uint32_t> events) {
   live.see(later.live.value, events[later.live.at]);
   allocated.see(later.allocated.value, events[later.allocated.at]);
-  if (reserved.see(later.reserved.value, events[later.reserved.at])) {
-    allocated_at_reserved_peak = later.allocated_at_reserved_peak;
-    live_at_reserved_peak = later.live_at_reserved_peak;
-  }
+  const HeapUse at_later_peak{
+      .allocated = later.allocated_at_reserved_peak, .reserved = later.reserved.value, .free = {}};
+  see_reserved(at_later_peak, later.live_at_reserved_peak, events[later.reserved.at]);
   external_fragmentation = std::max(external_fragmentation, later.external_fragmentation);
 }
 

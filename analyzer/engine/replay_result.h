@@ -70,9 +70,9 @@ struct ReplayResult {
   std::uint64_t events = 0;
   Bytes peak_live, peak_allocated, peak_reserved, end_reserved;
   std::uint64_t peak_live_event = 0, peak_allocated_event = 0, peak_reserved_event = 0;  // index in the trace
-  double fragmentation_at_peak = 0;         // 1 - allocated/reserved when reserved first reached its peak
+  double fragmentation_at_peak = 0;  // 1 - allocated/reserved at the reserved peak: of its instants, with most live
   double external_fragmentation_max = 0;    // max over time of (free - largest free)/free
-  double internal_waste = 0;                // 1 - live/allocated when reserved first reached its peak
+  double internal_waste = 0;                // 1 - live/allocated at that instant
   std::optional<FreeMemory> free_memory;    // if requested, for policies that report placement
   std::optional<double> address_stability;  // likewise, if the trace marks its steps
   std::uint64_t failed_allocations = 0;

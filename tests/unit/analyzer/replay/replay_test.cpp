@@ -45,7 +45,7 @@ TEST(Replay, PeaksAndTheirEvents) {
   EXPECT_DOUBLE_EQ(pages.overhead(), 1.0);
 }
 
-TEST(Replay, FragmentationIsThatOfTheFirstEventAtPeakReserved) {
+TEST(Replay, FragmentationIsThatOfThePeakReservedWhereMostIsLive) {
   History history;
   const auto a = history.alloc(15_MiB);  // a segment of 16
   const auto b = history.alloc(5_MiB);   // a segment of 20
@@ -57,6 +57,14 @@ TEST(Replay, FragmentationIsThatOfTheFirstEventAtPeakReserved) {
   EXPECT_EQ(result.peak_reserved_event, 1U);
   EXPECT_EQ(result.peak_allocated, 21_MiB);  // the remainder of 1 MiB is not split off
   EXPECT_DOUBLE_EQ(result.fragmentation_at_peak, 1 - 21.0 / 36.0);
+  history.alloc(16_MiB);
+  for (const std::size_t points : {1, 7}) {  // the same, however the history is divided
+    const ReplayResult full = replay_one(history.prepared(), "torch.native", {.series_points = points});
+    EXPECT_EQ(full.peak_reserved_event, 5U);
+    EXPECT_DOUBLE_EQ(full.fragmentation_at_peak, 1 - 21.0 / 36.0);
+  }
+  history.alloc(4_MiB);
+  EXPECT_EQ(replay_one(history.prepared(), "torch.native").peak_reserved_event, 6U);
 }
 
 TEST(Replay, ExternalFragmentationIsTheFreeMemoryOutsideTheLargestGap) {
