@@ -24,7 +24,7 @@ namespace memreel::cli {
 namespace {
 
 struct ExplainArguments {
-  std::string log;
+  std::string log, name;
   bool clipboard = false, json = false, ascii = false, texts = false;
 };
 
@@ -146,7 +146,10 @@ Exit run_explain(const ExplainArguments& arguments) {
                                                       : Result<void>{unreadable("standard input")};
   if (!taken) return fail(taken.error());
   const explain::Findings findings = scan.finish();
-  const std::string name = arguments.clipboard ? "clipboard" : from_input ? "standard input" : arguments.log;
+  const std::string name = !arguments.name.empty() ? arguments.name
+                           : arguments.clipboard   ? "clipboard"
+                           : from_input            ? "standard input"
+                                                   : arguments.log;
   if (arguments.json) {
     Json failures = Json::array();
     for (const explain::Failure& failure : findings.failures) failures.push_back(json_of(failure));
@@ -173,6 +176,7 @@ void add_explain_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("explain", "Explain out-of-memory errors in a log, without a recording");
   const auto arguments = std::make_shared<ExplainArguments>();
   command->add_option("LOG", arguments->log, "Log, compressed or not [standard input]");
+  command->add_option("--name", arguments->name, "What the answer calls the log [its file's name]");
   command->add_flag("--clipboard", arguments->clipboard, "Read the clipboard (wl-paste, xclip, xsel)");
   command->add_flag("--ascii", arguments->ascii, "Draw bars with ASCII characters only");
   command->add_flag("--texts", arguments->texts, "Print the texts that are known and what they mean, as Markdown");

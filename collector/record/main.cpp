@@ -20,6 +20,7 @@
 #include "collector/record/command.h"
 #include "collector/record/document.h"
 #include "collector/record/environment.h"
+#include "collector/record/error_log.h"
 #include "collector/record/executable.h"
 #include "collector/record/exporter.h"
 #include "collector/record/output.h"
@@ -155,6 +156,7 @@ Result<Ending> record(Request& request) {
     if (!request.quiet) say("memreel: metrics at " + printable(exporter->address()) + "\n");
   }
 
+  const ErrorLog error_log;
   auto ending =
       run_command({.program = executable->path, .arguments = request.program, .variables = injection.variables});
   exporter.reset();
@@ -169,7 +171,7 @@ Result<Ending> record(Request& request) {
     const Json json = record_document(request.program.front(), *ending, entries);
     if (const auto written = write_document(**document, json); !written) fail(written.error());
   }
-  if (!request.quiet) say(summary_of(request.program.front(), *ending, entries, request.options.dormant));
+  if (!request.quiet) say(summary_of(request.program.front(), *ending, entries, error_log, request.options.dormant));
   return ending;
 }
 

@@ -84,7 +84,7 @@ std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment
 }
 
 std::string summary_of(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal,
-                       bool dormant) {
+                       const ErrorLog& errors, bool dormant) {
   std::string text = "memreel: " + printable(program) + " " + ending_text(ending) + " after " +
                      text_of_seconds(std::chrono::duration<double>(ending.time).count());
   std::size_t traces = 0;
@@ -112,11 +112,14 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
   if (traces == 0 && refusals.empty())
     text +=
         dormant ? "; memreel attach was never run, so there is no trace" : " without using CUDA; no trace was written";
-  // Its output is its own: a terminal stays one, so it is not read here.
-  if (!failures && (ending.code != 0 || ending.signal != 0))
-    text += "\n  if it printed an out-of-memory error: memreel explain LOG says what that means";
+  std::string explanation;
+  if (!failures && (ending.code != 0 || ending.signal != 0)) {
+    explanation = errors.explanation();
+    if (explanation.empty())
+      text += "\n  if it printed an out-of-memory error: memreel explain LOG says what that means";
+  }
   if (traces > 0) text += "\n  memreel report " + fullest + " shows what holds the memory";
-  return text + "\n";
+  return text + "\n" + explanation;
 }
 
 }  // namespace memreel::record

@@ -8,6 +8,7 @@
 
 #include "collector/options/journal.h"
 #include "collector/record/child.h"
+#include "collector/record/error_log.h"
 #include "collector/record/recorded_trace.h"
 
 namespace memreel::record {
@@ -20,8 +21,8 @@ std::vector<agent::JournalEntry> read_journal(const std::filesystem::path& journ
 std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment = "at exit");
 
 /// One paragraph of newline-terminated lines. `program` is its name as the user typed it; `dormant`: it was to record
-/// only on request.
+/// only on request. After an end with an error and without a recorded failure, what the error log says about memory.
 std::string summary_of(const std::string& program, const Ending& ending,
-                       const std::vector<agent::JournalEntry>& journal, bool dormant);
+                       const std::vector<agent::JournalEntry>& journal, const ErrorLog& errors, bool dormant);
 
 }  // namespace memreel::record

@@ -27,6 +27,45 @@ class Symbols(RecordTest):
         self.assertTrue(is_named("--quiet", "--bundle-symbols"))
 
 
+class ErrorLogs(RecordTest):
+    """Where standard error is a file, what the program printed there is explained."""
+
+    TEXT = ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which 1.03 "
+            "GiB is free. Including non-PyTorch memory, this process has 78.08 GiB memory in use. Of the allocated memory 77.00 GiB is "
+            "allocated by PyTorch, and 0.50 GiB is reserved by PyTorch but unallocated.")
+
+    def log_of(self, text, code, mode="w", before="", options=()):
+        log = self.directory / "train.log"
+        log.write_text(before)
+        with log.open(mode) as errors:
+            process = subprocess.run([MEMREEL, "record", *options, "--", "sh", "-c", 'echo "$1" >&2; exit $2', "sh", text, str(code)],
+                                     cwd=self.directory, env=self.environment(), stderr=errors, stdout=subprocess.PIPE, text=True)
+        self.assertEqual((process.returncode, process.stdout), (code, ""))
+        return log.read_text()
+
+    def test_an_error_that_was_not_recorded(self):
+        for mode in ("w", "a"):
+            with self.subTest(mode):
+                lines = self.log_of(self.TEXT, 3, mode).splitlines()
+                self.assertEqual(lines[0], self.TEXT, "what the program wrote is left as it is")
+                self.assertRegex(lines[1], "^memreel: sh ended with exit code 3 ")
+                self.assertRegex("\n".join(lines[2:]), r"standard error:1: PyTorch, device 0: lack of memory, 2.00 GiB requested")
+
+    def test_errors_of_an_earlier_run_are_not_this_ones(self):
+        text = self.log_of("no luck", 1, "a", before=self.TEXT + "\n")
+        self.assertNotIn("standard error:", text)
+        self.assertIn("if it printed an out-of-memory error: memreel explain LOG", text)
+
+    def test_a_program_that_succeeds_is_not_explained(self):
+        self.assertNotIn("explain", self.log_of(self.TEXT, 0))
+        self.assertEqual(self.log_of(self.TEXT, 1, options=("--quiet",)), self.TEXT + "\n")
+
+    def test_a_pipe_is_the_programs_alone(self):
+        errors = self.record("sh", "-c", 'echo "$0" >&2; exit 1', self.TEXT, code=1).stderr
+        self.assertNotIn("standard error:", errors)
+        self.assertIn("if it printed an out-of-memory error: memreel explain LOG", errors)
+
+
 class PassedThrough(RecordTest):
     def test_exit_codes(self):
         for code in (0, 1, 2, 77, 255):

@@ -39,9 +39,9 @@ TEST(TorchExpandable, MapsWhatTheRequestNeedsInWholeRuns) {
 TEST(TorchExpandable, OnlyALimitThatItWasToldRefusesTheWholeSegment) {
   constexpr std::uint32_t private_pool = 2;  // which releases nothing to make room
   for (const bool told : {false, true}) {
-    testing::Driven<TorchNative<>> torch(TorchSettings{.expandable = true}, limited_to(80_MiB, told));
+    ExpandableTorch torch({.expandable = true}, limited_to(80_MiB, told));
     ASSERT_TRUE(torch.alloc(0, 60_MiB, private_pool));
-    torch.free(0, 60_MiB);
+    torch.free(0);
     EXPECT_EQ(torch.alloc(1, 70_MiB, private_pool), !told);
     EXPECT_EQ(torch.reserved(), told ? 60_MiB : 80_MiB);
   }

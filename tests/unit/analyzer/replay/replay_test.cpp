@@ -58,7 +58,7 @@ TEST(Replay, FragmentationIsThatOfThePeakReservedWhereMostIsLive) {
   EXPECT_EQ(result.peak_allocated, 21_MiB);  // the remainder of 1 MiB is not split off
   EXPECT_DOUBLE_EQ(result.fragmentation_at_peak, 1 - 21.0 / 36.0);
   history.alloc(16_MiB);
-  for (const std::size_t points : {1, 7}) {  // the same, however the history is divided
+  for (const std::size_t points : {1U, 7U}) {  // the same, however the history is divided
     const ReplayResult full = replay_one(history.prepared(), "torch.native", {.series_points = points});
     EXPECT_EQ(full.peak_reserved_event, 5U);
     EXPECT_DOUBLE_EQ(full.fragmentation_at_peak, 1 - 21.0 / 36.0);
