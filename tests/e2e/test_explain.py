@@ -23,6 +23,40 @@ FAILURE = (b"[rank%d]: torch.OutOfMemoryError: CUDA out of memory. Tried to allo
            b"GiB is allocated by PyTorch, and 7.50 GiB is reserved by PyTorch but unallocated.\n")
 
 
+BUGS = REPOSITORY.parent / "shared/bugs"
+# What PyTorch 2.15 printed when the miniatures ran (FAKE_CUDA_MEMORY=80GiB, tests/lab), and what explain and report make of it.
+MINIATURES = {
+    "classic_fragmentation": (
+        "Tried to allocate 42.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 20.00 GiB is free. Of the allocated memory 20.94 GiB "
+        "is allocated by PyTorch, and 39.06 GiB is reserved by PyTorch but unallocated.", "fragmentation", "fragmentation"),
+    "mempool_no_retry": (
+        "Tried to allocate 70.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 18.00 GiB is free. Of the allocated memory 62.00 GiB "
+        "is allocated by PyTorch, with 60.00 GiB allocated in private pools (e.g., CUDA Graphs), and 0 bytes is reserved by PyTorch but "
+        "unallocated.", "private_pool", "fragmentation"),
+    "other_process": (
+        "Tried to allocate 8.00 GiB. GPU 0 has a total capacity of 80.00 GiB of which 6.00 GiB is free. Of the allocated memory 16.00 GiB is "
+        "allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated.", "other_process", "lack of memory"),
+}
+
+
+@unittest.skipUnless(BUGS.is_dir(), "the miniatures of bug reports are not here")
+class Miniatures(ProgramTest):
+    """The text of a failure and the recording of the same failure get the same answer."""
+
+    def test_text_and_recording_agree(self):
+        for name, (message, kind, verdict) in MINIATURES.items():
+            with self.subTest(name):
+                text = self.document("explain", self.file("log", b"OutOfMemoryError: CUDA out of memory. " + message.encode()), code=1)
+                recording = self.document("report", BUGS / name / "snapshot.pickle.xz", "--oom")
+                failure, recorded = text["failures"][0], recording["ooms"][0]
+                self.assertEqual((failure["kind"], recorded["verdict"]), (kind, verdict))
+                figures = failure["figures"]
+                self.assertEqual(figures["requested_bytes"], recorded["requested_bytes"])
+                self.assertAlmostEqual(figures["live_bytes"], recorded["live_bytes"], delta=figures["capacity_bytes"] / 1000)
+                cached = figures["cached_bytes"] + figures.get("pools_bytes", 0)
+                self.assertAlmostEqual(cached, recorded["reserved_bytes"] - recorded["live_bytes"], delta=figures["capacity_bytes"] / 1000)
+
+
 class Explain(ProgramTest):
     def explained(self, text):
         """The document for a log that has a failure."""
