@@ -226,7 +226,9 @@ std::vector<Stretch> stretches_of(const Figures& figures) {
   if (figures[Field::pools]) all.push_back({"cached in private pools", value(Field::pools), '%', "▚"});
   if (figures[Field::cached]) all.push_back({"cached", value(Field::cached), '+', "▓"});
   if (context > 0) all.push_back({"context", context, 'c', "▒"});
-  if (value(Field::others) > 0) all.push_back({"others", value(Field::others), 'o', "░"});
+  // A difference of figures with two decimals is uncertain by their sum.
+  constexpr std::uint64_t least_difference = std::uint64_t{32} << 20U;
+  if (value(Field::others) >= least_difference) all.push_back({"others", value(Field::others), 'o', "░"});
   if (figures[Field::free]) all.push_back({"free", value(Field::free), '.', "·"});
   return all;
 }
