@@ -1,5 +1,8 @@
 #include "analyzer/heap/best_fit_index.h"
 
+#include <functional>
+#include <utility>
+
 namespace memreel {
 
 template <class Tie>
@@ -22,9 +25,36 @@ auto FitIndex<Tie>::first_in_many(const Bin& bin, std::uint64_t offset) const ->
 
 template <class Tie>
 void FitIndex<Tie>::insert_in_new_row(BlockId id) {
+  if (!has_bins_) {
+    const Bytes size = (*table_)[id].size;
+    if (first_.size() < most_first) {
+      first_.push_back({.size = size, .tie = tie_(*table_, id), .block = id});
+      largest_ = std::max(largest_, size);
+      return;
+    }
+    has_bins_ = true;
+    for (const First& first : std::exchange(first_, {})) insert(first.block);
+    return insert(id);
+  }
   const unsigned row = slot_of((*table_)[id].size).row;
   rows_[row] = std::make_unique<Row>(row);
   insert(id);
+}
+
+template <class Tie>
+auto FitIndex<Tie>::search_first(Bytes size) const -> Found {
+  const First* best = nullptr;
+  for (const First& first : first_)
+    if (first.size >= size && (best == nullptr || first < *best)) best = &first;
+  return best == nullptr ? Found() : Found(best->block);
+}
+
+template <class Tie>
+void FitIndex<Tie>::erase_first(BlockId id) {
+  const auto found = std::ranges::find(first_, id, &First::block);
+  *found = first_.back();
+  first_.pop_back();
+  if ((*table_)[id].size == largest_) largest_ = find_largest();
 }
 
 template <class Tie>
@@ -91,6 +121,13 @@ void FitIndex<Tie>::make_few(Bin& bin) {
 
 template <class Tie>
 BlockId FitIndex<Tie>::after(BlockId id) const {
+  if (!has_bins_) {
+    const First self{.size = (*table_)[id].size, .tie = tie_(*table_, id), .block = id};
+    const First* next = nullptr;
+    for (const First& first : first_)
+      if (self < first && (next == nullptr || first < *next)) next = &first;
+    return next == nullptr ? BlockId::none : next->block;
+  }
   const Slot slot = slot_of((*table_)[id].size);
   const Entry before = entry_of(id);
   const Row& row = *rows_[slot.row];
@@ -126,19 +163,23 @@ BlockId FitIndex<Tie>::after_in(const Equals& equals, std::uint64_t tie) {
 
 template <class Tie>
 Bytes FitIndex<Tie>::find_largest() const {
-  if (empty()) return {};
+  Bytes largest;
+  for (const First& first : first_) largest = std::max(largest, first.size);
+  if (occupied_rows_ == 0) return largest;
   const Row& row = *rows_[highest_bit(occupied_rows_)];
   const Bin& bin = row.bins[highest_bit(row.occupied)];
   if (bin.many && !bin.many->equals) return (*table_)[bin.many->sorted.directory().back().last.block].size;
-  Bytes largest;
   for_each_in(bin, [&](BlockId id) { largest = std::max(largest, (*table_)[id].size); });
   return largest;
 }
 
 template <class Tie>
-std::vector<BlockId> FitIndex<Tie>::ordered() const {
+std::vector<BlockId> FitIndex<Tie>::ordered(Bytes size) const {
   std::vector<BlockId> blocks;
-  for_each_bin({}, [&](const Bin& bin) {
+  std::vector<First> sorted = first_;
+  std::ranges::sort(sorted, std::less{});
+  for (const First& first : sorted) blocks.push_back(first.block);
+  for_each_bin(size, [&](const Bin& bin) {
     const std::size_t first = blocks.size();
     for_each_in(bin, [&](BlockId id) { blocks.push_back(id); });
     if (bin.many && !bin.many->equals) return;  // they are sorted

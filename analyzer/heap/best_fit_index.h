@@ -6,7 +6,8 @@
 // Bitmaps tell which bins are nonempty. Most hold a few unordered blocks: adding one fills a gap, removing one leaves a
 // gap, and only a search, which visits one or two bins, compares. This takes few instructions and fewer data-dependent
 // branches. If many blocks of one size are free, as often of the smallest sizes, their ties play a tournament; bins
-// with many blocks of several sizes, or thousands of blocks, are sorted.
+// with many blocks of several sizes, or thousands of blocks, are sorted. The first few blocks need no bins, which take
+// 16 KiB a doubling: a heap may have a hundred thousand indexes of one block each.
 //
 // Within a bin, blocks are ordered by one 64-bit number: how much larger than the bin's smallest size a block is, then
 // its tie. The first block at or after a wanted number is the one with the least distance from it, as an unsigned
@@ -88,6 +89,7 @@ class FitIndex {
    private:
     friend FitIndex;
     Found(BlockId id, const Bin& bin, unsigned place) : block(id), place_(place), bin_(&bin) {}
+    explicit Found(BlockId id) : block(id) {}  // among the first
     unsigned place_ = 0;
     const Bin* bin_ = nullptr;
   };
@@ -121,11 +123,16 @@ class FitIndex {
   void erase(BlockId id) {
     const Block& block = (*table_)[id];
     const Slot slot = slot_of(block.size);
-    erase_from(rows_[slot.row]->bins[slot.column], block.place, id, slot);
+    Row* const row = rows_[slot.row].get();
+    if (row == nullptr) [[unlikely]]
+      return erase_first(id);
+    erase_from(row->bins[slot.column], block.place, id, slot);
   }
 
   /// Erases the result of a search. The index must not have changed since. Faster than by id: needs no lookup.
   [[gnu::always_inline]] void erase(const Found& found) {
+    if (found.bin_ == nullptr) [[unlikely]]
+      return erase_first(found.block);
     const Slot slot{found.bin_->row, found.bin_->column, 0};
     erase_from(rows_[slot.row]->bins[slot.column], found.place_, found.block, slot);
   }
@@ -142,7 +149,8 @@ class FitIndex {
       if (larger != 0) return first_in(row.bins[slot.column + 1 + lowest_bit(larger)], 0);
     }
     rows >>= 1U;
-    if (rows == 0) return {};
+    if (rows == 0) [[unlikely]]
+      return search_first(size);
     const Row& row = *rows_[slot.row + 1 + lowest_bit(rows)];
     return first_in(row.bins[lowest_bit(row.occupied)], 0);
   }
@@ -152,22 +160,25 @@ class FitIndex {
   /// As if found by a search. The block must have been inserted.
   Found place_of(BlockId id) const {
     const Slot slot = slot_of((*table_)[id].size);
+    if (rows_[slot.row] == nullptr) return Found(id);
     return Found(id, rows_[slot.row]->bins[slot.column], (*table_)[id].place);
   }
 
   /// The successor of a block of the index in order, or none.
   BlockId after(BlockId id) const;
 
-  bool empty() const { return occupied_rows_ == 0; }
+  bool empty() const { return occupied_rows_ == 0 && first_.empty(); }
 
   /// The size of the largest block, 0 if there is none.
   Bytes largest() const { return largest_; }
 
-  /// Every block, in order.
-  std::vector<BlockId> ordered() const;
+  /// Every block, or those of about `size` bytes and more, in order.
+  std::vector<BlockId> ordered(Bytes size = {}) const;
 
   /// Calls `visit` with every block of at least `size` bytes, in any order. The index must not be changed meanwhile.
   void for_each(Bytes size, auto&& visit) const {
+    for (const First& first : first_)
+      if (first.size >= size) visit(first.block);
     for_each_bin(size, [&](const Bin& bin) {
       for_each_in(bin, [&](BlockId id) {
         if ((*table_)[id].size >= size) visit(id);  // its bin may contain smaller ones
@@ -182,6 +193,7 @@ class FitIndex {
   static constexpr unsigned most_few = 15;                      // four cache lines; most bins use one
   static constexpr unsigned at_once = 3;                        // how many of them a search scans unconditionally
   static constexpr std::uint32_t all_few = (1U << most_few) - 1;
+  static constexpr std::size_t most_first = 16;     // blocks without bins
   static constexpr std::size_t blocks_ahead = 8;    // number of blocks accessed soon
   static constexpr unsigned tie_bits = 42;          // enough for addresses below 2^50
   static constexpr unsigned offset_bits = 64 - 42;  // enough for blocks of 128 GiB
@@ -213,6 +225,15 @@ class FitIndex {
                  same = static_cast<unsigned>(a.offset == b.offset);
       return (smaller | (same & static_cast<unsigned>(a.tie < b.tie))) != 0;
     }
+  };
+
+  /// A block of an index that has no bins yet.
+  struct First {
+    Bytes size;
+    std::uint64_t tie = 0;
+    BlockId block = BlockId::none;
+
+    friend bool operator<(const First& a, const First& b) { return a.size != b.size ? a.size < b.size : a.tie < b.tie; }
   };
 
   struct LastEntry {
@@ -364,6 +385,8 @@ class FitIndex {
   }
 
   Found first_in_many(const Bin& bin, std::uint64_t offset) const;
+  Found search_first(Bytes size) const;
+  void erase_first(BlockId id);
   void insert_in_new_row(BlockId id);
   void insert_in_many(BlockId id);
   void add_to(Many& many, BlockId id);
@@ -378,6 +401,8 @@ class FitIndex {
   std::uint64_t occupied_rows_ = 0;
   Bytes largest_;
   std::array<std::unique_ptr<Row>, row_count> rows_;
+  std::vector<First> first_;  // all blocks, unordered, until they were too many once
+  bool has_bins_ = false;
 };
 
 using BestFitIndex = FitIndex<LowestFirst>;

@@ -159,7 +159,27 @@ struct Plan {
   std::uint64_t peak = 0;               // number of events at which to look closely
   std::uint64_t start = 0;              // number of events that stand for what was there when the recording began
   std::optional<std::uint64_t> growth;  // event of the request for which the peak was reserved
+
+  /// How many events precede its second moment.
+  std::uint64_t before_peak() const { return growth ? *growth + 1 : start; }
 };
+
+/// The heap whose state an event changes.
+HeapId heap_of(const Trace& trace, std::uint64_t event) {
+  const AllocationId allocation = trace.events.allocation[event];
+  const bool frees = is_free(trace.events.kind[event]) && index(allocation) < trace.allocation_events.size();
+  return trace.tables[trace.events.origin[frees ? trace.allocation_events[index(allocation)] : event]].heap;
+}
+
+void look_at(const Trace& trace, const RecordedBlocks& blocks, const HeapSnapshot& snapshot, Plan& plan) {
+  const HeapMap map = heap_map(trace.tables, snapshot, plan.found.heap, blocks);
+  const FragmentationPoint point = point_of(trace, map);
+  plan.found.over_time.push_back(point);
+  if (plan.found.worst.events == 0 || point.unreleasable > plan.found.worst.unreleasable) plan.found.worst = point;
+  if (plan.growth && snapshot.event == *plan.growth + 1) plan.found.growth = growth_at(trace, map, *plan.growth);
+  if (snapshot.event == plan.start) plan.found.at_start = point;
+  if (snapshot.event == plan.peak) look_closely(trace, map, point, plan.found);
+}
 
 /// The last event of the allocations that existed when the recording began: they are written one by one but existed
 /// together; 0 if there were none.
@@ -209,27 +229,32 @@ double FragmentationPoint::fragmentation() const {
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks, std::size_t points) {
   std::vector<Plan> plans = plans_for(trace);
   if (plans.empty()) return {};
+  // Each heap is followed by itself: a moment of one costs what that one holds, whatever the others do.
+  using Moment = std::pair<std::uint64_t, std::size_t>;  // events, number of the plan
   const std::uint64_t count = trace.events.count();
-  std::vector<std::uint64_t> instants;
-  for (std::size_t i = 1; i <= points; ++i) instants.push_back(count * i / points);
-  for (const Plan& plan : plans) {
-    instants.push_back(plan.peak);
-    instants.push_back(plan.growth ? *plan.growth + 1 : plan.start);
+  std::vector<Moment> moments;
+  std::vector<LiveSet> live(plans.size(), LiveSet(trace.tables));
+  std::vector<std::size_t> plan_of(trace.tables.heaps.size(), plans.size());  // by heap
+  for (std::size_t p = 0; p < plans.size(); ++p) {
+    plan_of[index(plans[p].found.heap)] = p;
+    for (std::size_t i = 1; i <= points; ++i) moments.emplace_back(count * i / points, p);
+    moments.emplace_back(std::min(plans[p].peak, count), p);
+    moments.emplace_back(std::min(plans[p].before_peak(), count), p);
   }
-  std::ranges::sort(instants);
-  instants.erase(std::unique(instants.begin(), instants.end()), instants.end());
-
-  for_each_snapshot(trace, instants, [&](const HeapSnapshot& snapshot) {
-    for (Plan& plan : plans) {
-      const HeapMap map = heap_map(trace.tables, snapshot, plan.found.heap, blocks);
-      const FragmentationPoint point = point_of(trace, map);
-      plan.found.over_time.push_back(point);
-      if (plan.found.worst.events == 0 || point.unreleasable > plan.found.worst.unreleasable) plan.found.worst = point;
-      if (plan.growth && snapshot.event == *plan.growth + 1) plan.found.growth = growth_at(trace, map, *plan.growth);
-      if (snapshot.event == plan.start) plan.found.at_start = point;
-      if (snapshot.event == plan.peak) look_closely(trace, map, point, plan.found);
+  std::ranges::sort(moments);
+  moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
+  std::uint64_t done = 0;
+  for (const auto& [moment, p] : moments) {
+    for (; done < moment; ++done) {
+      const std::size_t changed = plan_of[index(heap_of(trace, done))];
+      if (changed == plans.size()) continue;
+      Event event = trace.events[done];
+      live[changed].apply(event);
     }
-  });
+    HeapSnapshot snapshot = live[p].snapshot();
+    snapshot.event = moment;
+    look_at(trace, blocks, snapshot, plans[p]);
+  }
   std::vector<Fragmentation> result;
   for (Plan& plan : plans) result.push_back(std::move(plan.found));
   return result;

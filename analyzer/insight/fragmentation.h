@@ -90,7 +90,7 @@ struct Fragmentation {
   std::vector<SizeClass> size_classes;      // at the peak, by waste, descending
   std::optional<PeakRequest> growth;        // none: the peak was reserved before the recording began
   FragmentationPoint at_start;              // when the recording began, if the peak was reserved before
-  std::vector<FragmentationPoint> over_time;  // at most `points`, evenly spaced over the events
+  std::vector<FragmentationPoint> over_time;  // `points`, evenly spaced over the events, and the moments above
   FragmentationPoint worst;                   // of over_time and at_peak, the one with the most unreleasable bytes
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 
@@ -27,7 +28,7 @@ CudaAsync::CudaAsync(const Prepared& heap, const CudaAsyncSettings& settings, Si
     streams_.push_back({.free = new_index()});
     stream_of_pool_stream_.push_back(0);
   }
-  for (StreamState& stream : streams_) stream.known.resize(streams_.size());
+  largest_.resize(streams_.size());
 }
 
 bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
@@ -35,6 +36,7 @@ bool CudaAsync::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool
   const std::uint32_t number = stream_of_pool_stream_[pool_stream];
   if (!streams_[number].has_allocated) {
     streams_[number].has_allocated = true;
+    streams_[number].rank = static_cast<std::uint32_t>(allocating_.size());
     allocating_.push_back(number);
   }
   ++calls_.malloc_async;
@@ -56,26 +58,35 @@ BlockId CudaAsync::find(std::uint32_t stream, Bytes size) {
   if (const BlockId own = streams_[stream].free.find(size); own != BlockId::none) return own;
   if (const BlockId whole = whole_.find(size); whole != BlockId::none) return whole;
   if (settings_.follow_events)
-    if (const BlockId ordered = find_elsewhere(stream, size, true); ordered != BlockId::none) return ordered;
+    if (const BlockId ordered = find_ordered(stream, size); ordered != BlockId::none) return ordered;
   if (settings_.opportunistic) {
-    if (const BlockId passed = find_elsewhere(stream, size, false); passed != BlockId::none) return passed;
-    release(everything());
+    if (const BlockId passed = find_elsewhere(stream, size); passed != BlockId::none) return passed;
+    release_everything();
   }
   if (const BlockId block = take_with_memory(size); block != BlockId::none) return block;
-  return settings_.internal_dependencies ? find_elsewhere(stream, size, false) : BlockId::none;
+  return settings_.internal_dependencies ? find_elsewhere(stream, size) : BlockId::none;
 }
 
-BlockId CudaAsync::find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const {
-  for (const std::uint32_t other : allocating_) {
-    if (other == stream) continue;
-    const Moment known = streams_[stream].known[other];
-    if (ordered && known == 0) continue;
+/// In the lists of streams for which this one waited, freed before what it waited for.
+BlockId CudaAsync::find_ordered(std::uint32_t stream, Bytes size) const {
+  BlockId found = BlockId::none;
+  std::uint32_t rank = 0;
+  for (const auto& [other, moment] : streams_[stream].known) {
+    if (found != BlockId::none && streams_[other].rank > rank) continue;
     const OldestFitIndex& list = streams_[other].free;
     BlockId block = list.find(size);
-    if (ordered)
-      while (block != BlockId::none && freed_at_[index(block)] > known) block = list.after(block);
-    if (block != BlockId::none) return block;
+    while (block != BlockId::none && freed_at_[index(block)] > moment) block = list.after(block);
+    if (block == BlockId::none) continue;
+    found = block;
+    rank = streams_[other].rank;
   }
+  return found;
+}
+
+/// In the list of any other stream.
+BlockId CudaAsync::find_elsewhere(std::uint32_t stream, Bytes size) const {
+  for (std::size_t rank = largest_.first(size); rank < allocating_.size(); rank = largest_.first(size, rank + 1))
+    if (allocating_[rank] != stream) return streams_[allocating_[rank]].free.find(size);
   return BlockId::none;
 }
 
@@ -182,18 +193,18 @@ void CudaAsync::put_free(BlockId id, std::uint32_t list) {
 
 void CudaAsync::enlist(BlockId id, std::uint32_t list) {
   ages_.renew(id);
-  if (list == common())
-    list_in_common(id);
-  else
-    streams_[list].free.insert(id);
+  if (list == common()) return list_in_common(id);
+  StreamState& stream = streams_[list];
+  stream.free.insert(id);
+  largest_.set(stream.rank, stream.free.largest());
 }
 
 void CudaAsync::take_out(BlockId id) {
   const Block& block = table_[id];
-  if (block.arena == common())
-    take_out_of_common(id);
-  else
-    streams_[block.arena].free.erase(id);
+  if (block.arena == common()) return take_out_of_common(id);
+  StreamState& stream = streams_[block.arena];
+  stream.free.erase(id);
+  largest_.set(stream.rank, stream.free.largest());
 }
 
 void CudaAsync::list_in_common(BlockId id) {
@@ -239,49 +250,44 @@ void CudaAsync::note_lost_memory() {
   }
 }
 
-/// Moves blocks freed up to the `known` moments, by stream, to the common list. Returns false if there are none.
-bool CudaAsync::release(const std::vector<Moment>& known) {
-  bool any = false;
-  for (const std::uint32_t stream : allocating_) {
-    if (known[stream] == 0 || streams_[stream].free.empty()) continue;
-    std::vector<std::pair<Moment, BlockId>> blocks;
-    streams_[stream].free.for_each({}, [&](BlockId id) {
-      if (const Moment moment = freed_at_[index(id)]; moment <= known[stream]) blocks.emplace_back(moment, id);
-    });
-    std::ranges::sort(blocks, std::greater{});
-    for (const auto& [moment, id] : blocks) {
-      take_out(id);
-      chunks_.vacate(table_[id].address, table_[id].size);
-      put_free(id, common());
-      any = true;
-    }
+/// Moves a stream's blocks freed up to a moment to the common list. Returns false if there are none.
+bool CudaAsync::release(std::uint32_t stream, Moment known) {
+  std::vector<std::pair<Moment, BlockId>> blocks;
+  streams_[stream].free.for_each({}, [&](BlockId id) {
+    if (const Moment moment = freed_at_[index(id)]; moment <= known) blocks.emplace_back(moment, id);
+  });
+  std::ranges::sort(blocks, std::greater{});
+  for (const auto& [moment, id] : blocks) {
+    take_out(id);
+    chunks_.vacate(table_[id].address, table_[id].size);
+    put_free(id, common());
   }
+  return !blocks.empty();
+}
+
+bool CudaAsync::release_everything() {
+  bool any = false;
+  for (std::size_t rank = largest_.first(1_B); rank < allocating_.size(); rank = largest_.first(1_B, rank + 1))
+    any |= release(allocating_[rank], streams_[allocating_[rank]].now);
   return any;
-}
-
-std::vector<CudaAsync::Moment> CudaAsync::everything() const {
-  std::vector<Moment> moments;
-  for (const StreamState& stream : streams_) moments.push_back(stream.now);
-  return moments;
-}
-
-void CudaAsync::host_knows(const std::vector<Moment>& known) {
-  if (!release(known)) return;
-  shrink_to(chunks_kept());
 }
 
 void CudaAsync::device_synchronized() {
   ++calls_.sync;
-  host_knows(everything());
+  if (release_everything()) shrink_to(chunks_kept());
   measure();
 }
 
 void CudaAsync::stream_synchronized(std::uint32_t pool_stream) {
   ++calls_.sync;
   const std::uint32_t stream = stream_of_pool_stream_[pool_stream];
-  std::vector<Moment> known = streams_[stream].known;
-  known[stream] = streams_[stream].now;
-  host_knows(known);
+  Known known = streams_[stream].known;
+  std::erase_if(known, [&](const auto& other) { return other.first == stream; });
+  known.emplace_back(stream, streams_[stream].now);
+  std::ranges::sort(known, {}, [&](const auto& other) { return streams_[other.first].rank; });
+  bool any = false;
+  for (const auto& [other, moment] : known) any |= release(other, moment);
+  if (any) shrink_to(chunks_kept());
   measure();
 }
 
@@ -289,9 +295,24 @@ void CudaAsync::stream_waits(std::uint32_t awaited_pool_stream, std::uint32_t wa
   const std::uint32_t awaited = stream_of_pool_stream_[awaited_pool_stream];
   const std::uint32_t waiting = stream_of_pool_stream_[waiting_pool_stream];
   if (awaited == waiting) return;
-  std::vector<Moment>& known = streams_[waiting].known;
-  for (std::size_t i = 0; i < known.size(); ++i) known[i] = std::max(known[i], streams_[awaited].known[i]);
-  known[awaited] = streams_[awaited].now;
+  Known& known = streams_[waiting].known;
+  const Known& passed_on = streams_[awaited].known;
+  if (known.size() + passed_on.size() <= most_known) {
+    Known all;
+    std::ranges::merge(known, passed_on, std::back_inserter(all));
+    // Of two moments of one stream, the later comes last.
+    known.clear();
+    for (const auto& [stream, moment] : all)
+      if (!known.empty() && known.back().first == stream)
+        known.back().second = moment;
+      else
+        known.emplace_back(stream, moment);
+  }
+  const auto place = std::ranges::lower_bound(known, awaited, {}, &Known::value_type::first);
+  if (place != known.end() && place->first == awaited)
+    place->second = streams_[awaited].now;
+  else
+    known.emplace(place, awaited, streams_[awaited].now);
 }
 
 void CudaAsync::empty_cache() {
@@ -331,8 +352,7 @@ Bytes CudaAsync::largest_free() const {
   Bytes largest = std::max({whole_.largest(), largest_in_partly_, spare_ > 0 ? PoolChunks::size : Bytes{}});
   if (last_ != BlockId::none && listing_[index(last_)].as == Listed::at_end)
     largest = std::max(largest, listing_[index(last_)].mapped);
-  for (const StreamState& stream : streams_) largest = std::max(largest, stream.free.largest());
-  return largest;
+  return std::max(largest, largest_.largest());
 }
 
 PolicyEntry cuda_async_entry() {

@@ -40,6 +40,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine/device.h"
@@ -48,6 +49,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/block_policy.h"
 #include "analyzer/policies/cuda_async_settings.h"
 #include "analyzer/policies/pool_chunks.h"
@@ -82,12 +84,18 @@ class CudaAsync : public BlockPolicy {
  private:
   /// A moment on a stream: the number of frees issued to it so far.
   using Moment = std::uint64_t;
+  /// The moments that something runs after, by stream: of those that have one.
+  using Known = std::vector<std::pair<std::uint32_t, Moment>>;
+  /// A stream that knows of more than so many others through those it waited for keeps those it waited for itself: all
+  /// that all streams know would take the square of their number.
+  static constexpr std::size_t most_known = 256;
 
   struct StreamState {
     StreamId id = StreamId::default_stream;
-    OldestFitIndex free;        // its list
-    Moment now = 0;             // counts its frees
-    std::vector<Moment> known;  // for each stream: the moment this one runs after
+    OldestFitIndex free;     // its list
+    Moment now = 0;          // counts its frees
+    Known known;             // what this one runs after
+    std::uint32_t rank = 0;  // in the order in which streams first allocated
     bool has_allocated = false;
   };
 
@@ -108,7 +116,8 @@ class CudaAsync : public BlockPolicy {
   }
 
   BlockId find(std::uint32_t stream, Bytes size);
-  BlockId find_elsewhere(std::uint32_t stream, Bytes size, bool ordered) const;
+  BlockId find_ordered(std::uint32_t stream, Bytes size) const;
+  BlockId find_elsewhere(std::uint32_t stream, Bytes size) const;
   BlockId find_in_common(Bytes size) const;
   BlockId take_with_memory(Bytes size);
   bool back_with_memory(Address address, Bytes size);
@@ -122,9 +131,8 @@ class CudaAsync : public BlockPolicy {
   void take_out_of_common(BlockId id);
   void note_lost_memory();
 
-  bool release(const std::vector<Moment>& known);
-  std::vector<Moment> everything() const;
-  void host_knows(const std::vector<Moment>& known);
+  bool release(std::uint32_t stream, Moment known);
+  bool release_everything();
   std::size_t chunks_kept() const;
   void shrink_to(std::size_t chunks);
   void drop_spare(std::size_t chunks);
@@ -138,6 +146,7 @@ class CudaAsync : public BlockPolicy {
   std::vector<StreamState> streams_;
   std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<std::uint32_t> allocating_;  // streams in order of first allocation
+  Maxima largest_;                         // free block of each of them
   // The common list without the block at the end of the range: fully mapped blocks, and the others.
   OldestFitIndex whole_ = new_index(), partly_ = new_index();
   std::multiset<Bytes> mapped_in_partly_;  // mapped bytes of each

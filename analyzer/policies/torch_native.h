@@ -144,10 +144,10 @@ class TorchNative {
 
   void pool_restored(std::uint32_t pool_stream, Address begin, Bytes size) {
     restored_ = {};
-    for (const bool small : {false, true})
-      for (const Arena& arena : pools_.of_pool(pools_.pool_of(pool_stream), small))
-        for (const BlockId id : arena.free.ordered())
-          if (table_[id].address == begin && table_[id].size >= size) restored_ = {.block = id, .size = size};
+    const BlockId id = pools_.free_at(begin);
+    if (id != BlockId::none && table_[id].size >= size &&
+        pools_.arena_of(table_[id]).pool == pools_.pool_of(pool_stream))
+      restored_ = {.block = id, .size = size};
   }
 
   /// Makes room for slots beyond those of the heap.
@@ -349,8 +349,10 @@ class TorchNative {
   /// Releases segments first, then runs of expandable ones.
   void release_unused(PoolId pool, bool small) {
     std::vector<BlockId> expandable;
+    // Smaller ones are neither whole segments nor have whole runs: programs empty a cache of many at every step.
+    const Bytes least = std::min(settings_.run_size(small), TorchSettings::min_own_segment);
     for (const Arena& arena : pools_.of_pool(pool, small))
-      for (const BlockId id : arena.free.ordered()) {
+      for (const BlockId id : arena.free.ordered(least)) {
         if (is_whole_segment(id))
           release(id);
         else if (table_[id].expandable)

@@ -12,12 +12,14 @@
 #include <span>
 #include <tuple>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 
 namespace memreel {
 
@@ -49,6 +51,8 @@ class TorchPools {
   TorchPools(const Prepared& heap, bool counts_searches, unsigned unit_log2)
       : counts_searches_(counts_searches), unit_log2_(unit_log2) {
     build(heap);
+    for (const RecordedSegment& segment : heap.restored_segments) latest_at_[segment.address.value] = BlockId::none;
+    notes_free_ = counts_searches_ || !latest_at_.empty();
   }
   TorchPools(const TorchPools&) = delete;  // the indexes point into the table
   TorchPools& operator=(const TorchPools&) = delete;
@@ -82,22 +86,31 @@ class TorchPools {
     Arena& arena = arenas_[block.arena];
     arena.free.insert(id);
     use_.free += block.size;
-    largest_free_ = std::max(largest_free_, block.size);
-    if (counts_searches_) [[unlikely]]
-      note_age(id, arena);
+    largest_.set(arena.number, arena.free.largest());
+    if (notes_free_) [[unlikely]]
+      note_free(id, arena);
   }
 
   [[gnu::always_inline]] void take_out(BlockId id) {
-    arenas_[table_[id].arena].free.erase(id);
-    count_out(table_[id].size);
+    Arena& arena = arenas_[table_[id].arena];
+    arena.free.erase(id);
+    count_out(arena, table_[id].size);
   }
   /// Takes out the result of a search in the arena.
   [[gnu::always_inline]] void take_out(Arena& arena, const typename FitIndex<Tie>::Found& found) {
     arena.free.erase(found);
-    count_out(table_[found.block].size);
+    count_out(arena, table_[found.block].size);
   }
 
-  Bytes largest_free() const { return largest_free_; }
+  Bytes largest_free() const { return largest_.largest(); }
+
+  /// The free block at an address at which a pool is laid out again (Prepared::restored_segments), or none.
+  BlockId free_at(Address address) const {
+    const auto latest = latest_at_.find(address.value);
+    if (latest == latest_at_.end() || latest->second == BlockId::none) return BlockId::none;
+    const Block& block = table_[latest->second];
+    return block.state == BlockState::free && block.address == address ? latest->second : BlockId::none;
+  }
 
   /// Merges a block with its free neighbours. Returns their number.
   [[gnu::always_inline]] std::uint64_t merge_with_free_neighbours(BlockId id) {
@@ -164,38 +177,37 @@ class TorchPools {
                          .stream = stream_of[stream],
                          .stream_handle = stream});
     }
+    largest_.resize(arenas_.size());
     for (const PoolStream& pool_stream : heap.pool_streams)
       arenas_of_pool_stream_.push_back({&arenas_[by_key[{pool_stream.pool, false, pool_stream.stream_handle}]],
                                         &arenas_[by_key[{pool_stream.pool, true, pool_stream.stream_handle}]]});
   }
 
-  [[gnu::always_inline]] void count_out(Bytes size) {
+  [[gnu::always_inline]] void count_out(const Arena& arena, Bytes size) {
     use_.free -= size;
-    if (size == largest_free_) [[unlikely]]
-      find_largest_free();
+    largest_.set(arena.number, arena.free.largest());
   }
 
-  [[gnu::noinline]] void find_largest_free() {
-    largest_free_ = {};
-    for (const Arena& arena : arenas_) largest_free_ = std::max(largest_free_, arena.free.largest());
-  }
-
-  void note_age(BlockId id, const Arena& arena) {
+  [[gnu::noinline]] void note_free(BlockId id, const Arena& arena) {
+    if (const auto latest = latest_at_.find(table_[id].address.value); latest != latest_at_.end()) latest->second = id;
+    if (!counts_searches_) return;
     if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
     freed_at_[index(id)] = searches_[arena.size_class];
   }
 
   bool counts_searches_;
+  bool notes_free_ = false;  // looks at every block that becomes free
   unsigned unit_log2_;
   BlockTable table_;
   [[no_unique_address]] std::conditional_t<numbers_blocks, BlockAges, NoAges> ages_;
   HeapUse use_;
-  Bytes largest_free_;
+  Maxima largest_;                                            // free block, by arena
   std::vector<Arena> arenas_;                                 // by pool, size class and stream handle
   std::vector<std::array<Arena*, 2>> arenas_of_pool_stream_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
-  std::vector<std::uint64_t> searches_;  // by size class
-  std::vector<std::uint64_t> freed_at_;  // by block: the number of searches when it became free
+  std::vector<std::uint64_t> searches_;                   // by size class
+  std::vector<std::uint64_t> freed_at_;                   // by block: the number of searches when it became free
+  std::unordered_map<std::uint64_t, BlockId> latest_at_;  // by address: what became free there last
 };
 
 }  // namespace memreel

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -102,24 +103,34 @@ class TableReader {
 
   /// Assigns to events the call chain and thread of the call that made them.
   Result<void> read_calls() {
-    std::unordered_map<std::int64_t, std::vector<std::size_t>> of_correlation;
-    for (std::size_t i = 0; i < tables_.memory.size(); ++i)
-      if (tables_.memory[i].correlation != 0) of_correlation[tables_.memory[i].correlation].push_back(i);
     if (database_.columns(calls_table).empty()) return {};
+    // Events by correlation and time, and for each the first one from there on that has no call yet.
+    std::vector<std::uint32_t> events;
+    for (std::uint32_t i = 0; i < tables_.memory.size(); ++i)
+      if (tables_.memory[i].correlation != 0) events.push_back(i);
+    const auto key_of = [&](std::uint32_t i) {
+      return std::pair(tables_.memory[i].correlation, tables_.memory[i].time_ns);
+    };
+    std::ranges::stable_sort(events, {}, key_of);
+    std::vector<std::uint32_t> next(events.size() + 1);
+    std::iota(next.begin(), next.end(), std::uint32_t{0});
+    const auto without_call = [&](std::uint32_t i) {
+      while (next[i] != i) i = next[i] = next[next[i]];
+      return i;
+    };
     const std::array<std::string_view, 5> columns{"correlationId", "globalTid", "start", "end", "callchainId"};
     return database_.read(calls_table, columns, [&](const Row& row) -> Result<void> {
       const auto correlation = row.integer(0), thread = row.integer(1), start = row.integer(2), end = row.integer(3);
       if (!correlation || !thread || !start || !end || process_of(*thread) != tables_.process) return {};
-      const auto found = of_correlation.find(*correlation);
-      if (found == of_correlation.end()) return {};
-      std::erase_if(found->second, [&](std::size_t i) {
-        MemoryRow& event = tables_.memory[i];
-        if (event.time_ns < *start || event.time_ns > *end) return false;
+      const auto first = std::ranges::lower_bound(events, std::pair(*correlation, *start), {}, key_of);
+      auto i = without_call(static_cast<std::uint32_t>(first - events.begin()));
+      for (; i < events.size() && key_of(events[i]) <= std::pair(*correlation, *end); i = without_call(i)) {
+        MemoryRow& event = tables_.memory[events[i]];
         event.tid = thread_of(*thread);
         event.call_chain = row.integer(4).value_or(-1);
         if (event.call_chain >= 0) tables_.chains[event.call_chain];
-        return true;
-      });
+        next[i] = i + 1;
+      }
       return {};
     });
   }

@@ -57,9 +57,8 @@ std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, 
 }  // namespace
 
 void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
-                          const AllocatorRules& rules, std::span<const ReleaseRun> runs) {
-  if (!may_hide_pools(history, pool_streams, runs)) return;
-  Effort effort;
+                          const AllocatorRules& rules, std::span<const ReleaseRun> runs, Effort& effort) {
+  if (effort.spent() || !may_hide_pools(history, pool_streams, runs)) return;
   const std::optional<PoolEvidence> evidence =
       find_pool_evidence(history, initial.segments, pool_streams, rules, runs, effort);
   if (!evidence) return;

@@ -14,6 +14,8 @@
 
 namespace memreel::torch {
 
+class Effort;
+
 /// Moves the entries of such pools out of the default pool, to which entries without a pool are assigned at first.
 /// Pools that the snapshot does not know get the keys {1, 1}, {2, 2} and so on, which no PyTorch pool has.
 ///
@@ -31,9 +33,9 @@ namespace memreel::torch {
 /// distinguish two pools, they behaved like one.
 ///
 /// Only if what was held before the history is known: `initial`, whose segments and allocations are moved likewise.
-/// `runs` are all releases, in order.
+/// `runs` are all releases, in order. `effort` is spent on the search; if it ends, nothing is moved.
 void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
-                          const AllocatorRules& rules, std::span<const ReleaseRun> runs);
+                          const AllocatorRules& rules, std::span<const ReleaseRun> runs, Effort& effort);
 
 /// A program action that shows only in what was released, to be inserted before entry `entry`: `pool_end`, or
 /// `empty_cache`, of one destroyed pool or of all.

@@ -169,9 +169,7 @@ class EmptyCacheFinder {
   }
 
   bool leaves_unused(const RecordedHeap& heap) const {
-    return std::ranges::any_of(heap.alive(), [&](UnitId id) {
-      return is_default(static_cast<PoolStreamId>(heap[id].stream)) && heap.has_unused(id);
-    });
+    return heap.any_unused([&](std::uint64_t stream) { return is_default(static_cast<PoolStreamId>(stream)); });
   }
 
   /// Whether the default pool had something to release, but another pool's memory was released first.

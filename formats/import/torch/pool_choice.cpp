@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -118,6 +120,7 @@ class PoolChoice {
   }
 
   bool try_pool(UnitId unit, const std::optional<PoolKey>& pool, bool whole) {
+    effort_.add(1);
     if (!pool || effort_.spent() || !tried_.insert(*pool).second) return false;
     const std::optional<Group> group = group_of(unit, *pool, whole);
     if (!group) return false;
@@ -172,7 +175,10 @@ class PoolChoice {
           const UnitId inside = parts(at.giving)[i].unit;
           const std::optional<PoolKey>& its = pools_[number(inside)];
           if (its && *its != pool) return std::nullopt;
-          if (!its && !group.contains(inside)) group.units.push_back(inside);
+          if (its) continue;
+          effort_.add(group.units.size());
+          if (effort_.spent()) return std::nullopt;
+          if (!group.contains(inside)) group.units.push_back(inside);
         }
       }
     }
@@ -205,9 +211,8 @@ class PoolChoice {
     const auto& facts = units_[number(unit)];
     if (pool == default_pool && facts.not_default) return false;
     effort_.add(others.size());
-    const auto differ = evidence_.differ.find(unit);
     return std::ranges::all_of(others, [&](UnitId id) {
-      if (differ != evidence_.differ.end() && differ->second.contains(id)) return false;
+      if (evidence_.are_apart(unit, id)) return false;
       const auto& other = units_[number(id)];
       if (pool == default_pool || id == unit) return true;
       return facts.last_needed < other.released && other.last_needed < facts.released;

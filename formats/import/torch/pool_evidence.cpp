@@ -1,12 +1,16 @@
 #include "formats/import/torch/pool_evidence.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace memreel::torch {
 namespace {
 
 /// Maximum number of better blocks considered per placement: more are rare and add nothing.
 constexpr int most_evidence = 64;
+/// What noting that two units differ costs, in steps: memory rather than time.
+constexpr std::uint64_t cost_of_a_pair = 32;
 
 class EvidenceFinder {
  public:
@@ -35,15 +39,16 @@ class EvidenceFinder {
 
   void differ(UnitId a, UnitId b) {
     if (a == b || a == UnitId::none || b == UnitId::none) return;
-    found_.differ[a].insert(b);
-    found_.differ[b].insert(a);
+    if (found_.differ.put({std::min(a, b), std::max(a, b)}, 0) != absent) return;
+    facts(a).differs = facts(b).differs = true;
+    effort_.add(cost_of_a_pair);
   }
 
   void begin(std::span<const PreexistingSegment> initial) {
     found_.initial_unit = heap_.begin(initial, [&](PoolStreamId id) { return pool_streams_[id].stream; });
     for (std::size_t i = 0; i < initial.size(); ++i) {
       const UnitId unit = found_.initial_unit[i];
-      if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit);
+      if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit, 0);
       std::uint64_t address = initial[i].address.value;
       for (const InitialBlock& block : initial[i].blocks) {
         if (block.use == InitialUse::pending) pending_[address] = unit;
@@ -62,7 +67,9 @@ class EvidenceFinder {
       case Action::segment_free:
       case Action::segment_unmap: {
         const UnitId unit = heap_.release(entry);
-        if (unit != UnitId::none) facts(unit).released = std::min(facts(unit).released, i);
+        if (unit == UnitId::none) return unit;
+        facts(unit).released = std::min(facts(unit).released, i);
+        if (!heap_.alive().contains(unit)) facts(unit).end = i + 1;
         return unit;
       }
       case Action::alloc:
@@ -80,28 +87,20 @@ class EvidenceFinder {
 
   UnitId acquire(const Entry& entry, std::size_t i) {
     const UnitId unit = heap_.acquire(entry, stream_of(entry));
-    effort_.add(heap_.alive().size());
-    if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit);
+    if (static_cast<std::size_t>(unit) == found_.units.size()) note_unit(unit, i + 1);
     facts(unit).last_needed = i;
     return unit;
   }
 
-  /// The latest unit.
-  void note_unit(UnitId unit) {
-    found_.units.push_back({.before = heap_[unit].before});
-    if (heap_[unit].expandable) tell_ranges_apart(unit);
+  /// The latest unit. `begin`: the number of entries after which it exists.
+  void note_unit(UnitId unit, std::size_t begin) {
+    found_.units.push_back({.before = heap_[unit].before, .begin = begin});
+    if (heap_[unit].expandable) facts(unit).range = {heap_[unit].stream, heap_[unit].small};
     if (!rules_.expandable || rules_.expands_private_pools) return;
     if (heap_[unit].expandable)
       facts(unit).known = PoolKey{};
     else
       facts(unit).not_default = true;
-  }
-
-  void tell_ranges_apart(UnitId unit) {
-    for (const UnitId other : heap_.alive())
-      if (heap_[other].expandable && heap_[other].stream == heap_[unit].stream &&
-          heap_[other].small == heap_[unit].small)
-        differ(unit, other);
   }
 
   UnitId pool_stream(const Entry& entry, std::size_t i) {
@@ -135,14 +134,16 @@ class EvidenceFinder {
                               .block = *block});
       gone.insert(block->unit);
     }
-    effort_.add(heap_.alive().size() + gone.size());
-    for (const UnitId kept : heap_.alive()) {
-      if (gone.contains(kept) || !heap_.has_unused(kept)) continue;
+    effort_.add(heap_.with_unused().size() + gone.size());
+    for (const UnitId kept : heap_.with_unused()) {
+      if (gone.contains(kept)) continue;
       giving.kept.push_back(kept);
       if (run.is_empty_cache) {
         facts(kept).not_default = true;
         facts(kept).last_needed = run.first;
       }
+      effort_.add(gone.size());
+      if (effort_.spent()) return;
       for (const UnitId unit : gone) differ(unit, kept);
     }
     // A pool that releases waits until freed memory is no longer in use; when the default pool does, nothing is
@@ -150,6 +151,8 @@ class EvidenceFinder {
     if (!run.is_empty_cache && !pending_.empty()) {
       for (const UnitId unit : gone) facts(unit).not_default = true;
       for (const auto& [address, pending] : pending_) {
+        effort_.add(gone.size());
+        if (effort_.spent()) return;
         if (gone.contains(pending)) continue;
         giving.kept.push_back(pending);
         for (const UnitId unit : gone) differ(unit, pending);

@@ -1,13 +1,13 @@
 // What a history reveals about which segments can be in one pool.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <map>
 #include <optional>
-#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "formats/import/torch/allocator_rules.h"
@@ -15,6 +15,7 @@
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/recorded_heap.h"
 #include "formats/import/torch/snapshot.h"
+#include "formats/model/flat_map.h"
 
 namespace memreel::torch {
 
@@ -41,23 +42,48 @@ struct PoolEvidence {
     std::size_t last_needed = 0;                                     // its pool was not destroyed before this entry
     std::size_t released = std::numeric_limits<std::size_t>::max();  // the entry that first released any of it
     bool not_default = false;
+    bool differs = false;  // from some other one, as `differ` says
     std::optional<PoolKey> known;
+    // Of an expandable segment: a pool has one at a time for each stream and size class.
+    std::optional<std::pair<std::uint64_t, bool>> range;  // stream, small
+    std::size_t begin = 0;                                // number of entries after which it exists
+    std::size_t end = std::numeric_limits<std::size_t>::max();
+  };
+  /// An unordered pair of units.
+  struct Pair {
+    UnitId first = UnitId::none, second = UnitId::none;
+    friend bool operator==(const Pair&, const Pair&) = default;
+  };
+  struct PairHash {
+    std::uint64_t operator()(const Pair& pair) const {
+      return mix_bits(std::uint64_t{static_cast<std::uint32_t>(pair.first)} << 32U |
+                      static_cast<std::uint32_t>(pair.second));
+    }
   };
   std::vector<UnitFacts> units;
-  std::map<UnitId, std::set<UnitId>> differ;  // are in two different pools
+  FlatMap<Pair, PairHash> differ;  // are in two different pools; besides expandable segments that exist at once
   std::vector<GivingBack> givings;
   std::vector<UnitId> unit_of;       // by entry; for those with an address
   std::vector<UnitId> initial_unit;  // of each segment held before the history
+
+  /// Whether two units can't be in one pool.
+  bool are_apart(UnitId a, UnitId b) const {
+    const UnitFacts &one = units[static_cast<std::size_t>(a)], &other = units[static_cast<std::size_t>(b)];
+    if (a != b && one.range && one.range == other.range &&
+        std::max(one.begin, other.begin) < std::min(one.end, other.end))
+      return true;
+    return one.differs && other.differs && differ.find({std::min(a, b), std::max(a, b)}) != absent;
+  }
 };
 
-/// Counts the work of finding pools, so that contrived input can't take forever.
+/// Counts the work of finding pools in a snapshot, so that contrived input can't take forever.
 class Effort {
  public:
   void add(std::uint64_t steps) { steps_ += steps; }
   bool spent() const { return steps_ > most; }
 
  private:
-  static constexpr std::uint64_t most = 100'000'000;  // more than any program's history needs: some seconds
+  static constexpr std::uint64_t most = 100'000'000;  // more than any program's history needs: a few seconds
   std::uint64_t steps_ = 0;
 };
 

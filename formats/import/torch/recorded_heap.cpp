@@ -17,6 +17,7 @@ UnitId RecordedHeap::hold(const PreexistingSegment& segment, std::uint64_t strea
                       .expandable = segment.mapped,
                       .fresh = false});
     alive_.insert(id);
+    if (segment.mapped) ranges_.insert(key_of(id));
   }
   at(id).held += segment.size;
   at(id).end = segment.address.value + segment.size.count;
@@ -42,6 +43,7 @@ UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
                       .expandable = entry.action() == Action::segment_map,
                       .before = latest == latest_.end() ? UnitId::none : latest->second});
     alive_.insert(id);
+    if (at(id).expandable) ranges_.insert(key_of(id));
   }
   Unit& unit = at(id);
   unit.fresh = true;
@@ -68,7 +70,10 @@ UnitId RecordedHeap::release(const Entry& entry) {
     if (from < to) put_free(pieces_.try_emplace(from, Piece{.size = to - from, .unit = id}).first);
   Unit& unit = at(id);
   unit.held -= Bytes{entry.size};
-  if (unit.held.bytes() == 0_B) alive_.erase(id);
+  if (unit.held.bytes() == 0_B) {
+    alive_.erase(id);
+    ranges_.erase(key_of(id));
+  }
   return id;
 }
 
@@ -135,28 +140,33 @@ std::optional<FreeBlock> RecordedHeap::free_block_at(std::uint64_t address) cons
   return FreeBlock{.size = piece->second.size, .address = piece->first, .unit = piece->second.unit};
 }
 
-bool RecordedHeap::has_unused(UnitId id) const {
-  const Unit& unit = (*this)[id];
-  const std::uint64_t run = run_size(unit);
-  for (auto piece = pieces_.lower_bound(unit.begin); piece != pieces_.end() && piece->first < unit.end; ++piece) {
-    if (!piece->second.free || piece->second.unit != id) continue;
-    if (!unit.expandable) return piece->second.size == unit.end - unit.begin;
-    const std::uint64_t first = (piece->first - unit.begin + run - 1) / run;
-    const std::uint64_t last = (piece->first - unit.begin + piece->second.size) / run;
-    if (first < last) return true;
-  }
-  return false;
+std::uint64_t RecordedHeap::unused_in(const Unit& unit, Pieces::const_iterator piece) const {
+  if (!unit.expandable) return piece->second.size == unit.end - unit.begin ? 1 : 0;
+  const std::uint64_t run = unit.small ? AllocatorRules::small_buffer.count : rules_.large_buffer.count;
+  const std::uint64_t first = (piece->first - unit.begin + run - 1) / run;
+  const std::uint64_t last = (piece->first - unit.begin + piece->second.size) / run;
+  return last - std::min(first, last);
+}
+
+void RecordedHeap::change_unused(UnitId id, std::uint64_t by) {
+  Unit& unit = at(id);
+  unit.unused += by;
+  unused_[unit.stream] += by;
+  if (by != 0 && unit.unused == by) with_unused_.insert(id);
+  if (unit.unused == 0) with_unused_.erase(id);
 }
 
 UnitId RecordedHeap::range_of(const Entry& entry, std::uint64_t stream) const {
   const bool small = Bytes{entry.size} == AllocatorRules::small_buffer;
-  for (const UnitId id : alive_) {
-    const Unit& unit = (*this)[id];
-    if (unit.expandable && unit.stream == stream && unit.small == small && entry.address >= unit.begin &&
-        entry.address <= unit.end)
-      return id;
+  // The older one if two meet there.
+  UnitId found = UnitId::none;
+  auto range = ranges_.upper_bound({stream, small, entry.address, UnitId::none});
+  for (int seen = 0; seen < 2 && range != ranges_.begin(); ++seen) {
+    const auto& [its_stream, its_small, begin, id] = *--range;
+    if (its_stream != stream || its_small != small) break;
+    if (entry.address <= (*this)[id].end) found = std::min(found, id);
   }
-  return UnitId::none;
+  return found;
 }
 
 RecordedHeap::Pieces::iterator RecordedHeap::piece_at(std::uint64_t address) {
@@ -173,10 +183,6 @@ RecordedHeap::Pieces::const_iterator RecordedHeap::piece_at(std::uint64_t addres
   return piece->first + piece->second.size > address ? piece : pieces_.end();
 }
 
-std::uint64_t RecordedHeap::run_size(const Unit& unit) const {
-  return unit.small ? AllocatorRules::small_buffer.count : rules_.large_buffer.count;
-}
-
 bool RecordedHeap::could_grow(const FreeBlock& block) const {
   return (*this)[block.unit].expandable && !pieces_.contains(block.address + block.size);
 }
@@ -191,11 +197,13 @@ std::uint64_t RecordedHeap::capacity(const FreeBlock& block) const {
 void RecordedHeap::put_free(Pieces::iterator piece) {
   const Unit& unit = at(piece->second.unit);
   piece->second.free = true;
+  change_unused(piece->second.unit, unused_in(unit, piece));
   free_[{unit.stream, unit.small}].insert({piece->second.size, piece->first, piece->second.unit});
 }
 
 void RecordedHeap::take_out(Pieces::const_iterator piece) {
   const Unit& unit = at(piece->second.unit);
+  change_unused(piece->second.unit, 0 - unused_in(unit, piece));
   free_[{unit.stream, unit.small}].erase({piece->second.size, piece->first, piece->second.unit});
 }
 

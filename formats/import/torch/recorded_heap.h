@@ -1,11 +1,13 @@
 // How a device's memory was divided at any moment of a recorded history.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,7 @@ struct Unit {
   bool small = false;  // serves small requests
   bool expandable = false;
   bool no_split = false;         // in a MemPool with no_split; found from ranges, where it matters
+  std::uint64_t unused = 0;      // whole runs that are free, or 1 for a free segment: what a release would take
   bool fresh = true;             // it, or memory in it, was allocated for the request that follows
   UnitId before = UnitId::none;  // what served the previous request on its stream
 };
@@ -94,8 +97,12 @@ class RecordedHeap {
   /// The free block that contains an address.
   std::optional<FreeBlock> free_block_at(std::uint64_t address) const;
 
-  /// Whether the allocator, when releasing unused memory, would take any from the unit.
-  bool has_unused(UnitId id) const;
+  /// The units from which the allocator, when releasing unused memory, would take any.
+  const std::set<UnitId>& with_unused() const { return with_unused_; }
+  /// Whether there is one on a stream for which `wanted(stream)`.
+  bool any_unused(auto wanted) const {
+    return std::ranges::any_of(unused_, [&](const auto& item) { return item.second > 0 && wanted(item.first); });
+  }
 
   const Unit& operator[](UnitId id) const { return units_[static_cast<std::size_t>(id)]; }
   std::size_t unit_count() const { return units_.size(); }
@@ -108,7 +115,10 @@ class RecordedHeap {
     UnitId unit = UnitId::none;
     bool free = false;
   };
-  using Pieces = std::map<std::uint64_t, Piece>;  // by address; unmapped addresses have none
+  using Pieces = std::map<std::uint64_t, Piece>;                            // by address; unmapped addresses have none
+  using RangeKey = std::tuple<std::uint64_t, bool, std::uint64_t, UnitId>;  // stream, small, begin
+
+  RangeKey key_of(UnitId id) const { return {(*this)[id].stream, (*this)[id].small, (*this)[id].begin, id}; }
 
   /// `before`: the unit of the segment before.
   UnitId hold(const PreexistingSegment& segment, std::uint64_t stream, UnitId before);
@@ -117,7 +127,10 @@ class RecordedHeap {
   UnitId range_of(const Entry& entry, std::uint64_t stream) const;
   Pieces::iterator piece_at(std::uint64_t address);
   Pieces::const_iterator piece_at(std::uint64_t address) const;
-  std::uint64_t run_size(const Unit& unit) const;
+  /// How much of Unit::unused a free piece is.
+  std::uint64_t unused_in(const Unit& unit, Pieces::const_iterator piece) const;
+  /// Modulo 2^64.
+  void change_unused(UnitId id, std::uint64_t by);
   bool could_grow(const FreeBlock& block) const;
   /// Its bytes, plus the unmapped ones after it.
   std::uint64_t capacity(const FreeBlock& block) const;
@@ -130,11 +143,13 @@ class RecordedHeap {
 
   const AllocatorRules& rules_;
   std::vector<Unit> units_;
-  std::set<UnitId> alive_;
+  std::set<UnitId> alive_, with_unused_;
+  std::set<RangeKey> ranges_;  // those of them that are expandable
   Pieces pieces_;
   std::set<std::uint64_t> mapped_;                                      // starts of memory mapped at once
   std::map<std::pair<std::uint64_t, bool>, std::set<FreeBlock>> free_;  // by stream and `small`
   std::map<std::uint64_t, UnitId> latest_;                              // by stream: what served the latest request
+  std::map<std::uint64_t, std::uint64_t> unused_;                       // by stream: the sum of Unit::unused
 };
 
 }  // namespace memreel::torch

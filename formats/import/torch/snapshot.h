@@ -157,6 +157,9 @@ enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2
 /// The setting in which the import stores it, and the key in exported snapshots.
 inline constexpr const char* release_key = "pytorch_release";
 
+/// More than a machine has: PyTorch's own numbers end at 127 (c10::DeviceIndex).
+inline constexpr int most_devices = 1'000;
+
 struct Snapshot {
   std::map<std::int32_t, DeviceHistory> devices;  // by ordinal
   DeviceHistory host;                             // of pinned host memory (2.14+)

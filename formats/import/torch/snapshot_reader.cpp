@@ -51,8 +51,8 @@ std::optional<Action> action_of(SnapshotKey word) {
 
 Result<void> SnapshotReader::take(std::size_t device, Value list, std::span<const Value> entries) {
   values_.at({.list = streamed_key(), .device = device});
-  if (device > std::size_t{std::numeric_limits<std::int32_t>::max()}) {
-    values_.fail("too many devices");
+  if (device >= most_devices) {
+    values_.fail("there are histories of more than " + std::to_string(most_devices) + " devices");
     return *values_.failure();
   }
   if (values_.arena().used(list) &&

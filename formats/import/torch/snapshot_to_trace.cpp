@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <queue>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +18,7 @@
 #include "formats/import/torch/destroyed_pools.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/host_history.h"
+#include "formats/import/torch/pool_evidence.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/skipped_actions.h"
@@ -72,7 +74,8 @@ bool fills_ring(std::uint64_t entries, const PreexistingMemory& before) {
 }
 
 /// Writes into the entries what the releases reveal about destroyed pools.
-Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables) {
+Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables,
+               Effort& effort) {
   Inferred result;
   PreexistingMemory& before = result.before;
   // On a separate thread: it takes as long as the next two steps, which don't depend on it if nothing is older.
@@ -90,7 +93,7 @@ Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const Allocato
   constexpr int most_rounds = 4;
   std::set<std::size_t> calls;  // by their first entry
   for (int round = 0; round < most_rounds; ++round) {
-    find_destroyed_pools(history, before, pool_streams, rules, result.releases);
+    find_destroyed_pools(history, before, pool_streams, rules, result.releases, effort);
     std::vector<ReleaseRun> again = find_releases(history, before, pool_streams, rules, tables);
     for (std::size_t i = 0; i < again.size(); ++i) {
       if (again[i].is_call && !result.releases[i].is_call) calls.insert(again[i].first);
@@ -285,17 +288,20 @@ class DeviceWriter {
   std::int64_t time_us_ = 0;  // of the previous record
 };
 
-/// The device with the earliest next record; null at the end.
-DeviceWriter* earliest(std::vector<DeviceWriter>& devices) {
-  DeviceWriter* first = nullptr;
-  std::int64_t first_time = 0;
-  for (DeviceWriter& device : devices) {
-    const std::optional<std::int64_t> time = device.next_time();
-    if (!time || (first != nullptr && *time >= first_time)) continue;
-    first = &device;
-    first_time = *time;
+/// Writes the records of all devices in the order of their times; of equal ones, the first device's first.
+void write_all(std::vector<DeviceWriter>& devices) {
+  using Next = std::pair<std::int64_t, std::size_t>;  // time, device
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next;
+  const auto wait = [&](std::size_t device) {
+    if (const std::optional<std::int64_t> time = devices[device].next_time()) next.emplace(*time, device);
+  };
+  for (std::size_t device = 0; device < devices.size(); ++device) wait(device);
+  while (!next.empty()) {
+    const std::size_t device = next.top().second;
+    next.pop();
+    devices[device].write_next();
+    wait(device);
   }
-  return first;
 }
 
 std::int64_t first_time(const Snapshot& snapshot) {
@@ -349,6 +355,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   const AllocatorRules rules = AllocatorRules::of(snapshot);
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;
+  Effort effort;
   for (auto& [ordinal, history] : snapshot.devices) {
     if (snapshot.is_series) {
       inferred.emplace_back();
@@ -358,7 +365,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
     complete_frees(history, skipped);
     losses.skipped = losses.skipped | skipped;
     infer_pools(history, snapshot.pool_streams);
-    inferred.push_back(infer(history, snapshot.pool_streams, rules, writer.tables()));
+    inferred.push_back(infer(history, snapshot.pool_streams, rules, writer.tables(), effort));
     const PreexistingMemory& before = inferred.back().before;
     losses.preexisting_allocations += before.allocations.size();
     losses.began_late = losses.began_late || !before.empty();
@@ -400,7 +407,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
                          snapshot.pool_streams, writer);
     }
   }
-  while (DeviceWriter* heap = earliest(heaps)) heap->write_next();
+  write_all(heaps);
 }
 
 }  // namespace memreel::torch

@@ -22,8 +22,7 @@ bool ValueReader::read_time(Value value, std::int64_t& into) {
 
 bool ValueReader::read_device(Value value, std::int32_t& into) {
   const std::optional<std::int64_t> device = arena_.as_signed(value);
-  if (!device || *device < -1 || *device > std::numeric_limits<std::int32_t>::max())
-    return fail("'device' is not a device's ordinal");
+  if (!device || *device < -1 || *device >= most_devices) return fail("'device' is not a device's ordinal");
   into = static_cast<std::int32_t>(*device);
   return true;
 }

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <vector>
 
+#include "analyzer/heap/maxima.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel {
@@ -52,6 +55,25 @@ TEST(Tournament, TheHighestNumbersCountInEveryPlace) {
   unsigned visited = 0;
   tournament.for_each([&](unsigned, std::uint64_t) { ++visited; });
   EXPECT_EQ(visited, Tournament::capacity);
+}
+
+TEST(Maxima, AreThoseOfAVector) {
+  synthetic::Random random(5);
+  for (const std::size_t count : {1U, 2U, 3U, 64U, 100U}) {
+    Maxima maxima(count);
+    std::vector<Bytes> values(count);
+    for (int i = 0; i < 2'000; ++i) {
+      const std::size_t number = random.below(count);
+      values[number] = {random.below(50)};
+      maxima.set(number, values[number]);
+      ASSERT_EQ(maxima.largest(), std::ranges::max(values));
+      const std::size_t from = random.below(count);
+      const Bytes least{1 + random.below(60)};
+      const auto first = std::find_if(values.begin() + static_cast<std::ptrdiff_t>(from), values.end(),
+                                      [&](Bytes value) { return value >= least; });
+      ASSERT_EQ(std::min(maxima.first(least, from), count), static_cast<std::size_t>(first - values.begin()));
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,209 @@
+"""What a command costs grows about as its input does, however hard the input: the instructions that it executes are
+counted, at three sizes. MEMREEL_COST_N: the smallest size; the default finds what is grossly worse."""
+
+import ctypes
+import os
+import pickle
+import platform
+import resource
+import sqlite3
+import struct
+import subprocess
+import unittest
+
+from program import MEMREEL, SANITIZED, ProgramTest, run
+
+N = int(os.environ.get("MEMREEL_COST_N", "1000"))
+MOST_GROWTH = 2.6  # per doubling; sorting takes 2.2
+COMMANDS = {
+    "info": lambda file: ("info", file),
+    "report": lambda file: ("report", file),
+    "verify": lambda file: ("verify", file),
+    "export": lambda file: ("export", file, "--format", "csv", "-o", "/dev/null"),
+    "diff": lambda file: ("diff", file, file),
+}
+BASE = 1 << 40
+SEGMENT = 2 << 20
+PERF_EVENT_OPEN = 298  # x86-64
+
+
+def frames(i):
+    return [{"name": f"f{i}", "filename": "train.py", "line": i % 100000 + 1}]
+
+
+def event(action, address, size, time, **more):
+    return {"action": action, "addr": address, "size": size, "stream": 0, "time_us": time, "frames": [], **more}
+
+
+def freed(address, size, time):
+    return [event("free_requested", address, size, time), event("free_completed", address, size, time)]
+
+
+def pools(n):
+    return ([event("segment_alloc", BASE + i * SEGMENT, SEGMENT, i, pool_id=(0, i + 1)) for i in range(n)]
+            + [event("alloc", BASE + i * SEGMENT, 512, n + i, pool_id=(0, i + 1), frames=frames(i)) for i in range(n)])
+
+
+def streams(n):
+    return [e for i in range(n) for e in (event("segment_alloc", BASE + i * SEGMENT, SEGMENT, i, stream=i),
+                                          event("alloc", BASE + i * SEGMENT, 512, i, stream=i))]
+
+
+def mapped_pieces(n):
+    scattered = [BASE + i * 7919 % n * SEGMENT for i in range(n)]
+    return ([event("segment_map", address, SEGMENT, i) for i, address in enumerate(scattered)]
+            + [event("alloc", address, SEGMENT, n + i, frames=frames(i % 20)) for i, address in enumerate(scattered)]
+            + [e for i in range(n) for e in (*freed(BASE + i * 104729 % n * SEGMENT, SEGMENT, 2 * n + i),
+                                             event("segment_unmap", BASE + i * 104729 % n * SEGMENT, SEGMENT, 2 * n + i))])
+
+
+def sites(n):
+    return [event("alloc", BASE + i * 512, 512 * (1 + i % 7), i, frames=frames(i)) for i in range(n)]
+
+
+def steps(n):
+    return [e for i in range(n) for e in (event("alloc", BASE + i * 512, 512, 3 * i, frames=frames(0)),
+                                          event("alloc", BASE + (1 << 36), 512, 3 * i + 1, frames=frames(1)),
+                                          *freed(BASE + (1 << 36), 512, 3 * i + 2))]
+
+
+def holes(n):
+    return ([event("segment_alloc", BASE, n * 1024, 0)]
+            + [event("alloc", BASE + i * 512, 512, i + 1, frames=frames(i % 100)) for i in range(2 * n)]
+            + [e for i in range(0, 2 * n, 2) for e in freed(BASE + i * 512, 512, 2 * n + i)]
+            + [event("oom", 0, 4096, 5 * n + i, device_free=0, frames=frames(i)) for i in range(10)])
+
+
+def failures(n):
+    return [e for i in range(n // 2) for e in (
+        event("segment_alloc", BASE + i * 2 * SEGMENT, SEGMENT, 4 * i),
+        event("alloc", BASE + i * 2 * SEGMENT, 1 << 20, 4 * i + 1, frames=frames(i)),
+        event("oom", 0, (20 << 20) + i * 512, 4 * i + 2, device_free=SEGMENT * (i % 13), frames=frames(i)))]
+
+
+def awaiting(n):
+    return ([event("alloc", BASE + i * 512, 512, i, stream=i % 3) for i in range(n)]
+            + [event("free_requested", BASE + i * 512, 512, n + i) for i in range(n)]
+            + [event("free_completed", BASE + (n - 1 - i) * 512, 512, 2 * n + i) for i in range(n)])
+
+
+def one_address(n):
+    return [event("alloc", BASE, 512, i, frames=frames(i)) for i in range(n)]
+
+
+def marks(n):
+    """Ranges in each other, and of steps."""
+    return [{"device": 0, "name": f"n{i}", "stage": "START", "time_us": 2 * i} for i in range(n)] + [
+        {"device": 0, "name": f"ProfilerStep#{i}", "stage": stage, "time_us": 3 * i + (stage == "END") * 2}
+        for i in range(n) for stage in ("START", "END")]
+
+
+SNAPSHOTS = (pools, streams, mapped_pieces, sites, steps, holes, failures, awaiting, one_address)
+
+
+class InstructionCounter:
+    """Counts what a child process executes in user mode, from its exec on. See perf_event_open(2)."""
+
+    def __init__(self):
+        hardware, instructions = 0, 1
+        disabled, inherit, exclude_kernel, exclude_hypervisor, on_exec = 1 << 0, 1 << 1, 1 << 5, 1 << 6, 1 << 12
+        flags = disabled | inherit | exclude_kernel | exclude_hypervisor | on_exec
+        self.attributes = struct.pack("IIQQQQQ", hardware, 112, instructions, 0, 0, 0, flags).ljust(112, b"\0")
+        self.system_call = ctypes.CDLL(None, use_errno=True).syscall
+
+    def open(self, process):
+        return self.system_call(PERF_EVENT_OPEN, self.attributes, process, -1, -1, 0)
+
+    def works(self):
+        counter = self.open(0)
+        if counter >= 0:
+            os.close(counter)
+        return counter >= 0
+
+    def count(self, arguments):
+        """Instructions, and peak memory in bytes."""
+        begin_read, begin_write = os.pipe()
+        child = subprocess.Popen(["sh", "-c", f'read go <&{begin_read}; exec "$@"', "sh", *map(str, arguments)],
+                                 pass_fds=[begin_read], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (60, 60)))
+        counter = self.open(child.pid)
+        os.write(begin_write, b"\n")
+        errors = child.stderr.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        count = struct.unpack("Q", os.read(counter, 8))[0]
+        for file in (counter, begin_read, begin_write):
+            os.close(file)
+        child.stderr.close()
+        if child.returncode not in (0, 1):
+            raise AssertionError(f"{arguments}: {child.returncode}: {errors}")
+        return count, usage.ru_maxrss * 1024
+
+
+@unittest.skipIf(SANITIZED, "counts the sanitizer's instructions")
+class Growth(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.counter = InstructionCounter()
+        if platform.machine() != "x86_64" or not self.counter.works():
+            self.skipTest("this machine does not let us count instructions (perf_event_paranoid, or a virtual machine)")
+
+    def assert_linear(self, files, commands=COMMANDS):
+        """`files`: of sizes N, 2N and 4N. What a program costs whatever it reads cancels out of the differences."""
+        for name in commands:
+            with self.subTest(name):
+                counts = [self.counter.count((MEMREEL, *COMMANDS[name](file))) for file in files]
+                small, middle, large = (count for count, _ in counts)
+                self.assertLess(large - middle, MOST_GROWTH * (middle - small) + 1_000_000, counts)
+                self.assertLess(counts[-1][1], 1 << 30)
+
+    def test_nested_ranges(self):
+        files = [self.snapshot(n, sites(n), marks(n)) for n in (N, 2 * N, 4 * N)]
+        self.assert_linear(files)
+
+    def test_rows_of_one_call(self):
+        self.assert_linear([self.database(n) for n in (N, 2 * N, 4 * N)], ("info", "report", "export", "diff"))
+
+    def test_devices(self):
+        files = [self.file(f"{n}.pickle", pickle.dumps({"segments": [], "device_traces": [
+            [event("segment_alloc", BASE, SEGMENT, i), event("alloc", BASE, 512, i), event("oom", 0, 1 << 30, i)]
+            for i in range(n)]})) for n in (200, 400, 800)]
+        self.assert_linear(files, ("info", "verify", "export"))
+        many = self.file("many.pickle", pickle.dumps(
+            {"segments": [], "device_traces": [[event("alloc", BASE, 512, i)] for i in range(1001)]}))
+        self.assert_refused(run("info", many), "more than 1000 devices")
+
+    def snapshot(self, n, entries, annotations=()):
+        return self.file(f"{n}.pickle", pickle.dumps(
+            {"segments": [], "device_traces": [entries], "external_annotations": list(annotations),
+             "allocator_settings": {"expandable_segments": False}}, protocol=4))
+
+    def database(self, n):
+        """Nsight Systems: n events and n calls with the same correlation, which don't overlap."""
+        path = self.directory / f"{n}.sqlite"
+        file = sqlite3.connect(path)
+        columns = ("start", "globalPid", "deviceId", "address", "bytes", "memKind", "memoryOperationType", "correlationId")
+        file.execute(f"CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS ({', '.join(columns)})")
+        file.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (correlationId, globalTid, start, end, callchainId)")
+        file.execute("CREATE TABLE StringIds (id, value)")
+        process = 5 << 24
+        file.executemany("INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (?, ?, 0, ?, 512, 2, 0, 7)",
+                         ((10**9 + i, process, BASE + 512 * i) for i in range(n)))
+        file.executemany("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (7, ?, 1, 2, NULL)", ((process | 9,) for _ in range(n)))
+        file.commit()
+        file.close()
+        return path
+
+
+def add_test(kind):
+    def test(self):
+        self.assert_linear([self.snapshot(n, kind(n)) for n in (N, 2 * N, 4 * N)])
+    setattr(Growth, "test_" + kind.__name__, test)
+
+
+for kind in SNAPSHOTS:
+    add_test(kind)
+
+
+if __name__ == "__main__":
+    unittest.main()
