@@ -176,7 +176,8 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
     summary.status = RankStatus::damaged;
   else if (trace.read.truncated_bytes > 0 || (trace.file_size != 0_B && !trace.read.has_footer))
     summary.status = RankStatus::truncated;
-  else if (losses.ring_full > 0 || losses.began_late || losses.history_overflowed || losses.folded_events > 0)
+  else if (losses.ring_full > 0 || losses.began_late || losses.history_overflowed || losses.folded_events > 0 ||
+           losses.unknown_actions > 0 || losses.unmatched_frees > 0)
     summary.status = RankStatus::overflowed;
   if (summary.status == RankStatus::ok) return;
   for (const std::string& line : shortcomings(trace)) summary.reason += (summary.reason.empty() ? "" : "; ") + line;

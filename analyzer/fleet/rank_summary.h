@@ -18,7 +18,7 @@ namespace memreel {
 /// How far a rank's metrics can be trusted. The numbers are part of the file format (formats/proto/memreel/rank.proto).
 enum class RankStatus : std::uint8_t {
   ok = 0,
-  overflowed = 1,  // events were lost, or the recording began late
+  overflowed = 1,  // events were lost or not understood, or the recording began late
   truncated = 2,   // the file ends before the recording does
   damaged = 3,     // parts of the file can't be read, or all of it
   hostile = 4,     // reading it exceeded the memory or time limit, or crashed

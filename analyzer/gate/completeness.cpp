@@ -21,6 +21,12 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
   }
   if (losses.ring_full > 0) missing.push_back(text_of(losses.ring_full) + " events that the recorder dropped");
   if (losses.hook_refused > 0) missing.push_back(text_of(losses.hook_refused) + " calls that could not be observed");
+  if (losses.unknown_actions > 0)
+    missing.push_back(text_of(losses.unknown_actions) +
+                      " records that were not read: of unknown kinds or other processes");
+  if (losses.unmatched_frees > 0) missing.push_back("the allocations of " + text_of(losses.unmatched_frees) + " frees");
+  if (read.unknown_packets > 0 || read.unknown_events > 0)
+    missing.emplace_back("what a newer memreel wrote and this one can't read");
   if (!read.intact()) missing.emplace_back("the damaged parts of the file");
   if (!read.has_footer && file_size != 0_B)
     missing.emplace_back("the end: the recorder was killed, or is still writing");

@@ -117,6 +117,19 @@ class Check(ProgramTest):
         # One small block is live in a segment of 2 MiB, so not 100 %, the value before that block.
         self.assertGreater(fragmentation["at_peak"]["allocated_bytes"], 0)
 
+    def test_what_was_not_read_cannot_be_judged(self):
+        document = snapshot()
+        document["device_traces"][0] += [dict(document["device_traces"][0][1], action="alloc_async", size=60 << 30)]
+        unknown = self.file("unknown.pickle", pickle.dumps(document))
+        log = self.file("rmm.csv", b"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:000001,free,0x100000000,64424509440,0\n"
+                        b"1,10:00:00:000002,allocate,0x200000000,512,0\n1,10:00:00:000003,free,0x200000000,512,0\n")
+        for trace, mention in ((unknown, "records that were not read"), (log, "the allocations of 1 free")):
+            with self.subTest(mention):
+                process = run("check", trace, "--max-peak", "1GiB")
+                self.assertEqual((process.returncode, process.stdout), (2, ""), process.stderr)
+                self.assertIn(mention, process.stderr.splitlines()[-1])
+                self.answer("check", trace, "--max-peak", "1GiB", "--allow-incomplete")
+
     def test_a_device_that_the_baseline_lacks_cannot_be_judged(self):
         baseline = self.directory / "memory.json"
         self.answer("check", SAMPLE, "--write-baseline", baseline)
