@@ -17,6 +17,7 @@
 #include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -56,9 +57,10 @@ std::string_view word_for(const SiteChange& site) {
 }
 
 std::string held_text(const SideState& side, const FileAt& at) {
-  if (side.heap == HeapId::none) return "nothing in " + at.file.filename().string();
+  const std::string name = printable(at.file.filename().string());
+  if (side.heap == HeapId::none) return "nothing in " + name;
   const std::string phase = side.phase == Phase::other ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
-  return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + at.file.filename().string() + " (" +
+  return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + name + " (" +
          text_of(side.live.count) + " allocations)";
 }
 

@@ -9,6 +9,7 @@
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -106,7 +107,7 @@ class TextPage {
  private:
   void line(const std::string& text, std::size_t indent = 0) {
     out_ << std::string(indent, ' ');
-    wrap(out_, text, indent + 2, indent);
+    wrap(out_, printable(text), indent + 2, indent);  // of files, of which anybody may have named one
   }
 
   void print_heading() {

@@ -5,6 +5,7 @@
 #include <protozero/pbf_builder.hpp>
 #include <utility>
 
+#include "formats/model/printable.h"
 #include "formats/wire/message_reader.h"
 
 namespace memreel {
@@ -274,7 +275,7 @@ RankLeak read_leak(std::string_view bytes, const Columns& columns) {
   for (MessageReader<LeakField> in(bytes); in.next();) {
     switch (in.field()) {
       case LeakField::verdict:
-        leak.verdict = in.bytes();
+        leak.verdict = printable(in.bytes());
         break;
       case LeakField::bytes:
         leak.bytes = {in.uint64()};
@@ -310,9 +311,9 @@ Pair read_pair(std::string_view bytes) {
   Pair pair;
   for (MessageReader<PairField> in(bytes); in.next();) {
     if (in.field() == PairField::first)
-      pair.first = in.bytes();
+      pair.first = printable(in.bytes());
     else if (in.field() == PairField::second && in.is_bytes())
-      pair.text = in.bytes();
+      pair.text = printable(in.bytes());
     else if (in.field() == PairField::second)
       pair.number = in.uint32();
     else
@@ -333,9 +334,9 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
     case Field::status:
       return s.status = static_cast<RankStatus>(std::min(in.uint32(), 6U)), true;
     case Field::reason:
-      return s.reason = in.bytes(), true;
+      return s.reason = printable(in.bytes()), true;
     case Field::job:
-      return identity.job = in.bytes(), true;
+      return identity.job = printable(in.bytes()), true;
     case Field::rank:
       return identity.rank = minus_one(in.uint64()), true;
     case Field::world_size:
@@ -343,7 +344,7 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
     case Field::local_rank:
       return identity.local_rank = minus_one(in.uint64()), true;
     case Field::host:
-      return identity.host = in.bytes(), true;
+      return identity.host = printable(in.bytes()), true;
     case Field::process:
       return identity.process = in.uint64(), true;
     case Field::attempt:
@@ -353,15 +354,15 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
       return identity.coordinates.push_back({.axis = std::move(pair.first), .at = pair.number}), true;
     }
     case Field::source:
-      return s.source = in.bytes(), true;
+      return s.source = printable(in.bytes()), true;
     case Field::producer:
-      return s.producer = in.bytes(), true;
+      return s.producer = printable(in.bytes()), true;
     case Field::settings: {
       Pair pair = read_pair(in.bytes());
       return s.settings[pair.first] = std::move(pair.text), true;
     }
     case Field::policy:
-      return s.policy = in.bytes(), true;
+      return s.policy = printable(in.bytes()), true;
     default:
       return false;
   }
@@ -435,7 +436,7 @@ std::uint32_t read(std::string_view bytes, RankSummary& summary) {
         columns.requests = in.numbers();
         break;
       case Field::strings:
-        columns.strings.emplace_back(in.bytes());
+        columns.strings.push_back(printable(in.bytes()));
         break;
       case Field::frames:
         columns.frames.push_back(read_frame(in.bytes(), columns));

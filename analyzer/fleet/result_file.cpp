@@ -1,13 +1,13 @@
 #include "analyzer/fleet/result_file.h"
 
-#include <unistd.h>
-
-#include <array>
-#include <fstream>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
-#include <system_error>
+#include <utility>
 
 #include "formats/model/flat_map.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel {
 namespace {
@@ -24,20 +24,10 @@ std::string hexadecimal(std::uint64_t number) {
 }  // namespace
 
 Result<void> write_whole(const fs::path& file, const std::string& bytes) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  const fs::path partial = file.string() + "." + host.data() + "." + std::to_string(getpid()) + ".partial";
-  std::ofstream stream(partial, std::ios::binary);
-  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  stream.close();
-  std::error_code problem;
-  if (stream) fs::rename(partial, file, problem);
-  if (stream && !problem) return {};
-  std::error_code ignored;
-  fs::remove(partial, ignored);
-  return Error{.what = problem ? problem.message() : "can't be written",
-               .where = file.string(),
-               .remedy = "is the disk full, or the directory read-only?"};
+  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(file);
+  if (!sink) return std::move(sink).error();
+  if (Result<void> written = (*sink)->write(std::as_bytes(std::span(bytes))); !written) return written;
+  return (*sink)->close();
 }
 
 fs::path result_path(const fs::path& out, const fs::path& recording, const std::string& extension) {

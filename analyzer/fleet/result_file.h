@@ -8,7 +8,7 @@
 
 namespace memreel {
 
-/// Writes under a name unique to this process, then renames: readers never see a partial file.
+/// Writes under a name that nobody can foresee, then renames: readers never see a partial file.
 Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
 
 /// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories are distinct.

@@ -197,6 +197,23 @@ bool is_descriptor(const std::filesystem::path& path) {
   return text.starts_with("/proc/") && path.parent_path().filename() == "fd";
 }
 
+/// Whether what `file` says is in a directory where anybody may create files, and was put there by another user than us
+/// or the directory's owner: a trap. The same as the kernel's fs.protected_symlinks, protected_regular and
+/// protected_fifos (Documentation/admin-guide/sysctl/fs.rst), which opening through resolved links and renaming evade.
+bool is_planted(const std::filesystem::path& path, const struct stat& file) {
+  struct stat directory {};
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (::stat(parent.c_str(), &directory) != 0) return false;
+  const bool shared = (directory.st_mode & S_ISVTX) != 0 && (directory.st_mode & (S_IWOTH | S_IWGRP)) != 0;
+  return shared && file.st_uid != ::geteuid() && file.st_uid != directory.st_uid;
+}
+
+Error planted(const std::filesystem::path& path) {
+  return {.what = "was put into a shared directory by another user",
+          .where = path.string(),
+          .remedy = "remove it, or write elsewhere"};
+}
+
 /// Resolves symbolic links in a path, whether or not the last one leads to a file. Stops at open files of a process,
 /// which only look like links.
 Result<std::filesystem::path> followed(std::filesystem::path path) {
@@ -206,6 +223,8 @@ Result<std::filesystem::path> followed(std::filesystem::path path) {
     if (is_descriptor(path)) return path;
     const std::filesystem::path target = std::filesystem::read_symlink(path, problem);
     if (problem) return path;
+    struct stat link {};
+    if (::lstat(path.c_str(), &link) == 0 && is_planted(path, link)) return planted(path);
     path = target.is_absolute() ? target : path.parent_path() / target;
   }
   return Error{.what = "is a loop of symbolic links", .where = path.string(), .remedy = "name another file"};
@@ -229,6 +248,9 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
   const bool exists = ::stat(target->c_str(), &existing) == 0;
   if (exists && S_ISDIR(existing.st_mode))
     return Error{.what = "is a directory", .where = path.string(), .remedy = "name a file"};
+  if (exists && (S_ISREG(existing.st_mode) || S_ISFIFO(existing.st_mode)) && !is_descriptor(*target) &&
+      is_planted(*target, existing))
+    return planted(path);
   if (exists && (!S_ISREG(existing.st_mode) || is_descriptor(*target))) {
     // A pipe, a device or /dev/stdout is written to, never replaced.
     Descriptor file(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));

@@ -119,7 +119,7 @@ class Parts(Recordings):
         process = subprocess.run([MEMREEL, "fleet", "map", self.job, "-o", out, "--shard", "0/1"], text=True, capture_output=True,
                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest - 1, largest - 1)),
                                  restore_signals=False)  # Python ignores SIGXFSZ, and its children inherit that
-        self.assert_refused(process, "can't be written", "disk")
+        self.assert_refused(process, "can't write", "limit on the size of files")
         kept = content_of(out)
         self.assertEqual(kept, {name: self.expected[name] for name in kept})
         self.assertEqual([file.name for file in out.iterdir() if file.name not in kept], [])

@@ -119,6 +119,15 @@ class Bounds(HostileTest):
             process = run("info", file, *options, memory_limit=GIB, processor_limit=SECONDS, timeout=HANGS)
             self.assert_refused(process, file, f"decompresses to more than {allowed}.00 MiB", "--max-memory")
 
+    def test_names_of_files_are_text(self):
+        for name in ("a\x1b[31m.reel", "b\nc.reel", "\u202ed.reel"):
+            trace = self.file(name, (SAMPLES / "leak.reel").read_bytes())
+            (self.directory / (name + ".log")).write_text("no recording")
+            for arguments in (["diff", trace, trace], ["diff", SAMPLES / "leak.reel", trace], ["fleet", self.directory]):
+                process = run(*arguments)
+                self.assertNotRegex(process.stdout + process.stderr, MISLEADING)
+                self.assertNotIn("\nc.reel", process.stdout + process.stderr)
+
     def test_max_memory_allows_more_and_less(self):
         document = json.dumps({"segments": [], "device_traces": [[entry("alloc", 1 << 40, 512)]]}).encode()
         size = 20 if SANITIZED else 300

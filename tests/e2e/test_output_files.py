@@ -115,6 +115,25 @@ class OutputFiles(ProgramTest):
                 run(*[damaged if a in (SAMPLE, PICKLE) else a for a in arguments], self.directory / "out")
                 self.assertEqual(set(self.directory.iterdir()), before)
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can make another user's files")
+    def test_traps_in_a_shared_directory_are_refused(self):
+        nobody = 65534
+        shared = self.directory / "shared"
+        shared.mkdir()
+        shared.chmod(0o1777)
+        precious = self.file("precious", b"precious")
+        link, file = shared / "link.html", shared / "file.html"
+        link.symlink_to(precious)
+        file.write_bytes(b"theirs")
+        for trap in (link, file):
+            os.chown(trap, nobody, nobody, follow_symlinks=False)
+            with self.subTest(trap.name):
+                self.assert_refused(run("report", SAMPLE, "-o", trap), "put into a shared directory by another user")
+        self.assertEqual((precious.read_bytes(), file.read_bytes()), (b"precious", b"theirs"))
+        for mine in (link, file):
+            os.chown(mine, 0, 0, follow_symlinks=False)
+            self.answer("report", SAMPLE, "-o", mine)
+
     def test_name_of_the_unfinished_file_is_not_foreseeable(self):
         # An unrelated file under a name that an earlier version used is left alone.
         trap = self.directory / "out.html.partial"
