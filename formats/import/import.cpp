@@ -7,6 +7,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,17 @@ Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<Byt
                            const WriterOptions& options) {
   const Result<sqlite::Database> database = sqlite::Database::open(bytes);
   if (!database) return database.error();
-  const auto import = rocprof::is_rocpd(*database) ? rocprof::import_rocpd : nsys::import_database;
+  const auto has = [&](const char* table) { return !database->columns(table).empty(); };
+  const bool is_rocpd = rocprof::is_rocpd(*database);
+  if (!is_rocpd && has("rocpd_api"))
+    return Error{.what = "is a trace of rocmProfileData (runTracer.sh), which records no allocations",
+                 .where = bytes.where(),
+                 .remedy = "rocprofv3 --memory-allocation-trace -- PROGRAM"};
+  if (!is_rocpd && !has("CUDA_GPU_MEMORY_USAGE_EVENTS") && !has("META_DATA_CAPTURE") && !has("StringIds"))
+    return Error{.what = "is a database of neither Nsight Systems nor rocprofv3",
+                 .where = bytes.where(),
+                 .remedy = "nsys export --type sqlite, or rocprofv3 --memory-allocation-trace"};
+  const auto import = is_rocpd ? rocprof::import_rocpd : nsys::import_database;
   return import(*database, bytes.memory_limit(), std::move(header), std::move(sink), options);
 }
 
@@ -141,6 +152,13 @@ bool recognises(const Importer& importer, std::span<const std::byte> beginning) 
   return importer.recognises(beginning.first(std::min(beginning.size(), importer.looks_at)));
 }
 
+/// An empty list, dict or tuple, or the mark before their items: a prompt in a log begins with a bracket, too.
+bool is_old_pickle(std::span<const std::byte> beginning) {
+  const auto at = [&](std::size_t i) { return i < beginning.size() ? std::to_integer<char>(beginning[i]) : '\0'; };
+  if (at(0) == '(') return std::string_view("dltq(").find(at(1)) != std::string_view::npos;
+  return (at(0) == '}' || at(0) == ']') && std::string_view("qr(.").find(at(1)) != std::string_view::npos;
+}
+
 std::string known_formats() {
   std::string names;
   for (const ImportFormat& format : formats) {
@@ -166,8 +184,7 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
   const auto found = std::find_if(importers.begin(), importers.end(),
                                   [&](const Importer& importer) { return recognises(importer, beginning); });
   if (found != importers.end()) return &*found;
-  const auto first = std::to_integer<char>(beginning[0]);
-  if (first == '(' || first == '}' || first == ']')
+  if (is_old_pickle(beginning))
     return Error{.what = "looks like a pickle of protocol 0 or 1, which is not supported",
                  .where = bytes.where(),
                  .remedy = "dump again with pickle.dump(snapshot, file, protocol=4)"};

@@ -39,7 +39,9 @@ TEST(Nsys, ColumnsMayBeMissingAndTypesWrong) {
 }
 
 TEST(Nsys, OtherDatabasesAreRefused) {
-  EXPECT_NE(refusal(database_of("CREATE TABLE t(a)")).find("--cuda-memory-usage=true"), std::string::npos);
+  EXPECT_NE(refusal(database_of("CREATE TABLE t(a)")).find("neither Nsight Systems nor rocprofv3"), std::string::npos);
+  EXPECT_NE(refusal(database_of("CREATE TABLE StringIds(id, value)")).find("--cuda-memory-usage=true"),
+            std::string::npos);
 }
 
 }  // namespace
