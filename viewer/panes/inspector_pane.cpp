@@ -76,7 +76,8 @@ void InspectorPane::draw_heading(Scene& scene, std::uint32_t id) {
 void InspectorPane::draw_trace(Scene& scene) {
   const Document& document = scene.doc();
   const float column = scene.px(120);
-  ImGui::TextWrapped("%s", document.header.source_name.c_str());
+  constexpr float most_lines = 8;  // a command line may have megabytes, more than ImGui can draw
+  ImGui::TextWrapped("%s", fitting(document.header.source_name, most_lines * ImGui::GetContentRegionAvail().x).c_str());
   ImGui::Spacing();
   if (scene.has_categories()) {
     ImGui::TextDisabled("live at the cursor");
