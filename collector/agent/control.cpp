@@ -104,7 +104,13 @@ bool start_listener(void* (*body)(void*)) {
 void listen() {
   if (!open_socket()) return;
   const auto body = [](void*) -> void* {
-    ear.run([](const Message& question) { return answer(question, false); }, {}, [] { return false; });
+    // A program whose main thread has left by pthread_exit() ends with its last other thread: our own don't count.
+    constexpr std::chrono::milliseconds period{250};
+    ear.run([](const Message& question) { return answer(question, false); }, period,
+            [] {
+              exit_if_alone();
+              return false;
+            });
     return nullptr;
   };
   if (!start_listener(body)) ear.close();

@@ -47,6 +47,11 @@ Injection injection_of(const std::filesystem::path& agent, const agent::Options&
   }
   const std::string others = lookup("LD_PRELOAD").value_or("");
   injection.variables.emplace_back("LD_PRELOAD", others.empty() ? library : library + ":" + others);
+  // A program with AddressSanitizer ends at once if any library precedes the sanitizer's, though ours replaces nothing
+  // that it does.
+  const std::string sanitizer = lookup("ASAN_OPTIONS").value_or("");
+  constexpr const char* any_order = "verify_asan_link_order=0";
+  injection.variables.emplace_back("ASAN_OPTIONS", sanitizer.empty() ? any_order : sanitizer + ":" + any_order);
   return injection;
 }
 

@@ -1,12 +1,49 @@
 #include "collector/recorder/own_thread.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <exception>
+#include <string_view>
 
 namespace memreel::agent {
+namespace {
+
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): a process has one number of threads
+constinit std::atomic<unsigned> running = 0;
+
+struct Body {
+  void* (*run)(void*);
+  void* argument;
+};
+
+/// What a thread of ours can't do without memory is lost; it never ends the program.
+void* run_guarded(void* given) {
+  const Body body = *static_cast<Body*>(given);
+  std::free(given);  // NOLINT(cppcoreguidelines-no-malloc): operator new throws
+  try {
+    body.run(body.argument);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+  }
+  --running;
+  return nullptr;
+}
+
+}  // namespace
 
 bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*), void* argument) {
+  static const int forks = ::pthread_atfork(nullptr, nullptr, [] { running = 0; });  // a child has none of them
+  static_cast<void>(forks);
+  auto* const guarded = static_cast<Body*>(std::malloc(sizeof(Body)));  // NOLINT(cppcoreguidelines-no-malloc): as above
+  if (guarded == nullptr) return false;
+  *guarded = {body, argument};
   sigset_t all{}, before{};
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -17,10 +54,16 @@ bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*),
   ::pthread_attr_init(&attributes);
   ::pthread_attr_getstacksize(&attributes, &stack);
   ::pthread_attr_setstacksize(&attributes, std::max(stack, least_stack));
-  const bool started = ::pthread_create(&thread, &attributes, body, argument) == 0;
+  ++running;
+  const bool started = ::pthread_create(&thread, &attributes, run_guarded, guarded) == 0;
   ::pthread_attr_destroy(&attributes);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (started) ::pthread_setname_np(thread, name);
+  if (started) {
+    ::pthread_setname_np(thread, name);
+  } else {
+    --running;
+    std::free(guarded);  // NOLINT(cppcoreguidelines-no-malloc)
+  }
   return started;
 }
 
@@ -29,6 +72,35 @@ bool join_own_thread(pthread_t thread, std::chrono::seconds limit) {
   ::clock_gettime(CLOCK_REALTIME, &until);
   until.tv_sec += limit.count();
   return ::pthread_timedjoin_np(thread, nullptr, &until) == 0;
+}
+
+bool only_own_threads_left() {
+  std::array<char, 512> text{};
+  const int file = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const ssize_t size = ::read(file, text.data(), text.size());
+  ::close(file);
+  std::string_view fields(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  const std::size_t name_end = fields.rfind(") ");
+  if (name_end == std::string_view::npos) return false;
+  fields.remove_prefix(name_end + 2);
+  if (!fields.starts_with('Z')) return false;  // the state of the main thread
+  for (int field = 3; field < 20; ++field) {
+    const std::size_t space = fields.find(' ');
+    if (space == std::string_view::npos) return false;
+    fields.remove_prefix(space + 1);
+  }
+  unsigned threads = 0;
+  std::from_chars(fields.data(), fields.data() + fields.size(), threads);
+  return threads == running + 1;  // the main thread is still counted
+}
+
+void exit_if_alone() {
+  if (!only_own_threads_left()) return;
+  // On another thread: exit() waits for ours.
+  pthread_t thread{};
+  const auto leave = [](void*) -> void* { std::exit(0); };
+  if (start_own_thread(thread, "memreel-exit", leave, nullptr)) ::pthread_detach(thread);
 }
 
 }  // namespace memreel::agent

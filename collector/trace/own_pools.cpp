@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "formats/model/limits.h"
+
 namespace memreel::agent {
 
 OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
@@ -13,15 +15,19 @@ OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::
     const Heap& heap = tables[other.second.heap];
     return heap.device == device && tables[heap.name] == name;
   });
-  const std::string text = name.empty() ? "pool " + std::to_string(number)
-                           : taken      ? std::string(name) + " " + std::to_string(number)
-                                        : std::string(name);
+  // A trace has a limited number of heaps: programs that make a pool for each request share the last one.
+  constexpr std::size_t others = 64;  // for those of drivers and frameworks
+  const bool full = tables.heaps.size() + others >= max_heaps;
+  const std::string text = full           ? "other pools"
+                           : name.empty() ? "pool " + std::to_string(number)
+                           : taken        ? std::string(name) + " " + std::to_string(number)
+                                          : std::string(name);
   Pool& pool = pools_[number];
   pool = {};
   pool.heap = writer_->intern(Heap{.name = writer_->intern(text),
                                    .level = Level::framework,
                                    .device = device,
-                                   .parent = outer != pools_.end() ? outer->second.heap : driver});
+                                   .parent = outer != pools_.end() && !full ? outer->second.heap : driver});
   return pool;
 }
 

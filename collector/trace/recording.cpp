@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -150,24 +151,30 @@ void Recording::run() {
 
   auto flushed = std::chrono::steady_clock::now();
   Result<void> written;
-  while (!ending_.load(std::memory_order_acquire) && written) {
-    recorder_->wait(options_.flush_period);
-    take(Recorder::Draining::in_order);
-    if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
-      if (setup_.look_around) setup_.look_around();
-      written = writer.flush();
-      if (written) in_file = builder.event_count();
-      if (written && flight != nullptr) dumps_->step(*flight);
-      flushed = now;
+  bool out_of_memory = false;
+  while (!ending_.load(std::memory_order_acquire) && written) try {
+      recorder_->wait(options_.flush_period);
+      take(Recorder::Draining::in_order);
+      if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
+        if (setup_.look_around) setup_.look_around();
+        written = writer.flush();
+        if (written) in_file = builder.event_count();
+        if (written && flight != nullptr) dumps_->step(*flight);
+        flushed = now;
+      }
+    } catch (const std::exception&) {  // the program handles its own lack of memory: it must not end of ours
+      std::vector<Record>().swap(batch);
+      written = Error{.what = "there was no memory left to record with", .where = trace_};
+      out_of_memory = true;
     }
-  }
   if (!written) {
     recorder_->fail();
     has_failed_.store(true, std::memory_order_release);
-    take(Recorder::Draining::in_order);
+    if (!out_of_memory) take(Recorder::Draining::in_order);
     sum_up(written);
     failed_(outcome_);
     while (!ending_.load(std::memory_order_acquire)) recorder_->wait(std::chrono::seconds(1));
+    if (out_of_memory) return;
   }
   take(Recorder::Draining::in_order);
   take(Recorder::Draining::everything);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/model/limits.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::agent {
@@ -173,6 +174,11 @@ TraceBuilder::Namespace TraceBuilder::namespace_of(Space space) {
 
 AllocationId TraceBuilder::append(const Record& record, Event event) {
   event.time = Nanoseconds(record.time);
+  // A program may name its own pools' memory as it likes, but no reader takes what no device has.
+  if (has_address(event.kind) && !is_possible(event.address, event.size)) {
+    ++hook_lost_;
+    return AllocationId::none;
+  }
   if (event.stack == StackId::none) event.stack = stacks_.row(record.stack);
   ++events_;
   const AllocationId allocation = writer_->append(event);

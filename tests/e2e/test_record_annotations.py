@@ -126,6 +126,21 @@ class BeforeTheFirstCall(RecordTest):
             self.assertEqual(sum(row.get("mark") == "early" for row in events), 1000)
             self.assertEqual(self.losses(self.directory / f"{policy}.reel")["ring_full"], 0)
 
+    def test_what_no_device_has_is_left_out_and_counted(self):
+        script = IN_PYTHON.replace("memreel.step()", "[inner.alloc(*odd) for odd in ((0x9e3779b97f4a7c15, 512), (1, 1 << 46))]")
+        process = self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
+        self.assertNotIn("none lost", process.stderr)
+        self.assertIn(("alloc", 0x10000), {(row["kind"], row.get("address")) for row in self.events()})
+        self.assertEqual(self.losses(self.trace())["hook_refused"], 2)
+
+    def test_a_pool_for_each_request(self):
+        script = IN_PYTHON.replace("memreel.step()", "pools = [memreel.pool(f'request {i}', 'arena', device=0) for i in range(5000)]\n"
+                                   "[pool.alloc(0x20000 + i, 1) for i, pool in enumerate(pools)]")
+        self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
+        events = self.events()
+        self.assertEqual(sum(row["kind"] == "alloc" and row["size"] == 1 for row in events), 5000)
+        self.assertIn("other pools", {row["heap"] for row in events if row["kind"] == "alloc"})
+
     def test_without_cuda_there_is_still_no_trace(self):
         script = IN_PYTHON.split("with memreel.tag")[0] + "assert memreel.usage() == []\n"
         self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")

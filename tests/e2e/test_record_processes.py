@@ -6,6 +6,7 @@ import random
 import resource
 import signal
 import subprocess
+import sys
 import unittest
 
 from ground_truth import driver_events, read_truth
@@ -85,6 +86,24 @@ class Processes(RecordTest):
             self.record_program("exit-inside", code=5, environment=self.environment(FAKE_CUDA_DELAY_US=100))
         for trace in self.traces():
             self.assertTrue(self.document("info", trace)["kinds"]["alloc"])
+
+    def test_a_main_thread_that_leaves(self):
+        script = ("import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); "
+                  "cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0); "
+                  "cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(1 << 20)); "
+                  "ctypes.CDLL(None).pthread_exit(None)")
+        self.assertEqual(subprocess.run([sys.executable, "-c", script], env=self.environment(), timeout=60).returncode, 0)
+        for options in ([], ["--flight", "1MiB"], ["--backend", "interpose"]):
+            with self.subTest(options):
+                self.record(sys.executable, "-c", script, options=options)  # with 0: it ends, as it does alone
+        self.assertTrue(all(self.document("info", trace)["events"] for trace in self.traces()))
+
+    def test_a_program_with_address_sanitizer(self):
+        program = self.directory / "checked"
+        source = self.file("checked.c", b"#include <stdlib.h>\nint main(void) { free(malloc(1)); return 7; }")
+        if subprocess.run(["cc", "-fsanitize=address", "-o", program, source], capture_output=True).returncode != 0:
+            self.skipTest("no compiler with AddressSanitizer here")
+        self.record(program, code=7)
 
     def test_exit_without_ceremony(self):
         self.record_program("quick-exit", 500, code=6)
