@@ -11,33 +11,13 @@ using wire::MessageReader;
 bool decode_rows(std::string_view content, std::vector<FoldedRow>& rows) {
   using Field = wire::FoldedRowsField;
   std::vector<std::uint64_t> interval, heap, stack, allocations, frees, allocated, freed;
-  for (MessageReader<Field> fields(content); fields.next();) {
-    switch (fields.field()) {
-      case Field::interval_delta:
-        interval = fields.numbers();
-        break;
-      case Field::heap:
-        heap = fields.numbers();
-        break;
-      case Field::stack:
-        stack = fields.numbers();
-        break;
-      case Field::allocations:
-        allocations = fields.numbers();
-        break;
-      case Field::frees:
-        frees = fields.numbers();
-        break;
-      case Field::allocated_bytes:
-        allocated = fields.numbers();
-        break;
-      case Field::freed_bytes:
-        freed = fields.numbers();
-        break;
-      default:
-        fields.skip();
-    }
-  }
+  wire::read_columns<Field>(content, {{Field::interval_delta, &interval},
+                                      {Field::heap, &heap},
+                                      {Field::stack, &stack},
+                                      {Field::allocations, &allocations},
+                                      {Field::frees, &frees},
+                                      {Field::allocated_bytes, &allocated},
+                                      {Field::freed_bytes, &freed}});
   for (const auto* column : {&heap, &stack, &allocations, &frees, &allocated, &freed})
     if (column->size() != interval.size()) return false;
   std::uint64_t at = 0;

@@ -19,42 +19,18 @@ struct SegmentColumns {
   }
 };
 
-SegmentColumns read_columns(std::string_view content) {
+SegmentColumns read_segments(std::string_view content) {
   using Field = wire::InitialHeapRowsField;
   SegmentColumns columns;
-  for (MessageReader<Field> fields(content); fields.next();) {
-    switch (fields.field()) {
-      case Field::segment_address:
-        columns.address = fields.numbers();
-        break;
-      case Field::segment_size:
-        columns.size = fields.numbers();
-        break;
-      case Field::segment_origin:
-        columns.origin = fields.numbers();
-        break;
-      case Field::segment_small:
-        columns.small = fields.numbers();
-        break;
-      case Field::segment_mapped:
-        columns.mapped = fields.numbers();
-        break;
-      case Field::segment_range:
-        columns.range = fields.numbers();
-        break;
-      case Field::segment_blocks:
-        columns.blocks = fields.numbers();
-        break;
-      case Field::block_size:
-        columns.block_size = fields.numbers();
-        break;
-      case Field::block_use:
-        columns.block_use = fields.numbers();
-        break;
-      default:
-        fields.skip();
-    }
-  }
+  wire::read_columns<Field>(content, {{Field::segment_address, &columns.address},
+                                      {Field::segment_size, &columns.size},
+                                      {Field::segment_origin, &columns.origin},
+                                      {Field::segment_small, &columns.small},
+                                      {Field::segment_mapped, &columns.mapped},
+                                      {Field::segment_range, &columns.range},
+                                      {Field::segment_blocks, &columns.blocks},
+                                      {Field::block_size, &columns.block_size},
+                                      {Field::block_use, &columns.block_use}});
   return columns;
 }
 
@@ -125,7 +101,7 @@ std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::D
   if (rows_size > wire::max_content_size) return std::nullopt;
   const auto content = decompressor.decompress(rows_zstd, rows_size);
   if (!content) return std::nullopt;
-  auto segments = decode_segments(read_columns(*content));
+  auto segments = decode_segments(read_segments(*content));
   if (!segments) return std::nullopt;
   initial.segments = *std::move(segments);
   return initial;

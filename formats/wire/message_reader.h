@@ -1,9 +1,12 @@
 // Reads the fields of an untrusted protobuf message.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <protozero/pbf_reader.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace memreel::wire {
@@ -52,5 +55,19 @@ class MessageReader {
 
   protozero::pbf_reader reader_;
 };
+
+/// Reads columns, each a packed list of varints. Other fields are skipped.
+template <class Field>
+void read_columns(std::string_view message,
+                  std::initializer_list<std::pair<Field, std::vector<std::uint64_t>*>> columns) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    const auto column =
+        std::ranges::find(columns, fields.field(), &std::pair<Field, std::vector<std::uint64_t>*>::first);
+    if (column == columns.end())
+      fields.skip();
+    else
+      *column->second = fields.numbers();
+  }
+}
 
 }  // namespace memreel::wire
