@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <unordered_map>
 
@@ -72,14 +73,26 @@ bool are_same(const PoolStreams& pool_streams, PoolStreamId a, PoolStreamId b) {
   return first.stream == second.stream && first.pool.value_or(PoolKey{}) == second.pool.value_or(PoolKey{});
 }
 
+/// Where an expandable segment follows another without a gap: a snapshot lists the memory of one as one piece.
+std::set<Address> adjacent_ranges(const DeviceHistory& history) {
+  std::set<Address> ends, begins;
+  for (const Segment& segment : history.segments)
+    if (segment.expandable) ends.insert(segment.address + segment.size);
+  for (const Segment& segment : history.segments)
+    if (segment.expandable && ends.contains(segment.address)) begins.insert(segment.address);
+  return begins;
+}
+
 /// Adjacent memory of one expandable segment becomes one.
-std::vector<PreexistingSegment> merged(const std::vector<PreexistingSegment>& segments,
+std::vector<PreexistingSegment> merged(const std::vector<PreexistingSegment>& segments, const DeviceHistory& history,
                                        const PoolStreams& pool_streams) {
+  const std::set<Address> begins = adjacent_ranges(history);
   std::vector<PreexistingSegment> result;
   for (const PreexistingSegment& segment : segments) {
     const bool continues = !result.empty() && segment.mapped && result.back().mapped &&
                            are_same(pool_streams, result.back().pool_stream, segment.pool_stream) &&
-                           result.back().address + result.back().size == segment.address;
+                           result.back().address + result.back().size == segment.address &&
+                           !begins.contains(segment.address);
     if (continues)
       result.back().size += segment.size;
     else
@@ -96,22 +109,27 @@ PreexistingSegment* segment_at(std::span<PreexistingSegment> segments, Address a
   return address < segment.address + segment.size ? &segment : nullptr;
 }
 
-/// All segments of the small pools have one size. Mapped memory has the class of what was ever placed in it, or of the
-/// unit in which it was released.
+/// All segments of the small pools have one size. Mapped memory has the class of what was ever placed in it before it
+/// was unmapped, or of the unit in which it was released: later, its addresses may be used for anything.
 void find_classes(std::span<PreexistingSegment> segments, std::span<const PreexistingAllocation> allocations,
                   const DeviceHistory& history, const AllocatorRules& rules) {
   std::map<Address, bool> small;  // of mapped segments
+  std::set<Address> gone;
   const auto see = [&](Address address, bool is_small) {
     const PreexistingSegment* segment = segment_at(segments, address);
-    if (segment != nullptr && segment->mapped) small.try_emplace(segment->address, is_small);
+    if (segment != nullptr && segment->mapped && !gone.contains(segment->address))
+      small.try_emplace(segment->address, is_small);
   };
   if (std::ranges::any_of(segments, &PreexistingSegment::mapped)) {
-    for (const Segment& segment : history.segments) see(segment.address, segment.small);
     for (const auto& [block, pool_stream] : allocations)
       see(block.address, AllocatorRules::is_small(rules.rounded(block.requested)));
-    for (std::size_t i = 0; i < history.entries.count(); ++i)
-      if (const Entry& entry = history.entries[i]; entry.action() == Action::alloc)
-        see({entry.address}, AllocatorRules::is_small(rules.rounded({entry.size})));
+    for (std::size_t i = 0; i < history.entries.count(); ++i) {
+      const Entry& entry = history.entries[i];
+      if (entry.action() == Action::alloc) see({entry.address}, AllocatorRules::is_small(rules.rounded({entry.size})));
+      if (entry.action() != Action::segment_unmap) continue;
+      if (const PreexistingSegment* segment = segment_at(segments, {entry.address})) gone.insert(segment->address);
+    }
+    for (const Segment& segment : history.segments) see(segment.address, segment.small);
   }
   for (PreexistingSegment& segment : segments) {
     const auto known = small.find(segment.address);
@@ -137,6 +155,7 @@ void find_ranges(std::span<PreexistingSegment> segments, const DeviceHistory& hi
   TotalBytes total(4_GiB);
   for (const PreexistingSegment& segment : segments) total += segment.size;
   const Bytes most_apart = total.bytes();
+  const std::set<Address> begins = adjacent_ranges(history);
   std::vector<MappedRange> ranges;
   std::vector<std::size_t> range_of(segments.size());
   Address end;  // of the latest mapped segment
@@ -147,7 +166,7 @@ void find_ranges(std::span<PreexistingSegment> segments, const DeviceHistory& hi
       continue;
     }
     if (ranges.empty() || !are_same(pool_streams, ranges.back().pool_stream, segment.pool_stream) ||
-        ranges.back().small != segment.small || segment.address - end > most_apart)
+        ranges.back().small != segment.small || segment.address - end > most_apart || begins.contains(segment.address))
       ranges.push_back({.begin = segment.address, .pool_stream = segment.pool_stream, .small = segment.small});
     ranges.back().held += segment.size.count;
     end = segment.address + segment.size;
@@ -260,7 +279,7 @@ void find_preexisting_segments(const DeviceHistory& history, const PoolStreams& 
   for (const Segment& segment : history.segments)
     add_gaps(Range::of(segment.address.value, segment.size.count), segment.pool_stream, segment.expandable);
   std::ranges::sort(result, {}, &PreexistingSegment::address);
-  memory.segments = merged(result, pool_streams);
+  memory.segments = merged(result, history, pool_streams);
 }
 
 void find_preexisting_allocations(const DeviceHistory& history, PreexistingMemory& memory) {

@@ -24,7 +24,8 @@ UnitId RecordedHeap::hold(const PreexistingSegment& segment, std::uint64_t strea
   if (segment.mapped) mapped_.insert(segment.address.value);
   std::uint64_t address = segment.address.value;
   for (const InitialBlock& block : segment.blocks) {
-    const auto piece = pieces_.try_emplace(address, Piece{.size = block.size.count, .unit = id}).first;
+    const bool older = block.use != InitialUse::free && !segment.small && !segment.mapped;
+    const auto piece = pieces_.try_emplace(address, Piece{.size = block.size.count, .unit = id, .older = older}).first;
     if (block.use == InitialUse::free) put_free(piece);
     address += block.size.count;
   }
@@ -96,7 +97,7 @@ void RecordedHeap::take(const Placement& placement) {
     if (piece == pieces_.end()) return;
   }
   take_out(piece);
-  piece->second.free = false;
+  piece->second.free = piece->second.older = false;
   const Bytes size{piece->second.size};
   if (!at(id).no_split && size > placement.rounded && rules_.splits(size - placement.rounded, placement.rounded)) {
     piece->second.size = placement.rounded.count;
@@ -192,6 +193,14 @@ std::uint64_t RecordedHeap::capacity(const FreeBlock& block) const {
   const auto next = pieces_.upper_bound(block.address);
   const bool ends = next == pieces_.end() || next->second.unit != block.unit;
   return ends ? std::numeric_limits<std::uint64_t>::max() : next->first - block.address;
+}
+
+std::uint64_t RecordedHeap::least_size(const FreeBlock& block) const {
+  const auto piece = pieces_.find(block.address);
+  if (piece == pieces_.begin() || piece == pieces_.end()) return block.size;
+  const Piece& before = std::prev(piece)->second;
+  if (before.unit != block.unit || before.free || !before.older) return block.size;
+  return block.size - std::min(block.size, AllocatorRules::small_size.count);
 }
 
 void RecordedHeap::put_free(Pieces::iterator piece) {

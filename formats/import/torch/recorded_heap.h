@@ -83,6 +83,7 @@ class RecordedHeap {
       if (!unit.fresh && !(*other < placement.block)) return;
       if (!rules_.may_serve({other->size}, placement.rounded)) return;
       if (other->unit == placement.block.unit || (!unit.fresh && could_grow(*other))) continue;
+      if (least_size(*other) < placement.rounded.count) continue;
       if (!visit(*other)) return;
     }
   }
@@ -114,6 +115,7 @@ class RecordedHeap {
     std::uint64_t size = 0;
     UnitId unit = UnitId::none;
     bool free = false;
+    bool older = false;  // large, and taken before the history: it may hold a rest that was too small to be split off
   };
   using Pieces = std::map<std::uint64_t, Piece>;                            // by address; unmapped addresses have none
   using RangeKey = std::tuple<std::uint64_t, bool, std::uint64_t, UnitId>;  // stream, small, begin
@@ -134,6 +136,8 @@ class RecordedHeap {
   bool could_grow(const FreeBlock& block) const;
   /// Its bytes, plus the unmapped ones after it.
   std::uint64_t capacity(const FreeBlock& block) const;
+  /// How small the block may be, since where an older one before it ends is not known.
+  std::uint64_t least_size(const FreeBlock& block) const;
   void put_free(Pieces::iterator piece);
   void take_out(Pieces::const_iterator piece);
   /// Marks it free and merges it with free neighbours.
