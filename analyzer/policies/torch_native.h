@@ -24,8 +24,9 @@
 // - A private pool can be laid out again as it was at an earlier moment (setCheckpointPoolState): its free segments are
 //   then cut into the blocks they had, in order, whatever the rules above would choose.
 // - A heap that was in use when its recording began is taken over as it was: segments, free blocks and all, unless
-//   expandable_segments differs from the recorded setting. How old its free blocks are, and which segments are older
-//   than others, is not recorded: all are as old as the recording, and were made in order of their addresses.
+//   expandable_segments differs from the recorded setting. How old its free blocks are, and which are older than
+//   others, is not recorded: unless found out otherwise (TorchInitialAges), all are as old as the recording, and were
+//   made in order of their addresses, except that the rest of a segment is older than what was split off it.
 // - empty_cache does what the last resort does. Private pools keep their segments until the pool itself is gone; then
 //   releasing includes them, after the default pool, in the order in which they ended.
 #pragma once
@@ -91,8 +92,10 @@ class TorchNative {
         as_recorded_(settings.expandable == TorchSettings::recorded(heap.settings).expandable) {}
 
   bool resume(const InitialState& initial) {
-    return as_recorded_ && TorchResume<TorchNative>(initial, *this).succeeded();
+    return as_recorded_ && TorchResume<TorchNative>(initial, ages_, *this).succeeded();
   }
+  /// Call before resume().
+  void set_initial_ages(const TorchInitialAges& ages) { ages_ = ages; }
 
   bool allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
     const Bytes rounded = divides_ ? settings_.round(requested) : TorchSettings::round_to_block(requested);
@@ -173,11 +176,16 @@ class TorchNative {
   }
 
   /// The blocks that can serve a request of this pool, stream and size, in search order.
-  std::vector<Block> candidates(std::uint32_t pool_stream, Bytes requested) const {
-    std::vector<Block> blocks;
-    const bool small = TorchSettings::is_small(settings_.round(requested));
-    for (const BlockId id : pools_.of_pool_stream(pool_stream, small).free.ordered()) blocks.push_back(table_[id]);
-    return blocks;
+  std::vector<BlockId> candidates(std::uint32_t pool_stream, Bytes requested) const {
+    return pools_.of_pool_stream(pool_stream, TorchSettings::is_small(settings_.round(requested))).free.ordered();
+  }
+
+  /// The block of the initial state, counted from 0, whose age a block has; none if it was made later, or in releases
+  /// that number no blocks.
+  std::optional<std::size_t> initial_block_of(BlockId id) const {
+    const std::uint64_t made = pools_.made(id);
+    if (made <= before_initial_ || made > before_initial_ + initial_made_.size()) return std::nullopt;
+    return initial_made_[made - before_initial_ - 1];
   }
 
   const BlockTable& blocks() const { return table_; }
@@ -425,8 +433,11 @@ class TorchNative {
     Bytes size;                     // that the requests to come fill
   };
   Restored restored_;
-  bool as_recorded_ = false;   // with respect to expandable segments
-  std::vector<PoolId> ended_;  // private pools that are gone, the most recently named last
+  bool as_recorded_ = false;  // with respect to expandable segments
+  TorchInitialAges ages_;
+  std::vector<std::size_t> initial_made_;  // the blocks of the initial state, in the order of their numbers
+  std::uint64_t before_initial_ = 0;       // the highest number before theirs
+  std::vector<PoolId> ended_;              // private pools that are gone, the most recently named last
 };
 
 PolicyEntry torch_native_entry();

@@ -129,8 +129,22 @@ class TorchPools {
     }
   }
 
+  /// A block's number; 0 where the allocator doesn't number blocks.
+  std::uint64_t made(BlockId id) const {
+    if constexpr (numbers_blocks)
+      return ages_.since(id);
+    else
+      return 0;
+  }
+
   void count_search(const Arena& arena) {
     if (counts_searches_) ++searches_[arena.size_class];
+  }
+
+  /// The free block had not been used for that many searches before the first one.
+  void make_unused_for(BlockId id, std::uint64_t searches) {
+    if (counts_searches_)
+      freed_at_[index(id)] -= searches;  // the difference that age() takes is right also if it wraps
   }
 
   /// The number of searches in its pool and size class since a block became free.

@@ -118,6 +118,9 @@ class InitialRows {
     if (!frees_next_) ++next_;
   }
 
+  /// Whether the latest of these rows is that of `event`.
+  bool ends_with(std::uint32_t event) const { return state_.rows > 0 && state_.last_event == event; }
+
   std::optional<InitialState> take() && {
     if (!known_ || next_ < expected_.size()) return std::nullopt;
     return std::move(state_);
@@ -207,7 +210,7 @@ class HeapBuilder {
 
   void free_completed(std::uint32_t slot, const Origin& origin, bool was_requested, Bytes size, std::uint32_t event) {
     const bool directly_after = !heap_.op.empty() && heap_.op.back() == Op::free_requested && heap_.slot.back() == slot;
-    if (was_requested && directly_after)
+    if (was_requested && directly_after && !initial_.ends_with(heap_.event.back()))
       heap_.op.back() = Op::free;
     else
       push(was_requested ? Op::free_completed : Op::free, slot, pool_stream(origin), size, event);
@@ -231,7 +234,10 @@ class HeapBuilder {
   void segment(EventKind kind, const Origin& origin, Address address, Bytes size) {
     if (kind == EventKind::segment_alloc && size > 0_B) heap_.segments.push_back({address, size});
     if (!unsplit_) return;
-    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map)
+    if (kind == EventKind::segment_map && initial_.expects()) [[unlikely]]  // in how many calls is not known
+      for (Bytes at; at < size; at += TorchSettings::small_segment)
+        unsplit_->taken(origin, address + at, std::min(size - at, TorchSettings::small_segment));
+    else if (kind == EventKind::segment_alloc || kind == EventKind::segment_map)
       unsplit_->taken(origin, address, size);
     else
       unsplit_->given_back(origin, address, size);

@@ -135,7 +135,8 @@ void RecordedDevice::take(Bytes size) {
 void RecordedDevice::repeats(EventKind kind, Address address, Bytes size) {
   const SegmentEvent* recorded = due();
   if (!recorded || recorded->kind != kind || recorded->address != address || recorded->size != size)
-    return differ(text_of(recorded), "the policy did: " + memreel::text_of(kind, address, size));
+    return differ(text_of(recorded), "the policy did: " + memreel::text_of(kind, address, size),
+                  kind == EventKind::segment_map ? std::nullopt : std::optional(RecordedSegment{address, size}));
   ++next_;
   ++matches_;
 }
@@ -148,12 +149,18 @@ const RecordedDevice::SegmentEvent* RecordedDevice::due() const {
   return next_ < segments_.size() && segments_[next_].event < until_ ? &segments_[next_] : nullptr;
 }
 
-void RecordedDevice::differ(std::string expected, std::string happened) {
+void RecordedDevice::differ(std::string expected, std::string happened, std::optional<RecordedSegment> released) {
   if (mismatch_) return;
   const SegmentEvent* recorded = due();
-  mismatch_ = {.event = recorded ? recorded->event : heap_.event[row_],
-               .expected = std::move(expected),
-               .happened = std::move(happened)};
+  const bool was_released =
+      recorded && (recorded->kind == EventKind::segment_free || recorded->kind == EventKind::segment_unmap);
+  mismatch_ = {
+      .event = recorded ? recorded->event : heap_.event[row_],
+      .expected = std::move(expected),
+      .happened = std::move(happened),
+      .position = next_,
+      .recorded = was_released ? std::optional(RecordedSegment{recorded->address, recorded->size}) : std::nullopt,
+      .ours = released};
 }
 
 }  // namespace memreel

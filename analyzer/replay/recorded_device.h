@@ -48,6 +48,8 @@ class RecordedDevice final : public Device {
   struct Mismatch {
     std::uint64_t event = 0;
     std::string expected, happened;
+    std::size_t position = 0;                       // of the next recorded segment event, among them
+    std::optional<RecordedSegment> recorded, ours;  // what was released, if that is how they differ
   };
   const std::optional<Mismatch>& mismatch() const { return mismatch_; }
 
@@ -73,7 +75,7 @@ class RecordedDevice final : public Device {
   /// Counts a match if this is the next recorded event, otherwise notes a mismatch.
   void repeats(EventKind kind, Address address, Bytes size);
   static std::string text_of(const SegmentEvent* event);
-  void differ(std::string expected, std::string happened);
+  void differ(std::string expected, std::string happened, std::optional<RecordedSegment> released = {});
 
   const Prepared& heap_;
   std::optional<Bytes> capacity_;

@@ -1,11 +1,12 @@
 #include "analyzer/replay/verify.h"
 
 #include <algorithm>
-#include <set>
+#include <span>
 #include <string_view>
 #include <utility>
 
 #include "analyzer/history/preexisting.h"
+#include "analyzer/replay/late_start.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/recorded_capacity.h"
@@ -25,41 +26,98 @@ namespace {
 /// The free blocks that the request of `row` could choose from, closest in size first.
 std::vector<std::string> free_blocks(const auto& policy, auto real, const Prepared& heap, std::size_t row) {
   const Bytes wanted = policy.settings().round(heap.size[row]);
-  const std::vector<Block> blocks = policy.candidates(heap.pool_stream[row], heap.size[row]);
-  const auto fits = std::find_if(blocks.begin(), blocks.end(), [&](const Block& b) { return b.size >= wanted; });
+  const std::vector<BlockId> blocks = policy.candidates(heap.pool_stream[row], heap.size[row]);
+  const auto fits = std::ranges::find_if(blocks, [&](BlockId id) { return policy.blocks()[id].size >= wanted; });
   const auto first = fits - std::min<std::ptrdiff_t>(fits - blocks.begin(), most_free_blocks / 2);
   std::vector<std::string> lines;
-  for (auto block = first; block != blocks.end() && lines.size() < most_free_blocks; ++block)
-    lines.push_back(std::to_string(block->size.count) + " bytes at " + hexadecimal(real(block->address).value) +
-                    (block->is_split() ? "" : ", a whole segment") + (block->size < wanted ? ", too small" : ""));
+  for (auto id = first; id != blocks.end() && lines.size() < most_free_blocks; ++id) {
+    const Block& block = policy.blocks()[*id];
+    lines.push_back(std::to_string(block.size.count) + " bytes at " + hexadecimal(real(block.address).value) +
+                    (block.is_split() ? "" : ", a whole segment") + (block.size < wanted ? ", too small" : ""));
+  }
   return lines;
+}
+
+/// The free block around an address, or, if there is none, the smallest that could serve a request.
+std::optional<FreePlace> free_place(const auto& policy, auto real, std::optional<Address> address, Bytes wanted,
+                                    std::span<const BlockId> candidates) {
+  const BlockTable& blocks = policy.blocks();
+  const auto place = [&](BlockId id) {
+    return FreePlace{real(blocks[id].address), blocks[id].size, policy.initial_block_of(id)};
+  };
+  if (!address) {
+    const auto fits = std::ranges::find_if(candidates, [&](BlockId id) { return blocks[id].size >= wanted; });
+    return fits == candidates.end() ? std::nullopt : std::optional(place(*fits));
+  }
+  for (std::uint32_t i = 0; i < blocks.limit(); ++i) {
+    const Block& block = blocks[BlockId{i}];
+    if (block.size == 0_B || block.state != BlockState::free) continue;
+    const Address begin = real(block.address);
+    if (begin <= *address && *address < begin + block.size) return place(BlockId{i});
+  }
+  return std::nullopt;
 }
 
 /// Replays one heap under one interpretation of its settings.
 class Verifier {
  public:
-  Verifier(const Trace& trace, const Prepared& heap, const TorchSettings& settings, std::optional<Bytes> capacity)
-      : trace_(trace), heap_(heap), settings_(settings), capacity_(capacity) {}
+  Verifier(const Trace& trace, const Prepared& heap, const TorchSettings& settings, std::optional<Bytes> capacity,
+           const TorchInitialAges& ages)
+      : trace_(trace), heap_(heap), settings_(settings), capacity_(capacity), ages_(ages) {}
 
-  Verification run() {
+  Verification run() { return replay(true); }
+
+  /// Where the replay first differs, if it does; it ends there.
+  std::optional<LateDifference> difference() {
+    replay(false);
+    if (!diverged_) return std::nullopt;
+    LateDifference found = *diverged_;
+    const bool allocates = heap_.op[found.row] == Op::alloc || heap_.op[found.row] == Op::alloc_failed;
+    if (allocates) found.released = released_for(found.row);
+    RecordedDevice device(trace_, heap_, capacity_);
+    with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
+      policy.set_initial_ages(ages_);
+      run_recorded(heap_, found.row, policy, device, [](std::size_t, bool) { return true; });
+      if (released_ours_ || released_recorded_) {
+        if (released_recorded_) found.recorded = free_place(policy, real, released_recorded_, {}, {});
+        if (released_ours_) found.replayed = free_place(policy, real, released_ours_, {}, {});
+        return;
+      }
+      if (!allocates) return;
+      found.wanted = settings_.round(heap_.size[found.row]);
+      const std::vector<BlockId> candidates = policy.candidates(heap_.pool_stream[found.row], heap_.size[found.row]);
+      if (heap_.op[found.row] == Op::alloc)
+        found.recorded = free_place(policy, real, trace_.events.address(heap_.event[found.row]), {}, {});
+      found.replayed = free_place(policy, real, replayed_, found.wanted, candidates);
+    });
+    return found;
+  }
+
+ private:
+  Verification replay(bool whole) {
     result_ = {.heap = heap_.heap, .device = heap_.device, .policy = settings_.spec()};
     RecordedDevice device(trace_, heap_, capacity_);
-    std::optional<std::size_t> diverged;
     with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
+      policy.set_initial_ages(ages_);
       run_recorded(heap_, heap_.count(), policy, device, [&](std::size_t row, bool served) {
         // A segment mismatch comes first: it is the cause if the address differs too.
         if (device.mismatch()) diverge(*device.mismatch());
-        if (heap_.op[row] == Op::alloc)
-          compare_address(row, served ? std::optional(real(policy.block_of(heap_.slot[row]).address)) : std::nullopt);
+        std::optional<Address> address;
+        if (heap_.op[row] == Op::alloc) {
+          if (served) address = real(policy.block_of(heap_.slot[row]).address);
+          compare_address(row, address);
+        }
         if (heap_.op[row] == Op::alloc_failed && served)
           diverge({heap_.event[row], "the request failed", "the policy served it"});
-        if (result_.first_divergence && !diverged) diverged = row;
-        return true;
+        if (result_.first_divergence && !diverged_) note(row, device, address);
+        return whole || !diverged_;
       });
     });
+    if (!whole && diverged_) return std::move(result_);
     device.finish();
     if (device.mismatch()) diverge(*device.mismatch());
-    if (diverged) result_.first_divergence->free_blocks = free_blocks_before(*diverged);
+    if (result_.first_divergence && !diverged_) note(heap_.count() - 1, device, std::nullopt);
+    if (diverged_) result_.first_divergence->free_blocks = free_blocks_before(diverged_->row);
     result_.segment_events = device.segment_events();
     result_.segment_matches = device.matches();
     result_.peak_reserved = device.peak_reserved();
@@ -67,10 +125,15 @@ class Verifier {
     return std::move(result_);
   }
 
-  /// Where the recorded and the replayed allocator put a request, if that is how they first differ.
-  const std::optional<std::pair<Address, Address>>& misplaced() const { return misplaced_; }
+  void note(std::size_t row, const RecordedDevice& device, std::optional<Address> replayed) {
+    diverged_ = LateDifference{.row = row};
+    replayed_ = replayed;
+    if (!device.mismatch()) return;
+    diverged_->segment_event = device.mismatch()->position;
+    if (device.mismatch()->recorded) released_recorded_ = device.mismatch()->recorded->address;
+    if (device.mismatch()->ours) released_ours_ = device.mismatch()->ours->address;
+  }
 
- private:
   void compare_address(std::size_t row, std::optional<Address> address) {
     ++result_.allocations;
     const Address recorded = trace_.events.address(heap_.event[row]);
@@ -78,7 +141,6 @@ class Verifier {
       ++result_.address_matches;
       return;
     }
-    if (!result_.first_divergence && address) misplaced_ = {recorded, *address};
     diverge({heap_.event[row],
              "alloc of " + std::to_string(heap_.size[row].count) + " bytes at " + hexadecimal(recorded.value),
              address ? "the policy put it at " + hexadecimal(address->value) : "the policy failed"});
@@ -89,10 +151,22 @@ class Verifier {
     result_.first_divergence = {.event = mismatch.event, .expected = mismatch.expected, .happened = mismatch.happened};
   }
 
+  /// What the recorded allocator released to serve the request of a row.
+  std::vector<Address> released_for(std::size_t row) const {
+    std::vector<Address> released;
+    for (std::uint32_t i = heap_.event[row]; i-- > 0;) {
+      if (trace_.tables[trace_.events.origin[i]].heap != heap_.heap) continue;
+      if (!is_segment(trace_.events.kind[i])) break;
+      if (trace_.events.kind[i] == EventKind::segment_free) released.push_back(trace_.events.address(i));
+    }
+    return released;
+  }
+
   std::vector<std::string> free_blocks_before(std::size_t row) const {
     if (heap_.op[row] != Op::alloc && heap_.op[row] != Op::alloc_failed) return {};
     RecordedDevice device(trace_, heap_, capacity_);
     return with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
+      policy.set_initial_ages(ages_);
       run_recorded(heap_, row, policy, device, [](std::size_t, bool) { return true; });
       return free_blocks(policy, real, heap_, row);
     });
@@ -102,55 +176,10 @@ class Verifier {
   const Prepared& heap_;
   const TorchSettings& settings_;
   std::optional<Bytes> capacity_;
+  const TorchInitialAges& ages_;
   Verification result_;
-  std::optional<std::pair<Address, Address>> misplaced_;
-};
-
-/// The order in which a heap's initial segments were taken is not recorded, but newer releases break ties by it. It is
-/// learned from the requests that a replay puts elsewhere: what they got is older than what the replay gave them.
-class SegmentAges {
- public:
-  explicit SegmentAges(InitialState& initial) : initial_(initial) {}
-
-  /// False if that contradicts what was learned before, or is not about two of the segments.
-  bool learn(Address recorded, Address replayed) {
-    const auto older = segment_at(recorded), younger = segment_at(replayed);
-    if (!older || !younger || !learned_.insert({range_of(*older), range_of(*younger)}).second) return false;
-    // All of an expandable segment moves at once.
-    const Address moved = range_of(*older), before = range_of(*younger);
-    if (moved == before) return false;
-    std::vector<std::size_t> order;
-    const auto add = [&](Address range) {
-      for (std::size_t i = 0; i < initial_.segments.size(); ++i)
-        if (range_of(i) == range) order.push_back(i);
-    };
-    for (std::size_t i = 0; i < initial_.segments.size(); ++i) {
-      const Address range = range_of(i);
-      if (range == moved || (i > 0 && range_of(i - 1) == range)) continue;
-      if (range == before) add(moved);
-      add(range);
-    }
-    InitialState sorted = initial_;
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      sorted.segments[i] = initial_.segments[order[i]];
-      sorted.pool_stream[i] = initial_.pool_stream[order[i]];
-    }
-    initial_ = std::move(sorted);
-    return true;
-  }
-
- private:
-  Address range_of(std::size_t i) const { return initial_.segments[i].range; }
-  std::optional<std::size_t> segment_at(Address address) const {
-    const auto found = std::ranges::find_if(initial_.segments, [&](const InitialSegment& s) {
-      return address >= s.address && address < s.address + s.size;
-    });
-    if (found == initial_.segments.end()) return std::nullopt;
-    return static_cast<std::size_t>(found - initial_.segments.begin());
-  }
-
-  InitialState& initial_;
-  std::set<std::pair<Address, Address>> learned_;
+  std::optional<LateDifference> diverged_;
+  std::optional<Address> replayed_, released_recorded_, released_ours_;  // where it first differs
 };
 
 /// The first event that records different settings for the heap.
@@ -197,24 +226,38 @@ std::string why_it_may_diverge(const Trace& trace, HeapId heap) {
   return "a snapshot holds only the allocator's final settings: different ones earlier would have this effect";
 }
 
+/// Tries the states that a late history may have begun in, until one reproduces it or none explains a difference.
 Verification verify_torch(const Trace& trace, Prepared& heap, const TorchSettings& settings) {
-  constexpr std::uint64_t most_rows = 200'000'000;  // replayed to learn ages
+  constexpr std::uint64_t most_rows = 200'000'000;  // replayed in search of the state
   const std::optional<Bytes> capacity = recorded_capacity(trace, heap, settings);
-  Verifier verifier(trace, heap, settings, capacity);
-  Verification verified = verifier.run();
-  if (!heap.initial || settings.release.tie_break() == TorchRelease::TieBreak::address) return verified;
-  const InitialState as_recorded = *heap.initial;
-  SegmentAges ages(*heap.initial);
-  std::optional<std::pair<Address, Address>> misplaced = verifier.misplaced();
-  for (std::uint64_t rows = 0; misplaced && rows < most_rows; rows += heap.count()) {
-    if (!ages.learn(misplaced->first, misplaced->second)) break;
-    Verifier again(trace, heap, settings, capacity);
-    Verification tried = again.run();
-    misplaced = again.misplaced();
-    if (!tried.first_divergence || tried.address_matches > verified.address_matches) verified = std::move(tried);
+  const Verification verified = Verifier(trace, heap, settings, capacity, {}).run();
+  if (!heap.initial || !verified.first_divergence) return verified;
+  LateStart start{.state = *heap.initial, .ages = {}, .older = {}};
+  std::uint64_t rows = 0;
+  const auto difference_of = [&](const LateStart& from) {
+    heap.initial = from.state;
+    auto difference = Verifier(trace, heap, settings, capacity, from.ages).difference();
+    rows += 2 * (difference ? difference->row : heap.count());
+    return difference;
+  };
+  const InitialState assumed = *heap.initial;
+  std::optional<LateDifference> difference = difference_of(start);
+  for (bool explained = true; explained && difference && rows < most_rows;) {
+    explained = false;
+    for (LateStart& other : start.explanations(*difference, settings)) {
+      const auto then = difference_of(other);
+      explained = !then || then->is_after(*difference);
+      if (!explained) continue;
+      start = std::move(other);
+      difference = then;
+      break;
+    }
   }
-  heap.initial = as_recorded;
-  return verified;
+  heap.initial = start.state;
+  Verification best = Verifier(trace, heap, settings, capacity, start.ages).run();
+  heap.initial = assumed;
+  if (best.first_divergence) best.note = "the history does not tell " + unknown_of(*difference, settings);
+  return best;
 }
 
 /// By the rules of the release named in the heap's settings, else by those that reproduce the history.
@@ -262,8 +305,10 @@ Result<std::vector<Verification>> verify(const Trace& trace, const VerifyOptions
     if (!rules) return rules.error();
     verifications.push_back(verify_torch(trace, heap, *rules));
     Verification& verified = verifications.back();
-    verified.note = why_not_reproducible(trace, heap);
-    if (verified.note.empty() && verified.first_divergence) verified.note = why_it_may_diverge(trace, heap.heap);
+    if (const std::string why = why_not_reproducible(trace, heap); !why.empty() || !verified.first_divergence)
+      verified.note = why;
+    else if (verified.note.empty() || has_inferred_pools(trace, heap.heap))
+      verified.note = why_it_may_diverge(trace, heap.heap);
   }
   if (verifications.empty())
     return Error{.what = "nothing to verify: no heap of this trace records an allocator whose rules memreel knows",

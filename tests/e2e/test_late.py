@@ -16,6 +16,12 @@ EXACT = [SAMPLES / f"{name}.pickle.xz" for name in (
     "convnet_s2_default", "convnet_s2_pow2", "streams_s32_expandable_pow2", "borrow_s91_expandable",
     "captures_s63_default", "capture_streams_s71_default",
     "oom_s12_expandable_gc", "oom_s14_nonsplit", "pressure_s2_gc", "pressure_s7_expandable_maxsplit")]
+# Where requests or releases depend on what no history tells, with the moments from which on they do.
+LEARNED = [
+    (SAMPLES / "pressure_s2_gc.pickle.xz", 0.7749),  # how long free memory had been unused
+    (RELEASES / "2.3.1-oom-30957.pickle.xz", 0.7364), (RELEASES / "2.8.0-oom-64402.pickle.xz", 0.5806),  # what blocks hold beyond requests
+    (RELEASES / "2.12.1-mempools-31550.pickle.xz", 0.30314),  # which blocks are older
+    (RELEASES / "2.13.0-borrow-53077.pickle.xz", 0.6605), (RELEASES / "2.13.0-pressure-15120.pickle.xz", 0.4664)]  # which segments are older
 # Pools that are gone by the end of a history leave less evidence in a part of it.
 INFERRED = [SAMPLES / f"{name}.pickle.xz" for name in ("mempools_s82_default", "mempools_s83_expandable")]
 GIB = 1 << 30
@@ -68,6 +74,17 @@ class Late(ProgramTest):
         for first in (between[0], between[len(between) // 4]):
             self.check_exact(document | {"device_traces": [trace[first:]]})
 
+    def test_what_a_history_does_not_tell_is_learned_from_it(self):
+        for file, share in LEARNED:
+            with self.subTest(file.name):
+                self.check_exact(without_first(load(file), share))
+
+    def test_memory_that_the_device_uses_until_the_first_event(self):
+        document = load(RELEASES / "2.2.2-capture_streams-10593.pickle.xz")
+        first = 630
+        self.assertEqual(document["device_traces"][0][first]["action"], "free_completed")
+        self.check_exact(document | {"device_traces": [document["device_traces"][0][first:]]})
+
     def test_a_ring_and_a_second_recording(self):
         document = load(SAMPLES / "convnet_s2_default.pickle.xz")
         for segment in document["segments"]:
@@ -104,8 +121,14 @@ class Late(ProgramTest):
         self.check_exact(self.cached())
         replayed = self.document("replay", file, "--policy", "torch.native,torch.expandable")["policies"]
         self.assertEqual([policy["peak_reserved_bytes"] for policy in replayed], [GIB + (20 << 20), 20 << 20])
-        text = self.answer("replay", file).stdout
-        self.assertIn("replay from a late start", " ".join(text.split()))
+        self.assertIsNone(replayed[0]["late_start_range_bytes"])
+        least, most = replayed[1]["late_start_range_bytes"]
+        self.assertEqual(least, 20 << 20)
+        self.assertGreaterEqual(most, GIB + (20 << 20))
+        text = " ".join(self.answer("replay", file, "--policy", "torch.native,torch.expandable,cuda.malloc").stdout.split())
+        self.assertIn("replay from a late start", text)
+        self.assertIn("how much of that memory they would have held is not known: torch.expandable 20.0 MiB to", text)
+        self.assertNotIn("cuda.malloc 2.00 MiB to", text)
         tuned = self.document("tune", file)
         self.assertLess(tuned["baseline"]["peak_reserved_bytes"], GIB)
 
