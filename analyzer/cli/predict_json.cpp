@@ -109,6 +109,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
               {"aligned_share", predictor.aligned_share()},
               {"exact_share", predictor.exact_share()},
               {"leave_one_out", left_out},
+              {"doubts", predictor.doubts()},
               {"capacity_bytes", device.capacity ? Json(device.capacity->count) : Json(nullptr)},
               {"card", device.card.empty() ? Json(nullptr) : Json(device.card)},
               {"other_bytes", device.card.empty() ? Json(nullptr) : Json(device.others.count)},

@@ -60,7 +60,8 @@ void print_predictions(const Predictor& predictor, const PredictReport& report) 
     if (limited)
       row.push_back(prediction.first_failure ? "no: " + text_of(prediction.first_failure->requested) + " fail at " +
                                                    text_of(prediction.first_failure->reserved) + " reserved"
-                                             : "yes");
+                    : prediction.reserved_high > *report.device.capacity ? "likely: the range exceeds the capacity"
+                                                                         : "yes");
     table.add_row(std::move(row));
   }
   table.print(std::cout, 2);
@@ -161,6 +162,8 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
 void print_predict_text(const Predictor& predictor, const PredictReport& report) {
   print_recordings(predictor, report);
   print_predictions(predictor, report);
+  for (const std::string& doubt : predictor.doubts()) std::cout << "doubt: " << doubt << '\n';
+  if (!predictor.doubts().empty()) std::cout << '\n';
   print_device(predictor, report);
   print_settings(predictor, report);
   if (report.predictions.empty()) return;

@@ -1,7 +1,9 @@
 #include "analyzer/predict/align.h"
 
 #include <algorithm>
-#include <cmath>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <unordered_map>
 
 namespace memreel {
@@ -201,7 +203,43 @@ void align_section(Rows a, Rows b, const Score& score, Pair pair) {
   }
 }
 
+/// Equal sizes first: most of what is older are weights and what is derived from them. The rest by what the parameters
+/// suggest. Among equal sizes, those that live alike.
+Partners pair_older(Rows a, Rows b, std::span<const Ratio> ratios) {
+  Partners partner(b.size(), no_partner);
+  std::map<std::uint64_t, std::vector<std::uint32_t>> free;  // rows of `a` by size, the longest-lived last
+  for (std::uint32_t i = 0; i < a.size(); ++i) free[a[i].size.count].push_back(i);
+  for (auto& [size, rows] : free) std::ranges::stable_sort(rows, {}, [&](std::uint32_t i) { return a[i].lifetime; });
+  std::vector<std::uint32_t> order(b.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, std::greater{}, [&](std::uint32_t j) { return b[j].lifetime; });
+  for (const Ratio& ratio : ratios)  // the first is 1
+    for (const std::uint32_t j : order) {
+      const std::uint64_t grown = b[j].size.count * ratio.from;
+      if (partner[j] != no_partner || grown % ratio.to != 0) continue;
+      const auto alike = free.find(grown / ratio.to);
+      if (alike == free.end() || alike->second.empty()) continue;
+      partner[j] = alike->second.back();
+      alike->second.pop_back();
+    }
+  return partner;
+}
+
 }  // namespace
+
+Bytes unmatched_older(const Requests& a, const Requests& b, std::span<const Ratio> ratios) {
+  const Rows of_a = older_of(a), of_b = older_of(b);
+  Bytes left_a, left_b;
+  for (const Request& request : of_a) left_a += request.size;
+  const Partners partners = pair_older(of_a, of_b, ratios);
+  for (std::size_t j = 0; j < of_b.size(); ++j) {
+    if (partners[j] == no_partner)
+      left_b += of_b[j].size;
+    else
+      left_a -= of_a[partners[j]].size;
+  }
+  return std::max(left_a, left_b);
+}
 
 std::vector<Ratio> growth_ratios(std::span<const std::uint64_t> from, std::span<const std::uint64_t> to) {
   std::vector<Ratio> ratios{Ratio{}};
@@ -223,19 +261,23 @@ std::vector<Ratio> growth_ratios(std::span<const std::uint64_t> from, std::span<
 std::vector<std::uint32_t> align(const Requests& a, const Requests& b, std::span<const Ratio> ratios) {
   std::vector<std::uint32_t> partner(b.rows.size(), no_partner);
   const Score score(ratios);
+  const auto older_a = static_cast<std::uint32_t>(older_of(a).size());
+  const auto older_b = static_cast<std::uint32_t>(older_of(b).size());
+  std::ranges::copy(pair_older(older_of(a), older_of(b), ratios), partner.begin());
   const auto align_rows = [&](std::size_t a_from, std::size_t a_to, std::size_t b_from, std::size_t b_to) {
     align_section(Rows(a.rows).subspan(a_from, a_to - a_from), Rows(b.rows).subspan(b_from, b_to - b_from), score,
                   [&](std::size_t i, std::size_t j) { partner[b_from + j] = static_cast<std::uint32_t>(a_from + i); });
   };
   if (a.ends.size() != b.ends.size()) {
-    align_rows(0, a.rows.size(), 0, b.rows.size());
+    align_rows(older_a, a.rows.size(), older_b, b.rows.size());
     return partner;
   }
-  std::uint32_t a_from = 0, b_from = 0;
+  std::uint32_t a_from = older_a, b_from = older_b;
   for (std::size_t section = 0; section < a.ends.size(); ++section) {
-    align_rows(a_from, a.ends[section], b_from, b.ends[section]);
-    a_from = a.ends[section];
-    b_from = b.ends[section];
+    const std::uint32_t a_to = std::max(a_from, a.ends[section]), b_to = std::max(b_from, b.ends[section]);
+    align_rows(a_from, a_to, b_from, b_to);
+    a_from = a_to;
+    b_from = b_to;
   }
   return partner;
 }

@@ -29,9 +29,13 @@ struct Ratio {
 };
 std::vector<Ratio> growth_ratios(std::span<const std::uint64_t> from, std::span<const std::uint64_t> to);
 
-/// For each request of `b`, the row of its partner in `a`, or no_partner. Partners are in the same order in both.
+/// For each request of `b`, the row of its partner in `a`, or no_partner. Partners are in the same order in both, but
+/// for those older than the recordings, whose order says nothing: they are partners by their sizes.
 /// Aligns step by step if both have as many steps. Time: requests times the length of the stretches between anchors;
 /// stretches too long for that (2^25 pairs) are aligned by the n-th request of each site.
 std::vector<std::uint32_t> align(const Requests& a, const Requests& b, std::span<const Ratio> ratios);
+
+/// The bytes of requests older than the recordings that have no partner, in the one that has more of them.
+Bytes unmatched_older(const Requests& a, const Requests& b, std::span<const Ratio> ratios);
 
 }  // namespace memreel

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/kernel_rules.h"
@@ -52,7 +53,12 @@ class Learner {
 
   Model run() {
     find_sizes();
-    if (base_ > 0) model_.repeats = find_repeats(recordings_, base_, partners_[base_ - 1]);
+    if (base_ > 0) {
+      Partners below = partners_[base_ - 1];  // what is older repeats nothing
+      const std::span older(below.data(), older_of(recordings_[base_]->requests).size());
+      std::ranges::replace(older, no_partner, 0U);
+      model_.repeats = find_repeats(recordings_, base_, below);
+    }
     inherit_sizes();
     find_kernels();
     add_up();

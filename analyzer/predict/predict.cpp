@@ -6,12 +6,20 @@
 #include <numeric>
 #include <utility>
 
+#include "analyzer/predict/align.h"
 #include "analyzer/predict/cards.h"
 #include "analyzer/predict/place.h"
 #include "analyzer/predict/replayed_prediction.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {
+
+/// From this share of bytes without a counterpart, and from this error of predicting a recording from the others,
+/// recordings are doubted.
+constexpr double doubtful_share = 0.1, doubtful_error = 0.1;
+/// A larger run's live peak may be this much lower without doubt: libraries choose algorithms.
+constexpr double doubtful_fall = 0.02;
 
 /// Requests with less uncertain memory than this can hardly move a peak.
 constexpr Bytes least_uncertain = 1_MiB;
@@ -121,6 +129,10 @@ std::optional<Peaks> predict_left_out(Recordings others, const Values& at, const
   return peaks_of(ReplayedPrediction(model, at).replay(policy, {}, {}));
 }
 
+bool makes_same_requests(const Requests& a, const Requests& b) {
+  return a.rows.size() == b.rows.size() && std::ranges::equal(a.rows, b.rows, {}, &Request::size, &Request::size);
+}
+
 /// Also records the segments granted in the recording.
 Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
@@ -151,6 +163,14 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
                      .remedy = "give one for each value"};
     recording.requests = requests_of(recording.trace, recording.heap);
     made.recordings_.push_back(std::make_unique<Recording>(std::move(recording)));
+  }
+  for (std::size_t r = 1; r < made.recordings_.size(); ++r) {
+    const Recording &before = *made.recordings_[r - 1], &now = *made.recordings_[r];
+    if (makes_same_requests(before.requests, now.requests))
+      return Error{.what = "makes the same requests at " + text_of(now.at, made.options_.names) + " as " +
+                           before.file.filename().string() + " at " + text_of(before.at, made.options_.names),
+                   .where = now.file.string(),
+                   .remedy = "is it the same file? If not, the memory does not depend on what differs: leave one out"};
   }
   const Recording& largest = *made.recordings_.back();
   auto next_site = static_cast<std::uint32_t>(largest.trace.tables.stacks.size());
@@ -186,17 +206,44 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     made.left_out_.push_back({.at = all[r]->at,
                               .recorded = made.recorded_[r],
                               .predicted = predict_left_out(others, all[r]->at, made.options_.policy, gpu)});
-    // Only recordings predicted from smaller ones show how well larger ones can be predicted.
-    if (const auto& predicted = made.left_out_.back().predicted; predicted && r + 1 == all.size())
-      worst = distance(predicted->reserved, made.recorded_[r].reserved);
+    if (const auto& predicted = made.left_out_.back().predicted)
+      worst = std::max(worst, distance(predicted->reserved, made.recorded_[r].reserved));
   }
+  made.left_out_error_ = worst;
   // What has no counterpart appears in only one recording: it may be anything else in a larger run.
-  made.margin_ = std::max(least_margin, std::min(worst / 2, 0.02)) + (1 - made.aligned_share());
+  made.margin_ = least_margin + (1 - made.aligned_share());
   // For two sizes that no single power joins, nothing suggests a line.
   if (const Model& model = made.models_.back(); all.size() == 2)
     made.margin_ += unconfirmed_margin * static_cast<double>(model.unconfirmed.count) /
                     static_cast<double>(std::max(model.requested, 1_B).count);
+  for (std::size_t r = 1; r < all.size(); ++r)
+    made.unknown_older_ = std::max(made.unknown_older_, unmatched_older(all[r - 1]->requests, all[r]->requests,
+                                                                        growth_ratios(all[r - 1]->at, all[r]->at)));
+  made.find_doubts();
   return made;
+}
+
+void Predictor::find_doubts() {
+  const auto at = [&](std::size_t r) { return text_of(recordings_[r]->at, options_.names); };
+  const auto percent = [](double share) { return std::to_string(std::lround(share * 100)) + " %"; };
+  for (std::size_t r = 1; r < recorded_.size(); ++r)
+    if (static_cast<double>(recorded_[r].live.count) <
+        (1 - doubtful_fall) * static_cast<double>(recorded_[r - 1].live.count))
+      doubts_.push_back("the live peak falls from " + memreel::text_of(recorded_[r - 1].live) + " at " + at(r - 1) +
+                        " to " + memreel::text_of(recorded_[r].live) + " at " + at(r) +
+                        ": are the values right, and is it the same program with the same settings?");
+  if (left_out_error_ >= doubtful_error)
+    doubts_.push_back("predicted from the others, a recording is missed by up to " + percent(left_out_error_) +
+                      ": the range is as wide");
+  if (const double lacking = 1 - aligned_share(); lacking >= doubtful_share)
+    doubts_.push_back(percent(lacking) + " of the requested bytes have no counterpart in another recording");
+  if (std::ranges::any_of(recordings_, [](const auto& recording) { return recording->requests.ends.size() < 2; }))
+    doubts_.emplace_back(
+        "a recording holds one step at most: what later ones add, such as an optimizer's state, is missing");
+  if (std::ranges::any_of(recordings_, [](const auto& recording) { return !older_of(recording->requests).empty(); }))
+    doubts_.push_back("recordings began late: what is older is known by its sizes, " +
+                      (unknown_older_ > 0_B ? memreel::text_of(unknown_older_) + " of it in one of them only"
+                                            : std::string("all of it in each of them")));
 }
 
 Prediction Predictor::predict(const Values& at) const {
@@ -237,15 +284,16 @@ Prediction Predictor::predict(const Values& at) const {
   Prediction prediction{
       .at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base, .layout = chosen.layout};
   const double doublings = std::abs(std::log2(scale(at, recordings_[base]->at)));
-  const double margin = recorded ? least_margin : margin_ * (1 + doublings);
+  const double margin = recorded ? least_margin : margin_ * (1 + doublings) + left_out_error_;
   const auto times = [](Bytes size, double factor) {
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * factor)};
   };
   // The placement of copies may change the result by a segment.
   const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
   const Bytes low = times(lowest.reserved(), std::max(0.0, 1 - margin));
-  prediction.reserved_low = low > segment ? low - segment : Bytes{};
-  prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment;
+  const Bytes unknown = recorded ? 0_B : times(unknown_older_, std::max(1.0, scale(at, recordings_[base]->at)));
+  prediction.reserved_low = low > segment + unknown ? low - segment - unknown : Bytes{};
+  prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment + unknown;
   if (options_.capacity) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
     predicted_run.begin_with(recordings_[chosen.layout]->segments);

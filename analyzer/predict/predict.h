@@ -53,7 +53,8 @@ struct LeftOut {
 class Predictor {
  public:
   /// Orders the recordings by their values and learns from them. Errors: fewer than two; two at the same values; no
-  /// requests; less than half of the requested bytes of one recording have a counterpart in another.
+  /// requests; less than half of the requested bytes of one recording have a counterpart in another; two recordings
+  /// make the same requests, so that they are one file or nothing depends on the parameter.
   static Result<Predictor> make(std::vector<Recording> recordings, PredictOptions options);
 
   /// `at` must satisfy can_predict().
@@ -80,6 +81,8 @@ class Predictor {
   const std::vector<std::unique_ptr<Recording>>& recordings() const { return recordings_; }
   const std::vector<Peaks>& recorded() const { return recorded_; }
   const std::vector<LeftOut>& left_out() const { return left_out_; }
+  /// What in the recordings makes predictions doubtful, each in a sentence.
+  const std::vector<std::string>& doubts() const { return doubts_; }
   const PredictOptions& options() const { return options_; }
   /// For the largest recording: the share of requested bytes that has a counterpart in others, and the share whose
   /// sizes follow an exact function.
@@ -91,6 +94,7 @@ class Predictor {
 
  private:
   Predictor() = default;
+  void find_doubts();
 
   std::vector<std::unique_ptr<Recording>> recordings_;  // ascending
   std::vector<Model> models_;                           // one for each recording as the base
@@ -98,7 +102,10 @@ class Predictor {
   std::vector<Peaks> recorded_;
   std::vector<LeftOut> left_out_;
   PredictOptions options_;
-  double margin_ = 0;  // share of the reserved peak by which the range exceeds what was replayed
+  std::vector<std::string> doubts_;
+  double margin_ = 0;          // share of the reserved peak by which the range exceeds what was replayed, per doubling
+  double left_out_error_ = 0;  // the largest error of predicting a recording from the others, likewise, but once
+  Bytes unknown_older_;        // older than the recordings, and not in all of them
 };
 
 }  // namespace memreel

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "analyzer/history/preexisting.h"
 #include "analyzer/replay/steps.h"
 
 namespace memreel {
@@ -101,7 +102,9 @@ void take_kernels(Requests& requests) {
   std::vector<bool> is_taken(count);
   for (std::uint32_t row = 0; row < count; ++row) {
     std::uint32_t taken = 0, result = row;
-    if (const std::optional<RecordedEmbedding> embedding = embedding_at(rows, row)) {
+    if (rows[row].older) {
+      new_row[row] = kept++;
+    } else if (const std::optional<RecordedEmbedding> embedding = embedding_at(rows, row)) {
       taken = take(row, embedding_result, embedding_requests - 1 - embedding_result, *embedding);
       result = row + embedding_result;
     } else if (const std::optional<SumScratch> scratch = sums_at(rows, row)) {
@@ -135,6 +138,7 @@ Requests requests_of(const Trace& trace, HeapId heap) {
   const EventColumns& events = trace.events;
   Requests requests;
   constexpr std::uint32_t none = 0xFFFF'FFFF;
+  const std::vector<char> older = older_allocations(trace);
   std::vector<std::uint32_t> row_of(trace.allocation_events.size(), none);
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     const EventKind kind = events.kind[i];
@@ -144,8 +148,11 @@ Requests requests_of(const Trace& trace, HeapId heap) {
     std::uint32_t& row = row_of[index(allocation)];
     if (kind == EventKind::alloc) {
       row = now;
-      requests.rows.push_back(
-          {.site = index(events.stack[i]), .size = events.size[i], .event = i, .lifetime = Request::kept});
+      requests.rows.push_back({.site = index(events.stack[i]),
+                               .size = events.size[i],
+                               .event = i,
+                               .lifetime = Request::kept,
+                               .older = older[index(allocation)] != 0});
     } else if (is_free(kind) && row != none) {
       std::uint32_t& lifetime = requests.rows[row].lifetime;
       if (lifetime == Request::kept) lifetime = now - row - 1;

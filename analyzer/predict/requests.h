@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -20,6 +21,8 @@ struct Request {
   Bytes size;                  // requested
   std::uint32_t event = 0;     // its `alloc` in the trace
   std::uint32_t lifetime = 0;  // number of requests before it was freed; `kept` if it never was
+
+  bool older = false;  // than the recording: made in an unknown order, by unknown code
 
   static constexpr std::uint32_t kept = 0xFFFF'FFFF;
 };
@@ -38,12 +41,19 @@ struct RecordedKernel {
 /// What it requested in addition to its result.
 KernelRequests requests_of(const RecordedKernel& recorded);
 
-/// The requests of a heap in order, without what kernels requested in addition to their results.
+/// The requests of a heap in order, without what kernels requested in addition to their results. What is older than
+/// the recording comes first, in order of addresses.
 struct Requests {
   std::vector<Request> rows;
   std::vector<RecordedKernel> kernels;  // by row
   std::vector<std::uint32_t> ends;      // of sections: the row after the last of each step; the last is rows.size()
 };
+
+/// The requests that are older than the recording: the first rows.
+inline std::span<const Request> older_of(const Requests& requests) {
+  const auto end = std::ranges::find(requests.rows, false, &Request::older);
+  return {requests.rows.begin(), end};
+}
 
 /// The sizes of summed numbers.
 inline constexpr std::array<std::uint64_t, 2> number_bytes{2, 4};

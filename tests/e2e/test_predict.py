@@ -2,6 +2,7 @@
 
 import collections
 import json
+import pickle
 import re
 import unittest
 
@@ -332,6 +333,69 @@ class Synthetic(Predicting):
             arguments = ("--max-peak", "100GiB") if command == "check" else ()
             self.assertIs(self.document(command, self.trace, *arguments)["losses"]["synthetic"], True, command)
         self.assertIs(self.document("report", self.trace)["summary"]["losses"]["synthetic"], True)
+
+
+class Doubts(Predicting):
+    """What the recordings can't support is refused or named."""
+
+    def doubts(self, recordings, *arguments):
+        document = self.document("predict", *recordings, "--to", "batch=16", *arguments)
+        text = self.answer("predict", *recordings, "--to", "batch=16", *arguments).stdout
+        for doubt in document["doubts"]:
+            self.assertIn(f"doubt: {doubt}", text)
+        return document
+
+    def test_recordings_that_differ_as_they_should_raise_none(self):
+        self.assertEqual(self.doubts([self.record(training, batch=batch) for batch in (1, 2, 4)])["doubts"], [])
+
+    def test_one_file_at_two_values_is_refused(self):
+        file = self.record(training, batch=2).split(":", 1)[1]
+        self.assert_refused(run("predict", f"batch=1:{file}", f"batch=2:{file}", "--to", "batch=16"), "same requests", "same file")
+
+    def test_swapped_values_are_named(self):
+        small, large = (self.record(training, batch=batch).split(":", 1)[1] for batch in (2, 8))
+        self.assertIn("falls from", self.doubts([f"batch=8:{small}", f"batch=2:{large}"])["doubts"][0])
+
+    def test_one_step_lacks_the_optimizers_state(self):
+        recordings = [self.record(training, batch=batch, steps=1).replace(",steps=1", "") for batch in (1, 2, 4)]
+        self.assertTrue(any("one step at most" in doubt for doubt in self.doubts(recordings)["doubts"]))
+
+    def late(self, batch, kept=()):
+        """A run recorded from its first step on: what is older lies in an order that says nothing."""
+        program = training(batch=batch)
+        snapshot = program.snapshot()
+        begin = next(i for i, entry in enumerate(program.entries)
+                     if entry["time_us"] >= snapshot["external_annotations"][0]["time_us"])
+        older = {}
+        for entry in program.entries[:begin]:
+            if entry["action"] == "alloc":
+                older[entry["addr"]] = entry["size"]
+            elif entry["action"] == "free_completed":
+                older.pop(entry["addr"], None)
+        freed = {entry["addr"] for entry in program.entries[begin:] if entry["action"] == "free_completed"}
+        sizes = [*older.values(), *kept] if batch % 2 else [*reversed(list(older.values())), *kept]
+        snapshot["device_traces"] = [program.entries[begin:]]
+        address, segments = 0x7E0000000000, []
+        for size in sizes if not freed & set(older) else []:
+            total = -(-size // 512) * 512
+            segments.append({"device": 0, "address": address, "total_size": total, "allocated_size": total, "active_size": total,
+                             "requested_size": size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+                             "is_expandable": False, "frames": [],
+                             "blocks": [{"address": address, "size": total, "requested_size": size, "state": "active_allocated", "frames": []}]})
+            address += total + (64 << 20)
+        snapshot["segments"] = segments
+        return f"batch={batch}:" + str(self.file(f"late{batch}-{len(kept)}.pickle", pickle.dumps(snapshot)))
+
+    def test_what_is_older_is_known_by_its_sizes(self):
+        document = self.doubts([self.late(1), self.late(2)])
+        self.assertTrue(any("began late" in doubt for doubt in document["doubts"]))
+        self.assertEqual(document["predictions"][0]["peak_live_bytes"],
+                         self.truth(self.late(16))["peak_live_bytes"])
+
+    def test_what_one_recording_lacks_widens_the_range(self):
+        gradients = 8 << 20
+        prediction = self.doubts([self.late(1, kept=[gradients]), self.late(2)])["predictions"][0]
+        self.assertGreaterEqual(prediction["peak_reserved_high_bytes"] - prediction["peak_reserved_bytes"], gradients)
 
 
 class Refusals(Predicting):
