@@ -287,6 +287,7 @@ Exit run_check_of_job(const CheckArguments& arguments) {
   job.max_reserved = arguments.max_reserved;
   job.max_leaked = arguments.max_leaked;
   job.capacity = arguments.capacity;
+  job.allow_incomplete = arguments.allow_incomplete;
   job.tolerance = default_tolerance;
   if (!arguments.tolerance.empty()) {
     const Result<double> tolerance = parse_share(arguments.tolerance, "--tolerance");
@@ -382,6 +383,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
                    "With --fleet: number of ranks in the job [from the recordings, else the highest rank]")
       ->check(CLI::PositiveNumber);
   command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
+  command->add_option("--job", arguments->fleet.job, "With --fleet: as in memreel fleet");
   command->add_option("--max-p99", arguments->fleet.max_p99,
                       "With --fleet: limit of the 99th percentile of reserved bytes");
   command->add_option("--max-imbalance", arguments->fleet.max_imbalance,

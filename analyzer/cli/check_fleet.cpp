@@ -52,33 +52,58 @@ Result<FleetBaseline> read_baseline_of_job(const std::filesystem::path& file) {
 }
 
 Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
-  FleetOptions options{.world_size = arguments.world_size, .mesh = {}, .capacity = {}};
+  FleetOptions options{.world_size = arguments.world_size, .job = arguments.job};
   MapOptions map;
   if (!arguments.rank_pattern.empty()) {
-    Result<RankNames> names = RankNames::pattern(arguments.rank_pattern);
-    if (!names) return std::move(names).error();
-    map.names = *std::move(names);
+    Result<RankPattern> pattern = RankPattern::parse(arguments.rank_pattern);
+    if (!pattern) return std::move(pattern).error();
+    options.pattern = *std::move(pattern);
   }
   if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
   ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-  return assemble_fleet(summarize_recordings(inputs->files, map), options);
+  Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs->files, map), options);
+  if (!jobs) return std::move(jobs).error();
+  if (jobs->size() == 1) return std::move(jobs->front());
+  std::string names;
+  for (const Fleet& job : *jobs) names += (names.empty() ? "" : ", ") + job.job;
+  return Error{.what = "holds recordings of " + std::to_string(jobs->size()) + " jobs: " + names,
+               .where = arguments.files.front().string(),
+               .remedy = "check one of them: --job NAME"};
 }
 
-/// Missing or incompletely read ranks fail the check: memory that can't be seen is not within a budget.
-Check completeness_of(const Fleet& fleet) {
+/// Missing or incompletely read ranks fail the check: memory that can't be seen is not within a budget. A duplicate is
+/// not judged.
+Check completeness_of(const Fleet& fleet, bool allowed) {
   std::uint64_t incomplete = fleet.missing.size();
   std::string first;
   for (const FleetRow& row : fleet.rows) {
     const RankStatus status = row.summary.status;
-    if (status == RankStatus::ok || status == RankStatus::duplicate) continue;
+    const bool is_missing = std::ranges::binary_search(fleet.missing, row.rank);
+    if (status == RankStatus::ok || (!row.judged() && !is_missing)) continue;
     if (row.judged()) ++incomplete;
     if (first.empty())
       first = "rank " + std::to_string(row.rank) + " is " + std::string(name_of(status)) + ": " + row.summary.reason;
   }
-  return {.name = "complete", .device = -1, .value = incomplete, .limit = std::uint64_t{0}, .reason = first};
+  const std::uint64_t limit = allowed ? fleet.world_size : 0;
+  return {.name = "complete",
+          .device = -1,
+          .value = incomplete,
+          .limit = limit,
+          .reason = incomplete > limit ? first : std::string()};
+}
+
+/// Refused requests are the job's end, whatever the budgets.
+Check failures_of(const Fleet& fleet) {
+  Check check{.name = "out-of-memory", .device = -1, .value = std::uint64_t{0}, .limit = std::uint64_t{0}};
+  if (!fleet.decides || fleet.decides->failed.empty()) return check;
+  const FleetRow& first = fleet.rows[fleet.decides->failed.front()];
+  check.device = static_cast<std::int32_t>(first.rank);
+  check.value = std::uint64_t{fleet.decides->failed.size()};
+  check.reason = "rank " + std::to_string(first.rank) + ": " + fleet.decides->fails_why;
+  return check;
 }
 
 /// A number without a unit: an imbalance, or a number of ranks.
@@ -155,7 +180,7 @@ Exit run_check_fleet(const CheckFleetArguments& arguments) {
   if (!fleet) return fail(fleet.error());
   Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
   if (!checks) return fail(checks.error());
-  checks->insert(checks->begin(), completeness_of(*fleet));
+  checks->insert(checks->begin(), {completeness_of(*fleet, arguments.allow_incomplete), failures_of(*fleet)});
   if (before) {
     const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
     if (more.empty())

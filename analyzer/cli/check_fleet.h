@@ -13,11 +13,11 @@ namespace memreel::cli {
 
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
-  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern;
+  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern, job;
   std::optional<std::uint32_t> world_size;  // none: from the recordings, else the highest rank
   double tolerance = 0;
   std::filesystem::path baseline, write_baseline, junit, markdown;
-  bool json = false;
+  bool json = false, allow_incomplete = false;
 
   /// Whether any budget that only applies to jobs is set.
   bool any_budget() const { return !max_p99.empty() || !max_imbalance.empty() || !min_headroom.empty(); }

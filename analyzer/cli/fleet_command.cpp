@@ -18,6 +18,7 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/question.h"
+#include "analyzer/fleet/result_file.h"
 #include "analyzer/fleet/shard.h"
 #include "analyzer/fleet/tables.h"
 #include "formats/model/quantity.h"
@@ -67,25 +68,35 @@ Result<void> write_files(const FleetArguments& arguments, const FleetReport& rep
   return {};
 }
 
-/// Judges the job from its summaries and prints the result.
+/// Judges each job from its summaries and prints the results.
 Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, const FleetArguments& arguments,
            const FleetQuestion& question) {
-  Result<Fleet> fleet = assemble_fleet(std::move(summaries), question.fleet);
-  if (!fleet) return fail(fleet.error());
-  FleetReport report{.fleet = *std::move(fleet), .setting = {}, .skipped = std::move(skipped)};
-  if (!arguments.no_setting && report.fleet.decides) {
-    const ProgressBar bar("replaying settings on every class");
-    report.setting = find_common_setting(report.fleet, {.capacity = question.fleet.capacity,
-                                                        .out = arguments.out,
-                                                        .limits = question.map.limits,
-                                                        .jobs = arguments.jobs});
+  Result<std::vector<Fleet>> fleets = assemble_jobs(std::move(summaries), question.fleet);
+  if (!fleets) return fail(fleets.error());
+  if (fleets->size() > 1 && !(arguments.html.empty() && arguments.parquet.empty()))
+    return fail({.what = "these are recordings of " + std::to_string(fleets->size()) + " jobs, and a page is of one",
+                 .where = arguments.html.empty() ? "--parquet" : "--html",
+                 .remedy = "choose a job, such as --job '" + fleets->front().job + "'"});
+  std::vector<FleetReport> jobs;
+  bool answered = true;
+  for (Fleet& fleet : *fleets) {
+    FleetReport& report = jobs.emplace_back(FleetReport{.fleet = std::move(fleet), .setting = {}, .skipped = {}});
+    if (!arguments.no_setting && report.fleet.decides) {
+      const ProgressBar bar("replaying settings on every class");
+      report.setting = find_common_setting(report.fleet, {.capacity = question.fleet.capacity,
+                                                          .out = arguments.out,
+                                                          .limits = question.map.limits,
+                                                          .jobs = arguments.jobs});
+    }
+    const bool judged = report.fleet.complete() || (arguments.allow_incomplete && report.fleet.decides);
+    answered = answered && judged && (!report.fleet.decides || report.fleet.decides->failed.empty());
   }
-  if (auto written = write_files(arguments, report); !written) return fail(written.error());
+  jobs.front().skipped = std::move(skipped);
+  if (auto written = write_files(arguments, jobs.front()); !written) return fail(written.error());
   if (arguments.json)
-    write_fleet_json(report, std::cout);
+    write_fleet_json(jobs, std::cout);
   else
-    print_fleet_text(report, arguments.top, std::cout);
-  const bool answered = report.fleet.complete() || (arguments.allow_incomplete && report.fleet.decides);
+    print_fleet_text(jobs, arguments.top, std::cout);
   return answered ? Exit::done : Exit::negative;
 }
 
@@ -114,6 +125,7 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--rank-pattern", arguments.rank_pattern);
+  add("--job", arguments.job);
   add("--memory-limit", arguments.memory_limit);
   if (arguments.time_limit > 0) add("--time-limit", std::to_string(arguments.time_limit));
   if (arguments.world_size) add("--world-size", std::to_string(*arguments.world_size));
@@ -126,8 +138,13 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
   if (arguments.no_setting) words.emplace_back("--no-setting");
   if (arguments.allow_incomplete) words.emplace_back("--allow-incomplete");
   if (arguments.resume) words.emplace_back("--resume");
-  words.emplace_back("--");
-  for (const fs::path& file : files) words.push_back(file.string());
+  // There may be more files than fit on a command line.
+  std::string list;
+  for (const fs::path& file : files) list += file.string() + "\n";
+  const fs::path listed = fs::absolute(arguments.out) / "recordings.txt";
+  fs::create_directories(arguments.out, problem);
+  if (auto written = write_whole(listed, list); !written) return fail(written.error());
+  words.insert(words.end(), {"--files-from", listed.string()});
   std::vector<char*> raw;
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);
@@ -195,6 +212,7 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
       ->check(CLI::PositiveNumber);
   command.add_option("--mesh", arguments.mesh, "How ranks are laid out, slowest axis first, e.g. pp=4,dp=4");
   command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
+  command.add_option("--job", arguments.job, "Only this one, if there are recordings of several");
   command.add_flag("--no-setting", arguments.no_setting, "Don't search for a setting that suits all ranks");
   command.add_flag("--allow-incomplete", arguments.allow_incomplete,
                    "Exit code 0 even if ranks are missing or incomplete");
@@ -206,9 +224,9 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
 }
 
 void add_reading_options(CLI::App& command, FleetArguments& arguments) {
-  command.add_option(
-      "--rank-pattern", arguments.rank_pattern,
-      "Regular expression whose first group is the rank, for names that don't have it as rank3 or 3.reel");
+  command.add_option("--rank-pattern", arguments.rank_pattern,
+                     "Regular expression whose first group is the rank, where neither recordings nor names show it; "
+                     "comes before both");
 }
 
 void add_limits(CLI::App& command, FleetArguments& arguments) {
@@ -240,6 +258,7 @@ void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& a
   CLI::App* const merge = fleet.add_subcommand("merge", "Combine the results of fleet map into one answer");
   merge->add_option("OUT", arguments->out, "Directory of the results")->required();
   add_judging_options(*merge, *arguments);
+  add_reading_options(*merge, *arguments);
   add_limits(*merge, *arguments);
   merge->footer(
       "The search for a common setting opens the recordings again, one or two of each class; --no-setting skips "
@@ -264,8 +283,8 @@ void add_fleet_command(CLI::App& app, Exit& exit) {
   add_map_command(*command, arguments, exit);
   add_merge_command(*command, arguments, exit);
   command->footer(
-      "Exit code 0: every rank's recording is complete; 1: some are missing or damaged, and the answer says which;\n"
-      "2: bad usage, or nothing to read.\n\n"
+      "Exit code 0: every rank's recording is complete, and none ran out of memory; 1: otherwise, and the answer says\n"
+      "which; 2: bad usage, or nothing to read.\n\n"
       "Examples:\n"
       "  memreel record -o 'job/%r.reel' -- torchrun --nproc-per-node 8 train.py\n"
       "  memreel fleet job/\n"

@@ -22,9 +22,20 @@ Json json_of_ranks(const Fleet& fleet, const std::vector<std::uint32_t>& rows) {
   return json;
 }
 
+Json json_of_device(std::int32_t device, Bytes reserved, Bytes other, const std::optional<Bytes>& capacity) {
+  return {{"device", device},
+          {"peak_reserved_bytes", reserved.count},
+          {"other_bytes", other.count},
+          {"capacity_bytes", json_of_size(capacity)}};
+}
+
 Json json_of(const FleetRow& row) {
   const RankSummary& s = row.summary;
   const auto metric = [&](Bytes bytes) { return s.has_memory ? Json(bytes.count) : Json(nullptr); };
+  Json devices = Json::array();
+  if (s.has_memory && s.device >= 0) devices.push_back(json_of_device(s.device, s.peak_reserved, s.other, s.capacity));
+  for (const RankDevice& d : s.devices)
+    devices.push_back(json_of_device(d.device, d.peak_reserved, d.other, d.capacity));
   Json mesh = Json::object();
   for (const Coordinate& at : s.identity.coordinates) mesh[at.axis] = at.at;
   return {{"rank", row.rank},
@@ -42,8 +53,12 @@ Json json_of(const FleetRow& row) {
           {"peak_reserved_bytes", metric(s.peak_reserved)},
           {"end_live_bytes", metric(s.end_live)},
           {"other_bytes", metric(s.other)},
+          {"beside_bytes", metric(row.beside)},
           {"capacity_bytes", json_of_size(s.capacity)},
           {"headroom_bytes", row.headroom ? Json(*row.headroom) : Json(nullptr)},
+          {"at_least", row.judged() && row.at_least()},
+          {"devices", std::move(devices)},
+          {"shares_gpu_with", row.shares},
           {"events", s.events},
           {"failed_allocations", s.failed_allocations},
           {"lost_events", s.lost_events},
@@ -60,7 +75,10 @@ Json json_of_decision(const Fleet& fleet) {
   return {{"rank", fleet.rows[d.row].rank},
           {"why", d.why},
           {"next", json_of_ranks(fleet, d.next)},
-          {"fails_first", std::move(fails)}};
+          {"fails_first", std::move(fails)},
+          {"failed", json_of_ranks(fleet, d.failed)},
+          {"near", json_of_ranks(fleet, d.near)},
+          {"may_decide_instead", json_of_ranks(fleet, d.unsure)}};
 }
 
 Json json_of_classes(const Fleet& fleet) {
@@ -164,7 +182,8 @@ Json json_of(const Fleet& fleet, const CommonSetting& setting) {
           {"why", setting.why},
           {"max_peak_reserved_bytes", {{"before", setting.peak_before.count}, {"after", setting.peak_after.count}}},
           {"decider_peak_reserved_bytes",
-           {{"before", setting.decider_before.count}, {"after", setting.decider_after.count}}},
+           {{"before", json_of_size(setting.decider_before)}, {"after", json_of_size(setting.decider_after)}}},
+          {"ranks_not_replayed", setting.not_replayed},
           {"worse_ranks", std::move(worse)},
           {"per_class_max_peak_reserved_bytes", setting.peak_per_class.count},
           {"candidates", setting.candidates},
@@ -185,30 +204,37 @@ Json json_of_fleet_losses(const Fleet& fleet) {
   return json;
 }
 
-}  // namespace
-
-void write_fleet_json(const FleetReport& report, std::ostream& out) {
+Json json_of(const FleetReport& report) {
   const Fleet& fleet = report.fleet;
   Json ranks = Json::array();
   for (const FleetRow& row : fleet.rows) ranks.push_back(json_of(row));
   Json skipped = Json::array();
   for (const auto& file : report.skipped) skipped.push_back(file.string());
   for (const std::string& file : report.fleet.launchers) skipped.push_back(file);
-  print_json({{"schema", "memreel.fleet/1"},
-              {"world_size", fleet.world_size},
-              {"missing_ranks", fleet.missing},
-              {"ranks", std::move(ranks)},
-              {"decides", json_of_decision(fleet)},
-              {"classes", json_of_classes(fleet)},
-              {"imbalance", json_of(fleet.imbalance)},
-              {"outliers", json_of_outliers(fleet)},
-              {"leaks", json_of_leaks(fleet)},
-              {"sites", json_of_sites(fleet, fleet.sites)},
-              {"sites_on_some_ranks", json_of_sites(fleet, fleet.some_ranks)},
-              {"setting", report.setting ? json_of(fleet, *report.setting) : Json(nullptr)},
-              {"losses", json_of_fleet_losses(fleet)},
-              {"skipped_files", std::move(skipped)}},
-             out);
+  return {{"schema", "memreel.fleet/1"},
+          {"job", fleet.job.empty() ? Json(nullptr) : Json(fleet.job)},
+          {"world_size", fleet.world_size},
+          {"missing_ranks", fleet.missing},
+          {"ranks", std::move(ranks)},
+          {"decides", json_of_decision(fleet)},
+          {"classes", json_of_classes(fleet)},
+          {"imbalance", json_of(fleet.imbalance)},
+          {"outliers", json_of_outliers(fleet)},
+          {"leaks", json_of_leaks(fleet)},
+          {"sites", json_of_sites(fleet, fleet.sites)},
+          {"sites_on_some_ranks", json_of_sites(fleet, fleet.some_ranks)},
+          {"setting", report.setting ? json_of(fleet, *report.setting) : Json(nullptr)},
+          {"losses", json_of_fleet_losses(fleet)},
+          {"skipped_files", std::move(skipped)},
+          {"other_jobs", Json::array()}};
+}
+
+}  // namespace
+
+void write_fleet_json(std::span<const FleetReport> jobs, std::ostream& out) {
+  Json document = json_of(jobs.front());
+  for (const FleetReport& job : jobs.subspan(1)) document["other_jobs"].push_back(json_of(job));
+  print_json(document, out);
 }
 
 }  // namespace memreel::cli

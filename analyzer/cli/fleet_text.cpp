@@ -111,13 +111,27 @@ class TextPage {
   }
 
   void print_heading() {
+    constexpr std::size_t longest_list = 240;
     const auto world = static_cast<std::uint64_t>(fleet_.world_size);
-    std::string text;
+    std::string text = fleet_.job.empty() ? "" : "job " + fleet_.job + ": ";
+    if (fleet_.decides && !fleet_.decides->failed.empty()) {
+      const std::vector<std::uint32_t> failed = sorted_ranks(fleet_, fleet_.decides->failed);
+      const std::vector<std::uint32_t> near = sorted_ranks(fleet_, fleet_.decides->near);
+      text += ranks_text(failed, 60) + " ran out of memory";
+      if (failed.size() > 1)
+        text += ", rank " + std::to_string(fleet_.rows[fleet_.decides->failed.front()].rank) + " first";
+      text += near.empty() ? "; " : ", " + ranks_text(near, 60) + " came close; ";
+    }
     if (fleet_.missing.empty())
-      text = "all " + memreel::text_of(world) + " ranks";
+      text += "all " + memreel::text_of(world) + " ranks";
     else
-      text = memreel::text_of(std::uint64_t{fleet_.missing.size()}) + " of " + memreel::text_of(world) +
-             " ranks missing: " + text_of_ranks(fleet_.missing);
+      text += memreel::text_of(std::uint64_t{fleet_.missing.size()}) + " of " + memreel::text_of(world) +
+              " ranks missing: " + cut(text_of_ranks(fleet_.missing), longest_list);
+    if (fleet_.decides && !fleet_.decides->unsure.empty()) {
+      const std::vector<std::uint32_t> unsure = sorted_ranks(fleet_, fleet_.decides->unsure);
+      text += "; " + ranks_text(unsure, 60) + (unsure.size() == 1 ? " is" : " are") +
+              " known in part and may decide instead";
+    }
     const auto classes = fleet_.classes.size();
     if (classes > 0)
       text += "; " + std::to_string(classes) + (classes == 1 ? " class" : " classes") + " of equal requests";
@@ -145,10 +159,14 @@ class TextPage {
     }
   }
 
+  static std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t longest) {
+    return (ranks.size() == 1 ? "rank " : "ranks ") + cut(text_of_ranks(ranks), longest);
+  }
+
   static std::string place(const FleetRow& row) {
     std::string text = mesh_of(row);
     if (!row.summary.identity.host.empty())
-      text += (text.empty() ? "" : ", ") + row.summary.identity.host + ", GPU " + std::to_string(row.summary.device);
+      text += (text.empty() ? "" : ", ") + row.summary.identity.host + ", GPU " + std::to_string(row.tightest);
     return text.empty() ? "" : " (" + cut(text, 50) + ")";
   }
 
@@ -172,8 +190,11 @@ class TextPage {
       std::string ranks = cut(text_of_ranks(sorted_ranks(fleet_, c.rows)), 26);
       if (c.deviates_from)
         ranks += " (like rank " + std::to_string(fleet_.rows[fleet_.classes[*c.deviates_from].rows.front()].rank) + ")";
-      table.add_row({memreel::text_of(s.peak_reserved), memreel::text_of(s.peak_allocated),
-                     memreel::text_of(s.peak_live), headroom_of(fleet_.rows[*worst]), std::to_string(c.rows.size()),
+      const bool bound = fleet_.rows[*worst].at_least();
+      const auto most = [&](Bytes bytes) { return (bound ? ">= " : "") + memreel::text_of(bytes); };
+      const std::string headroom = headroom_of(fleet_.rows[*worst]);
+      table.add_row({most(s.peak_reserved), most(s.peak_allocated), most(s.peak_live),
+                     (bound && !headroom.empty() ? "<= " : "") + headroom, std::to_string(c.rows.size()),
                      std::move(ranks)});
     }
     table.print(out_, 2);
@@ -254,8 +275,9 @@ class TextPage {
     } else {
       line("one setting for all ranks " + setting.why);
       out_ << "  " << bold(export_line(setting.candidates[*setting.best])) << '\n';
-      line("the deciding rank: " + memreel::text_of(setting.decider_before) + " before, " +
-               memreel::text_of(setting.decider_after) + " with it",
+      line(setting.decider_before ? "the deciding rank: " + memreel::text_of(*setting.decider_before) + " before, " +
+                                        memreel::text_of(*setting.decider_after) + " with it"
+                                  : "the deciding rank was not replayed",
            2);
       std::vector<std::uint32_t> worse;
       for (const std::size_t i : setting.worse)
@@ -306,10 +328,12 @@ class TextPage {
     }
     if (hidden > 0) line("and " + std::to_string(hidden) + " more");
     if (std::ranges::any_of(fleet_.rows, &FleetRow::rank_assumed))
-      line("no rank numbers found: files are numbered in the order of their names (--rank-pattern)");
+      line(
+          "ranks are assumed: neither the recordings nor a number in their names say which is which, so they are "
+          "numbered in the order of their names (--rank-pattern)");
     if (!report_.skipped.empty())
-      line("skipped, not recordings: " + std::to_string(report_.skipped.size()) + " files, such as " +
-           report_.skipped.front().filename().string());
+      line("skipped, no recordings or folders that can't be entered: " + std::to_string(report_.skipped.size()) +
+           ", such as " + report_.skipped.front().filename().string());
     if (!fleet_.launchers.empty())
       line("left out, with neither a rank nor memory: " + std::to_string(fleet_.launchers.size()) + ", such as " +
            std::filesystem::path(fleet_.launchers.front()).filename().string());
@@ -323,8 +347,11 @@ class TextPage {
 
 }  // namespace
 
-void print_fleet_text(const FleetReport& report, std::size_t top, std::ostream& out) {
-  TextPage(report, top, out).print();
+void print_fleet_text(std::span<const FleetReport> jobs, std::size_t top, std::ostream& out) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (i > 0) out << '\n';
+    TextPage(jobs[i], top, out).print();
+  }
 }
 
 }  // namespace memreel::cli

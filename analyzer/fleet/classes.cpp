@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "analyzer/fleet/fleet_parts.h"
@@ -11,6 +12,11 @@ namespace {
 constexpr double least_similarity = 0.5;
 // A deviation is rarer than what it deviates from.
 constexpr std::size_t times_larger = 2;
+constexpr std::array<std::string_view, 4> replica_axes{"dp", "fsdp", "ddp", "replica"};
+
+bool is_of_stage(const Fleet& fleet, const RankClass& c, const std::string& stage) {
+  return std::ranges::any_of(c.rows, [&](std::uint32_t row) { return stage_of(fleet.rows[row]) == stage; });
+}
 
 /// Compares small classes with larger ones. Among many equally large ones, none is a deviation.
 void find_deviations(Fleet& fleet) {
@@ -21,9 +27,10 @@ void find_deviations(Fleet& fleet) {
   for (std::uint32_t i = 0; i < fleet.classes.size(); ++i)
     if (fleet.classes[i].rows.size() >= times_larger) large.push_back(i);
   for (RankClass& small : fleet.classes) {
+    const std::string stage = stage_of(fleet.rows[small.rows.front()]);
     for (const std::uint32_t i : large) {
       const RankClass& other = fleet.classes[i];
-      if (other.rows.size() < times_larger * small.rows.size()) continue;
+      if (other.rows.size() < times_larger * small.rows.size() || !is_of_stage(fleet, other, stage)) continue;
       const double alike = similarity(sketch_of(small), sketch_of(other));
       if (alike < least_similarity || alike <= small.similarity) continue;
       small.similarity = alike;
@@ -37,6 +44,14 @@ void find_deviations(Fleet& fleet) {
 }
 
 }  // namespace
+
+std::string stage_of(const FleetRow& row) {
+  std::string stage;
+  for (const Coordinate& at : row.summary.identity.coordinates)
+    if (std::ranges::find(replica_axes, at.axis) == replica_axes.end())
+      stage += (stage.empty() ? "" : " ") + at.axis + std::to_string(at.at);
+  return stage;
+}
 
 void find_classes(Fleet& fleet) {
   std::map<std::uint64_t, std::uint32_t> by_hash;

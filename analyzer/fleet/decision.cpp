@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "analyzer/fleet/fleet_parts.h"
 #include "formats/model/quantity.h"
@@ -21,29 +22,72 @@ std::vector<std::uint32_t> judged_rows(const Fleet& fleet) {
   return rows;
 }
 
-std::string doubt_of(const RankSummary& s) {
-  return s.status == RankStatus::ok
-             ? ""
-             : "; its recording is " + std::string(name_of(s.status)) + ", so this is a lower bound";
+/// What a rank used of its device, for ranks of which the headroom is not known.
+Bytes used_by(const FleetRow& row) { return row.summary.peak_reserved + row.beside; }
+
+std::string doubt_of(const FleetRow& row) {
+  return row.at_least() ? "; its recording is " + std::string(name_of(row.summary.status)) + ", so it may need more"
+                        : "";
 }
 
 std::string why_of(const FleetRow& row, bool by_headroom) {
   const RankSummary& s = row.summary;
-  std::string why = by_headroom
-                        ? "least headroom: " + signed_text(*row.headroom) + " of " + text_of(*s.capacity) + " left, "
-                        : "it reserves most: ";
-  why += text_of(s.peak_reserved) + (by_headroom ? " reserved at its peak" : " at its peak");
-  if (s.other > 0_B) why += ", " + text_of(s.other) + " beside the framework";
-  return why + doubt_of(s);
+  const std::string least = row.at_least() ? "at least " : "";
+  if (!by_headroom)
+    return "it reserves most: " + least + text_of(s.peak_reserved) + " at its peak" +
+           (row.beside > 0_B ? ", " + text_of(row.beside) + " beside the framework" : "") + doubt_of(row);
+  Bytes reserved = s.peak_reserved, capacity = s.capacity.value_or(0_B);
+  std::string where;
+  for (const RankDevice& device : s.devices) {
+    if (device.device != row.tightest) continue;
+    reserved = device.peak_reserved;
+    capacity = device.capacity.value_or(0_B);
+  }
+  if (!s.devices.empty()) where = " on GPU " + std::to_string(row.tightest);
+  std::string why = "least headroom: " + (row.at_least() ? std::string("at most ") : "") + signed_text(*row.headroom) +
+                    " of " + text_of(capacity) + " left" + where + ", " + least + text_of(reserved) +
+                    " reserved at its peak";
+  if (row.beside > 0_B) why += ", " + text_of(row.beside) + " beside the framework";
+  if (!row.shares.empty())
+    why += (row.shares.size() == 1 ? "; rank " : "; ranks ") + text_of_ranks(row.shares) +
+           (row.shares.size() == 1 ? " uses" : " use") + " the same GPU";
+  return why + doubt_of(row);
 }
 
-/// When a recording exceeded the capacity, or failed, in seconds since its beginning.
+Nanoseconds failure_time(const FleetRow& row) { return row.summary.begin + row.summary.first_failure_time; }
+
+std::string failure_of(const RankSummary& s) {
+  return "out of memory: " + text_of(s.failed_allocations) +
+         (s.failed_allocations == 1 ? " request was refused" : " requests were refused") +
+         (s.first_failure ? ", the first of " + text_of(*s.first_failure) : "") + ", " +
+         text_of_seconds(static_cast<double>(s.first_failure_time.count()) * 1e-9) + " after its recording began";
+}
+
+/// Ranks that had requests refused, and those that were close to it: each by its own device or, where that is not
+/// known, by what the first to fail used.
+void find_failed(const Fleet& fleet, const std::vector<std::uint32_t>& rows, Decision& decision) {
+  constexpr double near = 0.95;
+  for (const std::uint32_t i : rows)
+    if (fleet.rows[i].summary.failed_allocations > 0) decision.failed.push_back(i);
+  if (decision.failed.empty()) return;
+  std::ranges::stable_sort(decision.failed, {}, [&](std::uint32_t i) { return failure_time(fleet.rows[i]); });
+  const FleetRow& first = fleet.rows[decision.failed.front()];
+  for (const std::uint32_t i : rows) {
+    const FleetRow& row = fleet.rows[i];
+    if (row.summary.failed_allocations > 0) continue;
+    const Bytes limit = row.summary.capacity.value_or(first.summary.capacity.value_or(used_by(first)));
+    const std::int64_t left = row.headroom.value_or(static_cast<std::int64_t>(limit.count - used_by(row).count));
+    if (static_cast<double>(left) <= (1 - near) * static_cast<double>(limit.count)) decision.near.push_back(i);
+  }
+}
+
+/// When a recording exceeded the capacity, in seconds since its beginning.
 std::optional<double> failed_after(const FleetRow& row) {
   const RankSummary& s = row.summary;
   if (!s.capacity) return std::nullopt;
   const double span = static_cast<double>((s.end - s.begin).count()) * 1e-9;
   for (std::size_t i = 0; i < s.reserved.size(); ++i)
-    if (s.reserved[i] + s.other > *s.capacity)
+    if (s.reserved[i] + row.beside > *s.capacity)
       return span * static_cast<double>(i) / static_cast<double>(s.reserved.size());
   return std::nullopt;
 }
@@ -56,8 +100,13 @@ std::optional<double> steps_left(const FleetRow& row) {
   return static_cast<double>(*row.headroom) / growth;
 }
 
-/// Ranks that do not fit precede those that will not.
+/// Ranks that failed precede those that would not fit, and those that will not.
 void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& rows, Decision& decision) {
+  if (!decision.failed.empty()) {
+    decision.fails_first = decision.failed.front();
+    decision.fails_why = failure_of(fleet.rows[*decision.fails_first].summary);
+    return;
+  }
   std::optional<double> least;
   for (const std::uint32_t i : rows) {
     const auto after = failed_after(fleet.rows[i]);
@@ -80,16 +129,36 @@ void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& ro
 }  // namespace
 
 void find_decision(Fleet& fleet) {
-  std::vector<std::uint32_t> rows = judged_rows(fleet);
-  const bool by_headroom =
-      std::ranges::all_of(rows, [&](std::uint32_t i) { return fleet.rows[i].headroom.has_value(); });
+  std::vector<std::uint32_t> rows = judged_rows(fleet), unknown;
+  for (const std::uint32_t i : rows)
+    if (!fleet.rows[i].headroom) unknown.push_back(fleet.rows[i].rank);
+  const bool by_headroom = unknown.empty();
+  Decision decision;
+  find_failed(fleet, rows, decision);
   std::ranges::stable_sort(rows, {}, [&](std::uint32_t i) {
     const FleetRow& row = fleet.rows[i];
-    return by_headroom ? *row.headroom
-                       : -static_cast<std::int64_t>(row.summary.peak_reserved.count + row.summary.other.count);
+    const auto failed = std::ranges::find(decision.failed, i);
+    // Ranks on one GPU have the same headroom.
+    return std::tuple(failed - decision.failed.begin(), by_headroom ? *row.headroom : 0,
+                      -static_cast<std::int64_t>(by_headroom ? row.summary.peak_reserved.count : used_by(row).count));
   });
-  Decision decision{.row = rows.front(), .why = why_of(fleet.rows[rows.front()], by_headroom)};
+  decision.row = rows.front();
+  const FleetRow& decider = fleet.rows[decision.row];
+  decision.why = decision.failed.empty()
+                     ? why_of(decider, by_headroom)
+                     : "it ran " + failure_of(decider.summary) + "; it reserved " +
+                           text_of(decider.summary.peak_reserved) + " at its peak" +
+                           (decider.headroom ? ", " + text_of(*decider.summary.capacity) + " is the limit" : "");
+  if (decision.failed.empty() && !by_headroom && unknown.size() < rows.size()) {
+    std::ranges::sort(unknown);
+    decision.why += "; headroom is not compared: the size of the device of rank" +
+                    std::string(unknown.size() > 1 ? "s " : " ") + text_of_ranks(unknown) +
+                    " is not known (--capacity)";
+  }
   for (std::size_t i = 1; i < std::min(rows.size(), next_shown + 1); ++i) decision.next.push_back(rows[i]);
+  for (const std::uint32_t i : rows)
+    if (i != decision.row && fleet.rows[i].at_least()) decision.unsure.push_back(i);
+  std::ranges::sort(decision.unsure);
   find_first_failure(fleet, rows, decision);
   fleet.decides = std::move(decision);
 }
@@ -134,7 +203,10 @@ AxisImbalance imbalance_on(const Fleet& fleet, const std::vector<std::uint32_t>&
 }  // namespace
 
 void find_imbalance(Fleet& fleet) {
-  const std::vector<std::uint32_t> rows = judged_rows(fleet);
+  // Lower bounds would say that their ranks need less than others.
+  std::vector<std::uint32_t> rows = judged_rows(fleet);
+  if (std::ranges::any_of(rows, [&](std::uint32_t i) { return !fleet.rows[i].at_least(); }))
+    std::erase_if(rows, [&](std::uint32_t i) { return fleet.rows[i].at_least(); });
   std::vector<Bytes> peaks;
   double sum = 0;
   for (const std::uint32_t i : rows) {

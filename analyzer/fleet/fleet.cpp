@@ -7,11 +7,10 @@
 #include <utility>
 
 #include "analyzer/fleet/fleet_parts.h"
+#include "analyzer/fleet/inputs.h"
 
 namespace memreel {
 namespace {
-
-bool ran_at_once(const RankSummary& a, const RankSummary& b) { return a.begin < b.end && b.begin < a.end; }
 
 /// Whether `a` is the better of two recordings of one rank: complete before incomplete, then the later attempt. Of two
 /// that ran at the same time, the one with more requests.
@@ -38,27 +37,33 @@ void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
     if (!summary.identity.rank) summary.identity.rank = mesh.rank_at(summary.identity.coordinates);
 }
 
-/// Processes of one rank that hold memory at the same time, none of them less than a tenth of another, are not attempts
-/// at the same work: a launched process started workers in turn, or these are two jobs. The rank does not distinguish
-/// them.
+/// Processes of one rank that hold memory at the same time are not attempts at the same work: a launched process
+/// started workers in turn. The rank does not distinguish them.
 void forget_shared_ranks(std::vector<RankSummary>& summaries) {
-  constexpr std::uint64_t helper = 10;  // a helper process of a rank holds less than 1/10 of the rank's memory
-  const auto are_two = [](const RankSummary& a, const RankSummary& b) {
-    const auto [less, more] = std::minmax(a.peak_live.count, b.peak_live.count);
-    return std::tie(a.identity.host, a.identity.process) != std::tie(b.identity.host, b.identity.process) &&
-           ran_at_once(a, b) && less >= more / helper;
-  };
   std::map<std::uint32_t, std::vector<RankSummary*>> recorded;
   for (RankSummary& s : summaries)
-    if (s.identity.rank && s.identity.process != 0 && s.has_memory) recorded[*s.identity.rank].push_back(&s);
+    if (s.identity.rank && s.has_memory) recorded[*s.identity.rank].push_back(&s);
   for (const auto& [rank, group] : recorded) {
     std::set<RankSummary*> shared;
     for (std::size_t i = 0; i < group.size(); ++i)
       for (std::size_t k = i + 1; k < group.size(); ++k)
-        if (are_two(*group[i], *group[k])) shared.insert({group[i], group[k]});
+        if (are_two_processes(*group[i], *group[k])) shared.insert({group[i], group[k]});
     for (RankSummary* const s : shared)
       s->identity.rank = s->identity.world_size = s->identity.local_rank = std::nullopt;
   }
+}
+
+using Process = std::pair<std::string, std::uint64_t>;  // host and id
+Process process_of(const RankSummary& s) { return {s.identity.host, s.identity.process}; }
+
+/// A recording, its dumps, and a snapshot of the same process are of one rank.
+void join_processes(std::vector<RankSummary>& summaries) {
+  std::map<Process, std::uint32_t> ranks;
+  for (const RankSummary& s : summaries)
+    if (s.identity.process != 0 && s.identity.rank) ranks.try_emplace(process_of(s), *s.identity.rank);
+  for (RankSummary& s : summaries)
+    if (const auto known = ranks.find(process_of(s)); !s.identity.rank && known != ranks.end())
+      s.identity.rank = known->second;
 }
 
 /// The launcher of the ranks may also have been recorded: it has no rank where others have one, and no memory.
@@ -73,21 +78,27 @@ std::vector<std::string> take_launchers(std::vector<RankSummary>& summaries) {
   return files;
 }
 
-/// Recordings without a rank get the free numbers, in order of their names.
+/// Processes without a rank get the free numbers, in order of their names.
 std::vector<FleetRow> rows_of(std::vector<RankSummary> summaries) {
   std::set<std::uint32_t> taken;
   for (const RankSummary& summary : summaries)
     if (summary.identity.rank) taken.insert(*summary.identity.rank);
+  std::ranges::stable_sort(summaries, natural_less, &RankSummary::file);
   std::uint32_t next = 0;
+  std::map<Process, std::uint32_t> numbered;
   std::vector<FleetRow> rows;
   for (RankSummary& summary : summaries) {
     FleetRow row{.summary = std::move(summary)};
-    row.rank_assumed = !row.summary.identity.rank;
-    if (row.rank_assumed) {
+    const Identity& identity = row.summary.identity;
+    row.rank_assumed = !identity.rank;
+    if (identity.rank) {
+      row.rank = *identity.rank;
+    } else if (const auto known = numbered.find(process_of(row.summary)); known != numbered.end()) {
+      row.rank = known->second;
+    } else {
       while (taken.contains(next)) ++next;
       row.rank = next++;
-    } else {
-      row.rank = *row.summary.identity.rank;
+      if (identity.process != 0) numbered[process_of(row.summary)] = row.rank;
     }
     rows.push_back(std::move(row));
   }
@@ -128,11 +139,20 @@ Result<void> check_world(const std::vector<FleetRow>& rows, std::uint32_t world,
     return Error{
         .what = "the mesh has " + std::to_string(options.mesh->size()) + " ranks, not " + std::to_string(world),
         .where = "--mesh"};
-  for (const FleetRow& row : rows)
+  for (const FleetRow& row : rows) {
+    const auto& stated = row.summary.identity.world_size;
+    if ((options.world_size || options.mesh) && row.summary.status != RankStatus::duplicate &&
+        stated.value_or(world) != world)
+      return Error{
+          .what = "was one of " + std::to_string(*stated) + " ranks by its launcher, not of " + std::to_string(world),
+          .where = row.summary.file,
+          .remedy = std::string("leave out ") + (options.world_size ? "--world-size" : "--mesh") +
+                    ", or choose a job with --job"};
     if (row.rank >= world)
       return Error{.what = "is of rank " + std::to_string(row.rank) + ", beyond a world of " + std::to_string(world),
                    .where = row.summary.file,
                    .remedy = "leave it out, or give the right --world-size or --mesh"};
+  }
   if (world > most_ranks)
     return Error{.what = "a rank beyond " + std::to_string(most_ranks) + " is implausible",
                  .remedy = "give the position of the rank in names with --rank-pattern"};
@@ -157,14 +177,98 @@ void add_missing(Fleet& fleet) {
   std::ranges::stable_sort(fleet.rows, {}, &FleetRow::rank);
 }
 
+/// The most that processes reserve together, to the resolution of their timelines.
+Bytes peak_together(const std::vector<const RankSummary*>& processes) {
+  std::vector<std::pair<Nanoseconds, std::int64_t>> changes;
+  for (const RankSummary* const s : processes) {
+    std::int64_t before = 0;
+    const auto columns = static_cast<std::int64_t>(s->reserved.size());
+    for (std::int64_t i = 0; i < columns; ++i) {
+      const auto now = static_cast<std::int64_t>(s->reserved[static_cast<std::size_t>(i)].count);
+      changes.emplace_back(s->begin + (s->end - s->begin) / columns * i, now - before);
+      before = now;
+    }
+    changes.emplace_back(s->end, -before);
+  }
+  std::ranges::sort(changes);  // at one instant, what is released first
+  std::int64_t sum = 0, most = 0;
+  for (const auto& [time, change] : changes) most = std::max(most, sum += change);
+  return {static_cast<std::uint64_t>(most)};
+}
+
+/// Ranks of a host that use a GPU of the same number at the same time, and of which the samples of one show what the
+/// other uses: numbers alone may be of different GPUs, each the first that its process may see.
+std::vector<std::vector<std::uint32_t>> sharing_rows(const Fleet& fleet) {
+  using Place = std::tuple<std::string, std::string, std::int32_t>;
+  std::map<Place, std::vector<std::uint32_t>> places;
+  for (std::uint32_t i = 0; i < fleet.rows.size(); ++i) {
+    const RankSummary& s = fleet.rows[i].summary;
+    if (fleet.rows[i].judged() && !s.identity.host.empty())
+      places[{s.identity.host, s.identity.visible_devices, s.device}].push_back(i);
+  }
+  std::vector<std::vector<std::uint32_t>> sharing(fleet.rows.size());
+  const auto shows = [](const RankSummary& a, const RankSummary& b) {
+    return b.peak_reserved > 0_B && a.beside.count >= b.peak_reserved.count / 10 * 9;
+  };
+  for (const auto& [place, rows] : places)
+    for (const std::uint32_t a : rows)
+      for (const std::uint32_t b : rows) {
+        const RankSummary &of_a = fleet.rows[a].summary, &of_b = fleet.rows[b].summary;
+        if (a != b && ran_at_once(of_a, of_b) && (shows(of_a, of_b) || shows(of_b, of_a))) sharing[a].push_back(b);
+      }
+  return sharing;
+}
+
+std::int64_t left_of(Bytes capacity, Bytes used) { return static_cast<std::int64_t>(capacity.count - used.count); }
+
+/// On a device of another size than the recorded one, only what the process itself has counts.
+Bytes beside_of(Bytes other, Bytes beside, const FleetOptions& options) {
+  return options.capacity ? other : std::max(other, beside);
+}
+
+/// Ranks on one GPU have one headroom.
+void share_headroom(Fleet& fleet, const FleetOptions& options) {
+  if (options.capacity) return;
+  const std::vector<std::vector<std::uint32_t>> sharing = sharing_rows(fleet);
+  for (std::uint32_t i = 0; i < fleet.rows.size(); ++i) {
+    FleetRow& row = fleet.rows[i];
+    if (sharing[i].empty() || !row.headroom || row.tightest != row.summary.device) continue;
+    std::vector<const RankSummary*> together{&row.summary};
+    Bytes of_others;
+    for (const std::uint32_t other : sharing[i]) {
+      together.push_back(&fleet.rows[other].summary);
+      of_others += together.back()->peak_reserved;
+      row.shares.push_back(fleet.rows[other].rank);
+    }
+    const Bytes neither = row.beside - std::min(row.beside, of_others);
+    row.headroom = std::min(*row.headroom, left_of(*row.summary.capacity, peak_together(together) + neither));
+  }
+  for (std::uint32_t i = 0; i < fleet.rows.size(); ++i)
+    for (const std::uint32_t other : sharing[i])
+      if (fleet.rows[i].headroom && fleet.rows[other].headroom)
+        fleet.rows[i].headroom = std::min(*fleet.rows[i].headroom, *fleet.rows[other].headroom);
+}
+
 void place_rows(Fleet& fleet, const FleetOptions& options) {
   for (FleetRow& row : fleet.rows) {
     RankSummary& s = row.summary;
-    if (options.mesh) s.identity.coordinates = options.mesh->coordinates(row.rank);
     if (options.capacity) s.capacity = options.capacity;
-    if (s.has_memory && s.capacity)
-      row.headroom = static_cast<std::int64_t>(s.capacity->count - s.peak_reserved.count - s.other.count);
+    row.tightest = s.device;
+    row.beside = beside_of(s.other, s.beside, options);
+    if (!s.has_memory) continue;
+    if (s.capacity) row.headroom = left_of(*s.capacity, s.peak_reserved + row.beside);
+    for (RankDevice& device : s.devices) {
+      if (options.capacity) device.capacity = options.capacity;
+      if (!device.capacity) continue;
+      const Bytes beside = beside_of(device.other, device.beside, options);
+      const std::int64_t left = left_of(*device.capacity, device.peak_reserved + beside);
+      if (row.headroom && left >= *row.headroom) continue;
+      row.headroom = left;
+      row.tightest = device.device;
+      row.beside = beside;
+    }
   }
+  share_headroom(fleet, options);
 }
 
 }  // namespace
@@ -181,14 +285,17 @@ Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOpti
   drop_repetitions(summaries);
   if (options.mesh) place_on(*options.mesh, summaries);
   forget_shared_ranks(summaries);
+  join_processes(summaries);
   Fleet fleet{.launchers = take_launchers(summaries)};
   fleet.rows = rows_of(std::move(summaries));
   find_duplicates(fleet.rows);
   fleet.world_size = world_of(fleet.rows, options);
   if (const auto fine = check_world(fleet.rows, fleet.world_size, options); !fine) return fine.error();
   add_missing(fleet);
-  place_rows(fleet, options);
+  if (options.mesh)
+    for (FleetRow& row : fleet.rows) row.summary.identity.coordinates = options.mesh->coordinates(row.rank);
   fleet_parts::find_classes(fleet);
+  place_rows(fleet, options);
   if (fleet.classes.empty()) return fleet;
   fleet_parts::find_decision(fleet);
   fleet_parts::find_imbalance(fleet);

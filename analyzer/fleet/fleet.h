@@ -17,10 +17,16 @@ namespace memreel {
 struct FleetRow {
   RankSummary summary;
   std::uint32_t rank = 0;
-  bool rank_assumed = false;             // the rank is unknown: it got a free number
-  std::optional<std::uint32_t> klass;    // index into Fleet::classes, if judged
-  std::optional<std::int64_t> headroom;  // bytes; negative: it did not fit
+  bool rank_assumed = false;           // the rank is unknown: it got a free number
+  std::optional<std::uint32_t> klass;  // index into Fleet::classes, if judged
+  std::optional<std::int64_t>
+      headroom;                       // bytes on its tightest GPU, at most that if at_least(); negative: it did not fit
+  Bytes beside;                       // what headroom counts as in use beside the framework
+  std::int32_t tightest = 0;          // that GPU; the most used one if headroom is unknown
+  std::vector<std::uint32_t> shares;  // ranks that use that GPU at the same time
 
+  /// Whether what is known of its peaks is a lower bound.
+  bool at_least() const { return summary.at_least(); }
   bool judged() const { return klass.has_value(); }
 };
 
@@ -36,7 +42,10 @@ struct RankClass {
 struct Decision {
   std::uint32_t row = 0;
   std::string why;
-  std::vector<std::uint32_t> next;  // the next ten, in the same order
+  std::vector<std::uint32_t> next;    // the next ten, in the same order
+  std::vector<std::uint32_t> failed;  // rows with refused requests, the earliest first
+  std::vector<std::uint32_t> near;    // other rows that used 95 % of their device or more
+  std::vector<std::uint32_t> unsure;  // other rows that are known in part only: they may need more
   /// The rank that fails first, and why, if any fails or will.
   std::optional<std::uint32_t> fails_first;
   std::string fails_why;
@@ -87,10 +96,13 @@ struct FleetSite {
 struct FleetOptions {
   std::optional<std::uint32_t> world_size;
   std::optional<Mesh> mesh;
-  std::optional<Bytes> capacity;  // of each device, overriding the recorded one
+  std::optional<Bytes> capacity;  // of each device, overriding the recorded one: nobody else uses it
+  RankPattern pattern;            // for ranks in names; overrides what recordings state
+  std::string job;                // only this one; empty: all
 };
 
 struct Fleet {
+  std::string job;  // of the scheduler, or what its files have in common; empty: the only one
   std::uint32_t world_size = 0;
   std::vector<std::uint32_t> missing;  // ranks without a usable recording
   std::vector<FleetRow> rows;          // by rank; for each rank, the judged one first
@@ -108,9 +120,13 @@ struct Fleet {
   bool complete() const;
 };
 
-/// `summaries`: in any order; repetitions are harmless. Errors: the world is smaller than a rank, or differs in size
-/// from the mesh.
+/// One job. `summaries`: in any order; repetitions are harmless. Errors: the world is smaller than a rank, or differs
+/// in size from the mesh or from what a recording says.
 Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOptions& options);
+
+/// Every job that the recordings are of, that with most ranks first, then the latest. Errors: as above; there is no
+/// such job as in the options.
+Result<std::vector<Fleet>> assemble_jobs(std::vector<RankSummary> summaries, const FleetOptions& options);
 
 /// Formats ranks as "0-3, 5".
 std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);

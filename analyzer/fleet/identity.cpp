@@ -2,7 +2,6 @@
 
 #include <re2/re2.h>
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -42,15 +41,19 @@ Error bad_pattern(std::string what, std::string remedy) {
   return {.what = "the pattern " + std::move(what), .where = "--rank-pattern", .remedy = std::move(remedy)};
 }
 
-/// The name without storage suffixes: "rank3.pickle.xz" gives "rank3".
-std::string stem_of(const std::filesystem::path& file) {
-  const std::string name = file.filename().string();
-  return name.substr(0, name.find('.', 1));
-}
-
 std::string_view value_of(const Variables& environment, const char* name) {
   const auto found = name == nullptr ? environment.end() : environment.find(name);
   return found == environment.end() ? std::string_view{} : found->second;
+}
+
+/// memreel's own names: memreel-HOST-PID.reel, memreel-rank3-HOST-PID-dump-1.pickle.
+void add_process(const std::filesystem::path& file, Identity& identity) {
+  static const RE2 own("^memreel-(?:rank[0-9]+-)?(.+?)-([0-9]{1,7})(?:-dump-[0-9]+)?\\.", name_options());
+  std::string host;
+  std::uint64_t process = 0;
+  if (identity.process != 0 || !RE2::PartialMatch(file.filename().string(), own, &host, &process)) return;
+  identity.host = clipped(host, longest_name);
+  identity.process = process;
 }
 
 /// What the innermost launcher set. One that started a single process says nothing about what that process started.
@@ -73,7 +76,9 @@ void add_job(const Variables& environment, Identity& identity) {
   identity.job = value_of(environment, "SLURM_JOB_ID");
   if (!array.empty())
     identity.job = std::string(array) + "_" + std::string(value_of(environment, "SLURM_ARRAY_TASK_ID"));
-  if (identity.job.empty()) identity.job = value_of(environment, "TORCHELASTIC_RUN_ID");
+  // torchrun's default is "none".
+  if (const auto run = value_of(environment, "TORCHELASTIC_RUN_ID"); identity.job.empty() && run != "none")
+    identity.job = run;
   identity.job = clipped(identity.job, longest_name);
   for (const char* const restarts : {"SLURM_RESTART_COUNT", "TORCHELASTIC_RESTART_COUNT"})
     identity.attempt += number_of(value_of(environment, restarts)).value_or(0);
@@ -81,42 +86,32 @@ void add_job(const Variables& environment, Identity& identity) {
 
 }  // namespace
 
-Result<RankNames> RankNames::pattern(const std::string& text) {
-  if (text.size() > longest_pattern)
-    return bad_pattern("is longer than " + std::to_string(longest_pattern) + " bytes", "use a shorter one");
+Result<RankPattern> RankPattern::parse(const std::string& text) {
+  if (text.size() > longest)
+    return bad_pattern("is longer than " + std::to_string(longest) + " bytes", "use a shorter one");
   auto pattern = std::make_shared<const RE2>(text, name_options());
   if (!pattern->ok())
     return bad_pattern("is not valid: " + pattern->error(), "look-ahead and back references are not supported");
   if (pattern->NumberOfCapturingGroups() == 0)
     return bad_pattern("has no group", "put parentheses around the number: 'worker-([0-9]+)'");
-  RankNames names;
-  names.own_ = std::move(pattern);
-  return names;
+  RankPattern parsed;
+  parsed.pattern_ = std::move(pattern);
+  return parsed;
 }
 
-std::optional<std::uint32_t> RankNames::rank_of(const std::filesystem::path& file) const {
-  if (own_) return match(file.string(), *own_);
-  static const RE2 named("rank[-_=]?([0-9]{1,7})(?:[^0-9]|$)", name_options());
-  static const RE2 only("^([0-9]{1,7})$", name_options());
-  static const RE2 last("[-_]([0-9]{1,7})$", name_options());
-  const std::string stem = stem_of(file);
-  if (const auto rank = match(stem, named)) return rank;
-  if (const auto rank = match(stem, only)) return rank;
-  for (std::filesystem::path up = file.parent_path(); up.has_filename(); up = up.parent_path())
-    if (const auto rank = match(up.filename().string(), named)) return rank;
-  return match(stem, last);
+std::optional<std::uint32_t> RankPattern::rank_of(const std::filesystem::path& file) const {
+  return pattern_ ? match(file.string(), *pattern_) : std::nullopt;
 }
 
-Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names) {
-  Identity identity{.host = clipped(header.host, longest_name), .process = header.process};
+Identity identify(const Header& header, const std::filesystem::path& file, const RankPattern& pattern) {
+  Identity identity{.host = clipped(header.host, longest_name), .process = header.process, .start = header.start};
   add_place(header.environment, identity);
   add_job(header.environment, identity);
-  if (names.are_own() || !identity.rank) {
-    auto named = names.rank_of(file);
-    // memreel-HOST-PID.reel: a process id, not a rank.
-    if (named && header.process != 0 && *named == header.process) named.reset();
-    if (named && named != identity.rank) identity.world_size = identity.local_rank = std::nullopt;
-    if (named) identity.rank = named;
+  add_process(file, identity);
+  identity.visible_devices = clipped(std::string(value_of(header.environment, "CUDA_VISIBLE_DEVICES")), longest_name);
+  if (const auto named = pattern.rank_of(file)) {
+    if (named != identity.rank) identity.world_size = identity.local_rank = std::nullopt;  // of another numbering
+    identity.rank = named;
   }
   identity.coordinates = coordinates_in(file.string());
   return identity;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,35 +29,43 @@ struct Identity {
   std::optional<std::uint32_t> rank, world_size, local_rank;
   std::string host;
   std::uint64_t process = 0;
+  Nanoseconds start{};                  // when the recording began, since the epoch; 0: unknown
   std::uint32_t attempt = 0;            // of the launcher: number of restarts of the job
+  std::string visible_devices;          // CUDA_VISIBLE_DEVICES: a device's number is an index into it
   std::vector<Coordinate> coordinates;  // on the mesh, if known
 
   friend bool operator==(const Identity&, const Identity&) = default;
 };
 
-/// Finds the rank in file names if the recording does not state it.
-class RankNames {
+/// A user's pattern for ranks in file names, which takes precedence over what recordings state.
+class RankPattern {
  public:
-  /// Finds "rank3.reel", "rank_03.pickle.xz", "rank-3/snapshot.pickle", "3.reel", "snapshot_3.pickle".
-  RankNames() = default;
+  static constexpr std::size_t longest = 256;  // bytes
 
-  static constexpr std::size_t longest_pattern = 256;  // bytes
+  RankPattern() = default;  // none
 
-  /// A user's pattern in RE2 syntax, case-insensitive: its first group is the number. RE2 takes time proportional to
-  /// the name, whatever the pattern. Errors: `text` is too long, invalid, or has no group.
-  static Result<RankNames> pattern(const std::string& text);
+  /// In RE2 syntax, case-insensitive: its first group is the number. RE2 takes time proportional to the name, whatever
+  /// the pattern. Errors: `text` is too long, invalid, or has no group.
+  static Result<RankPattern> parse(const std::string& text);
 
-  /// The number in the names of the file and its directories; the file's own name takes precedence.
+  bool is_given() const { return pattern_ != nullptr; }
   std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
 
-  /// Whether the user gave the pattern, which takes precedence over the recording.
-  bool are_own() const { return own_ != nullptr; }
-
  private:
-  std::shared_ptr<const re2::RE2> own_;
+  std::shared_ptr<const re2::RE2> pattern_;
 };
 
-/// What the recording states, and its name for the rest: memreel's recordings contain what their launcher set.
-Identity identify(const Header& header, const std::filesystem::path& file, const RankNames& names);
+/// What the recording states: memreel's recordings contain what their launcher set. The pattern's number, if there is
+/// one, is the rank. Host and process also come from the names that memreel gives to files.
+Identity identify(const Header& header, const std::filesystem::path& file, const RankPattern& pattern);
+
+/// The ranks that a set of names shows. One name can't: its numbers may be dates, hosts, process ids, steps, or the
+/// rank of a matrix. A number is a rank if it is called so ("rank3", "r07") and at least half of the ranks below the
+/// highest are there, or if it is the only one that differs between names that are otherwise alike, from 0 on without
+/// gaps. "rank3.reel", "rank-3/snapshot.pickle" and "memreel-rank3-..." need no other names.
+std::vector<std::optional<std::uint32_t>> ranks_in_names(std::span<const std::filesystem::path> files);
+
+/// The name without its numbers: equal for the recordings of one job, if they are in one directory.
+std::string name_without_numbers(const std::filesystem::path& file);
 
 }  // namespace memreel

@@ -1,5 +1,7 @@
 #include "analyzer/fleet/inputs.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -16,7 +18,30 @@ namespace fs = std::filesystem;
 
 bool is_decimal(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-/// Orders numbers in names by value.
+/// Recordings keep their names even when damaged beyond recognition.
+bool is_named_like_one(const fs::path& file) {
+  const std::string name = file.filename().string();
+  constexpr std::array<std::string_view, 4> extensions{".reel", ".pickle", ".pkl", ".xplane.pb"};
+  return std::ranges::any_of(extensions, [&](std::string_view e) { return name.find(e) != std::string::npos; });
+}
+
+Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
+  std::error_code problem;
+  for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, problem);
+       !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
+    const bool closed =
+        at->is_directory(problem) && (at->is_symlink(problem) || access(at->path().c_str(), R_OK | X_OK) != 0);
+    if (closed) inputs.skipped.push_back(at->path());
+    if (!at->is_regular_file(problem)) continue;
+    const bool recording = is_named_like_one(at->path()) || is_recognised(at->path());
+    (recording ? inputs.files : inputs.skipped).push_back(at->path());
+  }
+  if (problem) return Error{.what = problem.message(), .where = directory.string()};
+  return {};
+}
+
+}  // namespace
+
 bool natural_less(std::string_view a, std::string_view b) {
   std::size_t i = 0, j = 0;
   while (i < a.size() && j < b.size()) {
@@ -39,27 +64,6 @@ bool natural_less(std::string_view a, std::string_view b) {
   if (a.size() - i != b.size() - j) return a.size() - i < b.size() - j;
   return a < b;
 }
-
-/// Recordings keep their names even when damaged beyond recognition.
-bool is_named_like_one(const fs::path& file) {
-  const std::string name = file.filename().string();
-  constexpr std::array<std::string_view, 4> extensions{".reel", ".pickle", ".pkl", ".xplane.pb"};
-  return std::ranges::any_of(extensions, [&](std::string_view e) { return name.find(e) != std::string::npos; });
-}
-
-Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
-  std::error_code problem;
-  for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, problem);
-       !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
-    if (!at->is_regular_file(problem)) continue;
-    const bool recording = is_named_like_one(at->path()) || is_recognised(at->path());
-    (recording ? inputs.files : inputs.skipped).push_back(at->path());
-  }
-  if (problem) return Error{.what = problem.message(), .where = directory.string()};
-  return {};
-}
-
-}  // namespace
 
 Result<FleetInputs> find_inputs(std::span<const fs::path> named) {
   FleetInputs inputs;

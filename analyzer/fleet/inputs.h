@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/model/result.h"
@@ -12,9 +12,13 @@
 namespace memreel {
 
 struct FleetInputs {
-  std::vector<std::filesystem::path> files;    // absolute, in natural order: rank2 before rank10
-  std::vector<std::filesystem::path> skipped;  // files found in directories that are no recordings
+  std::vector<std::filesystem::path> files;  // absolute, in natural order: rank2 before rank10
+  std::vector<std::filesystem::path>
+      skipped;  // found in directories: no recordings, links to directories, unreadable ones
 };
+
+/// Orders numbers in names by value: rank2 before rank10.
+bool natural_less(std::string_view a, std::string_view b);
 
 /// The named files, and all recordings in the named directories and below: files that import recognizes, or that are
 /// named like one. Errors: something does not exist; there are no recordings.

@@ -14,10 +14,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RankSummary received(const ChildOutcome& outcome, const fs::path& recording, const RankNames& names) {
-  if (!outcome.failure.empty()) return unreadable(recording, names, outcome.failure);
+RankSummary received(const ChildOutcome& outcome, const fs::path& recording, const RankPattern& pattern) {
+  if (!outcome.failure.empty()) return unreadable(recording, pattern, outcome.failure);
   Result<RankSummary> summary = decode_rank(outcome.output, recording.string());
-  return summary ? *std::move(summary) : unreadable(recording, names, summary.error().what);
+  return summary ? *std::move(summary) : unreadable(recording, pattern, summary.error().what);
 }
 
 Result<void> make_directory(const fs::path& out) {
@@ -45,15 +45,17 @@ bool has_result(const fs::path& out, const fs::path& recording) {
   const Result<std::string> bytes = read_whole_file(result);
   if (!bytes) return false;
   const Result<RankSummary> summary = decode_rank(*bytes, result.string());
-  return summary && summary->bytes == size && summary->file == recording.string();
+  // What was read with too little memory or time may be read with more.
+  return summary && summary->bytes == size && summary->file == recording.string() &&
+         summary->status != RankStatus::hostile;
 }
 
 std::string judge_recording(const fs::path& recording, const MapOptions& options) {
-  return encode_rank(summarize(recording, options.names));
+  return encode_rank(summarize(recording, options.pattern));
 }
 
 Result<void> keep_outcome(const fs::path& recording, const ChildOutcome& outcome, const MapOptions& options) {
-  return write_whole(result_path(options.out, recording), encode_rank(received(outcome, recording, options.names)));
+  return write_whole(result_path(options.out, recording), encode_rank(received(outcome, recording, options.pattern)));
 }
 
 Result<MapOutcome> map_recordings(const std::vector<fs::path>& recordings, const MapOptions& options) {
@@ -109,7 +111,7 @@ std::vector<RankSummary> summarize_recordings(const std::vector<fs::path>& recor
       recordings.size(), options.jobs, options.limits,
       [&](std::size_t i) { return judge_recording(recordings[i], options); },
       [&](std::size_t i, const ChildOutcome& child) {
-        summaries[i] = received(child, recordings[i], options.names);
+        summaries[i] = received(child, recordings[i], options.pattern);
         if (options.on_progress) options.on_progress(++done, recordings.size());
       });
   return summaries;

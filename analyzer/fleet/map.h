@@ -16,7 +16,7 @@ namespace memreel {
 
 struct MapOptions {
   std::filesystem::path out;  // directory of the results; created if missing
-  RankNames names;
+  RankPattern pattern;
   ChildLimits limits;
   unsigned jobs = 0;    // recordings read at once; 0: one per core
   bool resume = false;  // keep existing results, unless the recording is newer or its size differs
@@ -30,7 +30,7 @@ struct MapOutcome {
 /// NAME-0123456789abcdef.rank: recordings of equal name in different directories are distinct.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording);
 
-/// Whether there is a result of exactly this recording.
+/// Whether there is a result of exactly this recording, which did not exceed its limits or end by a signal.
 bool has_result(const std::filesystem::path& out, const std::filesystem::path& recording);
 
 /// The two halves of one recording's work, for callers with their own ChildPool: what the child does, and storing its

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -16,7 +15,6 @@ constexpr double least_share = 0.02;         // of the median: less is not worth
 constexpr std::size_t least_neighbours = 5;  // for ranks that share no requests
 constexpr std::size_t sites_shown = 5;
 constexpr std::size_t sites_kept = 100;
-constexpr std::array<std::string_view, 4> replica_axes{"dp", "fsdp", "ddp", "replica"};
 
 /// Groups ranks that should need the same: a class and what deviates from it. Ranks of which no two are equal, since
 /// each has its own data, are neighbours if they are replicas of each other on the mesh; without a mesh, all of them
@@ -38,11 +36,7 @@ std::vector<Rows> neighbourhoods(const Fleet& fleet) {
       result.push_back(std::move(by_class[i]));
       continue;
     }
-    std::string stage;
-    for (const Coordinate& at : fleet.rows[by_class[i].front()].summary.identity.coordinates)
-      if (std::ranges::find(replica_axes, at.axis) == replica_axes.end())
-        stage += at.axis + std::to_string(at.at) + " ";
-    Rows& rows = alone[stage];
+    Rows& rows = alone[stage_of(fleet.rows[by_class[i].front()])];
     rows.insert(rows.end(), by_class[i].begin(), by_class[i].end());
   }
   for (auto& [stage, rows] : alone)
@@ -88,7 +82,7 @@ std::string why_of(const Fleet& fleet, const Outlier& outlier, const Rows& neigh
   for (const std::uint32_t row : neighbours)
     if (row != outlier.row) ranks.push_back(fleet.rows[row].rank);
   std::ranges::sort(ranks);
-  std::string why = "reserves " +
+  std::string why = std::string(fleet.rows[outlier.row].at_least() ? "reserves at least " : "reserves ") +
                     text_of(Bytes{static_cast<std::uint64_t>(outlier.bytes < 0 ? -outlier.bytes : outlier.bytes)}) +
                     (outlier.bytes < 0 ? " less" : " more") + " than the median of its neighbours, " +
                     (ranks.size() > 1 ? "ranks " : "rank ") + text_of_ranks(ranks);
@@ -98,21 +92,30 @@ std::string why_of(const Fleet& fleet, const Outlier& outlier, const Rows& neigh
 
 void judge_neighbours(Fleet& fleet, const Rows& rows) {
   if (rows.size() < 2) return;
-  std::vector<double> peaks, distances, leaks;
+  // Ranks that are known in part say nothing of what is usual, and can't be said to need less.
+  const bool any_whole = std::ranges::any_of(rows, [&](std::uint32_t row) { return !fleet.rows[row].at_least(); });
+  const auto counts = [&](std::uint32_t row) { return !any_whole || !fleet.rows[row].at_least(); };
+  std::vector<double> peaks, distances, leaks, usual_peaks, usual_distances, usual_leaks;
   for (const std::uint32_t row : rows) {
     peaks.push_back(peak_of(fleet, row));
     leaks.push_back(static_cast<double>(leaked_by(fleet.rows[row].summary).count));
+    if (!counts(row)) continue;
+    usual_peaks.push_back(peaks.back());
+    usual_leaks.push_back(leaks.back());
   }
-  const double median = median_of(peaks), usual_leak = median_of(leaks);
+  const double median = median_of(usual_peaks), usual_leak = median_of(usual_leaks);
   for (const double peak : peaks) distances.push_back(std::abs(peak - median));
-  const double allowed = std::max(deviations * median_of(distances), least_share * median);
+  for (const double peak : usual_peaks) usual_distances.push_back(std::abs(peak - median));
+  const double allowed = std::max(deviations * median_of(usual_distances), least_share * median);
   // The neighbour to compare with: the first one at the median.
   std::uint32_t middle = rows.front();
   for (const std::uint32_t row : rows)
-    if (peak_of(fleet, row) == median && peak_of(fleet, middle) != median) middle = row;
+    if (counts(row) && peak_of(fleet, row) == median && (peak_of(fleet, middle) != median || !counts(middle)))
+      middle = row;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const bool leaks_alone = leaks[i] > 0 && usual_leak == 0;
     if (distances[i] <= allowed && !leaks_alone) continue;
+    if (!counts(rows[i]) && peaks[i] < median) continue;
     Outlier outlier{.row = rows[i], .neighbour = middle, .bytes = static_cast<std::int64_t>(peaks[i] - median)};
     if (middle != rows[i]) outlier.sites = compare(fleet.rows[rows[i]].summary, fleet.rows[middle].summary);
     outlier.why = why_of(fleet, outlier, rows, leaks_alone ? leaked_by(fleet.rows[rows[i]].summary) : 0_B);

@@ -21,6 +21,7 @@ Result<std::optional<Bytes>> size_of(const std::string& text, const char* option
 Result<FleetQuestion> parse_question(const FleetWords& words) {
   FleetQuestion question;
   question.fleet.world_size = words.world_size;
+  question.fleet.job = words.job;
   if (!words.mesh.empty()) {
     Result<Mesh> mesh = Mesh::parse(words.mesh);
     if (!mesh) return std::move(mesh).error();
@@ -30,9 +31,9 @@ Result<FleetQuestion> parse_question(const FleetWords& words) {
   if (!capacity) return capacity.error();
   question.fleet.capacity = *capacity;
   if (!words.rank_pattern.empty()) {
-    Result<RankNames> names = RankNames::pattern(words.rank_pattern);
-    if (!names) return std::move(names).error();
-    question.map.names = *std::move(names);
+    Result<RankPattern> pattern = RankPattern::parse(words.rank_pattern);
+    if (!pattern) return std::move(pattern).error();
+    question.map.pattern = question.fleet.pattern = *std::move(pattern);
   }
   const Result<std::optional<Bytes>> memory = size_of(words.memory_limit, "--memory-limit");
   if (!memory) return memory.error();

@@ -15,7 +15,7 @@ using protozero::pbf_builder;
 using protozero::pbf_tag_type;
 using wire::MessageReader;
 
-constexpr std::uint32_t rank_version = 1;
+constexpr std::uint32_t rank_version = 2;
 
 enum class Field : pbf_tag_type {
   version = 1,
@@ -64,8 +64,14 @@ enum class Field : pbf_tag_type {
   frames = 44,
   sites = 45,
   leaks = 46,
+  first_failure_time_ns = 47,
+  devices = 48,
+  start_ns = 49,
+  visible_devices = 50,
+  beside = 51,
 };
 enum class PairField : pbf_tag_type { first = 1, second = 2 };  // of Coordinate and of Setting
+enum class DeviceField : pbf_tag_type { device = 1, peak_reserved = 2, other = 3, capacity = 4, beside = 5 };
 enum class FrameField : pbf_tag_type { function = 1, file = 2, line = 3 };
 enum class SiteField : pbf_tag_type { id = 1, frames = 2, at_peak = 3, at_end = 4, count_at_peak = 5 };
 enum class LeakField : pbf_tag_type {
@@ -155,6 +161,8 @@ void write_identity(pbf_builder<Field>& message, const Identity& identity) {
   message.add_string(Field::host, identity.host);
   message.add_uint64(Field::process, identity.process);
   message.add_uint32(Field::attempt, identity.attempt);
+  message.add_sint64(Field::start_ns, identity.start.count());
+  message.add_string(Field::visible_devices, identity.visible_devices);
   for (const Coordinate& at : identity.coordinates) {
     pbf_builder<PairField> coordinate(message, Field::coordinates);
     coordinate.add_string(PairField::first, at.axis);
@@ -177,9 +185,19 @@ void write_metrics(pbf_builder<Field>& message, const RankSummary& s) {
   message.add_uint64(Field::end_reserved, s.end_reserved.count);
   message.add_sint64(Field::peak_reserved_time_ns, s.peak_reserved_time.count());
   message.add_uint64(Field::other, s.other.count);
+  message.add_uint64(Field::beside, s.beside.count);
   message.add_uint64(Field::capacity, plus_one(s.capacity));
   message.add_uint64(Field::least_free, plus_one(s.least_free));
   message.add_uint64(Field::first_failure, plus_one(s.first_failure));
+  message.add_sint64(Field::first_failure_time_ns, s.first_failure_time.count());
+  for (const RankDevice& d : s.devices) {
+    pbf_builder<DeviceField> device(message, Field::devices);
+    device.add_sint32(DeviceField::device, d.device);
+    device.add_uint64(DeviceField::peak_reserved, d.peak_reserved.count);
+    device.add_uint64(DeviceField::other, d.other.count);
+    device.add_uint64(DeviceField::beside, d.beside.count);
+    device.add_uint64(DeviceField::capacity, plus_one(d.capacity));
+  }
   message.add_uint64(Field::lost_events, s.lost_events);
   message.add_fixed64(Field::request_hash, s.requests.whole);
   message.add_uint64(Field::requests, s.requests.requests);
@@ -242,6 +260,32 @@ CodeFrame read_frame(std::string_view bytes, const Columns& columns) {
     }
   }
   return frame;
+}
+
+RankDevice read_device(std::string_view bytes) {
+  RankDevice device;
+  for (MessageReader<DeviceField> in(bytes); in.next();) {
+    switch (in.field()) {
+      case DeviceField::device:
+        device.device = in.sint32();
+        break;
+      case DeviceField::peak_reserved:
+        device.peak_reserved = {in.uint64()};
+        break;
+      case DeviceField::other:
+        device.other = {in.uint64()};
+        break;
+      case DeviceField::beside:
+        device.beside = {in.uint64()};
+        break;
+      case DeviceField::capacity:
+        device.capacity = size_minus_one(in.uint64());
+        break;
+      default:
+        in.skip();
+    }
+  }
+  return device;
 }
 
 RankSite read_site(std::string_view bytes, const Columns& columns) {
@@ -349,6 +393,10 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
       return identity.process = in.uint64(), true;
     case Field::attempt:
       return identity.attempt = in.uint32(), true;
+    case Field::start_ns:
+      return identity.start = Nanoseconds{in.sint64()}, true;
+    case Field::visible_devices:
+      return identity.visible_devices = in.bytes(), true;
     case Field::coordinates: {
       Pair pair = read_pair(in.bytes());
       return identity.coordinates.push_back({.axis = std::move(pair.first), .at = pair.number}), true;
@@ -399,12 +447,18 @@ bool read_metrics(MessageReader<Field>& in, RankSummary& s) {
       return s.peak_reserved_time = nanoseconds(), true;
     case Field::other:
       return s.other = {in.uint64()}, true;
+    case Field::beside:
+      return s.beside = {in.uint64()}, true;
     case Field::capacity:
       return s.capacity = size_minus_one(in.uint64()), true;
     case Field::least_free:
       return s.least_free = size_minus_one(in.uint64()), true;
     case Field::first_failure:
       return s.first_failure = size_minus_one(in.uint64()), true;
+    case Field::first_failure_time_ns:
+      return s.first_failure_time = nanoseconds(), true;
+    case Field::devices:
+      return s.devices.push_back(read_device(in.bytes())), true;
     case Field::lost_events:
       return s.lost_events = in.uint64(), true;
     case Field::request_hash:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/history/preexisting.h"
 #include "analyzer/insight/block_sizes.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/timeline.h"
@@ -13,6 +14,7 @@
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
+#include "formats/model/device_sample.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
@@ -148,25 +150,77 @@ void add_timeline(const Trace& trace, HeapId heap, RankSummary& summary) {
   }
 }
 
-/// Samples of the device, and the process's driver memory outside the framework.
-void add_device(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
-                RankSummary& summary) {
+/// What samples say of the device of `main`, and what was in use on it beside `main`.
+RankDevice device_of(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
+                     std::optional<Bytes>* least_free = nullptr) {
+  RankDevice result{.device = trace.tables[main.heap].device, .peak_reserved = main.peak_reserved};
   const EventColumns& events = trace.events;
+  Bytes reserved;
   for (std::size_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] == EventKind::alloc_failed && !summary.first_failure &&
-        trace.tables[events.origin[i]].heap == main.heap)
-      summary.first_failure = events.size[i];
-    if (events.kind[i] != EventKind::memory_info) continue;
-    const std::int32_t device = trace.tables[trace.tables[events.origin[i]].heap].device;
-    if (device != summary.device) continue;
+    const Origin& origin = trace.tables[events.origin[i]];
+    const EventKind kind = events.kind[i];
+    if (origin.heap == main.heap) {
+      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += events.size[i];
+      if (kind == EventKind::segment_free || kind == EventKind::segment_unmap)
+        reserved -= std::min(reserved, events.size[i]);
+    }
+    if (kind != EventKind::memory_info || trace.tables[origin.heap].device != result.device) continue;
     const Bytes free{events.address_or_value[i]};
-    summary.capacity = std::max(summary.capacity.value_or(0_B), events.size[i] + free);
-    summary.least_free = std::min(summary.least_free.value_or(free), free);
+    result.capacity = std::max(result.capacity.value_or(0_B), events.size[i] + free);
+    if (least_free != nullptr) *least_free = std::min(least_free->value_or(free), free);
+    if (main.peak_reserved != 0_B && samples_device(trace.tables, origin) && events.size[i] > reserved)
+      result.beside = std::max(result.beside, events.size[i] - reserved);
   }
   for (const HeapHistory& history : histories)
-    if (history.heap != main.heap && trace.tables[history.heap].device == summary.device &&
+    if (history.heap != main.heap && trace.tables[history.heap].device == result.device &&
         trace.tables[history.heap].level == Level::driver)
-      summary.other += history.peak_live;
+      result.other += history.peak_live;
+  return result;
+}
+
+/// The heaviest heap of each of the process's other GPUs.
+void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histories,
+                       const std::vector<Prepared>& heaps, RankSummary& summary) {
+  std::map<std::int32_t, const HeapHistory*> heaviest;
+  for (const HeapHistory& history : histories) {
+    const std::int32_t device = trace.tables[history.heap].device;
+    if (device < 0 || device == summary.device || history.peak_reserved == 0_B ||
+        std::ranges::find(heaps, history.heap, &Prepared::heap) == heaps.end())
+      continue;
+    const HeapHistory*& at = heaviest[device];
+    if (at == nullptr || history.peak_reserved > at->peak_reserved) at = &history;
+  }
+  for (const auto& [device, history] : heaviest) summary.devices.push_back(device_of(trace, histories, *history));
+}
+
+/// Requests refused on any of the process's GPUs.
+void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSummary& summary) {
+  const EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    if (events.kind[i] != EventKind::alloc_failed ||
+        std::ranges::find(heaps, trace.tables[events.origin[i]].heap, &Prepared::heap) == heaps.end())
+      continue;
+    if (++summary.failed_allocations > 1) continue;
+    summary.first_failure = events.size[i];
+    summary.first_failure_time = events.time[i] - summary.begin;
+  }
+}
+
+/// A flight recorder discards events, but keeps sums of them: more may have been live than in its window.
+Bytes live_before_window(const FoldedHistory& folded, HeapId heap) {
+  std::map<std::uint32_t, std::int64_t> change;  // by interval
+  Bytes most;
+  for (const FoldedRow& row : folded.rows) {
+    if (row.heap != heap) continue;
+    change[row.interval] += static_cast<std::int64_t>(row.allocated.count) - static_cast<std::int64_t>(row.freed.count);
+    if (row.allocations > 0) most = std::max(most, Bytes{row.allocated.count / row.allocations});
+  }
+  std::int64_t live = 0;
+  for (const auto& [interval, bytes] : change) {
+    live += bytes;
+    if (live > 0) most = std::max(most, Bytes{static_cast<std::uint64_t>(live)});
+  }
+  return most;
 }
 
 void judge_trust(const Trace& trace, RankSummary& summary) {
@@ -187,13 +241,9 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
 
 std::string_view name_of(RankStatus status) { return status_names.at(static_cast<std::size_t>(status)); }
 
-std::string RankSummary::key() const {
-  return identity.job + "\n" + (identity.rank ? std::to_string(*identity.rank) : "?");
-}
-
-RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankNames& names) {
+RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern) {
   RankSummary summary{.file = file.string()};
-  summary.identity = identify(trace.header, file, names);
+  summary.identity = identify(trace.header, file, pattern);
   summary.source = trace.header.source;
   summary.producer = trace.header.producer;
   judge_trust(trace, summary);
@@ -216,7 +266,6 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.settings = heap.settings;
   if (const auto policy = recorded_policy(trace, heaps)) summary.policy = policy->text();
   summary.allocations = main->allocations;
-  summary.failed_allocations = main->failures;
   summary.peak_live = main->peak_live;
   summary.end_live = main->end_live;
   add_timeline(trace, main->heap, summary);
@@ -228,28 +277,45 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   const std::uint64_t event = segments ? main->peak_reserved_event : main->peak_live_event;
   if (event < trace.events.count()) summary.peak_reserved_time = trace.events.time[event] - summary.begin;
   if (!segments) summary.reserved = summary.allocated;
-  add_device(trace, histories, *main, summary);
+  // Where events are lost, frees may be, and what is live only seems to exceed what was reserved.
+  if (segments && summary.at_least()) {
+    summary.peak_allocated = std::min(summary.peak_allocated, summary.peak_reserved);
+    summary.peak_live = std::min(summary.peak_live, summary.peak_allocated);
+  }
+  const Bytes before = live_before_window(trace.folded, main->heap);
+  for (Bytes* const peak : {&summary.peak_live, &summary.peak_allocated, &summary.peak_reserved})
+    *peak = std::max(*peak, before);
+  const RankDevice device = device_of(trace, histories, *main, &summary.least_free);
+  summary.other = device.other;
+  summary.beside = device.beside;
+  summary.capacity = device.capacity;
+  add_other_devices(trace, histories, heaps, summary);
+  add_failures(trace, heaps, summary);
   if (heap.implied_capacity)
     summary.capacity = std::min(summary.capacity.value_or(*heap.implied_capacity), *heap.implied_capacity);
-  summary.requests = hash_requests(heaps);
+  const std::vector<char> older = older_allocations(trace);
+  summary.requests = hash_requests(heaps, [&](std::uint32_t event) {
+    const AllocationId allocation = trace.events.allocation[event];
+    return index(allocation) < older.size() && older[index(allocation)] != 0;
+  });
   Sites sites(trace.tables);
   add_sites(trace, *main, sites, summary);
   add_leaks(trace, *main, sites, summary);
   return summary;
 }
 
-RankSummary unreadable(const std::filesystem::path& file, const RankNames& names, const std::string& reason) {
+RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pattern, const std::string& reason) {
   std::error_code problem;
   const std::uintmax_t size = std::filesystem::file_size(file, problem);
   RankSummary summary{
       .file = file.string(), .bytes = problem ? 0 : size, .status = RankStatus::hostile, .reason = reason};
-  summary.identity = identify(Header{}, file, names);
+  summary.identity = identify(Header{}, file, pattern);
   return summary;
 }
 
-RankSummary summarize(const std::filesystem::path& file, const RankNames& names, Bytes memory_limit) {
+RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit) {
   RankSummary unread{.file = file.string(), .status = RankStatus::damaged};
-  unread.identity = identify(Header{}, file, names);
+  unread.identity = identify(Header{}, file, pattern);
   const auto bytes = open_file(file);
   if (!bytes) {
     unread.reason = bytes.error().message();
@@ -271,7 +337,7 @@ RankSummary summarize(const std::filesystem::path& file, const RankNames& names,
     unread.reason = trace.error().what;
     return unread;
   }
-  RankSummary summary = summarize(*std::move(trace), file, names);
+  RankSummary summary = summarize(*std::move(trace), file, pattern);
   summary.bytes = size;
   summary.checksum = checksum;
   return summary;

@@ -58,6 +58,16 @@ struct RankLeak {
   friend bool operator==(const RankLeak&, const RankLeak&) = default;
 };
 
+/// What a process used of one GPU. Limits apply to a device.
+struct RankDevice {
+  std::int32_t device = 0;
+  Bytes peak_reserved;
+  Bytes other, beside;            // see RankSummary
+  std::optional<Bytes> capacity;  // likewise
+
+  friend bool operator==(const RankDevice&, const RankDevice&) = default;
+};
+
 struct RankSummary {
   static constexpr std::size_t timeline_columns = 256;
   static constexpr std::size_t most_sites = 100;  // each of the peak and of the end
@@ -81,9 +91,12 @@ struct RankSummary {
   Bytes peak_live, peak_allocated, peak_reserved, end_live, end_reserved;
   Nanoseconds peak_reserved_time{};    // since begin, to the resolution of the timeline
   Bytes other;                         // the process's highest driver memory outside the framework
+  Bytes beside;                        // most in use on the device beside the framework, by anything, as sampled
   std::optional<Bytes> capacity;       // of the device, or a limit implied by recorded failures
   std::optional<Bytes> least_free;     // on the device, as sampled; other processes may also use it
   std::optional<Bytes> first_failure;  // size of the first request that failed
+  Nanoseconds first_failure_time{};    // since begin
+  std::vector<RankDevice> devices;     // the process's other GPUs; the members above are of the most used one
   std::uint64_t lost_events = 0;
 
   RequestHash requests;
@@ -98,18 +111,17 @@ struct RankSummary {
     return has_memory && (status == RankStatus::ok || status == RankStatus::overflowed ||
                           status == RankStatus::truncated || status == RankStatus::damaged);
   }
-  /// "job 4711, rank 3": recordings with equal keys are duplicates.
-  std::string key() const;
+  /// Whether parts of the recording are missing, so that its peaks are only known to be reached.
+  bool at_least() const { return status != RankStatus::ok; }
 };
 
 /// Opens and summarizes one recording. Never fails: an unreadable one gives a summary with the corresponding status.
-/// `names`: for recordings that don't state their rank.
-RankSummary summarize(const std::filesystem::path& file, const RankNames& names, Bytes memory_limit = {});
+RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit = {});
 
 /// The summary of a recording that could not be read safely.
-RankSummary unreadable(const std::filesystem::path& file, const RankNames& names, const std::string& reason);
+RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pattern, const std::string& reason);
 
 /// The same for a trace in memory, without file, bytes and checksum.
-RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankNames& names);
+RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern);
 
 }  // namespace memreel

@@ -23,13 +23,26 @@ std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits
 
 class Hasher {
  public:
+  explicit Hasher(const std::function<bool(std::uint32_t)>& is_older) : is_older_(is_older) {}
+
   void add(const Prepared& heap) {
-    std::vector<std::uint32_t> ordinal(heap.slot_count);
+    std::vector<std::uint64_t> ordinal(heap.slot_count);  // which allocation; of older ones of a size, any
     std::vector<Bytes> size(heap.slot_count);
     std::map<std::uint32_t, std::uint64_t> pool_streams;  // numbered in the order of their first request
     std::uint32_t count = 0;
-    whole_ = combine(whole_, static_cast<std::uint64_t>(heap.device) + 2);
-    for (std::size_t row = 0; row < heap.count(); ++row) {
+    // The host differs from every GPU; GPUs differ only in their order.
+    const std::uint64_t device =
+        heap.device < 0 ? 0 : devices_.try_emplace(heap.device, devices_.size() + 1).first->second;
+    whole_ = combine(whole_, device);
+    std::uint64_t older = 0;
+    std::size_t first = 0;
+    for (; is_older_ && first < heap.count() && heap.op[first] == Op::alloc && is_older_(heap.event[first]); ++first) {
+      size[heap.slot[first]] = heap.size[first];
+      ordinal[heap.slot[first]] = ~heap.size[first].count;
+      older += mix_bits(heap.size[first].count + 1);
+    }
+    if (first > 0) whole_ = combine(whole_, older);
+    for (std::size_t row = first; row < heap.count(); ++row) {
       const std::uint32_t slot = heap.slot[row];
       switch (heap.op[row]) {
         case Op::alloc:
@@ -47,7 +60,7 @@ class Hasher {
         case Op::free:
         case Op::free_requested:
           // Sums are order-independent: a burst is a multiset.
-          freed_ordinals_ += mix_bits(ordinal[slot] + 1ULL);
+          freed_ordinals_ += mix_bits(ordinal[slot] + 1);
           freed_sizes_ += mix_bits(size[slot].count + 1);
           break;
         case Op::empty_cache:
@@ -84,6 +97,8 @@ class Hasher {
     freed_ordinals_ = freed_sizes_ = 0;
   }
 
+  const std::function<bool(std::uint32_t)>& is_older_;
+  std::map<std::int32_t, std::uint64_t> devices_;  // numbered in the order of their heaps
   std::uint64_t whole_ = 0, requests_ = 0;
   std::uint64_t freed_ordinals_ = 0, freed_sizes_ = 0;  // since the latest request
   std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and their number
@@ -98,8 +113,8 @@ std::uint64_t horizon(std::span<const RequestChunk> sketch) {
 
 }  // namespace
 
-RequestHash hash_requests(std::span<const Prepared> heaps) {
-  Hasher hasher;
+RequestHash hash_requests(std::span<const Prepared> heaps, const std::function<bool(std::uint32_t)>& is_older) {
+  Hasher hasher(is_older);
   for (const Prepared& heap : heaps) hasher.add(heap);
   return std::move(hasher).result();
 }

@@ -3,10 +3,12 @@
 // Replicas of one model make the same requests at other addresses and times, and free the same blocks between two
 // requests in another order, because tables of the framework are keyed by addresses. They have equal hashes: over
 // sizes, streams, pools, and frees by the ordinal of their allocation, with the frees between two requests taken as a
-// set.
+// set. What is older than a late recording is a set too: it stands at the beginning in the order of its addresses.
+// Devices, streams and pools are numbered by their first use.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -32,8 +34,9 @@ struct RequestHash {
   friend bool operator==(const RequestHash&, const RequestHash&) = default;
 };
 
-/// `heaps`: the judged heaps of one process.
-RequestHash hash_requests(std::span<const Prepared> heaps);
+/// `heaps`: the judged heaps of one process. `is_older(event)`: whether that request was made before a late recording
+/// began.
+RequestHash hash_requests(std::span<const Prepared> heaps, const std::function<bool(std::uint32_t)>& is_older = {});
 
 /// How similar the requests of two processes are, 0 to 1: the weighted Jaccard index of their sketches. Chunks overlap,
 /// so one additional request changes sixteen of them and not all that follow.

@@ -1,6 +1,7 @@
 #include "analyzer/fleet/settings.h"
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
@@ -157,9 +158,10 @@ ClassSettings read_class(const Json& json) {
 
 /// The result of `work`, read from a file if it was computed before under the same `conditions`.
 template <class Work>
-std::string kept(const SettingOptions& options, const std::string& file, const char* extension, Json conditions,
+std::string kept(const SettingOptions& options, const ReplayTask& task, const char* extension, Json conditions,
                  Work work) {
-  conditions["capacity"] = options.capacity ? Json(options.capacity->count) : Json(nullptr);
+  const std::string& file = task.file;
+  conditions["capacity"] = task.limit ? Json(task.limit->count) : Json(nullptr);
   const std::string heading = conditions.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   if (options.out.empty()) return work();
   const std::filesystem::path result = result_path(options.out, file, extension);
@@ -179,9 +181,9 @@ std::string kept(const SettingOptions& options, const std::string& file, const c
 
 }  // namespace
 
-std::string propose_settings(const std::string& file, const SettingOptions& options) {
-  return kept(options, file, ".proposals", Json::object(), [&] {
-    const Result<std::vector<std::string>> proposals = propose(file, options.capacity);
+std::string propose_settings(const ReplayTask& task, const SettingOptions& options) {
+  return kept(options, task, ".proposals", Json::object(), [&] {
+    const Result<std::vector<std::string>> proposals = propose(task.file, task.limit);
     return Json(proposals ? *proposals : std::vector<std::string>{})
         .dump(-1, ' ', false, Json::error_handler_t::replace);
   });
@@ -191,8 +193,8 @@ std::string replay_settings(const ReplayTask& task, std::span<const std::string>
                             const SettingOptions& options) {
   const Json conditions{{"candidates", std::vector<std::string>(candidates.begin(), candidates.end())},
                         {"witness", task.witness}};
-  return kept(options, task.file, ".replays", conditions, [&] {
-    Result<ClassSettings> replayed = replay_on(task.file, candidates, options.capacity);
+  return kept(options, task, ".replays", conditions, [&] {
+    Result<ClassSettings> replayed = replay_on(task.file, candidates, task.limit);
     if (!replayed) return text_of(not_replayed(replayed.error().message()));
     if (!task.witness.empty())
       std::tie(replayed->witness_allocations, replayed->witness_matches) = verify_rank(task.witness);
@@ -217,10 +219,15 @@ ClassSettings read_replays(const std::string& text) {
   }
 }
 
-ReplayTask replay_task(const Fleet& fleet, const RankClass& of) {
+ReplayTask replay_task(const Fleet& fleet, const RankClass& of, const SettingOptions& options) {
   const auto file = [&](std::uint32_t row) { return fleet.rows[row].summary.file; };
-  return {.file = file(of.rows.front()), .witness = of.rows.size() > 1 ? file(of.rows.back()) : std::string()};
+  ReplayTask task{.file = file(of.rows.front()),
+                  .witness = of.rows.size() > 1 ? file(of.rows.back()) : std::string(),
+                  .limit = options.capacity};
+  if (task.limit) *task.limit -= std::min(*task.limit, fleet.rows[of.rows.front()].beside);
+  return task;
 }
+
 std::vector<std::uint32_t> proposing_classes(const Fleet& fleet) {
   std::vector<std::uint32_t> classes;
   for (std::uint32_t i = 0; i < fleet.classes.size(); ++i) classes.push_back(i);
@@ -239,42 +246,88 @@ std::vector<std::string> union_of(std::span<const std::vector<std::string>> prop
 
 namespace {
 
-Bytes decider_peak(const Fleet& fleet, const CommonSetting& common, std::optional<std::size_t> candidate) {
+std::optional<Bytes> decider_peak(const Fleet& fleet, const CommonSetting& common,
+                                  std::optional<std::size_t> candidate) {
   const auto klass = fleet.rows[fleet.decides->row].klass;
   for (const ClassSettings& c : common.classes)
     if (c.klass == klass && c.problem.empty())
       return candidate ? c.outcomes[*candidate].peak_reserved : c.recorded.peak_reserved;
-  return {};
+  return std::nullopt;
 }
 
-/// A setting's effect on all classes together: failures, highest reserved bytes, cost of its driver calls.
+/// What the allocator of each rank of a class may reserve: as little as of any of them, as in its headroom.
+std::optional<Bytes> room_of(const Fleet& fleet, const RankClass& c) {
+  std::optional<Bytes> room;
+  for (const std::uint32_t row : c.rows) {
+    const RankSummary& s = fleet.rows[row].summary;
+    if (!s.capacity) return std::nullopt;
+    const Bytes left = *s.capacity - std::min(*s.capacity, fleet.rows[row].beside);
+    room = std::min(room.value_or(left), left);
+  }
+  return room;
+}
+
+/// A setting's effect on all classes together: failures, least headroom, highest reserved bytes, cost of its driver
+/// calls. Where some device's size is not known, less reserved bytes are more headroom.
 struct Total {
   std::uint64_t failures = 0;
   Bytes peak;
+  std::int64_t least_left = std::numeric_limits<std::int64_t>::max();
   double driver_seconds = 0;
 
-  void add(const SettingOutcome& outcome) {
+  void add(const SettingOutcome& outcome, Bytes room) {
     failures += outcome.failed_allocations;
     peak = std::max(peak, outcome.peak_reserved);
+    const std::uint64_t left = room.count - outcome.peak_reserved.count;
+    least_left = std::min(least_left, static_cast<std::int64_t>(left));
     driver_seconds += outcome.driver_seconds;
+  }
+  /// Whether it leaves more than `other` does, by more than what counts as equal.
+  bool leaves_more_than(const Total& other) const {
+    return static_cast<double>(least_left) - static_cast<double>(other.least_left) >=
+           peak_margin * static_cast<double>(other.peak.count);
   }
 };
 
-/// Fewer failures first, then the lower peak if it differs by more than what counts as equal, then cost.
+/// Fewer failures first, then more headroom, then cost.
 bool is_better(const Total& a, const Total& b) {
   if (a.failures != b.failures) return a.failures < b.failures;
-  if (std::abs(saved_share(b.peak, a.peak)) >= peak_margin) return a.peak < b.peak;
-  return a.driver_seconds < b.driver_seconds;
+  if (a.leaves_more_than(b)) return true;
+  return !b.leaves_more_than(a) && a.driver_seconds < b.driver_seconds;
 }
 
-std::string why_of(const Fleet& fleet, const CommonSetting& common) {
-  const std::string ranks = std::to_string(fleet.judged()) + " ranks in " + std::to_string(common.classes.size()) +
-                            (common.classes.size() == 1 ? " class" : " classes");
+std::string count_text(std::size_t count, const char* one, const char* many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
+
+/// "all of 16 ranks in 6 classes", "15 of 17 ranks in 6 of 8 classes".
+std::string replayed_text(const CommonSetting& common) {
+  const auto skipped = static_cast<std::size_t>(
+      std::ranges::count_if(common.classes, [](const ClassSettings& c) { return !c.problem.empty(); }));
+  const std::string of = count_text(common.ranks, "rank", "ranks") + " in ";
+  const std::string classes = count_text(common.classes.size(), "class", "classes");
+  if (common.not_replayed == 0) return "all of " + of + classes;
+  return std::to_string(common.ranks - common.not_replayed) + " of " + of +
+         std::to_string(common.classes.size() - skipped) + " of " + classes + "; " +
+         count_text(common.not_replayed, "rank was", "ranks were") + " not replayed";
+}
+
+/// `rooms_known`: of all classes that were replayed.
+std::string why_of(const CommonSetting& common, const Total& recorded, const Total& best, bool rooms_known) {
   if (!common.best)
-    return "no setting helps: of " + std::to_string(common.candidates.size()) + " replayed on all of " + ranks +
-           " none lowers the highest peak, " + text_of(common.peak_before) + ", by 1 % or more";
-  return "lowers the highest peak from " + text_of(common.peak_before) + " to " + text_of(common.peak_after) +
-         ", replayed on all of " + ranks;
+    return "no setting helps: of " + std::to_string(common.candidates.size()) + " replayed on " +
+           replayed_text(common) +
+           ", none leaves more of the device than the recorded one, of which the highest peak is " +
+           text_of(common.peak_before) + ", by 1 % or more";
+  std::string why =
+      recorded.failures > best.failures
+          ? "serves " + memreel::text_of(recorded.failures - best.failures) +
+                " requests that fail with the recorded one; the "
+                "highest peak is " +
+                text_of(common.peak_after)
+          : "lowers the highest peak from " + text_of(common.peak_before) + " to " + text_of(common.peak_after);
+  if (rooms_known && (best.least_left < 0 || best.failures > 0)) why += ", which still does not fit";
+  return why + ", replayed on " + replayed_text(common);
 }
 
 }  // namespace
@@ -293,13 +346,24 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
   std::vector<Total> totals(common.candidates.size());
   Total recorded;
   bool any = false;
+  std::vector<std::optional<Bytes>> rooms;
+  for (const RankClass& c : fleet.classes) rooms.push_back(room_of(fleet, c));
+  bool rooms_known = true;
+  for (const ClassSettings& c : common.classes) {
+    common.ranks += fleet.classes[c.klass].rows.size();
+    if (c.problem.empty())
+      rooms_known = rooms_known && rooms[c.klass].has_value();
+    else
+      common.not_replayed += fleet.classes[c.klass].rows.size();
+  }
   for (const ClassSettings& c : common.classes) {
     if (!c.problem.empty()) continue;
     any = true;
-    recorded.add(c.recorded);
+    const Bytes room = rooms_known ? rooms[c.klass].value_or(0_B) : 0_B;
+    recorded.add(c.recorded, room);
     SettingOutcome best = c.recorded;
     for (std::size_t i = 0; i < c.outcomes.size(); ++i) {
-      totals[i].add(c.outcomes[i]);
+      totals[i].add(c.outcomes[i], room);
       if (std::tie(c.outcomes[i].failed_allocations, c.outcomes[i].peak_reserved) <
           std::tie(best.failed_allocations, best.peak_reserved))
         best = c.outcomes[i];
@@ -315,8 +379,8 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
     if (!common.best || is_better(totals[i], totals[*common.best])) common.best = i;
   if (common.best) {
     const Total& best = totals[*common.best];
-    const bool helps = best.failures < recorded.failures ||
-                       (best.failures == recorded.failures && saved_share(recorded.peak, best.peak) >= peak_margin);
+    const bool helps =
+        best.failures < recorded.failures || (best.failures == recorded.failures && best.leaves_more_than(recorded));
     if (!helps) common.best.reset();
   }
   common.decider_before = decider_peak(fleet, common, std::nullopt);
@@ -332,7 +396,7 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
         common.worse.push_back(i);
     }
   }
-  common.why = why_of(fleet, common);
+  common.why = why_of(common, recorded, common.best ? totals[*common.best] : recorded, rooms_known);
   return common;
 }
 
@@ -341,13 +405,17 @@ CommonSetting find_common_setting(const Fleet& fleet, const SettingOptions& opti
   std::vector<std::vector<std::string>> proposals(proposing.size());
   in_child_processes(
       proposing.size(), options.jobs, options.limits,
-      [&](std::size_t i) { return propose_settings(replay_task(fleet, fleet.classes[proposing[i]]).file, options); },
+      [&](std::size_t i) {
+        return propose_settings(replay_task(fleet, fleet.classes[proposing[i]], options), options);
+      },
       [&](std::size_t i, const ChildOutcome& outcome) { proposals[i] = read_proposals(outcome.output); });
   std::vector<std::string> candidates = union_of(proposals);
   std::vector<ClassSettings> classes(fleet.classes.size());
   in_child_processes(
       classes.size(), options.jobs, options.limits,
-      [&](std::size_t i) { return replay_settings(replay_task(fleet, fleet.classes[i]), candidates, options); },
+      [&](std::size_t i) {
+        return replay_settings(replay_task(fleet, fleet.classes[i], options), candidates, options);
+      },
       [&](std::size_t i, const ChildOutcome& outcome) {
         classes[i] = outcome.failure.empty() ? read_replays(outcome.output) : not_replayed(outcome.failure);
       });

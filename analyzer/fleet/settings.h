@@ -43,12 +43,13 @@ struct ClassSettings {
 struct CommonSetting {
   std::vector<std::string> candidates;
   std::vector<ClassSettings> classes;
-  std::optional<std::size_t> best;      // of the candidates; none: the recorded setting is as good
-  Bytes peak_before, peak_after;        // the maximum over classes
-  Bytes decider_before, decider_after;  // of the deciding rank
-  std::vector<std::size_t> worse;       // indices into `classes` that reserve more with it
-  Bytes peak_per_class;                 // the maximum if each class had its own best setting
-  std::string why;                      // in a sentence
+  std::optional<std::size_t> best;                     // of the candidates; none: the recorded setting is as good
+  Bytes peak_before, peak_after;                       // the maximum over classes
+  std::optional<Bytes> decider_before, decider_after;  // of the deciding rank; none: it was not replayed
+  std::size_t ranks = 0, not_replayed = 0;             // judged ones; those of classes that were not replayed
+  std::vector<std::size_t> worse;                      // indices into `classes` that reserve more with it
+  Bytes peak_per_class;                                // the maximum if each class had its own best setting
+  std::string why;                                     // in a sentence
 };
 
 struct SettingOptions {
@@ -58,14 +59,16 @@ struct SettingOptions {
   unsigned jobs = 0;  // 0: one per core
 };
 
-/// A class's files: the one to replay, and the one whose addresses are also verified, if there is one.
+/// A class's files: the one to replay, and the one whose addresses are also verified, if there is one. `limit`: what
+/// the allocator may reserve of a given capacity, the rest being in use beside it.
 struct ReplayTask {
   std::string file, witness;
+  std::optional<Bytes> limit;
 };
 
 /// A rank's proposals: at most four settings, best first; none if it can't be read, or its allocator has no settings to
 /// search. As text, see read_proposals(). Reuses results in options.out.
-std::string propose_settings(const std::string& file, const SettingOptions& options);
+std::string propose_settings(const ReplayTask& task, const SettingOptions& options);
 
 /// Replays the recorded setting and `candidates`. As text, see read_replays(). Also reuses results.
 std::string replay_settings(const ReplayTask& task, std::span<const std::string> candidates,
@@ -78,7 +81,7 @@ ClassSettings read_replays(const std::string& text);
 /// The classes that propose: the heaviest, at most sixteen; indices into Fleet::classes.
 std::vector<std::uint32_t> proposing_classes(const Fleet& fleet);
 
-ReplayTask replay_task(const Fleet& fleet, const RankClass& of);
+ReplayTask replay_task(const Fleet& fleet, const RankClass& of, const SettingOptions& options);
 
 /// Every distinct proposal, the best of each class first.
 std::vector<std::string> union_of(std::span<const std::vector<std::string>> proposals);

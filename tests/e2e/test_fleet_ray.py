@@ -32,7 +32,7 @@ class Ray(ProgramTest):
         super().setUp()
         self.job = self.directory / "job"
         self.job.mkdir()
-        samples = sorted(SAMPLES.glob("*.reel"), key=lambda file: file.stat().st_size)[:4]
+        samples = sorted(SAMPLES.glob("[!o]*.reel"), key=lambda file: file.stat().st_size)[:4]  # none that ran out of memory
         for rank in range(12):
             shutil.copy(samples[rank % 4], self.job / f"rank{rank}.reel")
         self.expected = self.answer("fleet", "map", self.job, "-o", self.directory / "expected", "--shard", "0/1")

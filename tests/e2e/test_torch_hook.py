@@ -123,7 +123,8 @@ class Hook(HookTest):
     def test_the_ranks_of_a_job_are_told_apart(self):
         for rank in range(2):
             self.run_program("HOOK(); torch.initialize()\ntry: torch.run_out()\nexcept torch.OutOfMemoryError: pass", RANK=rank)
-        fleet = self.document("fleet", *self.directory.glob("*.pickle"), "--world-size", 2)
+        fleet = self.document("fleet", *self.directory.glob("*.pickle"), "--world-size", 2, code=1)
+        self.assertEqual(sorted(fleet["decides"]["failed"]), [0, 1])
         self.assertEqual([rank["rank"] for rank in fleet["ranks"]], [0, 1])
         self.assertEqual(fleet["missing_ranks"], [])
 

@@ -226,12 +226,13 @@ void judge_fleet(const std::string& path) {
   std::vector<RankSummary> ranks;
   for (const std::string& result : {judge_recording(path, {}), other})
     if (Result<RankSummary> rank = decode_rank(result, "fuzz")) ranks.push_back(*std::move(rank));
-  Result<Fleet> fleet = assemble_fleet(std::move(ranks), {.capacity = 1_GiB});
-  if (!fleet) return;
-  const cli::FleetReport report{.fleet = *std::move(fleet), .setting = {}, .skipped = {}};
-  cli::print_fleet_text(report, 10, std::cout);
-  cli::write_fleet_json(report, std::cout);
-  cli::write_fleet_html(report, std::cout);
+  Result<std::vector<Fleet>> jobs = assemble_jobs(std::move(ranks), {.capacity = 1_GiB});
+  if (!jobs) return;
+  std::vector<cli::FleetReport> reports;
+  for (Fleet& fleet : *jobs) reports.push_back({.fleet = std::move(fleet), .setting = {}, .skipped = {}});
+  cli::print_fleet_text(reports, 10, std::cout);
+  cli::write_fleet_json(reports, std::cout);
+  cli::write_fleet_html(reports.front(), std::cout);
 }
 
 /// The commands to choose from, several times where they are quick: a prediction takes as long as twenty of the others.

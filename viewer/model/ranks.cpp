@@ -9,15 +9,16 @@
 namespace memreel::viewer {
 namespace {
 
-RankSeries series_of(const std::filesystem::path& file, Bytes memory_limit) {
-  RankSummary summary = summarize(file, RankNames(), memory_limit);
+RankSeries series_of(const std::filesystem::path& file, std::optional<std::uint32_t> named, Bytes memory_limit) {
+  RankSummary summary = summarize(file, {}, memory_limit);
   RankSeries series{.name = file.filename().string(),
                     .problem = summary.usable() ? "" : std::move(summary.reason),
                     .peak_reserved = summary.peak_reserved,
                     .peak_live = summary.peak_live,
                     .reserved = std::move(summary.reserved),
                     .allocated = std::move(summary.allocated)};
-  if (summary.identity.rank) series.name = "rank " + std::to_string(*summary.identity.rank);
+  if (summary.identity.rank) named = summary.identity.rank;
+  if (named) series.name = "rank " + std::to_string(*named);
   return series;
 }
 
@@ -32,8 +33,9 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
 Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit)
     : files_(std::move(files)), all_series_(files_.size()) {
   thread_ = std::jthread([this, wake = std::move(wake), memory_limit](const std::stop_token& stop) {
+    const auto named = ranks_in_names(files_);
     for (std::size_t i = 0; i < files_.size() && !stop.stop_requested(); ++i) {
-      auto series = std::make_shared<const RankSeries>(series_of(files_[i], memory_limit));
+      auto series = std::make_shared<const RankSeries>(series_of(files_[i], named[i], memory_limit));
       {
         const std::lock_guard lock(mutex_);
         all_series_[i] = std::move(series);

@@ -104,39 +104,45 @@ std::optional<Error> map_all(const mpi::Session& session, const Recordings& reco
 /// `fleet merge` reads.
 void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach& reach, const Arguments& arguments,
                    const SettingOptions& options) {
-  std::vector<std::string> proposing, replayed;  // alternating file and witness
+  // File, witness, and limit in bytes, or nothing, of each task.
+  constexpr std::size_t words = 3;
+  std::vector<std::string> proposing, replayed;
+  const auto add = [&](std::vector<std::string>& list, const RankClass& c) {
+    const ReplayTask task = replay_task(fleet, c, options);
+    list.insert(list.end(), {task.file, task.witness, task.limit ? std::to_string(task.limit->count) : std::string()});
+  };
+  const auto task_at = [](const std::vector<std::string>& list, std::size_t i) {
+    const std::string& limit = list[words * i + 2];
+    return ReplayTask{.file = list[words * i],
+                      .witness = list[words * i + 1],
+                      .limit = limit.empty() ? std::nullopt : std::optional(Bytes{std::stoull(limit)})};
+  };
   if (session.first()) {
-    for (const std::uint32_t i : proposing_classes(fleet))
-      proposing.push_back(replay_task(fleet, fleet.classes[i]).file);
-    for (const RankClass& c : fleet.classes) {
-      const ReplayTask task = replay_task(fleet, c);
-      replayed.insert(replayed.end(), {task.file, task.witness});
-    }
+    for (const std::uint32_t i : proposing_classes(fleet)) add(proposing, fleet.classes[i]);
+    for (const RankClass& c : fleet.classes) add(replayed, c);
   }
   proposing = mpi::broadcast(session, proposing);
   replayed = mpi::broadcast(session, replayed);
   const auto nothing = [](std::size_t, const ChildOutcome&) {};
   mpi::share_out(
-      session, proposing.size(), arguments.jobs, options.limits,
-      [&](std::size_t i, int process) { return reach.has(proposing[i], process); },
-      [&](std::size_t i) { return propose_settings(proposing[i], options); }, nothing);
+      session, proposing.size() / words, arguments.jobs, options.limits,
+      [&](std::size_t i, int process) { return reach.has(proposing[words * i], process); },
+      [&](std::size_t i) { return propose_settings(task_at(proposing, i), options); }, nothing);
   std::vector<std::string> candidates;
   if (session.first()) {
     std::vector<std::vector<std::string>> proposals;
-    for (const std::string& file : proposing) proposals.push_back(read_proposals(propose_settings(file, options)));
+    for (std::size_t i = 0; i < proposing.size() / words; ++i)
+      proposals.push_back(read_proposals(propose_settings(task_at(proposing, i), options)));
     candidates = union_of(proposals);
   }
   candidates = mpi::broadcast(session, candidates);
   mpi::share_out(
-      session, replayed.size() / 2, arguments.jobs, options.limits,
+      session, replayed.size() / words, arguments.jobs, options.limits,
       [&](std::size_t i, int process) {
-        const std::string& witness = replayed[2 * i + 1];
-        return reach.has(replayed[2 * i], process) && (witness.empty() || reach.has(witness, process));
+        const ReplayTask task = task_at(replayed, i);
+        return reach.has(task.file, process) && (task.witness.empty() || reach.has(task.witness, process));
       },
-      [&](std::size_t i) {
-        return replay_settings({.file = replayed[2 * i], .witness = replayed[2 * i + 1]}, candidates, options);
-      },
-      nothing);
+      [&](std::size_t i) { return replay_settings(task_at(replayed, i), candidates, options); }, nothing);
 }
 
 /// The arguments of `memreel fleet merge` that correspond to ours, plus what follows `--` on our command line.
@@ -144,6 +150,7 @@ std::vector<std::string> merge_words(const Arguments& arguments, const std::vect
   std::error_code problem;
   const fs::path self = fs::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> words{(self.parent_path() / "memreel").string(), "fleet", "merge", arguments.out.string()};
+  if (!arguments.job.empty()) words.insert(words.end(), {"--job", arguments.job});
   if (!arguments.mesh.empty()) words.insert(words.end(), {"--mesh", arguments.mesh});
   if (!arguments.capacity.empty()) words.insert(words.end(), {"--capacity", arguments.capacity});
   if (arguments.world_size) words.insert(words.end(), {"--world-size", std::to_string(*arguments.world_size)});
@@ -169,16 +176,18 @@ std::optional<Error> work(const mpi::Session& session, const Recordings& recordi
   if (auto failed = map_all(session, recordings, arguments, question.map)) return failed;
   if (arguments.no_setting) return std::nullopt;
 
-  Fleet fleet;
+  std::vector<Fleet> jobs;
   if (session.first()) {
     Result<std::vector<RankSummary>> summaries = read_results(question.map.out);
     if (!summaries) return std::move(summaries).error();
-    Result<Fleet> assembled = assemble_fleet(*std::move(summaries), question.fleet);
+    Result<std::vector<Fleet>> assembled = assemble_jobs(*std::move(summaries), question.fleet);
     if (!assembled) return std::move(assembled).error();
-    fleet = *std::move(assembled);
+    jobs = *std::move(assembled);
   }
-  find_settings(session, fleet, recordings.reach, arguments,
-                {.capacity = question.fleet.capacity, .out = question.map.out, .limits = question.map.limits});
+  jobs.resize(mpi::broadcast(session, std::vector<std::string>(jobs.size())).size());  // empty ones on other processes
+  for (const Fleet& fleet : jobs)
+    find_settings(session, fleet, recordings.reach, arguments,
+                  {.capacity = question.fleet.capacity, .out = question.map.out, .limits = question.map.limits});
   return std::nullopt;
 }
 
@@ -189,6 +198,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--jobs,-j", arguments.jobs, "Recordings that each process reads at once [1]")
       ->check(CLI::PositiveNumber);
   app.add_option("--rank-pattern", arguments.rank_pattern, "As in memreel fleet");
+  app.add_option("--job", arguments.job, "As in memreel fleet");
   app.add_option("--world-size", arguments.world_size, "As in memreel fleet");
   app.add_option("--mesh", arguments.mesh, "As in memreel fleet");
   app.add_option("--capacity", arguments.capacity, "As in memreel fleet");

@@ -21,13 +21,18 @@ def parse(arguments):
     parser = argparse.ArgumentParser(prog="memreel fleet --engine ray")
     parser.add_argument("--memreel", default="memreel")
     parser.add_argument("--out", required=True)
-    for option in ("--rank-pattern", "--memory-limit", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
+    for option in ("--rank-pattern", "--job", "--memory-limit", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
                    "--parquet", "--top"):
         parser.add_argument(option)
     for flag in ("--json", "--no-setting", "--allow-incomplete", "--resume"):
         parser.add_argument(flag, action="store_true")
-    parser.add_argument("files", nargs="+")
-    return parser.parse_args(arguments)
+    parser.add_argument("--files-from", help="a file with a path on each line, which is removed")
+    parser.add_argument("files", nargs="*")
+    parsed = parser.parse_args(arguments)
+    if parsed.files_from:
+        parsed.files += Path(parsed.files_from).read_text(errors="surrogateescape").splitlines()
+        os.unlink(parsed.files_from)
+    return parsed
 
 
 def options(arguments, *names):
@@ -104,10 +109,16 @@ def main(words: Optional[Sequence[str]] = None) -> int:
               file=sys.stderr)
         return 2
     Path(arguments.out).mkdir(parents=True, exist_ok=True)
-    if run(arguments) > 0:
+    # Ray writes to standard output, which is for the answer alone.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    failed = run(arguments)
+    sys.stdout.flush()
+    os.dup2(answer, 1)
+    if failed > 0:
         return 2
     merge = [arguments.memreel, "fleet", "merge", arguments.out,
-             *options(arguments, "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
+             *options(arguments, "--job", "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
                       "--no-setting", "--allow-incomplete", "--memory-limit", "--time-limit")]
     return subprocess.run(merge, check=False).returncode
 

@@ -205,6 +205,145 @@ TEST(Fleet, RecordingsThatKnowNoRankAreNumbered) {
   EXPECT_FALSE(fleet.rows[0].rank_assumed);
 }
 
+TEST(Fleet, RefusedRequestsDecide) {
+  RankSummary heavy = rank_of(0, 1, 9_GiB), failed = rank_of(1, 2, 4_GiB), late = rank_of(2, 3, 4_GiB);
+  failed.failed_allocations = 22;
+  failed.first_failure = 64_MiB;
+  failed.first_failure_time = Nanoseconds{500};
+  late.failed_allocations = 1;
+  late.first_failure_time = Nanoseconds{900};
+  const Fleet fleet = assembled({heavy, failed, late, rank_of(3, 4, 1_GiB)}, {.capacity = 9_GiB});
+  EXPECT_EQ(fleet.decides->row, 1U);
+  EXPECT_THAT(fleet.decides->failed, ElementsAre(1, 2));
+  EXPECT_THAT(fleet.decides->near, ElementsAre(0));
+  EXPECT_THAT(fleet.decides->why, HasSubstr("22 requests were refused, the first of 64.00 MiB"));
+  EXPECT_EQ(fleet.decides->fails_first, 1U);
+}
+
+TEST(Fleet, LowerBoundsAreNotComparedAsValues) {
+  std::vector<RankSummary> ranks;
+  for (std::uint32_t rank = 0; rank < 5; ++rank) ranks.push_back(rank_of(rank, 1, 4_GiB));
+  ranks.push_back(nearly(5, 1, 1_GiB));
+  ranks.back().status = RankStatus::truncated;
+  const Fleet fleet = assembled(ranks, {.capacity = 8_GiB});
+  EXPECT_THAT(fleet.decides->unsure, ElementsAre(5));
+  EXPECT_THAT(fleet.outliers, IsEmpty());
+  EXPECT_EQ(fleet.imbalance.mean, 4_GiB);
+  ranks.back().peak_reserved = 7_GiB;
+  const Fleet heavy = assembled(ranks, {.capacity = 8_GiB});
+  EXPECT_EQ(heavy.decides->row, 5U);
+  EXPECT_THAT(heavy.decides->why, HasSubstr("at most 1.00 GiB of 8.00 GiB left"));
+  ASSERT_EQ(heavy.outliers.size(), 1U);
+  EXPECT_THAT(heavy.outliers[0].why, HasSubstr("at least 3.00 GiB more"));
+}
+
+TEST(Fleet, EachGpuOfAProcessHasItsHeadroom) {
+  RankSummary s = rank_of(0, 1, 10_GiB);
+  s.capacity = 80_GiB;
+  s.devices = {{.device = 3, .peak_reserved = 9_GiB, .other = 1_GiB, .capacity = 16_GiB}};
+  const Fleet fleet = assembled({s, rank_of(1, 2, 1_GiB)});
+  EXPECT_EQ(fleet.rows[0].headroom, std::int64_t{6} << 30);
+  EXPECT_EQ(fleet.rows[0].tightest, 3);
+}
+
+TEST(Fleet, RanksOnOneGpuShareItsMemory) {
+  const auto on_gpu = [](std::uint32_t rank, Bytes other) {
+    RankSummary s = rank_of(rank, 1, 5_GiB);
+    s.identity.host = "node7";
+    s.capacity = 16_GiB;
+    s.beside = other;
+    return s;
+  };
+  const Fleet fleet = assembled({on_gpu(0, 1_GiB), on_gpu(1, 5_GiB)});
+  EXPECT_EQ(fleet.rows[0].headroom, std::int64_t{6} << 30);  // 16 less both, though its own samples came before
+  EXPECT_THAT(fleet.rows[0].shares, ElementsAre(1));
+  EXPECT_THAT(assembled({on_gpu(0, 0_B), on_gpu(1, 0_B)}).rows[0].shares, IsEmpty());  // each sees only its own GPU
+}
+
+TEST(Fleet, AStageIsComparedWithItself) {
+  std::vector<RankSummary> ranks;
+  for (std::uint32_t rank = 0; rank < 4; ++rank) ranks.push_back(rank_of(rank, 1, 4_GiB));
+  for (std::uint32_t rank = 4; rank < 6; ++rank) ranks.push_back(nearly(rank, 1, 6_GiB));
+  EXPECT_EQ(assembled(ranks).outliers.size(), 2U);
+  EXPECT_THAT(assembled(ranks, {.mesh = *Mesh::parse("pp=3,dp=2")}).outliers, IsEmpty());
+}
+
+RankSummary of_job(const std::string& job, std::uint32_t rank, Bytes reserved) {
+  RankSummary s = rank_of(rank, rank, reserved);
+  s.file = "/job/" + job + "rank" + std::to_string(rank) + ".reel";
+  s.identity.job = job;
+  s.identity.process = 100 + rank + 1000 * static_cast<std::uint64_t>(job.front());
+  return s;
+}
+
+std::vector<Fleet> jobs_of_recordings(std::vector<RankSummary> summaries, const FleetOptions& options = {}) {
+  Result<std::vector<Fleet>> jobs = assemble_jobs(std::move(summaries), options);
+  EXPECT_TRUE(jobs) << jobs.error().message();
+  return jobs ? *std::move(jobs) : std::vector<Fleet>{};
+}
+
+TEST(Fleet, TwoJobsAreTwoAnswers) {
+  std::vector<RankSummary> both{of_job("100", 0, 1_GiB), of_job("100", 1, 2_GiB), of_job("200", 0, 1_GiB)};
+  both.push_back(of_job("200", 1, 2_GiB));
+  both.push_back(of_job("200", 3, 2_GiB));
+  std::vector<Fleet> jobs = jobs_of_recordings(both);
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_EQ(jobs[0].job, "200");
+  EXPECT_THAT(jobs[0].missing, ElementsAre(2));
+  EXPECT_TRUE(jobs[1].complete());
+  EXPECT_EQ(jobs_of_recordings(both, {.job = "100"}).front().world_size, 2U);
+  EXPECT_THAT(assemble_jobs(both, {.job = "300"}).error().message(), HasSubstr("100, 200"));
+  // Without ids, jobs that ran at the same time differ in their names.
+  for (RankSummary& s : both) {
+    s.file = "/job/" + std::string(s.identity.job == "100" ? "a" : "b") + s.file.substr(8);
+    s.identity.job.clear();
+  }
+  jobs = jobs_of_recordings(both);
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_EQ(jobs[1].world_size, 2U);
+  EXPECT_FALSE(jobs[0].rows[0].rank_assumed);
+}
+
+TEST(Fleet, WhatStatesNoJobIsOfTheOneThatLacksIt) {
+  std::vector<RankSummary> both{of_job("100", 0, 1_GiB), of_job("100", 1, 2_GiB), of_job("200", 0, 1_GiB)};
+  RankSummary damaged{.file = "/job/200rank1.reel", .status = RankStatus::damaged, .reason = "nothing of the kind"};
+  damaged.identity.rank = 1;
+  both.push_back(damaged);
+  for (const Fleet& job : jobs_of_recordings(both)) EXPECT_EQ(job.missing.size(), job.job == "200" ? 1U : 0U);
+}
+
+TEST(Fleet, ADumpAndItsRecordingAreOneRank) {
+  RankSummary whole = rank_of(0, 1, 2_GiB), dump = rank_of(0, 1, 1_GiB), other = rank_of(0, 1, 2_GiB);
+  whole.file = "/job/run.reel";
+  dump.file = "/job/run-dump-1.reel";
+  other.file = "/job/second.reel";
+  dump.status = RankStatus::overflowed;
+  for (RankSummary* const s : {&whole, &dump, &other}) {
+    s->identity = {.host = "node7", .process = 4711};
+    s->identity.rank.reset();
+  }
+  other.identity.process = 4712;
+  const Fleet fleet = jobs_of_recordings({whole, dump, other}).front();
+  EXPECT_EQ(fleet.world_size, 2U);
+  EXPECT_EQ(fleet.rows[0].summary.file, "/job/run.reel");
+  EXPECT_EQ(fleet.rows[1].summary.status, RankStatus::duplicate);
+}
+
+TEST(Fleet, HeadersComeBeforeNames) {
+  RankSummary a = rank_of(1, 1, 1_GiB), b = rank_of(0, 1, 1_GiB), c = rank_of(2, 1, 1_GiB);
+  a.file = "/job/w0.reel";
+  b.file = "/job/w1.reel";
+  c.file = "/job/w2.reel";
+  c.identity.rank.reset();
+  const Fleet fleet = jobs_of_recordings({a, b, c}).front();
+  EXPECT_EQ(fleet.rows[1].summary.file, "/job/w0.reel");
+  EXPECT_TRUE(fleet.rows[2].rank_assumed);  // the names count otherwise than the headers
+  RankSummary large = rank_of(0, 1, 1_GiB);
+  large.identity.world_size = 8;
+  EXPECT_THAT(assemble_fleet({large}, {.world_size = 6}).error().message(), HasSubstr("one of 8 ranks"));
+  EXPECT_FALSE(assemble_fleet({large}, {.mesh = *Mesh::parse("dp=3,pp=2")}));
+}
+
 TEST(Fleet, RefusesAWorldThatDoesNotHold) {
   EXPECT_FALSE(assemble_fleet({rank_of(4, 1, 1_GiB)}, {.world_size = 4}));
   EXPECT_FALSE(assemble_fleet({rank_of(0, 1, 1_GiB)}, {.world_size = 3, .mesh = *Mesh::parse("pp=2")}));

@@ -11,30 +11,54 @@
 namespace memreel {
 namespace {
 
-TEST(RankNames, FindTheNumber) {
-  const RankNames names;
-  EXPECT_EQ(names.rank_of("/job/rank3.reel"), 3U);
-  EXPECT_EQ(names.rank_of("/job/rank09.pickle.xz"), 9U);
-  EXPECT_EQ(names.rank_of("/job/Rank_12/snapshot.pickle"), 12U);
-  EXPECT_EQ(names.rank_of("/job/17.reel"), 17U);
-  EXPECT_EQ(names.rank_of("/rank2/snapshot_5.pickle"), 2U);  // a number after a dash is weaker evidence than a rank
-  EXPECT_EQ(names.rank_of("/job/snapshot-5.pickle"), 5U);
-  EXPECT_EQ(names.rank_of("/job/train.reel"), std::nullopt);
-  EXPECT_EQ(names.rank_of("/job/rank99999999.reel"), std::nullopt);
+std::vector<int> ranks_in(const std::vector<std::filesystem::path>& names) {
+  std::vector<int> ranks;
+  for (const auto& rank : ranks_in_names(names)) ranks.push_back(rank ? static_cast<int>(*rank) : -1);
+  return ranks;
+}
+
+TEST(RankNames, AreThoseThatTheSetMakesOne) {
+  using testing::ElementsAre;
+  EXPECT_THAT(ranks_in({"/job/rank3.reel"}), ElementsAre(3));
+  EXPECT_THAT(ranks_in({"/job/Rank_12/snapshot.pickle", "/job/rank-0/snapshot.pickle"}), ElementsAre(12, 0));
+  EXPECT_THAT(ranks_in({"/job/rank0.reel", "/job/rank_02.pickle.xz", "/job/rank-1.xplane.pb"}), ElementsAre(0, 2, 1));
+  EXPECT_THAT(ranks_in({"/job/0.reel", "/job/7.reel", "/job/3.reel", "/job/4.reel", "/job/5.reel"}),
+              ElementsAre(0, 7, 3, 4, 5));
+  EXPECT_THAT(ranks_in({"/j/gpt_r00.pickle", "/j/gpt_r01.pickle", "/j/gpt_r02.pickle"}), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ranks_in({"/j/worker1.pickle", "/j/worker0.pickle"}), ElementsAre(1, 0));
+  EXPECT_THAT(ranks_in({"/j/snapshot_w0_step_1000.pickle", "/j/snapshot_w1_step_1000.pickle"}), ElementsAre(0, 1));
+  EXPECT_THAT(ranks_in({"/j/lora_rank64_worker0.pickle", "/j/lora_rank64_worker1.pickle"}), ElementsAre(0, 1));
+  EXPECT_THAT(ranks_in({"/j/rank0_step10.pickle", "/j/rank0_step20.pickle", "/j/rank1_step10.pickle"}),
+              ElementsAre(0, 0, 1));
+  EXPECT_THAT(ranks_in({"/j/a_20261126-100947_p0.pickle", "/j/a_20261126-100948_p1.pickle"}), ElementsAre(0, 1));
+  EXPECT_THAT(ranks_in({"/j/memreel-rank5-node7-4711-dump-1.pickle"}), ElementsAre(5));
+}
+
+TEST(RankNames, AreNoDatesHostsProcessesStepsOrRanksOfMatrices) {
+  const auto none = testing::Each(-1);
+  EXPECT_THAT(ranks_in({"/j/node01_Mar_18_12_00_00.pickle", "/j/node02_Mar_18_12_00_01.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/node01_Mar_18_12_00_05.pickle", "/j/node02_Mar_18_12_00_05.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/memreel-node7-4711-dump-1.pickle", "/j/memreel-node7-4712-dump-1.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/lora_rank8.pickle", "/j/lora_rank16.pickle", "/j/lora_rank64.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/lora_rank64.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/0.pickle", "/j/1000.pickle", "/j/2000.pickle"}), none);
+  EXPECT_THAT(ranks_in({"/j/5.reel"}), none);
+  EXPECT_THAT(ranks_in({"/j/n0_g0.pkl", "/j/n0_g1.pkl", "/j/n1_g0.pkl", "/j/n1_g1.pkl"}), none);
+  EXPECT_THAT(ranks_in({"/j/train.reel", "/j/rank99999999.reel"}), none);
 }
 
 TEST(RankNames, TakeAPatternOfTheUser) {
-  const Result<RankNames> names = RankNames::pattern("worker-([0-9]+)");
-  ASSERT_TRUE(names);
-  EXPECT_EQ(names->rank_of("/job/rank3/worker-7.reel"), 7U);
-  EXPECT_EQ(names->rank_of("/job/rank3.reel"), std::nullopt);
+  const Result<RankPattern> pattern = RankPattern::parse("worker-([0-9]+)");
+  ASSERT_TRUE(pattern);
+  EXPECT_EQ(pattern->rank_of("/job/rank3/worker-7.reel"), 7U);
+  EXPECT_EQ(pattern->rank_of("/job/rank3.reel"), std::nullopt);
 }
 
 TEST(RankNames, AreBytesThatMatchInEitherCase) {
-  const Result<RankNames> names = RankNames::pattern("W\xF6rker.([0-9]+)");
-  ASSERT_TRUE(names);
-  EXPECT_EQ(names->rank_of("/job/w\xF6RKER\xFF"
-                           "7.reel"),
+  const Result<RankPattern> pattern = RankPattern::parse("W\xF6rker.([0-9]+)");
+  ASSERT_TRUE(pattern);
+  EXPECT_EQ(pattern->rank_of("/job/w\xF6RKER\xFF"
+                             "7.reel"),
             7U);
 }
 
@@ -42,16 +66,16 @@ TEST(RankNames, TakeNoLongerForAPatternThatBacktracks) {
   const std::filesystem::path name(std::string(4'096, 'a'));
   std::string groups;
   for (int i = 0; i < 60; ++i) groups += "(.*)";
-  for (const std::string& pattern : {groups + "x", std::string("((a*)*)*b"), std::string("(a?){400}b")}) {
-    const Result<RankNames> names = RankNames::pattern(pattern);
-    ASSERT_TRUE(names) << pattern;
-    EXPECT_EQ(names->rank_of(name), std::nullopt);
+  for (const std::string& text : {groups + "x", std::string("((a*)*)*b"), std::string("(a?){400}b")}) {
+    const Result<RankPattern> pattern = RankPattern::parse(text);
+    ASSERT_TRUE(pattern) << text;
+    EXPECT_EQ(pattern->rank_of(name), std::nullopt);
   }
 }
 
-std::string problem_of(const std::string& pattern) {
-  const Result<RankNames> names = RankNames::pattern(pattern);
-  return names ? "" : names.error().message();
+std::string problem_of(const std::string& text) {
+  const Result<RankPattern> pattern = RankPattern::parse(text);
+  return pattern ? "" : pattern.error().message();
 }
 
 TEST(RankNames, SayWhatIsWrongWithAPattern) {
@@ -62,13 +86,18 @@ TEST(RankNames, SayWhatIsWrongWithAPattern) {
     EXPECT_THAT(problem_of(pattern), testing::HasSubstr("not valid")) << pattern;
 }
 
-TEST(Identity, AProcessIdIsNoRank) {
-  EXPECT_EQ(identify({.process = 4711}, "/job/memreel-host-4711.reel", {}).rank, std::nullopt);
+TEST(Identity, IsInNamesThatMemreelGives) {
+  const Identity identity = identify({}, "/job/memreel-rank3-gpu-node7-4711-dump-2.pickle", {});
+  EXPECT_EQ(identity.host, "gpu-node7");
+  EXPECT_EQ(identity.process, 4711U);
+  EXPECT_EQ(identify({.host = "a", .process = 12}, "/job/memreel-b-4711.reel", {}).process, 12U);
 }
 
-Identity identity_in(Variables environment, const char* file = "/job/train.reel", const RankNames& names = {}) {
-  return identify({.environment = std::move(environment)}, file, names);
+Identity identity_in(Variables environment, const char* file = "/job/train.reel", const RankPattern& pattern = {}) {
+  return identify({.environment = std::move(environment)}, file, pattern);
 }
+
+TEST(Identity, TorchrunWithoutAnIdNamesNoJob) { EXPECT_EQ(identity_in({{"TORCHELASTIC_RUN_ID", "none"}}).job, ""); }
 
 TEST(Identity, IsWhatTheLauncherSaid) {
   const Identity torchrun = identity_in({{"RANK", "5"},
@@ -77,7 +106,7 @@ TEST(Identity, IsWhatTheLauncherSaid) {
                                          {"TORCHELASTIC_RUN_ID", "run7"},
                                          {"TORCHELASTIC_RESTART_COUNT", "2"}},
                                         "/job/rank9.reel");
-  EXPECT_EQ(torchrun.rank, 5U);  // the recording's contents take precedence over its name
+  EXPECT_EQ(torchrun.rank, 5U);
   EXPECT_EQ(torchrun.world_size, 16U);
   EXPECT_EQ(torchrun.local_rank, 1U);
   EXPECT_EQ(torchrun.job, "run7");
@@ -116,7 +145,6 @@ TEST(Identity, ComesFromTheInnerLauncher) {
 }
 
 TEST(Identity, ALauncherOfOneProcessSaysNothingOfItsChildren) {
-  EXPECT_EQ(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}, "/job/rank3.reel").rank, 3U);
   EXPECT_EQ(identity_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "1"}}).rank, std::nullopt);
 }
 
@@ -128,7 +156,7 @@ TEST(Identity, ABatchScriptIsNoneOfItsTasks) {
 
 TEST(Identity, APatternOfTheUserComesFirst) {
   const Identity identity =
-      identity_in({{"RANK", "5"}, {"WORLD_SIZE", "16"}}, "/job/worker-7.reel", *RankNames::pattern("worker-([0-9]+)"));
+      identity_in({{"RANK", "5"}, {"WORLD_SIZE", "16"}}, "/job/worker-7.reel", *RankPattern::parse("worker-([0-9]+)"));
   EXPECT_EQ(identity.rank, 7U);
   EXPECT_EQ(identity.world_size, std::nullopt);  // from another numbering
 }

@@ -20,7 +20,9 @@ RankSummary full() {
                 .local_rank = 0,
                 .host = "node7",
                 .process = 12,
+                .start = Nanoseconds{1'700'000'000'000'000'000},
                 .attempt = 2,
+                .visible_devices = "2,3",
                 .coordinates = {{"pp", 1}, {"dp", 0}}};
   s.source = "cupti";
   s.producer = "memreel 0.1.0";
@@ -33,8 +35,12 @@ RankSummary full() {
   s.end_reserved = 2_GiB;
   s.peak_reserved_time = Nanoseconds{77};
   s.other = 3_MiB;
+  s.beside = 5_MiB;
   s.capacity = 80_GiB;
   s.least_free = 0_B;
+  s.first_failure = 4_MiB;
+  s.first_failure_time = Nanoseconds{66};
+  s.devices = {{.device = 1, .peak_reserved = 2_GiB, .other = 3_MiB, .capacity = 40_GiB}, {.device = 7}};
   s.lost_events = 5;
   s.requests.sketch.push_back({0xFFFF'FFFF'FFFF'FFFF, 7});
   const std::vector<CodeFrame> frames{{"step", "/a/train.py", 41}, {"<module>", "/a/train.py", 7}};

@@ -16,7 +16,10 @@ class Program {
     return slot;
   }
   void free(std::uint32_t slot) { push(Op::free, slot, heap_.size[slot_row(slot)].count, 0); }
-  RequestHash hash() const { return hash_requests(std::span(&heap_, 1)); }
+  RequestHash hash(std::uint32_t older = 0) const {
+    return hash_requests(std::span(&heap_, 1), [older](std::uint32_t event) { return event < older; });
+  }
+  void on_device(std::int32_t device) { heap_.device = device; }
 
  private:
   void push(Op op, std::uint32_t slot, std::uint64_t bytes, std::uint32_t pool_stream) {
@@ -43,6 +46,30 @@ TEST(RequestHash, DoesNotDependOnTheOrderOfFreesBetweenTwoRequests) {
     return p.hash();
   };
   EXPECT_EQ(program(false), program(true));
+}
+
+TEST(RequestHash, DoesNotDependOnTheNumberOfTheDevice) {
+  const auto program = [](std::int32_t device) {
+    Program p;
+    p.on_device(device);
+    p.alloc(100);
+    return p.hash();
+  };
+  EXPECT_EQ(program(0), program(7));
+  EXPECT_NE(program(0).whole, program(-1).whole);
+}
+
+TEST(RequestHash, TakesWhatIsOlderThanTheRecordingAsASet) {
+  const auto program = [](bool swapped, std::uint64_t more) {
+    Program p;
+    const std::uint32_t a = p.alloc(swapped ? 200 : 100), b = p.alloc(swapped ? 100 : 200);
+    p.alloc(more);
+    p.free(swapped ? b : a);
+    p.alloc(300, 1);
+    return p.hash(3);
+  };
+  EXPECT_EQ(program(false, 5), program(true, 5));
+  EXPECT_NE(program(false, 5).whole, program(false, 6).whole);
 }
 
 TEST(RequestHash, DependsOnWhatIsFreedBeforeARequest) {
