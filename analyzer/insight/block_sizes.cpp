@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {
@@ -83,8 +83,7 @@ class BlockSizes::TorchBlocks {
     if (TorchSettings::is_small(rounded) || settings_.expandable) return rounded;
     const Bytes room = segments_.take(address);
     if (room <= rounded) return rounded;
-    const bool oversize = rounded >= settings_.max_split_size;
-    return oversize || room - rounded <= TorchSettings::max_small ? room : rounded;
+    return settings_.splits(room - rounded, rounded) ? rounded : room;
   }
 
  private:

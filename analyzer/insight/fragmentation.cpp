@@ -8,8 +8,8 @@
 
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/history/preexisting.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/report/labels.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "analyzer/engine/parallel.h"
 #include "analyzer/insight/rest_of_step.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/implied_capacity.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {

@@ -10,7 +10,7 @@
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/block_sizes.h"
 #include "analyzer/policies/parameters.h"
-#include "analyzer/policies/torch_settings.h"
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/implied_capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
@@ -209,7 +209,7 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
   remedies.is_torch = is_torch_heap(trace.tables, heaps.front().heap);
 
   PolicySpec baseline;
-  if (remedies.is_torch) baseline = TorchSettings::recorded(heaps.front().settings).spec();
+  if (remedies.is_torch) baseline = spec_of(TorchSettings::recorded(heaps.front().settings));
   if (remedies.is_torch && !bind_policy(baseline)) return remedies;
   std::vector<Candidate> candidates =
       remedies.is_torch ? torch_candidates(heaps, baseline, sets_fraction) : allocator_candidates();

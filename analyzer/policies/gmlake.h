@@ -33,7 +33,7 @@
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/policies/stitches.h"
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
-#include <cmath>
+#include <cstdint>
 #include <utility>
 
 namespace memreel {
@@ -41,21 +40,6 @@ Result<PolicySpec> with_defaults(const PolicySpec& spec, const std::map<std::str
                  .remedy = names.empty() ? "it has none" : "it has: " + names};
   }
   return complete;
-}
-
-std::optional<std::uint64_t> parse_integer(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-std::optional<double> parse_fraction(std::string_view text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (text.empty() || error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value))
-    return std::nullopt;
-  return value;
 }
 
 std::optional<Bytes> parse_size(std::string_view text) {

@@ -2,13 +2,13 @@
 // allowed.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "analyzer/engine/policy_spec.h"
+#include "formats/model/numbers.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 
@@ -24,11 +24,6 @@ Result<PolicySpec> with_defaults(const PolicySpec& spec, const std::map<std::str
 std::optional<Bytes> parse_size(std::string_view text);
 /// The shortest exact form: "2MiB", "512".
 std::string size_text(Bytes size);
-
-/// Decimal digits only.
-std::optional<std::uint64_t> parse_integer(std::string_view text);
-/// A plain decimal fraction, e.g. "0.6".
-std::optional<double> parse_fraction(std::string_view text);
 
 /// A parameter that is a power of two between `least` and `most`.
 Result<Bytes> power_of_two_parameter(const PolicySpec& spec, const std::string& parameter, Bytes least, Bytes most);

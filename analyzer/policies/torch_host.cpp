@@ -1,70 +1,26 @@
 #include "analyzer/policies/torch_host.h"
 
 #include <algorithm>
-#include <array>
-#include <optional>
-#include <string_view>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
-#include "formats/model/limits.h"
+#include "analyzer/policies/torch_spec.h"
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel {
 namespace {
 
-constexpr std::string_view no_limit = "unlimited";
-
-std::optional<Bytes> parse_host_mib(std::string_view text) {
-  const auto value = parse_integer(text);
-  if (!value || *value > max_allocation / 1_MiB) return std::nullopt;
-  return 1_MiB * *value;
-}
-
-std::string host_mib_text(Bytes size) {
-  return size == TorchHostSettings::unlimited ? std::string(no_limit) : std::to_string(size / 1_MiB);
-}
-
-/// Removes the keys of pinned memory that only affect timing, and those of device memory.
+/// Removes the keys of pinned memory that only affect timing.
 Result<PolicySpec> without_neutral_host_keys(const PolicySpec& spec) {
-  constexpr std::array neutral{"pinned_use_cuda_host_register", "pinned_use_hip_host_register",
-                               "pinned_num_register_threads", "pinned_use_background_threads", "pinned_free_catch_all"};
   PolicySpec rest = spec;
-  for (const char* key : neutral) rest.parameters.erase(key);
+  const auto known = TorchHostSettings{}.parameters();
+  std::erase_if(rest.parameters, [&](const auto& parameter) {
+    return parameter.first.starts_with("pinned_") && conf_key(parameter.first) != nullptr &&
+           !known.contains(parameter.first);
+  });
   return rest;
 }
 
 }  // namespace
-
-Result<TorchHostSettings> TorchHostSettings::parse(const PolicySpec& spec) {
-  TorchHostSettings settings;
-  for (const auto& [key, value] : {std::pair{threshold_key, &TorchHostSettings::round_threshold},
-                                   std::pair{cached_key, &TorchHostSettings::cached}}) {
-    const std::string& text = spec.parameters.at(key);
-    if (text == no_limit) continue;
-    const auto size = parse_host_mib(text);
-    if (!size) return bad_parameter(spec, key, "'unlimited' or a number of MiB");
-    settings.*value = *size;
-  }
-  const auto reserve = parse_host_mib(spec.parameters.at(reserve_key));
-  if (!reserve) return bad_parameter(spec, reserve_key, "a number of MiB, 0 for none");
-  settings.reserve = *reserve;
-  return settings;
-}
-
-PolicySpec TorchHostSettings::spec() const {
-  return {.name = std::string(policy),
-          .parameters = {{threshold_key, host_mib_text(round_threshold)},
-                         {cached_key, host_mib_text(cached)},
-                         {reserve_key, host_mib_text(reserve)}}};
-}
-
-std::string TorchHostSettings::conf() const {
-  const auto defaults = TorchHostSettings{}.spec().parameters;
-  std::string conf;
-  for (const auto& [key, value] : spec().parameters)
-    if (value != defaults.at(key)) conf += (conf.empty() ? "" : ",") + key + ":" + value;
-  return conf;
-}
 
 TorchHost::TorchHost(const Prepared& heap, const TorchHostSettings& settings, Device& device)
     : settings_(settings), device_(device), block_of_(heap.slot_count + 1) {
@@ -165,12 +121,12 @@ void TorchHost::count_taken(Bytes size) {
 PolicyEntry torch_host_entry() {
   return {.info = {.name = TorchHostSettings::policy,
                    .description = "PyTorch's allocator of pinned host memory",
-                   .defaults = TorchHostSettings{}.spec().parameters,
+                   .defaults = TorchHostSettings{}.parameters(),
                    .host_memory = true},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto settings = TorchHostSettings::parse(spec);
+            const auto settings = TorchHostSettings::parse(spec.parameters, spec.name);
             if (!settings) return settings.error();
-            return BoundPolicy{.spec = settings->spec(),
+            return BoundPolicy{.spec = spec_of(*settings),
                                .unit = 1_B,
                                .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
                                  return run_policy<TorchHost>(heap, settings, options);

@@ -22,9 +22,7 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -32,37 +30,9 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
-#include "formats/model/result.h"
+#include "formats/torch/host_settings.h"
 
 namespace memreel {
-
-struct TorchHostSettings {
-  static constexpr std::string_view policy = "torch.host";
-  static constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
-  static constexpr const char* cached_key = "pinned_max_cached_size_mb";
-  static constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";
-  static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
-  static constexpr Bytes reserve_alignment = 4_KiB;
-
-  Bytes round_threshold = unlimited;
-  Bytes cached = unlimited;
-  Bytes reserve;  // 0: none
-
-  /// Parses the parameters of a spec. Errors: a value that PyTorch would not accept.
-  static Result<TorchHostSettings> parse(const PolicySpec& spec);
-  /// The spec, with every parameter given, that parse() turns into these settings.
-  PolicySpec spec() const;
-  /// The value of PYTORCH_CUDA_ALLOC_CONF that gives these settings, naming only those that differ from the defaults.
-  std::string conf() const;
-
-  Bytes round(Bytes requested) const {
-    if (requested > round_threshold || requested > cached || requested > largest_rounded) return requested;
-    return Bytes{std::bit_ceil(requested.count)};
-  }
-
- private:
-  static constexpr Bytes largest_rounded{std::uint64_t{1} << 62U};
-};
 
 class TorchHost {
  public:

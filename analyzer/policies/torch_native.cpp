@@ -1,7 +1,7 @@
 #include "analyzer/policies/torch_native.h"
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/torch_conf.h"
+#include "analyzer/policies/torch_spec.h"
 
 namespace memreel {
 namespace {
@@ -30,9 +30,9 @@ ReplayResult run(const Prepared& heap, TorchSettings settings, const RunOptions&
 }
 
 Result<BoundPolicy> bind(const PolicySpec& spec) {
-  const auto settings = TorchSettings::parse(spec);
+  const auto settings = TorchSettings::parse(spec.parameters, spec.name);
   if (!settings) return settings.error();
-  return BoundPolicy{.spec = {.name = spec.name, .parameters = settings->spec().parameters},
+  return BoundPolicy{.spec = {.name = spec.name, .parameters = settings->parameters()},
                      .unit = TorchSettings::small_segment,
                      .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
                        return run(heap, settings, options);
@@ -44,7 +44,7 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
 PolicyEntry torch_native_entry() {
   return {.info = {.name = "torch.native",
                    .description = "PyTorch's CUDA caching allocator",
-                   .defaults = TorchSettings{}.spec().parameters},
+                   .defaults = TorchSettings{}.parameters()},
           .bind = bind,
           .normalize = without_neutral_keys};
 }
@@ -52,7 +52,7 @@ PolicyEntry torch_native_entry() {
 PolicyEntry torch_expandable_entry() {
   return {.info = {.name = "torch.expandable",
                    .description = "torch.native with expandable segments",
-                   .defaults = TorchSettings{.expandable = true}.spec().parameters},
+                   .defaults = TorchSettings{.expandable = true}.parameters()},
           .bind = bind,
           .normalize = without_neutral_keys};
 }

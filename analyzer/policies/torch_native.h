@@ -1,9 +1,10 @@
 // torch.native: PyTorch's CUDA caching allocator.
 //
-// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; torch_release.h has what differs in other releases since
-// 2.1.
+// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; formats/torch/release.h has what differs in other
+// releases since 2.1.
 //
-// - A request is rounded (torch_settings.h) and looks at the free blocks of its pool, its size class (small: up to
+// - A request is rounded (formats/torch/settings.h) and looks at the free blocks of its pool, its size class (small: up
+// to
 //   1 MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these, and
 //   neighbours merge only inside a segment.
 // - A block of an expandable segment that could grow counts with the size it can grow to (torch_expandable.h).
@@ -45,7 +46,7 @@
 #include "analyzer/policies/torch_expandable.h"
 #include "analyzer/policies/torch_pools.h"
 #include "analyzer/policies/torch_resume.h"
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 
@@ -80,8 +81,7 @@ class TorchNative {
   TorchNative(const Prepared& heap, const TorchSettings& settings, Device& device, Observer observer = {})
       : settings_(settings),
         divides_(settings.divides()),
-        least_rest_{settings.expandable ? TorchSettings::min_block : TorchSettings::max_small + 1_B,
-                    TorchSettings::min_block, TorchSettings::unlimited},
+        least_rest_{settings.least_rest(false), settings.least_rest(true), TorchSettings::unlimited},
         device_(device),
         observer_(std::move(observer)),
         collects_garbage_(settings.garbage_collection_threshold > 0 && device.capacity().has_value()),
@@ -214,8 +214,7 @@ class TorchNative {
   [[gnu::always_inline]] bool may_serve(const Block& block, Bytes rounded) const {
     if (settings_.expandable_ignores_oversize && block.expandable) [[unlikely]]
       return true;
-    if (rounded < settings_.max_split_size) return block.size < settings_.max_split_size;
-    return block.size - rounded < settings_.max_non_split_rounding;
+    return settings_.may_serve(block.size, rounded);
   }
 
   BlockId make_room(Arena& arena, Bytes rounded) {
@@ -235,7 +234,7 @@ class TorchNative {
   /// Takes memory from the device.
   BlockId take_new(Arena& arena, Bytes rounded) {
     const Bytes size = settings_.segment_size(rounded);
-    if (settings_.expandable && (arena.pool == PoolId::default_pool || settings_.release.expands_private_pools())) {
+    if (settings_.expands(arena.pool != PoolId::default_pool)) {
       if (device_.is_told_not_to_take(size)) return BlockId::none;
       const auto most = settings_.reserve.is_set() ? settings_.reserve.limit(arena.stream_handle) : std::nullopt;
       return expandable_.allocate(arena, rounded, settings_.run_size(arena.small), most,

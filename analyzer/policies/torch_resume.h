@@ -15,7 +15,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/policies/torch_pools.h"
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

@@ -1,8 +1,8 @@
 // Places the allocations of a synthetic trace as an allocator would.
 #pragma once
 
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/predict/synthesize.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

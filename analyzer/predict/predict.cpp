@@ -344,9 +344,9 @@ PredictedRun Predictor::predicted_run(const Prediction& prediction) const {
   PredictedRun predicted_run = synthesize(model, prediction.at, prediction.assumption);
   predicted_run.segments = recordings_[prediction.layout]->segments;
   predicted_run.trace.header.source_name += " at " + text_of(prediction.at, options_.names);
-  if (const Result<TorchSettings> settings = TorchSettings::parse(options_.policy);
-      options_.policy.name == "torch.native" && settings)
-    place(predicted_run, *settings);
+  if (options_.policy.name == "torch.native")
+    if (const auto settings = TorchSettings::parse(options_.policy.parameters, options_.policy.name))
+      place(predicted_run, *settings);
   return predicted_run;
 }
 

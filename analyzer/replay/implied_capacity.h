@@ -8,11 +8,11 @@
 
 #include "analyzer/engine/prepared.h"
 #include "analyzer/engine/replay_result.h"
-#include "analyzer/policies/torch_settings.h"
 #include "formats/model/event.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

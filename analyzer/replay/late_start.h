@@ -9,7 +9,7 @@
 
 #include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_resume.h"
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

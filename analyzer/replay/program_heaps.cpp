@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "analyzer/policies/torch_host.h"
-#include "analyzer/policies/torch_settings.h"
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_history.h"
@@ -46,7 +46,7 @@ std::vector<Prepared> program_heaps(const Trace& trace) {
 
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {
   if (heaps.empty() || !is_torch(trace, heaps.front())) return std::nullopt;
-  PolicySpec recorded = TorchSettings::recorded(heaps.front().settings).spec();
+  PolicySpec recorded = spec_of(TorchSettings::recorded(heaps.front().settings));
   const auto info = std::ranges::find(policies(), recorded.name, &PolicyInfo::name);
   std::erase_if(recorded.parameters, [&](const auto& parameter) {
     const auto usual = info->defaults.find(parameter.first);

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_settings.h"
 #include "formats/model/trace.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

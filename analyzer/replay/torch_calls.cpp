@@ -8,12 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/torch_history.h"
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/destroyed_pools.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {
@@ -39,19 +38,6 @@ std::optional<torch::Action> action_of(EventKind kind) {
     default:
       return std::nullopt;
   }
-}
-
-torch::AllocatorRules rules_of(const TorchSettings& settings) {
-  torch::AllocatorRules rules;
-  rules.garbage_collection_threshold = settings.garbage_collection_threshold;
-  rules.max_split_size = settings.max_split_size;
-  rules.max_non_split_rounding = settings.max_non_split_rounding;
-  rules.large_buffer = settings.large_segment;
-  rules.divisions = settings.divisions;
-  rules.expandable = settings.expandable;
-  rules.expands_private_pools = settings.release.expands_private_pools();
-  rules.ones_are_exact = settings.release.ones_are_exact();
-  return rules;
 }
 
 /// Stacks as seen from outside the allocator: inside, each of its loops has its own stack.
@@ -115,7 +101,7 @@ class TorchCalls::Inference {
   }
 
   void find(std::vector<TorchCall>& calls) {
-    const torch::AllocatorRules rules = rules_of(TorchSettings::recorded(settings_));
+    const TorchSettings rules = TorchSettings::recorded(settings_);
     const auto runs = torch::find_releases(history_, {}, pool_streams_, rules, *tables_);
     for (const torch::ReleaseCall& call : torch::find_release_calls(history_, pool_streams_, runs)) {
       const PoolId pool = call.pool_stream ? pool_of(*call.pool_stream) : PoolId::default_pool;

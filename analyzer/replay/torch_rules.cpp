@@ -8,7 +8,7 @@
 
 namespace memreel {
 
-std::string torch_releases(TorchRelease release) { return "PyTorch " + std::string(release.rules()); }
+std::string torch_releases(TorchRelease release) { return "PyTorch " + release.rules(); }
 
 Result<TorchRules> torch_rules(const std::map<std::string, std::string>& settings, const std::string& asked) {
   TorchRules rules{.release = TorchSettings::recorded(settings).release};
@@ -21,7 +21,7 @@ Result<TorchRules> torch_rules(const std::map<std::string, std::string>& setting
     rules = {.release = *release, .told = true, .text = torch_releases(*release) + ", as requested"};
     return rules;
   }
-  rules.told = settings.contains(std::string(TorchSettings::recorded_release_key));
+  rules.told = settings.contains(std::string(TorchRelease::recorded_key));
   rules.text = torch_releases(rules.release) + (rules.told ? ", as stated by the snapshot" : "");
   return rules;
 }
@@ -37,9 +37,9 @@ void set_torch_rules(std::span<PolicySpec> specs, const TorchRules& rules) {
   constexpr std::array<std::string_view, 3> policies{"torch", "torch.native", "torch.expandable"};
   if (rules.release == TorchRelease{}) return;
   const std::string key(TorchSettings::release_key);
-  const std::string value = TorchSettings{.release = rules.release}.spec().parameters.at(key);
   for (PolicySpec& spec : specs)
-    if (std::ranges::find(policies, spec.name) != policies.end()) spec.parameters.try_emplace(key, value);
+    if (std::ranges::find(policies, spec.name) != policies.end())
+      spec.parameters.try_emplace(key, rules.release.text());
 }
 
 }  // namespace memreel

@@ -7,9 +7,9 @@
 
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_settings.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

@@ -51,7 +51,7 @@ bool UnsplitPools::contains(PoolId pool) const {
 
 bool UnsplitPools::passes_over(const Pool& pool, Address address, const Piece& piece, Bytes rounded) const {
   const bool small = TorchSettings::is_small(rounded);
-  const Bytes least = small || settings_.expandable ? TorchSettings::min_block : TorchSettings::max_small + 1_B;
+  const Bytes least = settings_.least_rest(small);
   // For these larger ones, more than that decides which are handed out.
   if (rounded >= settings_.max_split_size) return false;
   return std::ranges::any_of(pool.pieces, [&](const auto& item) {

@@ -7,10 +7,10 @@
 #include <map>
 #include <unordered_map>
 
-#include "analyzer/policies/torch_settings.h"
 #include "formats/model/ids.h"
 #include "formats/model/tables.h"
 #include "formats/model/units.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

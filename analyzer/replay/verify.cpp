@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/history/preexisting.h"
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/late_start.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
@@ -95,7 +96,7 @@ class Verifier {
 
  private:
   Verification replay(bool whole) {
-    result_ = {.heap = heap_.heap, .device = heap_.device, .policy = settings_.spec()};
+    result_ = {.heap = heap_.heap, .device = heap_.device, .policy = spec_of(settings_)};
     RecordedDevice device(trace_, heap_, capacity_);
     with_torch(heap_, settings_, device, [&](auto& policy, auto real) {
       policy.set_initial_ages(ages_);
@@ -268,12 +269,13 @@ Verification verify_torch(const Trace& trace, Prepared& heap, const TorchRules& 
   verified.rules = rules.text;
   // Newer snapshots state their release, unless an older memreel imported them; recordings do not.
   if (rules.told || !verified.first_divergence || !why_not_reproducible(trace, heap).empty()) return verified;
-  for (const unsigned other : {13U, 12U, 4U, 3U}) {
-    settings.release = {other};
+  for (const TorchRelease other : TorchRelease::distinct()) {
+    if (other.rules() == rules.release.rules()) continue;
+    settings.release = other;
     Verification tried = verify_torch(trace, heap, settings);
     if (tried.first_divergence) continue;
     tried.rules = torch_releases(settings.release) + ": the history does not state its release, and the rules of " +
-                  std::string(rules.release.rules()) + " diverge from it";
+                  rules.release.rules() + " diverge from it";
     return tried;
   }
   verified.rules += ": the history does not state its release, and no other rules reproduce it";

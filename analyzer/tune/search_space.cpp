@@ -7,10 +7,9 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/policies/torch_conf.h"
 #include "analyzer/policies/torch_host.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/replay/registry.h"
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel {
 namespace {
@@ -194,10 +193,10 @@ bool only_expands(const PolicySpec& from, const PolicySpec& to) {
 
 std::string conf_of(const PolicySpec& spec) {
   if (spec.name == TorchHostSettings::policy) {
-    const auto settings = TorchHostSettings::parse(spec);
-    return settings ? settings->conf() : std::string();
+    const auto settings = TorchHostSettings::parse(spec.parameters);
+    return settings ? alloc_conf(*settings) : std::string();
   }
-  const auto settings = TorchSettings::parse(spec);
+  const auto settings = TorchSettings::parse(spec.parameters, spec.name);
   return settings ? alloc_conf(*settings) : std::string();
 }
 
@@ -207,16 +206,16 @@ std::string export_line(const std::string& conf) {
 }
 
 std::string needs_release(const PolicySpec& spec) {
-  if (spec.name == TorchHostSettings::policy) return "2.13";
-  const auto& defaults = find_policy("torch.native")->info.defaults;
-  const auto is_set = [&](const char* key) {
+  const auto& defaults = find_policy(spec.name)->info.defaults;
+  const auto is_set = [&](const std::string& key) {
     const auto found = spec.parameters.find(key);
     return found != spec.parameters.end() && found->second != defaults.at(key);
   };
-  if (is_set("expandable_segments_reserve") || is_set("expandable_segments_reserve_by_class")) return "2.15";
-  if (is_set(segment_key)) return "2.11";
-  if (is_set(rounding_key)) return "2.6";
-  return {};
+  unsigned newest = 1;
+  for (const auto& [key, value] : spec.parameters)
+    if (const ConfKey* known = conf_key(key); known != nullptr && is_set(key))
+      newest = std::max(newest, known->releases.first);
+  return newest == 1 ? std::string() : TorchRelease{newest}.text();
 }
 
 bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline) {

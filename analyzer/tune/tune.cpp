@@ -217,7 +217,7 @@ class Tuner {
 
   /// A request rounded to a power of two was at least half of it plus a byte.
   void find_least_unrounded_peak() {
-    const auto settings = TorchHostSettings::parse(baseline_);
+    const auto settings = TorchHostSettings::parse(baseline_.parameters);
     std::vector<Prepared> heaps(heaps_.begin(), heaps_.end());
     bool any = false;
     for (Prepared& heap : heaps)

@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "analyzer/history/preexisting.h"
-#include "analyzer/policies/torch_settings.h"
 #include "analyzer/report/labels.h"
 #include "analyzer/tune/search_space.h"
 #include "analyzer/tune/setting_facts.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel {
 namespace {
@@ -223,27 +223,15 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   return fragments;
 }
 
-/// The settings of PYTORCH_CUDA_ALLOC_CONF; commas in brackets don't separate them.
-std::set<std::string> settings_in(const std::string& conf) {
-  std::set<std::string> settings;
-  std::string setting;
-  int depth = 0;
-  for (const char c : conf + ",") {
-    depth += c == '[' ? 1 : c == ']' ? -1 : 0;
-    if (c != ',' || depth != 0) {
-      setting += c;
-      continue;
-    }
-    if (!setting.empty()) settings.insert(setting);
-    setting.clear();
-  }
-  return settings;
-}
-
 /// "max_split_size_mb:90", "without max_split_size_mb:90", "PyTorch's defaults".
 std::string change_between(const std::string& before, const std::string& after) {
   if (after.empty()) return std::string(pytorch_defaults);
-  const std::set<std::string> old_settings = settings_in(before), new_settings = settings_in(after);
+  const auto texts_in = [](const std::string& conf) {
+    std::set<std::string> texts;
+    for (const auto& [key, value] : settings_in(conf)) texts.insert(key + ":" + value);
+    return texts;
+  };
+  const std::set<std::string> old_settings = texts_in(before), new_settings = texts_in(after);
   std::string added, removed;
   for (const std::string& setting : new_settings)
     if (!old_settings.contains(setting)) added += (added.empty() ? "" : ",") + setting;

@@ -17,6 +17,7 @@
 #include "collector/torch/checksum.h"
 #include "collector/torch/current_stream.h"
 #include "collector/torch/local_symbols.h"
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel::torch {
 namespace {
@@ -220,9 +221,9 @@ void follow() noexcept {
 
 /// Whether PyTorch was configured to map its first memory into a range of addresses.
 bool begins_expandable() {
-  for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+  for (const char* const variable : conf_variables)
     if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only
-      return std::string_view(value).find("expandable_segments:True") != std::string_view::npos;
+      return value_in(value, "expandable_segments") == "True";
   return false;
 }
 

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "collector/torch/allocator_trace.h"
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel::torch {
 
@@ -15,9 +16,9 @@ std::string other_allocator() {
   if (library == nullptr) return {};
   dlclose(library);
   if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) return "the driver (PYTORCH_NO_CUDA_MEMORY_CACHING)";
-  for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+  for (const char* const variable : conf_variables)
     if (const char* const conf = std::getenv(variable);
-        conf != nullptr && std::string_view(conf).find("backend:cudaMallocAsync") != std::string_view::npos)
+        conf != nullptr && value_in(conf, "backend") == "cudaMallocAsync")
       return "cudaMallocAsync (backend:cudaMallocAsync)";
   return is_replaced() ? "a pluggable allocator" : "";
 }

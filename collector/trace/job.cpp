@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t longest_name = 100, longest_value = 1000;  // before escaping
 
-constexpr std::array<std::string_view, 18> names{"GROUP_RANK",
+constexpr std::array<std::string_view, 19> names{"GROUP_RANK",
                                                  "LOCAL_WORLD_SIZE",
                                                  "MASTER_ADDR",
                                                  "NODE_RANK",
@@ -30,6 +30,7 @@ constexpr std::array<std::string_view, 18> names{"GROUP_RANK",
                                                  "NVIDIA_VISIBLE_DEVICES",
                                                  "PYTORCH_ALLOC_CONF",
                                                  "PYTORCH_CUDA_ALLOC_CONF",
+                                                 "PYTORCH_HIP_ALLOC_CONF",
                                                  "PYTORCH_NO_CUDA_MEMORY_CACHING",
                                                  "TF_FORCE_GPU_ALLOW_GROWTH",
                                                  "TF_GPU_ALLOCATOR"};

@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "formats/torch/alloc_conf.h"
+
 namespace memreel::agent {
 namespace {
 
@@ -17,7 +19,7 @@ Pool pool_of(std::span<const std::byte> name) {
 /// The allocator's settings at program start. Later changes by the program are not seen.
 Settings settings_of_environment(TraceOutput& writer) {
   Settings settings;
-  for (const char* const variable : {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"})
+  for (const char* const variable : conf_variables)
     if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only
       settings.entries.emplace_back(writer.intern(variable), writer.intern(value));
   return settings;

@@ -1,17 +1,13 @@
 #include "formats/export/torch_host.h"
 
-#include <charconv>
 #include <cstdint>
-#include <string_view>
+#include <map>
 #include <utility>
+
+#include "formats/torch/alloc_conf.h"
 
 namespace memreel {
 namespace {
-
-constexpr std::string_view heap_name = "torch.host";
-constexpr std::string_view threshold_key = "pinned_max_round_threshold_mb";
-constexpr std::string_view cached_key = "pinned_max_cached_size_mb";
-constexpr std::string_view reserve_key = "pinned_reserve_segment_size_mb";
 
 /// The heap's initial settings.
 const Settings* settings_of(const Trace& trace, HeapId heap) {
@@ -22,28 +18,22 @@ const Settings* settings_of(const Trace& trace, HeapId heap) {
   return nullptr;
 }
 
-/// None if it is not a number: unlimited.
-std::optional<Bytes> mib_setting(const Trace& trace, HeapId heap, std::string_view wanted) {
-  const Settings* settings = settings_of(trace, heap);
-  if (settings == nullptr) return std::nullopt;
-  for (const auto& [key, value] : settings->entries) {
-    if (trace.tables[key] != wanted) continue;
-    const std::string_view text = trace.tables[value];
-    std::uint64_t mib = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
-    if (error == std::errc{} && end == text.data() + text.size() && mib <= std::uint64_t{1} << 30U) return 1_MiB * mib;
-  }
-  return std::nullopt;
+TorchHostSettings settings_in_trace(const Trace& trace, HeapId heap) {
+  std::map<std::string, std::string> texts;
+  if (const Settings* settings = settings_of(trace, heap))
+    for (const auto& [key, value] : settings->entries) texts[trace.tables[key]] = trace.tables[value];
+  const auto parsed = TorchHostSettings::parse(texts);
+  return parsed ? *parsed : TorchHostSettings{};
 }
 
-std::string listed(std::optional<Bytes> limit) { return limit ? std::to_string(limit->count) : "-1"; }
+std::string listed(Bytes limit) { return limit == TorchHostSettings::unlimited ? "-1" : std::to_string(limit.count); }
 
 }  // namespace
 
 std::optional<HeapId> torch_host_heap(const Tables& tables) {
   for (std::uint32_t h = 1; h < tables.heaps.size(); ++h)
     if (tables.heaps[h].device < 0 && tables.heaps[h].level == Level::framework &&
-        tables[tables.heaps[h].name] == heap_name)
+        tables[tables.heaps[h].name] == TorchHostSettings::policy)
       return HeapId{h};
   return std::nullopt;
 }
@@ -51,16 +41,14 @@ std::optional<HeapId> torch_host_heap(const Tables& tables) {
 std::vector<std::pair<std::string, std::string>> torch_host_settings(const Trace& trace) {
   const std::optional<HeapId> host = torch_host_heap(trace.tables);
   if (!host) return {};
-  const Bytes reserve = mib_setting(trace, *host, reserve_key).value_or(0_B);
-  std::string conf;
-  if (reserve > 0_B) conf = std::string(reserve_key) + ":" + std::to_string(reserve / 1_MiB);
-  return {{"PYTORCH_CUDA_ALLOC_CONF", std::move(conf)},
-          {"max_round_threshold", listed(mib_setting(trace, *host, threshold_key))},
-          {"max_cached_size", listed(mib_setting(trace, *host, cached_key))}};
+  const TorchHostSettings settings = settings_in_trace(trace, *host);
+  return {{conf_variables.front(), alloc_conf(TorchHostSettings{.reserve = settings.reserve})},
+          {"max_round_threshold", listed(settings.round_threshold)},
+          {"max_cached_size", listed(settings.cached)}};
 }
 
 TorchHostReserve::TorchHostReserve(const Trace& trace) : tables_(trace.tables), host_(torch_host_heap(trace.tables)) {
-  if (host_) size_ = mib_setting(trace, *host_, reserve_key).value_or(0_B);
+  if (host_) size_ = settings_in_trace(trace, *host_).reserve;
 }
 
 bool TorchHostReserve::is_reserve(const Event& segment) {

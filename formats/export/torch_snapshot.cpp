@@ -17,15 +17,12 @@
 #include "formats/export/torch_segments.h"
 #include "formats/model/origin_text.h"
 #include "formats/model/stack_text.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 namespace {
 
-/// PyTorch's kSmallBuffer: segments of the small pools.
-constexpr Bytes small_segment = 2_MiB;
 constexpr std::int32_t host = -1;  // the device of host memory
-/// The setting that an import adds for PyTorch's release, and the key in exported snapshots.
-constexpr std::string_view release_key = "pytorch_release";
 class SnapshotWriter {
  public:
   SnapshotWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
@@ -112,7 +109,7 @@ class SnapshotWriter {
 
   /// Host memory has no pools of large segments.
   static bool is_small(const TorchSegment& segment) {
-    return segment.device == host || (!segment.expandable && segment.size <= small_segment);
+    return segment.device == host || (!segment.expandable && segment.size <= TorchSettings::small_segment);
   }
 
   void write_blocks(const TorchSegment& segment) {
@@ -355,7 +352,7 @@ class SnapshotWriter {
       pickle_.text("allocator_settings");
       pickle_.begin_dict();
       for (const auto& [key, value] : settings) {
-        if (key == release_key) {
+        if (key == TorchRelease::recorded_key) {
           release = value;
           continue;
         }
@@ -364,7 +361,7 @@ class SnapshotWriter {
       }
       pickle_.end_dict();
     }
-    pickle_.text(release_key);
+    pickle_.text(TorchRelease::recorded_key);
     pickle_.text(release);
   }
 

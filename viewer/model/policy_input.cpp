@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "formats/torch/alloc_conf.h"
+
 namespace memreel::viewer {
 namespace {
 
@@ -16,8 +18,8 @@ std::string_view trimmed(std::string_view text) {
 std::string_view without_variable(std::string_view text) {
   text = trimmed(text);
   if (constexpr std::string_view word = "export "; text.starts_with(word)) text = trimmed(text.substr(word.size()));
-  for (const std::string_view name : {"PYTORCH_CUDA_ALLOC_CONF=", "PYTORCH_ALLOC_CONF="})
-    if (text.starts_with(name)) text.remove_prefix(name.size());
+  for (const std::string_view name : conf_variables)
+    if (text.starts_with(name) && text.substr(name.size()).starts_with('=')) text.remove_prefix(name.size() + 1);
   if (text.size() >= 2 && text.front() == text.back() && (text.front() == '"' || text.front() == '\''))
     text = text.substr(1, text.size() - 2);
   return trimmed(text);

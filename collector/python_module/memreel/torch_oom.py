@@ -146,8 +146,9 @@ class TorchOomHook:
     def _write(self) -> str:
         snapshot = self._torch.cuda.memory._snapshot()
         # Before 2.3 snapshots lack the allocator's settings.
-        settings = os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
-        snapshot.setdefault("allocator_settings", {"PYTORCH_CUDA_ALLOC_CONF": settings})
+        names = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"]
+        name = next((name for name in names if name in os.environ), names[0])
+        snapshot.setdefault("allocator_settings", {name: os.environ.get(name, "")})
         path, descriptor = self._new_file()
         try:
             with open(descriptor, "wb") as out:

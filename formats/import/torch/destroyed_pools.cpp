@@ -25,7 +25,7 @@ bool may_hide_pools(const DeviceHistory& history, const PoolStreams& pool_stream
     // The default pool alone releases in order of class, stream, size and address.
     const auto key = [&](std::size_t i) {
       const Entry& entry = history.entries[i];
-      return std::tuple(Bytes{entry.size} == AllocatorRules::small_buffer, pool_streams[entry.pool_stream()].stream,
+      return std::tuple(Bytes{entry.size} == TorchSettings::small_segment, pool_streams[entry.pool_stream()].stream,
                         entry.size, entry.address);
     };
     for (std::size_t i = run.first; i < run.end; ++i)
@@ -57,7 +57,7 @@ std::vector<ReleaseRun> split_before_default_pool(const DeviceHistory& history, 
 }  // namespace
 
 void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
-                          const AllocatorRules& rules, std::span<const ReleaseRun> runs, Effort& effort) {
+                          const TorchSettings& rules, std::span<const ReleaseRun> runs, Effort& effort) {
   if (effort.spent() || !may_hide_pools(history, pool_streams, runs)) return;
   const std::optional<PoolEvidence> evidence =
       find_pool_evidence(history, initial.segments, pool_streams, rules, runs, effort);

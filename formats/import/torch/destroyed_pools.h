@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/event.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 
@@ -35,7 +35,7 @@ class Effort;
 /// Only if what was held before the history is known: `initial`, whose segments and allocations are moved likewise.
 /// `runs` are all releases, in order. `effort` is spent on the search; if it ends, nothing is moved.
 void find_destroyed_pools(DeviceHistory& history, PreexistingMemory& initial, PoolStreams& pool_streams,
-                          const AllocatorRules& rules, std::span<const ReleaseRun> runs, Effort& effort);
+                          const TorchSettings& rules, std::span<const ReleaseRun> runs, Effort& effort);
 
 /// A program action that shows only in what was released, to be inserted before entry `entry`: `pool_end`, or
 /// `empty_cache`, of one destroyed pool or of all.

@@ -38,7 +38,7 @@ std::vector<std::uint64_t> keys_of(const PoolStreams& pool_streams) {
 class EmptyCacheFinder {
  public:
   EmptyCacheFinder(const DeviceHistory& history, const PreexistingMemory& before, const PoolStreams& pool_streams,
-                   const AllocatorRules& rules, const Tables& tables)
+                   const TorchSettings& rules, const Tables& tables)
       : entries_(history.entries),
         states_pools_(history.states_pools),
         before_(before),
@@ -55,8 +55,7 @@ class EmptyCacheFinder {
     // The unmapped part may be smaller than its block. If that decides whether the block is too large to serve a
     // request, the history is followed from its beginning.
     is_whole_ = before_.segments.empty() || before_.divided;
-    follows_ =
-        rules_.expandable && rules_.max_split_size < Bytes{std::numeric_limits<std::uint64_t>::max()} && is_whole_;
+    follows_ = rules_.expandable && rules_.max_split_size < TorchSettings::unlimited && is_whole_;
     scan(TotalBytes(reserved));
     collects_ = rules_.garbage_collection_threshold > 0 && (!is_whole_ || could_collect(reserved));
     std::vector<ReleaseRun> found;
@@ -103,7 +102,7 @@ class EmptyCacheFinder {
 
   /// What a malloc requested from the device. If it maps memory, it may get more, or less, than it had to request.
   Bytes wanted(const Run& run) const {
-    return run.alloc ? rules_.segment_size(rules_.rounded({run.alloc->size})) : run.acquired.bytes();
+    return run.alloc ? rules_.segment_size(rules_.round({run.alloc->size})) : run.acquired.bytes();
   }
 
   Run run_at(std::size_t first) const {
@@ -189,11 +188,10 @@ class EmptyCacheFinder {
   bool could_have_served(const Run& run) {
     if (follows_) {
       follow_to(run.first);
-      return heap_.would_serve(key_of(*run.alloc), rules_.rounded({run.alloc->size}));
+      return heap_.would_serve(key_of(*run.alloc), rules_.round({run.alloc->size}));
     }
     for (std::size_t i = run.first; i < run.end; ++i)
-      if (entries_[i].pool_stream() == run.alloc->pool_stream() &&
-          serves(entries_[i], rules_.rounded({run.alloc->size})))
+      if (entries_[i].pool_stream() == run.alloc->pool_stream() && serves(entries_[i], rules_.round({run.alloc->size})))
         return true;
     return false;
   }
@@ -236,11 +234,11 @@ class EmptyCacheFinder {
   bool serves(const Entry& released, Bytes request) const {
     const Bytes size{released.size};
     const bool mapped = released.action() == Action::segment_unmap;
-    const bool small = size == AllocatorRules::small_buffer;
-    if (AllocatorRules::is_small(request)) return !mapped && small;
+    const bool small = size == TorchSettings::small_segment;
+    if (TorchSettings::is_small(request)) return !mapped && small;
     if (size < request || small) return false;
     // Ten small pages unmapped together rarely look like one large one, so this seldom errs.
-    if (mapped && size.count % rules_.large_buffer.count != 0) return false;
+    if (mapped && size.count % rules_.large_segment.count != 0) return false;
     return rules_.may_serve(size, request);
   }
 
@@ -252,7 +250,7 @@ class EmptyCacheFinder {
       return false;
     for (std::size_t i = run.first; i < run.end; ++i) {
       const Entry& entry = entries_[i];
-      if (entry.action() != Action::segment_free || Bytes{entry.size} == AllocatorRules::small_buffer ||
+      if (entry.action() != Action::segment_free || Bytes{entry.size} == TorchSettings::small_segment ||
           !is_default(entry.pool_stream()))
         return false;
     }
@@ -263,7 +261,7 @@ class EmptyCacheFinder {
   bool states_pools_;
   const PreexistingMemory& before_;
   const PoolStreams& pool_streams_;
-  const AllocatorRules& rules_;
+  const TorchSettings& rules_;
   const Tables& tables_;
   std::vector<std::uint64_t> keys_;  // by PoolStreamId: what tells users of memory apart
   std::vector<std::size_t> segment_entries_;
@@ -291,7 +289,7 @@ bool goes_on(const DeviceReleases& device, const ReleaseRun& run, const DeviceRe
 }  // namespace
 
 std::vector<ReleaseRun> find_releases(const DeviceHistory& history, const PreexistingMemory& before,
-                                      const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                      const PoolStreams& pool_streams, const TorchSettings& rules,
                                       const Tables& tables) {
   return EmptyCacheFinder(history, before, pool_streams, rules, tables).find();
 }

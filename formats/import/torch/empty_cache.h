@@ -6,10 +6,10 @@
 #include <span>
 #include <vector>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/tables.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 
@@ -44,7 +44,7 @@ struct ReleaseRun {
 ///
 /// `before` is what the device held when the history began.
 std::vector<ReleaseRun> find_releases(const DeviceHistory& history, const PreexistingMemory& before,
-                                      const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                      const PoolStreams& pool_streams, const TorchSettings& rules,
                                       const Tables& tables);
 
 struct DeviceReleases {

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -15,32 +13,6 @@
 namespace memreel::torch {
 namespace {
 
-constexpr Bytes reserve_alignment = 4_KiB;
-constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
-constexpr const char* cached_key = "pinned_max_cached_size_mb";
-constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";
-
-/// The value of a key in PYTORCH_CUDA_ALLOC_CONF, which has the reserve, as PyTorch does not list it.
-std::optional<std::uint64_t> number_in_conf(std::string_view conf, std::string_view key) {
-  const std::size_t found = conf.find(key);
-  if (found == std::string_view::npos) return std::nullopt;
-  conf.remove_prefix(found + key.size());
-  while (conf.starts_with(' ') || conf.starts_with(':')) conf.remove_prefix(1);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(conf.data(), conf.data() + conf.size(), value);
-  if (error != std::errc{} || value > std::uint64_t{1} << 30U) return std::nullopt;
-  return value;
-}
-
-/// -1 does not parse as an unsigned number: unlimited.
-Bytes listed(std::string_view text) {
-  std::uint64_t bytes = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
-  return error == std::errc{} ? Bytes{bytes} : HostRules::unlimited;
-}
-
-std::string mib_text(Bytes size) { return size == HostRules::unlimited ? "unlimited" : std::to_string(size / 1_MiB); }
-
 bool is_default(const PoolStreams& pool_streams, PoolStreamId pool_stream) {
   return pool_streams[pool_stream].pool.value_or(PoolKey{}) == PoolKey{};
 }
@@ -48,7 +20,8 @@ bool is_default(const PoolStreams& pool_streams, PoolStreamId pool_stream) {
 /// Follows the allocator's cache through a history.
 class HostCache {
  public:
-  HostCache(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules, bool is_whole)
+  HostCache(const DeviceHistory& history, const PoolStreams& pool_streams, const TorchHostSettings& rules,
+            bool is_whole)
       : history_(history),
         pool_streams_(pool_streams),
         rules_(rules),
@@ -101,7 +74,7 @@ class HostCache {
   }
 
   bool is_registration(const Entry& entry) const {
-    if (rules_.rounded({entry.size}) != Bytes{entry.size}) return true;
+    if (rules_.round({entry.size}) != Bytes{entry.size}) return true;
     if (!is_whole_) return false;
     const auto found = free_.find({entry.pool_stream(), bucket_of({entry.size})});
     return found != free_.end() && found->second.lower_bound({entry.size, 0}) != found->second.end();
@@ -132,7 +105,7 @@ class HostCache {
 
   const DeviceHistory& history_;
   const PoolStreams& pool_streams_;
-  const HostRules& rules_;
+  const TorchHostSettings& rules_;
   bool is_whole_;
   std::vector<bool> registered_;                                              // by entry
   std::unordered_map<std::uint64_t, Life> lives_;                             // by address
@@ -143,11 +116,11 @@ class HostCache {
 };
 
 /// The addresses of the reserve segment; empty if it is unused.
-Range reserve_of(const DeviceHistory& history, const HostCache& cache, const HostRules& rules) {
+Range reserve_of(const DeviceHistory& history, const HostCache& cache, const TorchHostSettings& rules) {
   for (std::size_t i = 0; rules.reserve > 0_B && i < history.entries.count(); ++i) {
     const Entry& entry = history.entries[i];
     if (entry.action() == Action::segment_alloc && !cache.is_registered(i) &&
-        round_up({entry.size}, reserve_alignment) <= rules.reserve)
+        round_up({entry.size}, TorchHostSettings::reserve_alignment) <= rules.reserve)
       return Range::of(entry.address, rules.reserve.count);
   }
   return {};
@@ -155,32 +128,8 @@ Range reserve_of(const DeviceHistory& history, const HostCache& cache, const Hos
 
 }  // namespace
 
-HostRules HostRules::of(const Snapshot& snapshot) {
-  HostRules rules;
-  for (const auto& [key, value] : snapshot.settings) {
-    if (key == "max_round_threshold") rules.round_threshold = listed(value);
-    if (key == "max_cached_size") rules.cached = listed(value);
-    if (key.ends_with("ALLOC_CONF"))
-      if (const auto mib = number_in_conf(value, reserve_key)) rules.reserve = 1_MiB * *mib;
-  }
-  return rules;
-}
-
-std::vector<std::pair<std::string, std::string>> HostRules::settings() const {
-  return {{"kind", "torch.host"},
-          {threshold_key, mib_text(round_threshold)},
-          {cached_key, mib_text(cached)},
-          {reserve_key, mib_text(reserve)}};
-}
-
-Bytes HostRules::rounded(Bytes request) const {
-  constexpr Bytes largest{std::uint64_t{1} << 62U};
-  if (request > round_threshold || request > cached || request > largest) return request;
-  return {std::bit_ceil(request.count)};
-}
-
-HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules,
-                               bool is_whole) {
+HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams,
+                               const TorchHostSettings& rules, bool is_whole) {
   HostCache cache(history, pool_streams, rules, is_whole);
   cache.follow();
   const Range reserve = is_whole ? reserve_of(history, cache, rules) : Range{};

@@ -2,36 +2,16 @@
 //
 // Source: CachingHostAllocatorImpl in ATen/core/CachingHostAllocator.h of PyTorch 2.15 and the pinned memory part of
 // ATen/cuda/CachingHostAllocator.cpp. The policy torch.host (analyzer/policies/torch_host.h) implements its behaviour;
-// these are the rules that distinguish its records.
+// this tells its records from others.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/import/torch/destroyed_pools.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/model/units.h"
+#include "formats/torch/host_settings.h"
 
 namespace memreel::torch {
-
-struct HostRules {
-  static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
-
-  Bytes round_threshold = unlimited;  // pinned_max_round_threshold_mb: larger requests are not rounded
-  Bytes cached = unlimited;  // pinned_max_cached_size_mb: larger blocks are released when freed, and not rounded
-  Bytes reserve;             // pinned_reserve_segment_size_mb; 0: none
-
-  /// From a snapshot's `allocator_settings`.
-  static HostRules of(const Snapshot& snapshot);
-  /// The settings, named like torch.host's parameters, and `kind`, which names the policy.
-  std::vector<std::pair<std::string, std::string>> settings() const;
-
-  /// The allocated size for a request.
-  Bytes rounded(Bytes request) const;
-};
 
 /// One history, split into its sources.
 struct HostHistory {
@@ -50,7 +30,7 @@ struct HostHistory {
 ///
 /// `is_whole`: the history has its beginning; otherwise only unusual sizes count as registrations, and the reserve
 /// segment is not found.
-HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams, const HostRules& rules,
-                               bool is_whole);
+HostHistory split_host_history(const DeviceHistory& history, const PoolStreams& pool_streams,
+                               const TorchHostSettings& rules, bool is_whole);
 
 }  // namespace memreel::torch

@@ -14,7 +14,7 @@ constexpr std::uint64_t cost_of_a_pair = 32;
 
 class EvidenceFinder {
  public:
-  EvidenceFinder(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
+  EvidenceFinder(const DeviceHistory& history, const PoolStreams& pool_streams, const TorchSettings& rules,
                  std::span<const ReleaseRun> runs, Effort& effort)
       : history_(history), pool_streams_(pool_streams), rules_(rules), runs_(runs), effort_(effort), heap_(rules) {}
 
@@ -96,7 +96,7 @@ class EvidenceFinder {
   void note_unit(UnitId unit, std::size_t begin) {
     found_.units.push_back({.before = heap_[unit].before, .begin = begin});
     if (heap_[unit].expandable) facts(unit).range = {heap_[unit].stream, heap_[unit].small};
-    if (!rules_.expandable || rules_.expands_private_pools) return;
+    if (!rules_.expandable || rules_.expands(true)) return;
     if (heap_[unit].expandable)
       facts(unit).known = PoolKey{};
     else
@@ -163,7 +163,7 @@ class EvidenceFinder {
 
   const DeviceHistory& history_;
   const PoolStreams& pool_streams_;
-  const AllocatorRules& rules_;
+  const TorchSettings& rules_;
   std::span<const ReleaseRun> runs_;
   Effort& effort_;
   RecordedHeap heap_;
@@ -175,7 +175,7 @@ class EvidenceFinder {
 
 std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history,
                                                std::span<const PreexistingSegment> initial,
-                                               const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                               const PoolStreams& pool_streams, const TorchSettings& rules,
                                                std::span<const ReleaseRun> runs, Effort& effort) {
   return EvidenceFinder(history, pool_streams, rules, runs, effort).find(initial);
 }

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/recorded_heap.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/flat_map.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 
@@ -91,7 +91,7 @@ class Effort {
 /// order.
 std::optional<PoolEvidence> find_pool_evidence(const DeviceHistory& history,
                                                std::span<const PreexistingSegment> initial,
-                                               const PoolStreams& pool_streams, const AllocatorRules& rules,
+                                               const PoolStreams& pool_streams, const TorchSettings& rules,
                                                std::span<const ReleaseRun> runs, Effort& effort);
 
 /// The pool of each unit: the default one unless contradicted; else, in this order, that of the unit that served the

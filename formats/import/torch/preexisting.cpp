@@ -112,7 +112,7 @@ PreexistingSegment* segment_at(std::span<PreexistingSegment> segments, Address a
 /// All segments of the small pools have one size. Mapped memory has the class of what was ever placed in it before it
 /// was unmapped, or of the unit in which it was released: later, its addresses may be used for anything.
 void find_classes(std::span<PreexistingSegment> segments, std::span<const PreexistingAllocation> allocations,
-                  const DeviceHistory& history, const AllocatorRules& rules) {
+                  const DeviceHistory& history, const TorchSettings& rules) {
   std::map<Address, bool> small;  // of mapped segments
   std::set<Address> gone;
   const auto see = [&](Address address, bool is_small) {
@@ -122,10 +122,10 @@ void find_classes(std::span<PreexistingSegment> segments, std::span<const Preexi
   };
   if (std::ranges::any_of(segments, &PreexistingSegment::mapped)) {
     for (const auto& [block, pool_stream] : allocations)
-      see(block.address, AllocatorRules::is_small(rules.rounded(block.requested)));
+      see(block.address, TorchSettings::is_small(rules.round(block.requested)));
     for (std::size_t i = 0; i < history.entries.count(); ++i) {
       const Entry& entry = history.entries[i];
-      if (entry.action() == Action::alloc) see({entry.address}, AllocatorRules::is_small(rules.rounded({entry.size})));
+      if (entry.action() == Action::alloc) see({entry.address}, TorchSettings::is_small(rules.round({entry.size})));
       if (entry.action() != Action::segment_unmap) continue;
       if (const PreexistingSegment* segment = segment_at(segments, {entry.address})) gone.insert(segment->address);
     }
@@ -134,9 +134,9 @@ void find_classes(std::span<PreexistingSegment> segments, std::span<const Preexi
   for (PreexistingSegment& segment : segments) {
     const auto known = small.find(segment.address);
     if (!segment.mapped)
-      segment.small = segment.size == AllocatorRules::small_buffer;
+      segment.small = segment.size == TorchSettings::small_segment;
     else
-      segment.small = known != small.end() ? known->second : segment.size.count % rules.large_buffer.count != 0;
+      segment.small = known != small.end() ? known->second : segment.size.count % rules.large_segment.count != 0;
   }
 }
 
@@ -181,7 +181,7 @@ void find_ranges(std::span<PreexistingSegment> segments, const DeviceHistory& hi
     const bool precedes = maps && after != ranges.end() && after->held > 0 &&
                           after->begin - Address{entry.address} <= most_apart &&
                           are_same(pool_streams, after->pool_stream, entry.pool_stream()) &&
-                          after->small == (Bytes{entry.size} == AllocatorRules::small_buffer);
+                          after->small == (Bytes{entry.size} == TorchSettings::small_segment);
     if (!precedes && after == ranges.begin()) continue;
     MappedRange& range = precedes ? *after : *(after - 1);
     if (precedes) range.begin = {entry.address};
@@ -226,7 +226,7 @@ std::unordered_map<std::uint64_t, std::uint64_t> first_behind(std::span<const Pr
 std::optional<std::vector<InitialBlock>> blocks_of(const PreexistingSegment& segment,
                                                    std::span<const PreexistingAllocation> inside,
                                                    const std::unordered_map<std::uint64_t, std::uint64_t>& behind,
-                                                   const AllocatorRules& rules) {
+                                                   const TorchSettings& rules) {
   std::vector<InitialBlock> blocks;
   const Address end = segment.address + segment.size;
   Address at = segment.address;
@@ -237,7 +237,7 @@ std::optional<std::vector<InitialBlock>> blocks_of(const PreexistingSegment& seg
     const Bytes room = (i + 1 < inside.size() ? inside[i + 1].block.address : end) - block.address;
     Bytes size = block.size;
     if (size == 0_B) {
-      const Bytes rounded = rules.rounded(block.requested);
+      const Bytes rounded = rules.round(block.requested);
       const auto next = behind.find(block.address.value);
       const Bytes most = next == behind.end() ? room : Address{next->second} - block.address;
       if (next != behind.end() && rounded < most && !rules.splits(most - rounded, rounded))
@@ -306,7 +306,7 @@ void find_preexisting_allocations(const DeviceHistory& history, PreexistingMemor
   std::ranges::sort(memory.allocations, {}, [](const PreexistingAllocation& a) { return a.block.address; });
 }
 
-void divide(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
+void divide(const DeviceHistory& history, const PoolStreams& pool_streams, const TorchSettings& rules,
             PreexistingMemory& memory) {
   const std::span<PreexistingSegment> segments = memory.segments;
   const std::span<const PreexistingAllocation> all = memory.allocations;

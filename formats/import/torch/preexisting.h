@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/initial_heap.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 
@@ -56,7 +56,7 @@ void find_preexisting_allocations(const DeviceHistory& history, PreexistingMemor
 /// Mapped memory of one class, pool and stream is one expandable segment unless other memory, or a distance that
 /// unmapping can't leave, lies between. It begins at the lowest address at which memory was ever mapped in it while
 /// some of it was.
-void divide(const DeviceHistory& history, const PoolStreams& pool_streams, const AllocatorRules& rules,
+void divide(const DeviceHistory& history, const PoolStreams& pool_streams, const TorchSettings& rules,
             PreexistingMemory& memory);
 
 }  // namespace memreel::torch

@@ -40,7 +40,7 @@ UnitId RecordedHeap::acquire(const Entry& entry, std::uint64_t stream) {
     units_.push_back({.begin = entry.address,
                       .end = entry.address,
                       .stream = stream,
-                      .small = Bytes{entry.size} == AllocatorRules::small_buffer,
+                      .small = Bytes{entry.size} == TorchSettings::small_segment,
                       .expandable = entry.action() == Action::segment_map,
                       .before = latest == latest_.end() ? UnitId::none : latest->second});
     alive_.insert(id);
@@ -85,7 +85,7 @@ std::optional<RecordedHeap::Placement> RecordedHeap::placement(const Entry& allo
   return Placement{.block = {.size = piece->first + piece->second.size - alloc.address,
                              .address = alloc.address,
                              .unit = piece->second.unit},
-                   .rounded = rules_.rounded({alloc.size})};
+                   .rounded = rules_.round({alloc.size})};
 }
 
 void RecordedHeap::take(const Placement& placement) {
@@ -118,7 +118,7 @@ UnitId RecordedHeap::complete(const Entry& entry) {
 }
 
 bool RecordedHeap::would_serve(std::uint64_t stream, Bytes rounded) const {
-  const auto group = free_.find({stream, AllocatorRules::is_small(rounded)});
+  const auto group = free_.find({stream, TorchSettings::is_small(rounded)});
   if (group == free_.end()) return false;
   auto found = group->second.lower_bound({.size = rounded.count});
   if (found == group->second.end()) return false;
@@ -143,7 +143,7 @@ std::optional<FreeBlock> RecordedHeap::free_block_at(std::uint64_t address) cons
 
 std::uint64_t RecordedHeap::unused_in(const Unit& unit, Pieces::const_iterator piece) const {
   if (!unit.expandable) return piece->second.size == unit.end - unit.begin ? 1 : 0;
-  const std::uint64_t run = unit.small ? AllocatorRules::small_buffer.count : rules_.large_buffer.count;
+  const std::uint64_t run = unit.small ? TorchSettings::small_segment.count : rules_.large_segment.count;
   const std::uint64_t first = (piece->first - unit.begin + run - 1) / run;
   const std::uint64_t last = (piece->first - unit.begin + piece->second.size) / run;
   return last - std::min(first, last);
@@ -158,7 +158,7 @@ void RecordedHeap::change_unused(UnitId id, std::uint64_t by) {
 }
 
 UnitId RecordedHeap::range_of(const Entry& entry, std::uint64_t stream) const {
-  const bool small = Bytes{entry.size} == AllocatorRules::small_buffer;
+  const bool small = Bytes{entry.size} == TorchSettings::small_segment;
   // The older one if two meet there.
   UnitId found = UnitId::none;
   auto range = ranges_.upper_bound({stream, small, entry.address, UnitId::none});
@@ -200,7 +200,7 @@ std::uint64_t RecordedHeap::least_size(const FreeBlock& block) const {
   if (piece == pieces_.begin() || piece == pieces_.end()) return block.size;
   const Piece& before = std::prev(piece)->second;
   if (before.unit != block.unit || before.free || !before.older) return block.size;
-  return block.size - std::min(block.size, AllocatorRules::small_size.count);
+  return block.size - std::min(block.size, TorchSettings::max_small.count);
 }
 
 void RecordedHeap::put_free(Pieces::iterator piece) {

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/total_bytes.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 
@@ -46,7 +46,7 @@ struct FreeBlock {
 /// Follows a history entry by entry. Entries that make no sense change nothing.
 class RecordedHeap {
  public:
-  explicit RecordedHeap(const AllocatorRules& rules) : rules_(rules) {}
+  explicit RecordedHeap(const TorchSettings& rules) : rules_(rules) {}
 
   /// Begins with memory that was held before the history; call first. `stream_of(pool_stream)`: as `stream` below.
   /// Returns the unit of each segment.
@@ -145,7 +145,7 @@ class RecordedHeap {
   /// Releases a range's remaining blocks with it, as in a pool that never splits.
   void keep_whole(UnitId range);
 
-  const AllocatorRules& rules_;
+  const TorchSettings& rules_;
   std::vector<Unit> units_;
   std::set<UnitId> alive_, with_unused_;
   std::set<RangeKey> ranges_;  // those of them that are expandable

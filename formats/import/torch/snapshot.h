@@ -148,15 +148,6 @@ struct DeviceHistory {
   bool has_exact_sizes = false;    // an address is used where only an unrounded size ends
 };
 
-/// The release as it shows in a snapshot's contents. PyTorch's own snapshots don't name the release that wrote them,
-/// but each of these added something (histories recorded with each release, tests/lab/run): 2.2 times of trace entries,
-/// 2.3 the list of settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's allocator among
-/// the settings, 2.14 the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions does. Snapshots
-/// that memreel exported name it: they state pools for any release, and for traces that don't state theirs.
-enum class ShownRelease : std::uint8_t { none, v2_1, v2_2, v2_3, v2_3_or_2_4, v2_12, v2_13, from_2_14 };
-/// The setting in which the import stores it, and the key in exported snapshots.
-inline constexpr const char* release_key = "pytorch_release";
-
 /// More than a machine has: PyTorch's own numbers end at 127 (c10::DeviceIndex).
 inline constexpr int most_devices = 1'000;
 
@@ -176,8 +167,9 @@ struct Snapshot {
   bool has_annotations = false;
   bool has_host_traces = false;
   bool is_series = false;  // entries are differences between instants (snapshot_series.h)
-  std::optional<ShownRelease> named_release;
-  ShownRelease release = ShownRelease::none;
+  /// Snapshots that memreel exported name their release: they state pools for any, and for traces that don't state
+  /// theirs, whose name is empty.
+  std::optional<std::string> named_release;
 };
 
 }  // namespace memreel::torch

@@ -5,21 +5,11 @@
 #include <limits>
 #include <string_view>
 
-#include "formats/import/torch/allocator_rules.h"
 #include "formats/import/torch/settings_text.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 namespace {
-
-// By ShownRelease; the first is for traces that don't state theirs.
-constexpr std::array<std::string_view, 8> release_texts{"",           "2.1",  "2.2",  "2.3",
-                                                        "2.3 or 2.4", "2.12", "2.13", "2.14 or newer"};
-
-std::optional<ShownRelease> release_called(std::string_view text) {
-  const auto found = std::ranges::find(release_texts, text);
-  if (found == release_texts.end()) return std::nullopt;
-  return static_cast<ShownRelease>(found - release_texts.begin());
-}
 
 std::optional<Action> action_of(SnapshotKey word) {
   switch (word) {
@@ -83,13 +73,11 @@ Result<Snapshot> SnapshotReader::finish(Value root) {
 }
 
 void SnapshotReader::add_release() {
-  snapshot_.release = shown_release();
-  if (snapshot_.release != ShownRelease::none)
-    snapshot_.settings.emplace_back(release_key, release_texts[static_cast<std::size_t>(snapshot_.release)]);
+  std::string release = snapshot_.named_release.value_or(std::string(shown_release()));
+  if (!release.empty()) snapshot_.settings.emplace_back(TorchRelease::recorded_key, std::move(release));
 }
 
-ShownRelease SnapshotReader::shown_release() const {
-  if (snapshot_.named_release) return *snapshot_.named_release;
+std::string_view SnapshotReader::shown_release() const {
   const auto any_history = [&](bool DeviceHistory::*shows) {
     return std::ranges::any_of(snapshot_.devices, [&](const auto& device) { return device.second.*shows; });
   };
@@ -98,16 +86,15 @@ ShownRelease SnapshotReader::shown_release() const {
   };
   // A history without events reveals nothing about its release, and has none to judge.
   if (std::ranges::none_of(snapshot_.devices, [](const auto& device) { return device.second.entries.count() > 0; }))
-    return ShownRelease::none;
+    return "";
   if (any_history(&DeviceHistory::states_pools)) {
-    if (snapshot_.has_host_traces) return ShownRelease::from_2_14;
-    return has_setting("max_cached_size") ? ShownRelease::v2_13 : ShownRelease::v2_12;
+    if (snapshot_.has_host_traces) return "2.14 or newer";
+    return has_setting("max_cached_size") ? "2.13" : "2.12";
   }
   // Without settings, which the oldest releases don't list themselves, no rule differs.
-  if (snapshot_.has_annotations || snapshot_.settings.empty()) return ShownRelease::none;
-  if (has_setting("max_split_size"))
-    return any_history(&DeviceHistory::has_exact_sizes) ? ShownRelease::v2_3 : ShownRelease::v2_3_or_2_4;
-  return any_history(&DeviceHistory::states_times) ? ShownRelease::v2_2 : ShownRelease::v2_1;
+  if (snapshot_.has_annotations || snapshot_.settings.empty()) return "";
+  if (has_setting("max_split_size")) return any_history(&DeviceHistory::has_exact_sizes) ? "2.3" : "2.3 or 2.4";
+  return any_history(&DeviceHistory::states_times) ? "2.2" : "2.1";
 }
 
 bool SnapshotReader::read_root(Value root) {
@@ -146,7 +133,8 @@ bool SnapshotReader::read_root(Value root) {
         break;
       case SnapshotKey::pytorch_release:
         if (const Value named = (*items)[i + 1]; values_.arena().is(named, ValueKind::text))
-          snapshot_.named_release = release_called(values_.arena().text(named));
+          if (const std::string_view text = values_.arena().text(named); text.empty() || TorchRelease::parse(text))
+            snapshot_.named_release = text.substr(0, 32);
         break;
       default:
         break;
@@ -264,7 +252,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
         action_word == SnapshotKey::annotate ? tables_.mark(said, SnapshotKey::other) : tables_.mark_of(entry.stack);
     entry.address = index(id);
   }
-  if (*action == Action::alloc && entry.address % AllocatorRules::block_size.count != 0) history.has_exact_sizes = true;
+  if (*action == Action::alloc && entry.address % TorchSettings::min_block.count != 0) history.has_exact_sizes = true;
   PoolStreamId place_id{};
   if (!tables_.read_pool_stream(pool_stream, place_id)) return false;
   entry.set(*action, place_id);

@@ -51,7 +51,12 @@ class SnapshotReader final : public DocumentSink {
   bool read_settings(Value settings);
   bool read_setting(SnapshotKey key, Value value);
   void add_release();
-  ShownRelease shown_release() const;
+  /// The release as it shows in the contents; empty if it doesn't. PyTorch's own snapshots don't name the release that
+  /// wrote them, but each of these added something (histories recorded with each release, tests/lab/run): 2.2 times of
+  /// trace entries, 2.3 the list of settings, 2.5 annotations, 2.12 pools in trace entries, 2.13 limits of the host's
+  /// allocator among the settings, 2.14 the host's history. 2.3 and 2.4 differ in what a 1 in roundup_power2_divisions
+  /// does.
+  std::string_view shown_release() const;
 
   Snapshot snapshot_;
   ValueReader values_;

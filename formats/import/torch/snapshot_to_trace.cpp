@@ -74,7 +74,7 @@ bool fills_ring(std::uint64_t entries, const PreexistingMemory& before) {
 }
 
 /// Writes into the entries what the releases reveal about destroyed pools.
-Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const AllocatorRules& rules, const Tables& tables,
+Inferred infer(DeviceHistory& history, PoolStreams& pool_streams, const TorchSettings& rules, const Tables& tables,
                Effort& effort) {
   Inferred result;
   PreexistingMemory& before = result.before;
@@ -128,6 +128,12 @@ std::vector<std::pair<std::size_t, StringId>> metadata_by_entry(const DeviceHist
 }
 
 using SettingTexts = std::vector<std::pair<std::string, std::string>>;
+
+std::map<std::string, std::string> by_key(const SettingTexts& settings) {
+  std::map<std::string, std::string> map;
+  for (const auto& [key, value] : settings) map[key] = value;
+  return map;
+}
 
 /// Writes the history of one heap.
 class DeviceWriter {
@@ -324,17 +330,26 @@ bool holds_anything(const DeviceHistory& history) { return history.recorded > 0 
 
 /// What the trace of pinned host memory is made from.
 struct Host {
-  HostRules rules;
+  TorchHostSettings rules;
   PreexistingMemory before;
   HostHistory history;
 };
 
+/// The settings of its heap.
+SettingTexts settings_of_host(const TorchHostSettings& rules) {
+  SettingTexts settings{{"kind", std::string(TorchHostSettings::policy)}};
+  for (auto& [key, value] : rules.parameters()) settings.emplace_back(key, value);
+  return settings;
+}
+
 Host host_of(Snapshot& snapshot) {
   DeviceHistory& whole = snapshot.host;
   if (snapshot.is_series)
-    return {.rules = HostRules::of(snapshot), .before = {}, .history = {.allocator = std::move(whole)}};
+    return {.rules = TorchHostSettings::recorded(by_key(snapshot.settings)),
+            .before = {},
+            .history = {.allocator = std::move(whole)}};
   complete_frees(whole, find_skipped_actions(whole));
-  Host host{.rules = HostRules::of(snapshot), .before = {}, .history = {}};
+  Host host{.rules = TorchHostSettings::recorded(by_key(snapshot.settings)), .before = {}, .history = {}};
   find_preexisting_segments(whole, snapshot.pool_streams, host.before);
   find_preexisting_allocations(whole, host.before);
   host.history = split_host_history(whole, snapshot.pool_streams, host.rules, host.before.empty());
@@ -352,7 +367,7 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   };
   const bool has_history = any_history([](const DeviceHistory& history) { return history.recorded > 0; });
   const bool has_segments = any_history([](const DeviceHistory& history) { return !history.segments.empty(); });
-  const AllocatorRules rules = AllocatorRules::of(snapshot);
+  const TorchSettings rules = TorchSettings::recorded(by_key(snapshot.settings));
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;
   Effort effort;
@@ -397,10 +412,10 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   std::optional<Host> host;
   if (holds_anything(snapshot.host)) {
     host = host_of(snapshot);
-    const Heap heap{.name = writer.intern("torch.host"), .level = Level::framework, .device = host_memory};
+    const Heap heap{.name = writer.intern(TorchHostSettings::policy), .level = Level::framework, .device = host_memory};
     heaps.emplace_back(heap, host->history.allocator, snapshot.pool_streams, writer);
     heaps.back().set_calls(host->history.releases);
-    heaps.back().write_start(start, host->rules.settings(), host->before);
+    heaps.back().write_start(start, settings_of_host(host->rules), host->before);
     if (host->history.registered.entries.count() > 0) {
       const StringId driver = writer.intern(snapshot.device_type + ".host");
       heaps.emplace_back(Heap{.name = driver, .level = Level::driver, .device = host_memory}, host->history.registered,

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class WholeFile : public testing::Test {
+class WholeFile : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string name = (fs::temp_directory_path() / "memreel-whole-XXXXXX").string();

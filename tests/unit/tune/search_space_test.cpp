@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "analyzer/policies/torch_settings.h"
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/registry.h"
 #include "tests/unit/analyzer/history.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using testing::History;
 
-PolicySpec defaults() { return TorchSettings{}.spec(); }
+PolicySpec defaults() { return spec_of(TorchSettings{}); }
 
 Prepared program_of(std::initializer_list<Bytes> sizes) {
   History history;

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/policies/torch_settings.h"
+#include "analyzer/policies/torch_spec.h"
 #include "tests/histories.h"
 
 namespace memreel {
@@ -16,9 +16,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 TEST(SettingFacts, AdviceComesWithItsSideEffects) {
-  const PolicySpec before = TorchSettings{}.spec();
-  EXPECT_THAT(side_effects_of(before, TorchSettings{.expandable = true}.spec()), HasSubstr("cudaIpcGetMemHandle"));
-  EXPECT_THAT(side_effects_of(TorchSettings{.expandable = true}.spec(), before), IsEmpty());
+  const PolicySpec before = spec_of(TorchSettings{});
+  EXPECT_THAT(side_effects_of(before, spec_of(TorchSettings{.expandable = true})), HasSubstr("cudaIpcGetMemHandle"));
+  EXPECT_THAT(side_effects_of(spec_of(TorchSettings{.expandable = true}), before), IsEmpty());
   EXPECT_THAT(side_effects_of(before, before), IsEmpty());
 }
 
@@ -28,6 +28,13 @@ TEST(SettingFacts, AMisspeltKeyIsPointedOut) {
   EXPECT_THAT(misread_settings({{"PYTORCH_CUDA_ALLOC_CONF", "roundup_power2_divisions:[256:1,>:8]"}}), IsEmpty());
   EXPECT_THAT(misread_settings({{"PYTORCH_CUDA_ALLOC_CONF", "something:1"}}), HasSubstr("has no setting something"));
   EXPECT_THAT(misread_settings({}), IsEmpty());
+}
+
+TEST(SettingFacts, AVariableThatIsNotReadIsPointedOut) {
+  EXPECT_EQ(misread_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"pytorch_release", "2.4"}}),
+            "PYTORCH_ALLOC_CONF is not read before PyTorch 2.10, only PYTORCH_CUDA_ALLOC_CONF is");
+  EXPECT_EQ(misread_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"PYTORCH_CUDA_ALLOC_CONF", ""}}),
+            "PYTORCH_ALLOC_CONF is not read where PYTORCH_CUDA_ALLOC_CONF is set");
 }
 
 TEST(SettingFacts, AValueThatIsNotInForceIsPointedOut) {

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "analyzer/policies/torch_settings.h"
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/tune/search_space.h"
 #include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/history.h"
@@ -16,7 +16,7 @@ namespace {
 using testing::History;
 
 TuneResult tuned(std::span<const Prepared> heaps, const TuneOptions& options = {}) {
-  auto result = tune(heaps, TorchSettings{}.spec(), options);
+  auto result = tune(heaps, spec_of(TorchSettings{}), options);
   EXPECT_TRUE(result) << (result ? "" : result.error().message());
   return *std::move(result);
 }
@@ -192,16 +192,16 @@ TEST(Tune, CallingEmptyCacheBeforeAFailureHelpsThoseThatDoNotThemselves) {
 
 TEST(Tune, StepsThatTheTraceDoesNotMarkAreAnError) {
   const std::array heaps{growing_batches()};
-  const auto result = tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("empty_cache@step")}});
+  const auto result = tune(heaps, spec_of(TorchSettings{}), {.questions = {*parse_what_if("empty_cache@step")}});
   ASSERT_FALSE(result);
   EXPECT_NE(result.error().message().find("empty_cache@every:5000events"), std::string::npos);
 }
 
 TEST(Tune, UnknownPoliciesAreErrors) {
   const std::array heaps{growing_batches()};
-  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.allocators = *parse_policies("nosuch")}));
+  EXPECT_FALSE(tune(heaps, spec_of(TorchSettings{}), {.allocators = *parse_policies("nosuch")}));
   EXPECT_FALSE(tune(heaps, {.name = "nosuch", .parameters = {}}, {}));
-  EXPECT_FALSE(tune(heaps, TorchSettings{}.spec(), {.questions = {*parse_what_if("fit.best{nosuch=1}")}}));
+  EXPECT_FALSE(tune(heaps, spec_of(TorchSettings{}), {.questions = {*parse_what_if("fit.best{nosuch=1}")}}));
 }
 
 TEST(Tune, ProgressEndsWhereItSaidItWould) {

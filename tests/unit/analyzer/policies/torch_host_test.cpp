@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/registry.h"
+#include "formats/torch/alloc_conf.h"
 #include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {
@@ -129,9 +131,9 @@ TEST(TorchHost, ParametersAreThoseOfPyTorch) {
                                                   {"pinned_num_register_threads", "8"}}});
   ASSERT_TRUE(policy) << policy.error().message();
   const TorchHostSettings settings{.round_threshold = 0_B, .cached = 64_MiB};
-  EXPECT_EQ(policy->spec, settings.spec());
-  EXPECT_EQ(settings.conf(), "pinned_max_cached_size_mb:64,pinned_max_round_threshold_mb:0");
-  EXPECT_EQ(TorchHostSettings{}.conf(), "");
+  EXPECT_EQ(policy->spec, spec_of(settings));
+  EXPECT_EQ(alloc_conf(settings), "pinned_max_cached_size_mb:64,pinned_max_round_threshold_mb:0");
+  EXPECT_EQ(alloc_conf(TorchHostSettings{}), "");
   for (const char* value : {"-1", "1.5", "1GiB", ""}) {
     EXPECT_FALSE(bind_policy({.name = "torch.host", .parameters = {{"pinned_max_cached_size_mb", value}}})) << value;
     EXPECT_FALSE(bind_policy({.name = "torch.host", .parameters = {{"pinned_reserve_segment_size_mb", value}}}))

@@ -1,6 +1,6 @@
-#include "formats/model/power2_divisions.h"
+#include "formats/torch/divisions.h"
 
-#include <charconv>
+#include "formats/model/numbers.h"
 
 namespace memreel {
 namespace {
@@ -11,22 +11,15 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-std::optional<std::uint64_t> parse_number(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<std::uint32_t> parse_division(std::string_view text) {
-  const auto value = parse_number(text);
-  if (!value || *value > 1U << 16U || (*value != 0 && !std::has_single_bit(*value))) return std::nullopt;
+  const auto value = parse_integer(text);
+  if (!value || *value > 1U << 31U || (*value != 0 && !std::has_single_bit(*value))) return std::nullopt;
   return static_cast<std::uint32_t>(*value);
 }
 
 }  // namespace
 
-std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, RestOfList rest) {
+std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, TorchRelease release) {
   Power2Divisions divisions{};
   if (!text.starts_with('[')) {
     const auto all = parse_division(text);
@@ -47,11 +40,11 @@ std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, Res
     const auto value = parse_division(trimmed(item.substr(colon + 1)));
     if (!value) return std::nullopt;
     if (key == ">") {
-      const std::size_t begin = rest == RestOfList::above_last ? last + 1 : last;
+      const std::size_t begin = release.has(torch_rule::rest_includes_last) ? last : last + 1;
       std::fill(divisions.begin() + static_cast<std::ptrdiff_t>(begin), divisions.end(), *value);
       continue;
     }
-    const auto mib = parse_number(key);
+    const auto mib = parse_integer(key);
     if (!mib || !std::has_single_bit(*mib)) return std::nullopt;
     last = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(*mib)) - 1, divisions.size() - 1);
     if (first) std::fill(divisions.begin(), divisions.begin() + static_cast<std::ptrdiff_t>(last), *value);
@@ -61,12 +54,12 @@ std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, Res
   return divisions;
 }
 
-std::string power2_divisions_text(const Power2Divisions& divisions, RestOfList rest) {
+std::string power2_divisions_text(const Power2Divisions& divisions, TorchRelease release) {
   const auto differs_from = [](std::uint32_t value) { return [value](std::uint32_t d) { return d != value; }; };
   const auto first = std::find_if(divisions.begin(), divisions.end(), differs_from(divisions.front()));
   if (first == divisions.end()) return std::to_string(divisions.front());
   const auto same = std::find_if(divisions.rbegin(), divisions.rend(), differs_from(divisions.back())).base();
-  const auto listed = rest == RestOfList::above_last ? same : same + 1;
+  const auto listed = release.has(torch_rule::rest_includes_last) ? same + 1 : same;
   std::string text = "[";
   for (auto each = first - 1; each != listed; ++each)
     text += std::to_string(1U << (each - divisions.begin())) + ":" + std::to_string(*each) + ",";

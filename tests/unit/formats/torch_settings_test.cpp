@@ -1,16 +1,14 @@
-#include "analyzer/policies/torch_settings.h"
+#include "formats/torch/settings.h"
 
 #include <gtest/gtest.h>
-
-#include "analyzer/replay/registry.h"
 
 namespace memreel {
 namespace {
 
 TorchSettings parsed(const std::map<std::string, std::string>& parameters) {
-  PolicySpec spec = TorchSettings{}.spec();
-  for (const auto& [key, value] : parameters) spec.parameters[key] = value;
-  auto settings = TorchSettings::parse(spec);
+  auto all = TorchSettings{}.parameters();
+  for (const auto& [key, value] : parameters) all[key] = value;
+  auto settings = TorchSettings::parse(all, "torch.native");
   EXPECT_TRUE(settings) << (settings ? "" : settings.error().message());
   return *settings;
 }
@@ -24,10 +22,16 @@ TEST(TorchSettings, ReleasesHaveTheirRules) {
   EXPECT_EQ(release("2.13").tie_break(), TieBreak::segment_counter);
   EXPECT_EQ(release("2.14 or newer").tie_break(), TieBreak::segment_counter);
   EXPECT_EQ(release("2.3 or 2.4").minor, 4U);
-  EXPECT_FALSE(release("2.4").expands_private_pools());
-  EXPECT_TRUE(release("2.5").expands_private_pools());
+  EXPECT_TRUE(release("2.4").has(torch_rule::segments_for_private_pools));
+  EXPECT_FALSE(release("2.5").has(torch_rule::segments_for_private_pools));
   for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two"}) EXPECT_FALSE(TorchRelease::parse(none)) << none;
   EXPECT_EQ(TorchSettings::recorded({{"pytorch_release", "2.12"}}).release.tie_break(), TieBreak::block_counter);
+}
+
+TEST(TorchSettings, ReleasesWithTheSameRulesAreNamedTogether) {
+  std::vector<std::string> rules;
+  for (const TorchRelease release : TorchRelease::distinct()) rules.push_back(release.rules());
+  EXPECT_EQ(rules, (std::vector<std::string>{"2.13 and newer", "2.12", "2.5 to 2.11", "2.4", "2.1 to 2.3"}));
 }
 
 TEST(TorchSettings, AOneInAListLeavesSizesAsTheyAreUpTo23) {
@@ -39,15 +43,15 @@ TEST(TorchSettings, AOneInAListLeavesSizesAsTheyAreUpTo23) {
   EXPECT_EQ(rounded("2.4", 50'946_B), 51'200_B);
 }
 
-TEST(TorchSettings, TheRestOfAListBeginsWithItsLastSizeUpTo28) {
+TEST(TorchSettings, TheRestOfAListBeginsWithItsLastSizeUpTo29) {
   const auto rounded = [](const char* release) {
     return parsed({{"roundup_power2_divisions", "[64:16,>:2]"}, {"release", release}}).round(65_MiB);
   };
-  EXPECT_EQ(rounded("2.8"), 96_MiB);
-  EXPECT_EQ(rounded("2.9"), 68_MiB);
-  for (const char* release : {"2.8", "2.9"}) {
+  EXPECT_EQ(rounded("2.9"), 96_MiB);
+  EXPECT_EQ(rounded("2.10"), 68_MiB);
+  for (const char* release : {"2.9", "2.10"}) {
     const TorchSettings settings = parsed({{"roundup_power2_divisions", "[64:16,>:2]"}, {"release", release}});
-    EXPECT_EQ(TorchSettings::parse(settings.spec())->divisions, settings.divisions);
+    EXPECT_EQ(TorchSettings::parse(settings.parameters(), "torch.native")->divisions, settings.divisions);
   }
 }
 
@@ -101,9 +105,9 @@ TEST(TorchSettings, WhatWasRecordedOutOfRangeKeepsItsDefault) {
     for (const char* const value : {"1", "3", "1048577", "1125899906842624", "18446744073709551615", "0.00001", "1.5",
                                     "-1", "nan", "max_split_size_mb:1", "[3:5]"}) {
       const TorchSettings settings = TorchSettings::recorded({{key, value}});
-      const auto again = TorchSettings::parse(settings.spec());
+      const auto again = TorchSettings::parse(settings.parameters(), "torch.native");
       ASSERT_TRUE(again) << key << ' ' << value << ": " << again.error().message();
-      EXPECT_EQ(again->spec(), settings.spec()) << key << ' ' << value;
+      EXPECT_EQ(again->parameters(), settings.parameters()) << key << ' ' << value;
     }
   EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "1"}}).max_split_size, TorchSettings::unlimited);
   EXPECT_EQ(TorchSettings::recorded({{"max_split_size", "134217728"}}).max_split_size, 128_MiB);
@@ -114,9 +118,9 @@ TEST(TorchSettings, ASpecOfSettingsGivesTheSameSettings) {
                                          {"garbage_collection_threshold", "0.6"},
                                          {"roundup_power2_divisions", "[256:1,512:2,1024:4,>:8]"},
                                          {"large_segment_size_mb", "32"}});
-  const auto again = TorchSettings::parse(settings.spec());
+  const auto again = TorchSettings::parse(settings.parameters(), "torch.native");
   ASSERT_TRUE(again);
-  EXPECT_EQ(again->spec(), settings.spec());
+  EXPECT_EQ(again->parameters(), settings.parameters());
   EXPECT_EQ(again->max_split_size, 128_MiB);
   EXPECT_EQ(again->large_segment, 32_MiB);
   EXPECT_EQ(again->garbage_collection_threshold, 0.6);
@@ -135,31 +139,32 @@ TEST(TorchSettings, ReadsWhatSnapshotsRecord) {
 
 TEST(TorchSettings, WhatSnapshotsDoNotListIsReadFromTheVariable) {
   const TorchSettings settings = TorchSettings::recorded(
-      {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:100,large_segment_size_mb:64,max_non_split_rounding_mb:32"},
+      {{"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb: 100,large_segment_size_mb: 64,max_non_split_rounding_mb:96"},
        {"max_split_size", "-1"}});
   EXPECT_EQ(settings.large_segment, 64_MiB);
-  EXPECT_EQ(settings.max_non_split_rounding, 32_MiB);
+  EXPECT_EQ(settings.max_non_split_rounding, 96_MiB);
   EXPECT_EQ(settings.max_split_size, TorchSettings::unlimited);
+  const TorchSettings listed = TorchSettings::recorded({{"large_segment_size", "67108864"}});
+  EXPECT_EQ(listed.large_segment, 64_MiB);
+  EXPECT_EQ(listed.max_non_split_rounding, 64_MiB);
 }
 
-class BadTorchParameter : public ::testing::TestWithParam<std::pair<const char*, const char*>> {};
-
-TEST_P(BadTorchParameter, IsRefusedByName) {
-  const auto [key, value] = GetParam();
-  const auto policy = bind_policy({.name = "torch.native", .parameters = {{key, value}}});
-  ASSERT_FALSE(policy);
-  EXPECT_NE(policy.error().message().find(key), std::string::npos) << policy.error().message();
+TEST(TorchSettings, OneVariableCounts) {
+  const auto expands = [](const char* release, const char* cuda, const char* hip, const char* any) {
+    std::map<std::string, std::string> settings{{"pytorch_release", release}};
+    if (cuda != nullptr) settings["PYTORCH_CUDA_ALLOC_CONF"] = cuda;
+    if (hip != nullptr) settings["PYTORCH_HIP_ALLOC_CONF"] = hip;
+    if (any != nullptr) settings["PYTORCH_ALLOC_CONF"] = any;
+    return TorchSettings::recorded(settings).expandable;
+  };
+  const char *yes = "expandable_segments:True", *no = "expandable_segments:False";
+  EXPECT_TRUE(expands("2.4", nullptr, yes, nullptr));
+  EXPECT_FALSE(expands("2.9", nullptr, nullptr, yes));
+  EXPECT_TRUE(expands("2.10", nullptr, nullptr, yes));
+  EXPECT_FALSE(expands("2.12", no, yes, yes));
+  EXPECT_FALSE(expands("2.12", "", nullptr, yes));  // set, though to nothing
+  EXPECT_TRUE(expands("2.12", nullptr, yes, no));
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    Values, BadTorchParameter,
-    ::testing::Values(std::pair{"max_split_size_mb", "19"}, std::pair{"max_split_size_mb", "-1"},
-                      std::pair{"max_split_size_mb", "64MiB"}, std::pair{"max_split_size_mb", ""},
-                      std::pair{"garbage_collection_threshold", "1"}, std::pair{"garbage_collection_threshold", "0.5x"},
-                      std::pair{"garbage_collection_threshold", "nan"}, std::pair{"roundup_power2_divisions", "3"},
-                      std::pair{"roundup_power2_divisions", "[64:3]"}, std::pair{"roundup_power2_divisions", "[300:4]"},
-                      std::pair{"roundup_power2_divisions", "[256:4"}, std::pair{"large_segment_size_mb", "5"},
-                      std::pair{"no_such_setting", "1"}));
 
 }  // namespace
 }  // namespace memreel

@@ -1,4 +1,4 @@
-#include "analyzer/policies/torch_reserve.h"
+#include "formats/torch/reserve.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "analyzer/policies/parameters.h"
+#include "formats/model/numbers.h"
 #include "formats/model/origin_text.h"
 
 namespace memreel {
@@ -56,9 +56,9 @@ std::optional<std::uint64_t> parse_handle(std::string_view text) {
 }  // namespace
 
 std::optional<ReserveSize> ReserveSize::parse(std::string_view text) {
-  const bool absolute = text.ends_with('G');
+  const bool absolute = text.ends_with('G') || text.ends_with('g');
   if (absolute) text.remove_suffix(1);
-  const auto value = parse_fraction(text);
+  const auto value = parse_fraction(text, std::chars_format::general);
   if (!value || *value <= 0) return std::nullopt;
   return ReserveSize{.is_share = !absolute, .value = *value};
 }

@@ -1,38 +1,35 @@
-// Settings of PyTorch's CUDA caching allocator, and the sizes that follow from them.
+// Settings of PyTorch's CUDA caching allocator, and the rules about sizes that follow from them: what a request is
+// rounded to, which free block may serve it, whether the rest is split off, and the segment taken if none does.
 //
-// Source: c10/cuda/CUDACachingAllocator.cpp, c10/core/AllocatorConfig.h and c10/cuda/CUDAAllocatorConfig.cpp as of
-// PyTorch 2.11; which values are accepted, and which table a list of divisions gives, was tested.
+// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.1 to 2.15 (round_size, get_allocation_size, get_free_block,
+// should_split). release.h has what differs between releases, alloc_conf.h how users write the settings.
 // max_non_split_rounding came with PR #136174, large_segment_size with PR #172056; earlier releases use the values that
 // are the defaults here. If only the second is set, the first takes the same value: confirmed by histories recorded
-// with 32, 40 and 128 MiB. torch_release.h has the differences between releases.
+// with 32, 40 and 128 MiB.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 
-#include "analyzer/engine/policy_spec.h"
-#include "analyzer/policies/torch_release.h"
-#include "analyzer/policies/torch_reserve.h"
-#include "formats/model/power2_divisions.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
+#include "formats/torch/divisions.h"
+#include "formats/torch/release.h"
+#include "formats/torch/reserve.h"
 
 namespace memreel {
 
 struct TorchSettings {
   static constexpr std::string_view release_key = "release";
-  /// The key that the import of a snapshot adds to `allocator_settings` if the snapshot reveals its release: "2.12".
-  static constexpr std::string_view recorded_release_key = "pytorch_release";
 
   static constexpr Bytes min_block = 512_B;  // every size is a multiple of it
   static constexpr unsigned min_block_log2 = 9;
   static constexpr Bytes max_small = 1_MiB;         // the largest rounded size served by the small pools
-  static constexpr Bytes small_segment = 2_MiB;     // of the small pools
+  static constexpr Bytes small_segment = 2_MiB;     // of the small pools; of none in the large ones
   static constexpr Bytes min_own_segment = 10_MiB;  // requests of at least this size get a segment of their own size
   static constexpr Bytes own_segment_rounding = 2_MiB;
   static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
@@ -50,24 +47,29 @@ struct TorchSettings {
   bool expandable_ignores_oversize = false;  // PR #193400: max_split_size does not apply to expandable segments
   TorchRelease release;                      // selects the rules
 
-  /// Whether a parameter of spec() is not a key of PyTorch's.
+  /// Settings as texts by key, every one given: PyTorch's keys, with "unlimited", "full", "none" and 0 for what can't
+  /// be said there, and memreel's own (is_own_key()). parse() turns them into the same settings.
+  std::map<std::string, std::string> parameters() const;
+  /// `policy` is named in errors: a value that PyTorch would not accept.
+  static Result<TorchSettings> parse(const std::map<std::string, std::string>& parameters, std::string_view policy);
+  /// Whether a key of parameters() is not one of PyTorch's.
   static bool is_own_key(std::string_view key);
 
-  /// Parses the parameters of a spec. Errors: a value that PyTorch would not accept.
-  static Result<TorchSettings> parse(const PolicySpec& spec);
   /// Reads the `allocator_settings` of a snapshot: missing or malformed entries keep their defaults. What PyTorch does
-  /// not list there is taken from the text of PYTORCH_CUDA_ALLOC_CONF, which it does list; a memreel recording has only
-  /// that text.
+  /// not list there is taken from the text of its variable, which it does list; a memreel recording has only that text.
   static TorchSettings recorded(const std::map<std::string, std::string>& settings);
-  /// The memory fraction set in the text of PYTORCH_CUDA_ALLOC_CONF, which recorded() leaves out: a replay at the
-  /// capacity implied by a history is already within that limit. 1: none.
+  /// The memory fraction set in the text, which recorded() leaves out: a replay at the capacity implied by a history is
+  /// already within that limit. 1: none.
   static double recorded_fraction(const std::map<std::string, std::string>& settings);
-  /// The spec of torch.native, with every parameter given, that parse() turns into these settings.
-  PolicySpec spec() const;
 
   /// The size that the allocator looks for when `requested` bytes are requested.
   Bytes round(Bytes requested) const {
-    return round_request(std::max(requested, 1_B), divisions, min_block, release.ones_are_exact());
+    constexpr Bytes largest{std::uint64_t{1} << 62U};
+    const Bytes size = std::clamp(requested, 1_B, largest);
+    const std::uint32_t n = divisions[power2_division_of(size)];
+    if (n > 1 && size > min_block * n) return round_to_division(size, n);
+    if (n == 1 && size > min_block && release.has(torch_rule::ones_are_exact)) return size;
+    return round_up(size, min_block);
   }
 
   /// The same without divisions.
@@ -78,7 +80,7 @@ struct TorchSettings {
     return leaves_exact() || std::ranges::any_of(divisions, [](std::uint32_t n) { return n > 1; });
   }
   /// Whether sizes need not be multiples of a block.
-  bool leaves_exact() const { return release.ones_are_exact() && std::ranges::count(divisions, 1U) > 0; }
+  bool leaves_exact() const { return release.has(torch_rule::ones_are_exact) && std::ranges::count(divisions, 1U) > 0; }
 
   static bool is_small(Bytes rounded) { return rounded <= max_small; }
 
@@ -91,6 +93,24 @@ struct TorchSettings {
 
   /// The unit in which memory is mapped in an expandable segment.
   Bytes run_size(bool small) const { return small ? small_segment : large_segment; }
+
+  /// Whether expandable segments serve a pool.
+  bool expands(bool private_pool) const {
+    return expandable && !(private_pool && release.has(torch_rule::segments_for_private_pools));
+  }
+
+  /// Whether a free block of `size` bytes, which is at least `rounded`, may serve the request.
+  bool may_serve(Bytes size, Bytes rounded) const {
+    if (rounded < max_split_size) return size < max_split_size;
+    return size - rounded < max_non_split_rounding;
+  }
+
+  /// The smallest rest that becomes a block of its own, in the small or the large pools.
+  Bytes least_rest(bool small) const { return small || expandable ? min_block : max_small + 1_B; }
+  /// Whether the `rest` of a block that serves a request is split off. Small requests are below any max_split_size.
+  bool splits(Bytes rest, Bytes rounded) const {
+    return rest >= least_rest(is_small(rounded)) && (expandable || rounded < max_split_size);
+  }
 
   /// If garbage was collected while `reserved` bytes were held, the capacity was below this; 0 if collection is off.
   Bytes collected_below(Bytes reserved) const;

@@ -1,0 +1,60 @@
+#include "formats/torch/release.h"
+
+#include <array>
+#include <iterator>
+#include <set>
+
+#include "formats/model/numbers.h"
+
+namespace memreel {
+namespace {
+
+/// Those that histories show.
+constexpr std::array placing{torch_rule::oldest_block, torch_rule::oldest_segment,
+                             torch_rule::segments_for_private_pools, torch_rule::ones_are_exact};
+
+/// The first releases of each set of these rules.
+std::set<unsigned> first_releases() {
+  std::set<unsigned> firsts;
+  for (const TorchReleases& rule : placing) {
+    firsts.insert(rule.first);
+    if (rule.last != TorchReleases::newest) firsts.insert(rule.last + 1);
+  }
+  return firsts;
+}
+
+}  // namespace
+
+std::optional<TorchRelease> TorchRelease::parse(std::string_view text) {
+  constexpr std::string_view major = "2.", other = " or ";
+  if (const std::size_t second = text.find(other); second != std::string_view::npos)
+    if (const std::string_view last = text.substr(second + other.size()); last.starts_with(major)) text = last;
+  if (!text.starts_with(major)) return std::nullopt;
+  text.remove_prefix(major.size());
+  const auto minor = parse_integer(text.substr(0, text.find_first_not_of("0123456789")));
+  if (!minor || *minor == 0 || *minor > 999) return std::nullopt;
+  return TorchRelease{static_cast<unsigned>(*minor)};
+}
+
+std::optional<TorchRelease> TorchRelease::recorded(const std::map<std::string, std::string>& settings) {
+  const auto found = settings.find(std::string(recorded_key));
+  return found == settings.end() ? std::nullopt : parse(found->second);
+}
+
+std::vector<TorchRelease> TorchRelease::distinct() {
+  const std::set<unsigned> firsts = first_releases();
+  std::vector<TorchRelease> releases{{*firsts.rbegin()}};
+  for (auto first = firsts.rbegin(); std::next(first) != firsts.rend(); ++first) releases.push_back({*first - 1});
+  return releases;
+}
+
+std::string TorchRelease::rules() const {
+  const std::set<unsigned> firsts = first_releases();
+  const auto next = firsts.upper_bound(minor);
+  const unsigned first = *std::prev(next);
+  const std::string from = "2." + std::to_string(first);
+  if (next == firsts.end()) return from + " and newer";
+  return *next == first + 1 ? from : from + " to 2." + std::to_string(*next - 1);
+}
+
+}  // namespace memreel
