@@ -127,7 +127,7 @@ class Late(ProgramTest):
         self.assertGreaterEqual(most, GIB + (20 << 20))
         text = " ".join(self.answer("replay", file, "--policy", "torch.native,torch.expandable,cuda.malloc").stdout.split())
         self.assertIn("replay from a late start", text)
-        self.assertIn("how much of that memory they would have held is not known: torch.expandable 20.0 MiB to", text)
+        self.assertIn("how much of that memory they would have held is not known: torch.expandable 20.00 MiB to", text)
         self.assertNotIn("cuda.malloc 2.00 MiB to", text)
         tuned = self.document("tune", file)
         self.assertLess(tuned["baseline"]["peak_reserved_bytes"], GIB)
