@@ -266,8 +266,8 @@ class Document(Predicting):
         document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
         self.assertEqual(set(document), {
             "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "capacity_bytes", "card",
-            "other_bytes", "other_bytes_assumed", "gpu", "predictions", "largest_that_fits", "largest_whole_number_that_fits",
-            "policy", "params"})
+            "other_bytes", "other_bytes_assumed", "doubts", "gpu", "predictions", "largest_that_fits",
+            "largest_whole_number_that_fits", "policy", "params"})
         self.assertEqual(document["schema"], "memreel.predict/1")
         self.assertEqual(document["parameter"], "batch")
         self.assertEqual(document["aligned_share"], 1)

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string_view>
 
 #include "formats/import/torch/settings_text.h"
+#include "formats/torch/alloc_conf.h"
 #include "formats/torch/settings.h"
 
 namespace memreel::torch {
@@ -35,6 +37,13 @@ std::optional<Action> action_of(SnapshotKey word) {
     default:
       return std::nullopt;
   }
+}
+
+/// A release that some setting or rule is known to begin with, or an older one.
+bool names_known_release(std::string_view text) {
+  const std::optional<TorchRelease> release = TorchRelease::parse(text);
+  return release &&
+         std::ranges::any_of(conf_keys(), [&](const ConfKey& key) { return key.releases.first >= release->minor; });
 }
 
 }  // namespace
@@ -133,7 +142,7 @@ bool SnapshotReader::read_root(Value root) {
         break;
       case SnapshotKey::pytorch_release:
         if (const Value named = (*items)[i + 1]; values_.arena().is(named, ValueKind::text))
-          if (const std::string_view text = values_.arena().text(named); text.empty() || TorchRelease::parse(text))
+          if (const std::string_view text = values_.arena().text(named); text.empty() || names_known_release(text))
             snapshot_.named_release = text.substr(0, 32);
         break;
       default:
