@@ -318,9 +318,9 @@ Result<AllocConf> read_alloc_conf(std::string_view text, TorchRelease release) {
 }
 
 std::string_view recorded_conf(const std::map<std::string, std::string>& settings, TorchRelease release) {
-  for (const char* const variable : conf_variables) {
+  for (const std::string_view variable : conf_variables) {
     if (variable == conf_variables.back() && !release.has(torch_rule::reads_other_variables)) break;
-    if (const auto found = settings.find(variable); found != settings.end()) return found->second;
+    if (const auto found = settings.find(std::string(variable)); found != settings.end()) return found->second;
   }
   return {};
 }
