@@ -38,7 +38,7 @@ struct PlanArguments {
   fs::path output;
   std::string capacity;
   std::uint64_t align = 0;                            // 0: as the input needs
-  std::uint64_t effort = 5 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
+  std::uint64_t effort = 25 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
   double seconds = 0;
   unsigned threads = 0;
   std::optional<std::uint64_t> step;

@@ -19,8 +19,8 @@ namespace memreel::plan {
 
 struct Options {
   Bytes align = 512_B;  // of offsets; a power of two
-  /// How long plan_best may search: sections visited, about. The default takes some seconds.
-  std::uint64_t effort = 100'000'000;
+  /// How long plan_best may search: sections visited, about. The default takes a second or less.
+  std::uint64_t effort = 20'000'000;
   /// Asks plan_best whether there is a plan of at most this peak, not for the lowest peak.
   std::optional<Bytes> capacity = std::nullopt;
   unsigned threads = 1;  // of plan_best's search; the plan does not depend on their number

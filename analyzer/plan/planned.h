@@ -1,4 +1,4 @@
-// plan.size{align=512,page=2MiB}, plan.best{align=512,page=2MiB,effort=100000000,capacity=none}: placement with every
+// plan.size{align=512,page=2MiB}, plan.best{align=512,page=2MiB,effort=20000000,capacity=none}: placement with every
 // lifetime known in advance.
 //
 // - The plan (analyzer/plan/plan.h) is made before the first request, from everything that the program got. A lifetime

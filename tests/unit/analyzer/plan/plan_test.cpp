@@ -208,7 +208,7 @@ TEST_P(PublicInstances, FitInWhateverOrderTheirRowsAre) {
   const Instance& instance = GetParam();
   Buffers buffers = public_instance(instance.name);
   ASSERT_EQ(buffers.size(), instance.buffers);
-  const Options options{.align = 1_B, .effort = 5 * Options{}.effort, .capacity = 1_MiB};
+  const Options options{.align = 1_B, .effort = 25 * Options{}.effort, .capacity = 1_MiB};
   const Plan plan = plan_best(buffers, options);
   expect_sound(buffers, plan, 1_B);
   EXPECT_EQ(plan.load.count, instance.load);
