@@ -37,7 +37,7 @@ struct PlanArguments {
   Bytes memory_limit;
   fs::path output;
   std::string capacity;
-  std::uint64_t align = 0;                            // 0: as the input needs
+  std::uint64_t align = 0;                             // 0: as the input needs
   std::uint64_t effort = 25 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
   double seconds = 0;
   unsigned threads = 0;
