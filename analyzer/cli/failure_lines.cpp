@@ -45,12 +45,12 @@ std::string numbers_of(const OutOfMemory& oom) {
          " free, largest block " + text_of(oom.largest_in_pool_stream);
 }
 
-/// A dump ends in its failure: what the rest of the step would have requested is not recorded.
+/// A dump ends in its failure: how the step would have gone on is known from earlier ones, or not at all.
 std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
   if (!oom.survivors.empty()) return survivor_text(remedies, oom) + " would have served it";
   if (oom.serve_only.empty()) return "no setting would have served it";
-  return remedies.tried[oom.serve_only.front().remedy].text +
-         " would have served it; what would follow is not recorded";
+  return remedies.tried[oom.serve_only.front().remedy].text + " would have served it; " +
+         (oom.rest ? "not the rest of the step" : "what would follow is not recorded");
 }
 
 }  // namespace
