@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <future>
 #include <iostream>
@@ -246,6 +247,7 @@ Exit run_diff(const DiffArguments& arguments) {
   if (!at_b) return fail(at_b.error());
   const Result<DeviceMap> map = parse_map(arguments.map);
   if (!map) return fail(map.error());
+  bound_memory(std::array{at_a->file, at_b->file}, arguments.memory_limit);
   // Both are read concurrently; only one of them draws a bar.
   const bool has_other = at_b->file != at_a->file;
   std::future<Result<Trace>> beside;

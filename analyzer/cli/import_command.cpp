@@ -76,6 +76,7 @@ Exit run_import(const ImportArguments& arguments) {
     if (Result<void> room = leaves_room_for_json(output); !room) return fail(room.error());
     if (Result<void> readable = must_be_readable_again(output); !readable) return fail(readable.error());
   }
+  bound_memory(arguments.files, arguments.memory_limit);
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output, private_mode);
   if (!sink) return fail(sink.error());
   {

@@ -1,9 +1,12 @@
 #include "analyzer/cli/input.h"
 
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
-#include <span>
+#include <algorithm>
 #include <string>
 #include <system_error>
+#include <thread>
 
 #include "analyzer/cli/console.h"
 #include "analyzer/fleet/inputs.h"
@@ -11,6 +14,7 @@
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/memory_limit.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -29,10 +33,43 @@ Error several_recordings(const std::filesystem::path& directory) {
           .remedy = "judge all of them with memreel fleet or memreel check --fleet, or name one, such as " + first};
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool can_bound_memory = false;  // their shadow memory takes terabytes
+#else
+constexpr bool can_bound_memory = true;
+#endif
+
+/// What the program takes without input: itself, and the stacks of some threads.
+Bytes own_memory() { return 64_MiB + 16_MiB * std::clamp(std::thread::hardware_concurrency(), 1U, 16U); }
+
 }  // namespace
+
+void bound_memory(std::span<const std::filesystem::path> files, Bytes memory_limit) {
+  if (!can_bound_memory) return;
+  if (memory_limit == 0_B) {
+    std::uint64_t size = 0;
+    for (const std::filesystem::path& file : files) {
+      std::error_code problem;
+      if (std::filesystem::is_regular_file(file, problem)) size += std::filesystem::file_size(file, problem);
+    }
+    memory_limit = default_memory_limit({size}, 256, 1_GiB);
+  }
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  constexpr std::uint64_t most = std::uint64_t{1} << 62U;
+  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, std::min(memory_limit.count, most) + own_memory().count);
+  setrlimit(RLIMIT_DATA, &limit);
+}
+
+std::optional<Bytes> memory_bound() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return Bytes{limit.rlim_cur - std::min<rlim_t>(limit.rlim_cur, own_memory().count)};
+}
 
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress) {
   if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
+  if (!memory_bound()) bound_memory(std::span(&file, 1), memory_limit);
   Result<Trace> trace = [&] {
     ImportOptions options{.memory_limit = memory_limit};
     if (progress == Progress::hidden) return open_any(file, options);
@@ -49,6 +86,7 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 
 Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit) {
   if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
+  if (!memory_bound()) bound_memory(std::span(&file, 1), memory_limit);
   ProgressBar bar("reading " + file.filename().string());
   ImportOptions options{.memory_limit = memory_limit};
   options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
@@ -96,7 +134,8 @@ void add_memory_option(CLI::App& command, Bytes& memory_limit) {
           throw CLI::ValidationError("--max-memory: '" + text + "' is not a size such as 4GiB");
         memory_limit = *size;
       },
-      "Memory limit for reading the file, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
+      "Memory limit, e.g. 4GiB [256 times the size of the input but at least 1GiB, at most a quarter of the "
+      "machine's]");
 }
 
 void add_symbol_options(CLI::App& command, SymbolOptions& symbols) {

@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,7 +23,8 @@ namespace memreel::cli {
 enum class Progress : bool { hidden, shown };
 
 /// Opens a trace or any importable file, with a progress bar; notes on standard error what the trace lacks.
-/// `memory_limit`: the most memory the file may request; 0: derived from its size.
+/// `memory_limit`: the most memory the file may request, and the whole process take (bound_memory(), unless it was
+/// called before); 0: derived from its size.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
 
 /// The bytes of a trace, or of the trace imported from another file, with a progress bar. Fails if they do not start
@@ -34,6 +37,14 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 
 /// The symbolization step of open_input().
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+
+/// Limits what this process may allocate from now on, threads' stacks included, to `memory_limit` and what the program
+/// takes without input; 0: 256 times the size of `files`, but at least 1 GiB and at most a quarter of the machine's
+/// memory. Beyond it allocations fail (std::bad_alloc), which main() reports.
+void bound_memory(std::span<const std::filesystem::path> files, Bytes memory_limit);
+
+/// The limit that bound_memory() set; none if it was not called.
+std::optional<Bytes> memory_bound();
 
 /// Adds the argument TRACE and the option --max-memory.
 void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit);

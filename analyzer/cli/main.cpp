@@ -7,9 +7,12 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "analyzer/cli/console.h"
+#include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"
+#include "formats/model/quantity.h"
 
 namespace {
 
@@ -21,7 +24,8 @@ using memreel::cli::Exit;
   try {
     if (thrown) std::rethrow_exception(thrown);
   } catch (const std::bad_alloc&) {
-    constexpr std::string_view line = "memreel: error: not enough memory (free memory, or use a machine with more)\n";
+    constexpr std::string_view line =
+        "memreel: error: not enough memory (allow more with --max-memory, or use a machine with more)\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
     ::_exit(static_cast<int>(Exit::unusable));
   } catch (...) {
@@ -36,10 +40,19 @@ int main(int argc, char** argv) {
   try {
     return static_cast<int>(memreel::cli::run(argc, argv));
   } catch (const std::bad_alloc&) {
-    std::string what = "not enough memory for 'memreel";
-    for (int i = 1; i < std::min(argc, 3); ++i) what += " " + std::string(argv[i]);
+    std::string command = "memreel";
+    for (int i = 1; i < std::min(argc, 3); ++i) command += " " + std::string(argv[i]);
+    const auto bound = memreel::cli::memory_bound();
+    return static_cast<int>(
+        memreel::cli::fail({.what = "not enough memory for '" + command + "'",
+                            .remedy = bound ? "its limit is " + memreel::text_of(*bound) +
+                                                  ": allow more with --max-memory, or use a shorter trace"
+                                            : "free memory, or use a machine with more, or a shorter trace"}));
+  } catch (const std::system_error& problem) {
+    const bool no_thread = problem.code() == std::errc::resource_unavailable_try_again;
     return static_cast<int>(memreel::cli::fail(
-        {.what = what + "'", .remedy = "free memory, or use a machine with more, or a shorter trace"}));
+        {.what = no_thread ? "can't start a thread" : problem.what(),
+         .remedy = no_thread ? "raise the limit on threads (ulimit -u), or allow more with --max-memory" : ""}));
   } catch (const std::exception& problem) {
     // No other exception crosses a function boundary in this project.
     return static_cast<int>(memreel::cli::fail({.what = problem.what()}));

@@ -307,6 +307,7 @@ Exit run_plan(const PlanArguments& arguments) {
     options.capacity = *capacity;
   }
 
+  bound_memory(std::span(&arguments.file, 1), arguments.memory_limit);
   Result<std::optional<std::vector<MinimallocBuffer>>> rows = read_minimalloc(arguments.file);
   if (!rows) return fail(rows.error());
   std::optional<Trace> trace;

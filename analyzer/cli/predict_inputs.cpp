@@ -1,7 +1,9 @@
 #include "analyzer/cli/predict_inputs.h"
 
+#include <filesystem>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
@@ -39,6 +41,9 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
   Result<std::vector<RecordingArgument>> parsed = parse_recordings(arguments.recordings);
   if (!parsed) return std::move(parsed).error();
   inputs.names = parsed->front().names;
+  std::vector<std::filesystem::path> files;
+  for (const RecordingArgument& argument : *parsed) files.push_back(argument.file);
+  bound_memory(files, arguments.memory_limit);
   Values largest;
   for (RecordingArgument& argument : *parsed) {
     for (const std::filesystem::path& output : {arguments.output, arguments.html})

@@ -396,6 +396,7 @@ Exit run_replay(const ReplayArguments& arguments) {
   }
   const Result<bool> of_pinned_memory = ask_of_pinned_memory(*modelled);
   if (!of_pinned_memory) return fail(of_pinned_memory.error());
+  bound_memory(std::span(&arguments.file, 1), arguments.memory_limit);
   const Result<ReplayInput> input = input_of(arguments, *of_pinned_memory);
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;

@@ -97,7 +97,7 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
     if (options.on_progress) options.on_progress(++done, jobs.size());
   });
   if (!enough_memory)
-    return Error{.what = "not enough host memory for the replay", .remedy = "replay fewer policies at once"};
+    return Error{.what = "not enough host memory for the replay", .remedy = "allow more with --max-memory"};
   for (ReplayResult& result : results)
     if (result.defect) return *std::move(result.defect);
   return results;

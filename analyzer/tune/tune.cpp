@@ -18,7 +18,7 @@ constexpr std::size_t most_min_capacities = 5;  // each takes a dozen replays
 constexpr std::size_t refined = 3;
 
 Error out_of_memory() {
-  return {.what = "not enough host memory to try that many settings at once", .remedy = "use fewer threads"};
+  return {.what = "not enough host memory to replay these settings", .remedy = "allow more with --max-memory"};
 }
 
 /// A policy on heaps, some of which may be modified.

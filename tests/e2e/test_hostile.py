@@ -127,6 +127,9 @@ class Bounds(HostileTest):
                 process = run(*arguments)
                 self.assertNotRegex(process.stdout + process.stderr, MISLEADING)
                 self.assertNotIn("\nc.reel", process.stdout + process.stderr)
+            page = self.directory / "page.html"
+            self.answer("report", trace, "-o", page)
+            self.assertNotRegex(page.read_text().replace("\n", " "), MISLEADING)
 
     def test_max_memory_allows_more_and_less(self):
         document = json.dumps({"segments": [], "device_traces": [[entry("alloc", 1 << 40, 512)]]}).encode()
@@ -137,6 +140,17 @@ class Bounds(HostileTest):
         self.answer("info", packed, "--max-memory", f"{4 * size}MiB")
         self.assert_refused(run("info", packed, "--max-memory", "1MiB"), "1.00 MiB")
         self.assert_refused(run("info", packed, "--max-memory", "much"), "--max-memory")
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory can't be bounded")
+    def test_max_memory_bounds_what_replays_build(self):
+        """Ten million live allocations in a small file that is streamed: replays hold all of them."""
+        document = {"segments": [], "device_traces": [[entry("alloc", (1 << 40) + i * 512, 512) for i in range(50_000)]]}
+        part = self.directory / "part.reel"
+        self.answer("import", self.file("many.json", json.dumps(document).encode()), "-o", part)
+        bomb = self.file("bomb.reel", part.read_bytes() * 200)
+        self.assertLess(bomb.stat().st_size, 32 << 20)
+        process = run("replay", "--stream", "--max-memory", "64MiB", bomb, memory_limit=GIB, timeout=HANGS)
+        self.assert_refused(process, "not enough memory", "limit is 64.00 MiB", "--max-memory")
 
     def test_what_no_device_has_is_refused(self):
         for action, address, size, mentions in (
