@@ -358,13 +358,12 @@ class TorchNative {
     std::vector<BlockId> expandable;
     // Smaller ones are neither whole segments nor have whole runs: programs empty a cache of many at every step.
     const Bytes least = std::min(settings_.run_size(small), TorchSettings::min_own_segment);
-    for (const Arena& arena : pools_.of_pool(pool, small))
-      for (const BlockId id : arena.free.ordered(least)) {
-        if (is_whole_segment(id))
-          release(id);
-        else if (table_[id].expandable)
-          expandable.push_back(id);
-      }
+    for (const BlockId id : pools_.newly_free(pool, small, least)) {
+      if (is_whole_segment(id))
+        release(id);
+      else if (table_[id].expandable)
+        expandable.push_back(id);
+    }
     for (const BlockId id : expandable)
       expandable_.release(id, [&](const MappedBytes& memory) {
         ++calls_.sync;

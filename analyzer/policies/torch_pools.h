@@ -13,6 +13,7 @@
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine/policy.h"
@@ -74,6 +75,40 @@ class TorchPools {
     return std::span(arenas_).subspan(found->second.first, found->second.count);
   }
   std::span<const Arena> all() const { return arenas_; }
+
+  /// The free blocks of a pool's size class, of about `size` bytes and more, in search order, but none that the
+  /// previous call returned and that has not been in use or merged since: for a caller that releases each one that it
+  /// can. A program may release after every event, with a hundred thousand blocks that stay.
+  std::vector<BlockId> newly_free(PoolId pool, bool small, Bytes size) {
+    const std::span<Arena> arenas = of_pool(pool, small);
+    if (arenas.empty()) return {};
+    NewlyFree& latest = newly_free_[arenas.front().size_class];
+    std::vector<BlockId> blocks;
+    if (latest.known) {
+      const auto is_gone = [&](BlockId id) {
+        const Block& block = table_[id];
+        return block.size < std::max(size, 1_B) || block.state != BlockState::free ||
+               arenas_[block.arena].size_class != arenas.front().size_class;
+      };
+      const Tie ties = tie();
+      const auto order = [&](BlockId id) {
+        return std::tuple(table_[id].arena, table_[id].size, ties(table_, id), id);
+      };
+      blocks = std::exchange(latest.blocks, {});
+      std::erase_if(blocks, is_gone);
+      std::ranges::sort(blocks, {}, order);
+      const auto twice = std::ranges::unique(blocks);
+      blocks.erase(twice.begin(), twice.end());
+      return blocks;
+    }
+    for (const Arena& arena : arenas) {
+      const std::vector<BlockId> of_arena = arena.free.ordered(size);
+      blocks.insert(blocks.end(), of_arena.begin(), of_arena.end());
+    }
+    latest.known = blocks.size() + arenas.size() > most_to_visit;
+    notes_free_ = notes_free_ || latest.known;
+    return blocks;
+  }
 
   BlockTable& table() { return table_; }
   const BlockTable& table() const { return table_; }
@@ -165,6 +200,13 @@ class TorchPools {
     std::size_t first = 0, count = 0;
   };
 
+  /// What became free since the last call of newly_free(), if that is known.
+  struct NewlyFree {
+    bool known = false;
+    std::vector<BlockId> blocks;
+  };
+  static constexpr std::size_t most_to_visit = 256, most_noted = 4096;
+
   void build(const Prepared& heap) {
     std::map<std::tuple<PoolId, bool, std::uint64_t>, std::uint32_t> by_key;
     std::map<std::uint64_t, StreamId> stream_of;
@@ -179,7 +221,10 @@ class TorchPools {
       number = static_cast<std::uint32_t>(arenas_.size());
       const auto [size_class, is_new] = classes_.try_emplace({pool, small}, Range{.first = number});
       ++size_class->second.count;
-      if (is_new) searches_.push_back(0);
+      if (is_new) {
+        searches_.push_back(0);
+        newly_free_.emplace_back();
+      }
       arenas_.push_back({.free = FitIndex<Tie>(table_, unit_log2_, tie()),
                          .number = number,
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
@@ -204,6 +249,10 @@ class TorchPools {
 
   [[gnu::noinline]] void note_free(BlockId id, const Arena& arena) {
     if (const auto latest = latest_at_.find(table_[id].address.value); latest != latest_at_.end()) latest->second = id;
+    if (NewlyFree& latest = newly_free_[arena.size_class]; latest.known) {
+      latest.blocks.push_back(id);
+      if (latest.blocks.size() > most_noted) latest = {};
+    }
     if (!counts_searches_) return;
     if (freed_at_.size() < table_.limit()) freed_at_.resize(table_.limit());
     freed_at_[index(id)] = searches_[arena.size_class];
@@ -220,6 +269,7 @@ class TorchPools {
   std::vector<std::array<Arena*, 2>> arenas_of_pool_stream_;  // large, small
   std::map<std::pair<PoolId, bool>, Range> classes_;
   std::vector<std::uint64_t> searches_;                   // by size class
+  std::vector<NewlyFree> newly_free_;                     // by size class
   std::vector<std::uint64_t> freed_at_;                   // by block: the number of searches when it became free
   std::unordered_map<std::uint64_t, BlockId> latest_at_;  // by address: what became free there last
 };

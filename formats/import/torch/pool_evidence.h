@@ -76,15 +76,18 @@ struct PoolEvidence {
   }
 };
 
-/// Counts the work of finding pools in a snapshot, so that contrived input can't take forever.
+/// Counts the work of finding pools in a snapshot, so that contrived input can't take forever: where each segment may
+/// be in a pool of its own, the search takes the square of their number.
 class Effort {
  public:
+  /// `entries`: in all histories of the snapshot.
+  explicit Effort(std::uint64_t entries) : most_(std::clamp(200 * entries, least, most)) {}
   void add(std::uint64_t steps) { steps_ += steps; }
-  bool spent() const { return steps_ > most; }
+  bool spent() const { return steps_ > most_; }
 
  private:
-  static constexpr std::uint64_t most = 100'000'000;  // more than any program's history needs: a few seconds
-  std::uint64_t steps_ = 0;
+  static constexpr std::uint64_t least = 1'000'000, most = 100'000'000;  // some milliseconds, a few seconds
+  std::uint64_t most_, steps_ = 0;
 };
 
 /// None if it would take too long. `initial`: what was held before the history. `runs` are all releases in it, in

@@ -370,7 +370,9 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   const TorchSettings rules = TorchSettings::recorded(by_key(snapshot.settings));
   const std::int64_t start = first_time(snapshot);
   std::vector<Inferred> inferred;
-  Effort effort;
+  std::uint64_t entries = 0;
+  for (const auto& [ordinal, history] : snapshot.devices) entries += history.entries.count();
+  Effort effort(entries);
   for (auto& [ordinal, history] : snapshot.devices) {
     if (snapshot.is_series) {
       inferred.emplace_back();
