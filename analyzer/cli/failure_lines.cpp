@@ -57,8 +57,10 @@ std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
 
 std::vector<std::string> failure_lines(Trace trace) {
   complete_trace(trace);
-  const Remedies remedies = replay_remedies(trace);
-  const OutOfMemories failures = judge_failures(trace, recorded_blocks(trace), remedies);
+  Remedies remedies = untried_remedies(trace);
+  OutOfMemories failures = judge_failures(trace, recorded_blocks(trace), remedies);
+  replay_remedies(trace, remedies);
+  find_survivors(trace, remedies, failures);
   if (failures.examined.empty()) return {"out of memory: the failed request is not among the events that were kept"};
   const OutOfMemory& oom = failures.examined.back();
   const Heap& heap = trace.tables[oom.heap];

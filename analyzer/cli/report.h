@@ -78,7 +78,7 @@ struct ReportQuestion {
 /// Leaves parts that were not requested empty. Errors: the trace has no such instant.
 ///
 /// What takes long, on a long trace, is the replay of settings. Before it, `on_first_lines` gets the report with all of
-/// the verdict but the setting, if no request failed: then it takes a replay to say why.
+/// the verdict but the setting.
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
                            const std::function<void(const Report&)>& on_first_lines = {});
 

@@ -169,11 +169,9 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
   Report report{.by = question.by, .sections = sections, .instant = question.instant};
   const std::vector<Lifetime> lives = lifetimes(trace);
   if (sections.live) report.categories = classify_shown(trace);
-  bool any_failed = false;
   for (const HeapHistory& history : heap_histories(trace)) {
     HeapReport& heap = report.heaps.emplace_back();
     heap.history = history;
-    any_failed = any_failed || history.failures > 0;
     if (!sections.live) continue;
     const auto view = [&](std::uint64_t events) {
       return live_view(trace, lives, history.heap, events, question.by, report.categories);
@@ -200,16 +198,18 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
       blocks = recorded_blocks(trace);
       if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
     }
-    if (on_first_lines && !any_failed) {
+    Remedies remedies = untried_remedies(trace, question.leaks.capacity);
+    if (sections.ooms) report.ooms = judge_failures(trace, blocks, remedies, question.leaks.capacity);
+    if (on_first_lines) {
       report.verdict = verdict_on(trace, lives, report);
       report.first_lines = lines_of(report.verdict, true);
       on_first_lines(report);
     }
     ProgressBar bar("replaying settings");
-    report.remedies = replay_remedies(
-        trace, remedy_rows, 0, [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); },
-        question.leaks.capacity);
-    if (sections.ooms) report.ooms = judge_failures(trace, blocks, report.remedies, question.leaks.capacity);
+    replay_remedies(trace, remedies, remedy_rows, 0,
+                    [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
+    report.remedies = std::move(remedies);
+    if (sections.ooms) find_survivors(trace, report.remedies, report.ooms);
   }
   {
     const ProgressBar bar("replaying the recorded allocator");

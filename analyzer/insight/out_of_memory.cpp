@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "analyzer/engine/parallel.h"
-#include "analyzer/insight/rest_of_step.h"
 #include "analyzer/replay/implied_capacity.h"
 #include "formats/torch/settings.h"
 
@@ -157,10 +156,24 @@ Prepared with_probe(Prepared heap, std::uint32_t event) {
   return heap;
 }
 
+/// Events of all failed requests, by heap.
+std::map<HeapId, std::vector<std::uint32_t>> failed_events(const Trace& trace) {
+  std::map<HeapId, std::vector<std::uint32_t>> failures;
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i)
+    if (trace.events.kind[i] == EventKind::alloc_failed)
+      failures[trace.tables[trace.events.origin[i]].heap].push_back(i);
+  return failures;
+}
+
+/// Whether other settings could have served it. If the verdict is lack of memory, they would only at a limit above the
+/// real one.
+bool may_have_survivors(const OutOfMemory& oom) {
+  return oom.capacity.has_value() && oom.verdict == OomVerdict::fragmentation;
+}
+
 /// Sorts what serves the request into survivors and others: a history that ends in its failure does not say what else
 /// the program would have needed, unless earlier steps do.
-void find_survivors(const Trace& trace, const Remedies& remedies, std::span<const std::uint32_t> failures,
-                    OutOfMemory& oom) {
+void find_survivors(const Remedies& remedies, std::span<const std::uint32_t> failures, OutOfMemory& oom) {
   const auto event = static_cast<std::uint32_t>(oom.event);
   // The request must fail in a replay of what was recorded.
   if (remedies.is_torch && survives(remedies.baseline, oom.heap, event, failures)) return;
@@ -172,9 +185,8 @@ void find_survivors(const Trace& trace, const Remedies& remedies, std::span<cons
     oom.survivors = std::move(serving);
     return;
   }
-  const std::optional<RestOfStep> rest = rest_of_step(trace, *heap, event);
-  if (rest) oom.rest = {.more = rest->more, .rounds = rest->rounds, .growth = rest->growth};
-  const Prepared further = rest ? rest->heap : with_probe(with_request_served(*heap, event), event);
+  const std::optional<RestOfStep>& rest = oom.rest;
+  const Prepared further = rest ? with_rest(*heap, event, *rest) : with_probe(with_request_served(*heap, event), event);
   DeviceModel device = remedies.devices[static_cast<std::size_t>(heap - remedies.heaps.begin())];
   // Where only refusals bound the capacity, assume the middle, as for the verdict.
   if (rest) device.capacity = likely_capacity(oom) - std::min(likely_capacity(oom), rest->margin);
@@ -193,15 +205,16 @@ void find_survivors(const Trace& trace, const Remedies& remedies, std::span<cons
                         ? 0_B
                         : *oom.capacity + failure->free - std::min(*oom.capacity + failure->free, failure->reserved)});
   }
+  std::ranges::stable_sort(oom.serve_only, std::ranges::greater{}, [&](const OutOfMemory::Served& served) {
+    return std::pair(remedies.is_usable(remedies.tried[served.remedy]), served.spare.count);
+  });
 }
 
 /// Finds what serves the most requests, and sorts the survivors.
 void find_answer(const Remedies& remedies, OutOfMemories& ooms) {
   std::vector<std::uint64_t> served(remedies.tried.size());
-  for (const OutOfMemory& oom : ooms.examined) {
-    if (oom.verdict == OomVerdict::fragmentation) ++ooms.fragmented;
+  for (const OutOfMemory& oom : ooms.examined)
     for (const std::size_t i : oom.survivors) ++served[i];
-  }
   const auto order = [&](std::size_t i) {
     return std::tuple(served[i] < ooms.fragmented, !remedies.tried[i].outcome.best_known, -std::int64_t(served[i]));
   };
@@ -243,10 +256,6 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
   Incidents incidents = find_incidents(trace);
   OutOfMemories result{.count = incidents.failed.size(), .retried = incidents.retried};
   if (incidents.failed.empty()) return result;
-  std::map<HeapId, std::vector<std::uint32_t>> failures;
-  for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc_failed)
-      failures[trace.tables[trace.events.origin[i]].heap].push_back(i);
   if (incidents.failed.size() > OutOfMemories::most_examined) incidents.failed.resize(OutOfMemories::most_examined);
   std::vector<std::uint32_t> told;
   for (const Incident& incident : incidents.failed) told.push_back(incident.event);
@@ -274,12 +283,20 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     oom.fragmentation_index = fragmentation_index(oom);
     const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
     oom.is_last = heap != remedies.heaps.end() && is_last(*heap, oom.event);
-    // If the verdict is lack of memory, survivors succeed only at a limit above the real one.
-    if (oom.capacity && oom.verdict == OomVerdict::fragmentation)
-      find_survivors(trace, remedies, failures[oom.heap], oom);
+    if (oom.is_last && may_have_survivors(oom))
+      oom.rest = rest_of_step(trace, *heap, static_cast<std::uint32_t>(oom.event));
   });
-  find_answer(remedies, result);
+  result.fragmented =
+      static_cast<std::uint64_t>(std::ranges::count(result.examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
   return result;
+}
+
+void find_survivors(const Trace& trace, const Remedies& remedies, OutOfMemories& ooms) {
+  if (ooms.examined.empty()) return;
+  const std::map<HeapId, std::vector<std::uint32_t>> failures = failed_events(trace);
+  for (OutOfMemory& oom : ooms.examined)
+    if (may_have_survivors(oom)) find_survivors(remedies, failures.at(oom.heap), oom);
+  find_answer(remedies, ooms);
 }
 
 }  // namespace memreel

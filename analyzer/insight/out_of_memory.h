@@ -15,6 +15,7 @@
 #include "analyzer/insight/incidents.h"
 #include "analyzer/insight/pool_stream_use.h"
 #include "analyzer/insight/remedies.h"
+#include "analyzer/insight/rest_of_step.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -78,19 +79,13 @@ struct OutOfMemory {
   std::optional<Bytes> pool_maximum;  // that the pool's own log states
   std::optional<bool> by_program;     // whether a limit of the program's own refused; none: unknown
   bool is_last = false;  // the program requested nothing afterwards: what it would have needed is not recorded
-  /// How the step would have gone on, if earlier ones show it; only if is_last.
-  struct Rest {
-    Bytes more;                // further live memory
-    std::uint64_t rounds = 0;  // earlier steps that reached this point
-    double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
-  };
-  std::optional<Rest> rest;
+  std::optional<RestOfStep> rest;  // how the step would have gone on, if earlier ones show it; only if is_last
   /// What would have served it but is no survivor: the rest is not known, or fails.
   struct Served {
     std::size_t remedy = 0;  // index into Remedies::tried
     Bytes spare;             // free once it is served, in the pool and on the device
   };
-  std::vector<Served> serve_only;
+  std::vector<Served> serve_only;  // first what the program can use; then by `spare`
   /// Indices into Remedies::tried of what serves it and, if is_last, the rest of the step: first what serves every
   /// failed request that can be served, then the best-known setting, then what serves the most.
   std::vector<std::size_t> survivors;
@@ -126,9 +121,13 @@ struct OutOfMemories {
   static constexpr std::size_t most_examined = 100;
 };
 
-/// Judges every failed request, up to the first OutOfMemories::most_examined. `capacity`: as for replay_remedies().
+/// Judges every failed request, up to the first OutOfMemories::most_examined, without the replays of `remedies`: what
+/// would have served it is left to find_survivors(). `capacity`: as for untried_remedies().
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
                              std::optional<Bytes> capacity = {});
+
+/// Finds what would have served each failure that fragmentation caused, and what serves most of them.
+void find_survivors(const Trace& trace, const Remedies& remedies, OutOfMemories& ooms);
 
 /// The verdict in a few sentences with its numbers.
 std::string explanation(const OutOfMemory& oom);
@@ -140,7 +139,8 @@ std::string reason_of(const OutOfMemory& oom);
 /// hold less.
 std::string remedy_for_lack(const OutOfMemory& oom);
 
-/// The first setting that serves a request, or that none of those tried does; empty if none can.
+/// The first setting that serves a request, with what is missing if it is no survivor; or that none of those tried
+/// does. Empty if none can.
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom);
 
 /// A line of `width` characters for the bytes from `begin` to `end`: full, partly used or unused.

@@ -179,6 +179,9 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
 
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom) {
   if (!oom.survivors.empty()) return remedies.tried[oom.survivors.front()].text;
+  if (!oom.serve_only.empty())
+    return remedies.tried[oom.serve_only.front().remedy].text +
+           (oom.rest ? " (not the rest of the step)" : " (the rest is not recorded)");
   return oom.verdict == OomVerdict::fragmentation && !remedies.tried.empty() ? "none of those tried" : "";
 }
 

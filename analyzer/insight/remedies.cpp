@@ -189,30 +189,32 @@ std::optional<Bytes> stated_limit(const Prepared& heap) {
   return limit == heap.settings.end() ? std::nullopt : parse_size(limit->second);
 }
 
-Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned threads,
-                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress,
-                         std::optional<Bytes> capacity) {
+Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
   Remedies remedies{.heaps = pools_of(trace)};
   if (remedies.heaps.empty()) return remedies;
-  const std::span<const Prepared> heaps = remedies.heaps;
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
-  bool sets_fraction = false;
-  for (const Prepared& heap : heaps) {
+  for (const Prepared& heap : remedies.heaps) {
     const std::optional<bool> by_program = bounds[index(heap.heap)].by_program;
-    sets_fraction |= by_program.value_or(false);
+    remedies.sets_fraction |= by_program.value_or(false);
     DeviceModel device = implied_device(heap);
     device.told &= by_program.value_or(true);
     if (const auto given = capacity ? capacity : stated_limit(heap))
       device = {.kind = DeviceModel::Kind::capacity, .capacity = *given};
     remedies.devices.push_back(device);
   }
-  remedies.is_torch = is_torch_heap(trace.tables, heaps.front().heap);
+  remedies.is_torch = is_torch_heap(trace.tables, remedies.heaps.front().heap);
+  return remedies;
+}
 
+void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows, unsigned threads,
+                     const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
+  if (remedies.heaps.empty()) return;
+  const std::span<const Prepared> heaps = remedies.heaps;
   PolicySpec baseline;
   if (remedies.is_torch) baseline = spec_of(TorchSettings::recorded(heaps.front().settings));
-  if (remedies.is_torch && !bind_policy(baseline)) return remedies;
+  if (remedies.is_torch && !bind_policy(baseline)) return;
   std::vector<Candidate> candidates =
-      remedies.is_torch ? torch_candidates(heaps, baseline, sets_fraction) : allocator_candidates();
+      remedies.is_torch ? torch_candidates(heaps, baseline, remedies.sets_fraction) : allocator_candidates();
   if (!remedies.is_torch) {
     std::vector<Candidate> own = own_candidates(trace, heaps.front());
     candidates.insert(candidates.begin(), own.begin(), own.end());
@@ -277,7 +279,6 @@ Remedies replay_remedies(const Trace& trace, std::uint64_t rows, unsigned thread
     return std::tuple(outcome.failures(), !equal_to_best, equal_to_best && !outcome.every_release,
                       equal_to_best && !outcome.best_known, -saved);
   });
-  return remedies;
 }
 
 ReplayResult replay_with(const Remedy& remedy, const Prepared& heap, const DeviceModel& device) {

@@ -36,10 +36,16 @@ struct Remedies {
   std::vector<Prepared> heaps;       // what was replayed: one process's, of one kind of allocator
   std::vector<DeviceModel> devices;  // on which: of each heap
   bool is_torch = false;
+  bool sets_fraction = false;  // a limit of the program's own refused
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one
   std::vector<Remedy> tried;   // fewest failures first; then by bytes saved or, if requests fail, by familiarity
   std::uint64_t left_out = 0;  // candidates not replayed, or not to the end, because the trace is long
+
+  /// Whether the program can use it: a setting of its allocator, or an allocator that needs no change of the program.
+  bool is_usable(const Remedy& remedy) const {
+    return remedy.kind == RemedyKind::setting || (!is_torch && remedy.outcome.policy.name == "cuda.async");
+  }
 
   /// Bytes of the peak that a remedy saves; negative if it needs more: of PyTorch's settings, at least that much, as
   /// its replay ends there.
@@ -51,18 +57,20 @@ struct Remedies {
 /// The replay budget: rows of the trace times candidates. About two seconds on two cores.
 inline constexpr std::uint64_t remedy_rows = 30'000'000;
 
-/// Replays, at the capacity implied by the recorded failures, else without a limit: PyTorch's settings one by one with
+/// What is to be replayed, at the capacity implied by the recorded failures, else without a limit; nothing is tried
+/// yet. `capacity`: of each device, where the caller knows it. Otherwise of a pool that states its maximum (setting
+/// "limit"), that; its own parameters are then tried, too.
+Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity = {});
+
+/// Replays untried remedies: PyTorch's settings one by one with
 /// the likeliest values first, the program on one stream, and the lower bound for every allocator; for other pools, the
 /// allocators that replace them. Replays fewer candidates for long traces, as `rows` allows, but always the first, and
 /// begins none after ten seconds.
 ///
 /// Tries nothing for programs that take their memory from the driver without a pool. Any thread may call `on_progress`,
 /// after each replay.
-/// `capacity`: of each device, where the caller knows it. Otherwise of a pool that states its maximum (setting
-/// "limit"), that; its own parameters are then tried, too.
-Remedies replay_remedies(const Trace& trace, std::uint64_t rows = remedy_rows, unsigned threads = 0,
-                         const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {},
-                         std::optional<Bytes> capacity = {});
+void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows = remedy_rows, unsigned threads = 0,
+                     const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
 
 /// The maximum that a pool's own log states; none for PyTorch's.
 std::optional<Bytes> stated_limit(const Prepared& heap);

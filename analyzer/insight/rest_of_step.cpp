@@ -157,7 +157,7 @@ class Sizes {
   std::unordered_set<std::uint64_t> from_before_;
 };
 
-/// Appends what an earlier step did after the point, to a history in which the failed request was served.
+/// Appends what an earlier step did after the point, to the failed request as if it had been served.
 class Continuation {
  public:
   /// `earlier`: the request of that step that corresponds to the failed one; `common`: how many requests before both
@@ -250,6 +250,19 @@ std::size_t row_of(const Prepared& heap, std::uint32_t event) {
   return none;
 }
 
+/// The failed request alone, as if served.
+Prepared served_request(const Prepared& heap, std::size_t row) {
+  Prepared request{.op = {Op::alloc},
+                   .slot = {heap.slot_count},
+                   .pool_stream = {heap.pool_stream[row]},
+                   .size = {heap.size[row]},
+                   .event = {heap.event[row]},
+                   .slot_count = heap.slot_count + 1,
+                   .keeps_addresses = heap.keeps_addresses};
+  if (heap.keeps_addresses) request.address = {heap.address[row]};
+  return request;
+}
+
 }  // namespace
 
 Prepared with_request_served(const Prepared& heap, std::uint32_t event) {
@@ -267,6 +280,21 @@ Prepared with_request_served(const Prepared& heap, std::uint32_t event) {
   served.op.back() = Op::alloc;
   served.slot.back() = served.slot_count++;
   return served;
+}
+
+Prepared with_rest(const Prepared& heap, std::uint32_t event, const RestOfStep& rest) {
+  Prepared whole = with_request_served(heap, event);
+  const auto append = [](auto& column, const auto& rows) {
+    if (!rows.empty()) column.insert(column.end(), rows.begin() + 1, rows.end());  // the first is the request
+  };
+  append(whole.op, rest.rows.op);
+  append(whole.slot, rest.rows.slot);
+  append(whole.pool_stream, rest.rows.pool_stream);
+  append(whole.size, rest.rows.size);
+  append(whole.event, rest.rows.event);
+  append(whole.address, rest.rows.address);
+  whole.slot_count = rest.rows.slot_count;
+  return whole;
 }
 
 std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event) {
@@ -304,13 +332,13 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
   for (const std::size_t point : points)
     if (point > nearest) next = std::min(next, point);
 
-  RestOfStep rest{.heap = with_request_served(heap, event), .rounds = points.size(), .growth = ratio(now, most)};
+  RestOfStep rest{.rows = served_request(heap, row), .rounds = points.size(), .growth = ratio(now, most)};
   const Bytes live = all[last].live_before + all[last].size;
   const bool alike = ratio(std::max(now, most), least) < 1.02;
   rest.margin =
       part(alike ? 0.03 : 0.05 + 0.5 * std::max(0.0, rest.growth - 1), live - std::min(live, all[begin].lowest_before));
   const Sizes sizes(requests, begin, last - nearest, ratio(now, asked(all, nearest, of_step)));
-  rest.more = Continuation(heap, requests, nearest, common[nearest], sizes, rest.heap)
+  rest.more = Continuation(heap, requests, nearest, common[nearest], sizes, rest.rows)
                   .append(std::max(nearest + 1, next + 1 - of_step));
   return rest;
 }

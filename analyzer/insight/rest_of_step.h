@@ -19,7 +19,7 @@ namespace memreel {
 /// changes likewise, one that also existed before the step (of a parameter, for a gradient) stays, and others change as
 /// the sum.
 struct RestOfStep {
-  Prepared heap;             // the history up to the failure, the failed request as if served, and the rest
+  Prepared rows;             // the failed request as if served, and the rest; slots go on from the history's
   Bytes more;                // how far live memory rises in the rest
   std::uint64_t rounds = 0;  // earlier steps that reached this point
   double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
@@ -30,6 +30,9 @@ struct RestOfStep {
 
 /// The history of `heap` up to the request that failed at `event`, with that request served and kept.
 Prepared with_request_served(const Prepared& heap, std::uint32_t event);
+
+/// The history of `heap` up to the request that failed at `event`, and how its step would have gone on.
+Prepared with_rest(const Prepared& heap, std::uint32_t event, const RestOfStep& rest);
 
 /// None if no earlier step shows it: the failure is in the first one, or what repeats is not a whole step. Time:
 /// linear.

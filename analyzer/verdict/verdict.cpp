@@ -240,11 +240,6 @@ std::string change_between(const std::string& before, const std::string& after) 
   return added.empty() ? "without " + removed : added;
 }
 
-/// Whether such a program can use a remedy.
-bool is_usable(const Remedy& remedy, bool is_torch) {
-  return remedy.kind == RemedyKind::setting || (!is_torch && remedy.outcome.policy.name == "cuda.async");
-}
-
 /// Whether the program shares device memory with other processes, or has pools of its own (torch.cuda.MemPool): what
 /// expandable segments break (setting_facts.h).
 bool may_share_memory(const Tables& tables) {
@@ -276,17 +271,14 @@ void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& 
 void answer_failure(const Remedies& remedies, const OutOfMemory& oom, Verdict::Setting& setting) {
   using enum Verdict::Setting::Reach;
   setting.reach = oom.rest ? not_rest : request;
-  const auto usable = [&](std::size_t i) { return is_usable(remedies.tried[i], remedies.is_torch); };
+  const auto usable = [&](std::size_t i) { return remedies.is_usable(remedies.tried[i]); };
   if (const auto best = std::ranges::find_if(oom.survivors, usable); best != oom.survivors.end()) {
     setting.reach = rest;
     return set_text(remedies, remedies.tried[*best], setting);
   }
-  const auto most = std::ranges::max_element(oom.serve_only, {}, [&](const OutOfMemory::Served& served) {
-    return std::pair(usable(served.remedy), served.spare.count);
-  });
-  if (most != oom.serve_only.end() && usable(most->remedy)) {
-    setting.spare = most->spare;
-    return set_text(remedies, remedies.tried[most->remedy], setting);
+  if (!oom.serve_only.empty() && usable(oom.serve_only.front().remedy)) {
+    setting.spare = oom.serve_only.front().spare;
+    return set_text(remedies, remedies.tried[oom.serve_only.front().remedy], setting);
   }
   if (oom.verdict == OomVerdict::lack_of_memory) setting.instead = remedy_for_lack(oom);
 }
@@ -302,7 +294,7 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
                                                            static_cast<double>(remedies.baseline_peak.count);
   const Remedy* best = nullptr;
   for (const Remedy& remedy : remedies.tried) {
-    if (!is_usable(remedy, remedies.is_torch)) continue;
+    if (!remedies.is_usable(remedy)) continue;
     if (best == nullptr) best = &remedy;
     if (setting.tried++ > 0 && remedies.gives_back(remedy) <= setting.best_saved) continue;
     setting.best_saved = remedies.gives_back(remedy);

@@ -62,6 +62,12 @@ class Table {
   double pass_ = 0;
 };
 
+Remedies replayed(const Trace& trace) {
+  Remedies remedies = untried_remedies(trace);
+  replay_remedies(trace, remedies);
+  return remedies;
+}
+
 void run(std::uint64_t count) {
   SyntheticOptions options;
   options.events = count;
@@ -75,15 +81,16 @@ void run(std::uint64_t count) {
   table.measure("one pass: lifetimes", [&] { return lifetimes(trace).size(); });
   table.measure("all verdicts", [&] {
     const RecordedBlocks blocks = recorded_blocks(trace);
-    const Remedies remedies = replay_remedies(trace);
+    const Remedies remedies = replayed(trace);
     const auto found = find_fragmentation(trace, blocks);
-    const auto ooms = judge_failures(trace, blocks, remedies);
+    OutOfMemories ooms = judge_failures(trace, blocks, remedies);
+    find_survivors(trace, remedies, ooms);
     return find_leaks(trace).findings.size() + found.size() + ooms.count;
   });
   table.measure("  leaks", [&] { return find_leaks(trace).findings.size(); });
   const RecordedBlocks blocks = table.measure("  block sizes", [&] { return recorded_blocks(trace); });
   table.measure("  fragmentation", [&] { return find_fragmentation(trace, blocks).size(); });
-  const Remedies remedies = table.measure("  remedies, replayed", [&] { return replay_remedies(trace); });
+  const Remedies remedies = table.measure("  remedies, replayed", [&] { return replayed(trace); });
   table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
   table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });
 }

@@ -58,11 +58,13 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
   findings.fragmentation = find_fragmentation(*trace, blocks);
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
-  findings.remedies = replay_remedies(*trace, remedy_rows, 0, [&](std::uint64_t done, std::uint64_t total) {
+  findings.remedies = untried_remedies(*trace);
+  findings.ooms = judge_failures(*trace, blocks, findings.remedies);
+  replay_remedies(*trace, findings.remedies, remedy_rows, 0, [&](std::uint64_t done, std::uint64_t total) {
     progress.set(0.5 + 0.4 * static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   });
   if (progress.cancelled()) return std::nullopt;
-  findings.ooms = judge_failures(*trace, blocks, findings.remedies);
+  find_survivors(*trace, findings.remedies, findings.ooms);
   findings.verdict = verdict_on(*trace, findings, known.get());
   return findings;
 }

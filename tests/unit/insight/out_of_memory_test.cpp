@@ -15,9 +15,20 @@ using ::testing::HasSubstr;
 
 using testing::base;
 
-OutOfMemories judge(const Trace& trace) {
-  return judge_failures(trace, recorded_blocks(trace), replay_remedies(trace));
+struct Judged {
+  Remedies remedies;
+  OutOfMemories ooms;
+};
+
+Judged judge_with_remedies(const Trace& trace, std::optional<Bytes> capacity = {}) {
+  Judged judged{.remedies = untried_remedies(trace, capacity), .ooms = {}};
+  judged.ooms = judge_failures(trace, recorded_blocks(trace), judged.remedies, capacity);
+  replay_remedies(trace, judged.remedies);
+  find_survivors(trace, judged.remedies, judged.ooms);
+  return judged;
 }
+
+OutOfMemories judge(const Trace& trace) { return judge_with_remedies(trace).ooms; }
 
 /// Two segments of 20 MiB, each with a block in the middle, and a request that fits in neither gap.
 class Gaps : public ::testing::Test {
@@ -265,12 +276,14 @@ TEST_F(BothLevels, WhatFollowsTheLastFailureIsNotKnown) {
   builder_.alloc(pool_, base + 500_MiB, 100_MiB);
   refuse(pool_, 600_MiB, 50_MiB);
   const Trace& trace = builder_.trace();
-  const Remedies remedies = replay_remedies(trace);
-  const OutOfMemory oom = judge_failures(trace, recorded_blocks(trace), remedies).examined.at(0);
+  const auto [remedies, ooms] = judge_with_remedies(trace);
+  const OutOfMemory& oom = ooms.examined.at(0);
   EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
   EXPECT_TRUE(oom.is_last);
   EXPECT_FALSE(oom.rest);
   EXPECT_TRUE(oom.survivors.empty());
+  ASSERT_FALSE(oom.serve_only.empty());
+  EXPECT_THAT(survivor_text(remedies, oom), HasSubstr("(the rest is not recorded)"));
 }
 
 TEST_F(BothLevels, OthersHaveTheRestOfTheDevice) {
@@ -325,8 +338,8 @@ TEST(OutOfMemory, APoolsOwnMaximumIsItsCapacity) {
   builder.event(EventKind::segment_alloc, origin, base, 256_MiB);
   builder.event(EventKind::alloc_failed, origin, {}, 1_GiB);
   const Trace& trace = builder.trace();
-  const Remedies remedies = replay_remedies(trace);
-  const OutOfMemory oom = judge_failures(trace, recorded_blocks(trace), remedies).examined.at(0);
+  const auto [remedies, ooms] = judge_with_remedies(trace);
+  const OutOfMemory& oom = ooms.examined.at(0);
   EXPECT_EQ(oom.capacity, 1_GiB);
   EXPECT_EQ(oom.verdict, OomVerdict::fragmentation);
   EXPECT_THAT(explanation(oom), HasSubstr("is not joined"));
@@ -337,7 +350,7 @@ TEST(OutOfMemory, APoolsOwnMaximumIsItsCapacity) {
 TEST_F(Gaps, TheCapacityCanBeGiven) {
   builder_.push({.kind = EventKind::alloc_failed, .origin = origin_, .size = 15_MiB});
   const Trace& trace = builder_.trace();
-  const OutOfMemories ooms = judge_failures(trace, recorded_blocks(trace), replay_remedies(trace), 12_MiB);
+  const OutOfMemories ooms = judge_with_remedies(trace, 12_MiB).ooms;
   EXPECT_EQ(ooms.examined.at(0).capacity, 12_MiB);
   EXPECT_EQ(ooms.examined.at(0).verdict, OomVerdict::lack_of_memory);
 }
@@ -347,8 +360,7 @@ TEST(OutOfMemory, TheSettingThatUsersKnowComesFirstAmongThoseThatServeARequest) 
   if (!file) GTEST_SKIP();
   const Result<Trace> trace = open_any(*file);
   ASSERT_TRUE(trace);
-  const Remedies remedies = replay_remedies(*trace);
-  const OutOfMemories ooms = judge_failures(*trace, recorded_blocks(*trace), remedies);
+  const auto [remedies, ooms] = judge_with_remedies(*trace);
   ASSERT_TRUE(ooms.answer);
   std::size_t with_expandable = 0;
   for (const OutOfMemory& oom : ooms.examined) {
@@ -379,8 +391,7 @@ TEST(Verdicts, OfRealFailuresAreConfirmedByTheReplay) {
     if (!file) continue;
     const Result<Trace> trace = open_any(*file);
     ASSERT_TRUE(trace);
-    const Remedies remedies = replay_remedies(*trace);
-    const OutOfMemories ooms = judge_failures(*trace, recorded_blocks(*trace), remedies);
+    const auto [remedies, ooms] = judge_with_remedies(*trace);
     EXPECT_GT(ooms.count, 0U) << name;
     std::vector<std::uint32_t> recorded;
     for (const OutOfMemory& oom : ooms.examined) recorded.push_back(static_cast<std::uint32_t>(oom.event));

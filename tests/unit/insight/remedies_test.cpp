@@ -11,13 +11,19 @@ namespace {
 
 using testing::base;
 
+Remedies replayed(const Trace& trace, std::uint64_t rows = remedy_rows) {
+  Remedies remedies = untried_remedies(trace);
+  replay_remedies(trace, remedies, rows);
+  return remedies;
+}
+
 TEST(Remedies, OneStreamGivesBackWhatWasStranded) {
   testing::TraceBuilder builder;
   const OriginId first = builder.origin(HeapId{1});
   const OriginId second = builder.origin(HeapId{1}, 0x77);
   builder.free(builder.alloc(first, base, 12_MiB));
   builder.free(builder.alloc(second, base + 64_MiB, 12_MiB));
-  const Remedies remedies = replay_remedies(builder.trace());
+  const Remedies remedies = replayed(builder.trace());
   EXPECT_EQ(remedies.baseline_peak, 24_MiB);
   const auto one_stream = std::ranges::find(remedies.tried, RemedyKind::one_stream, &Remedy::kind);
   ASSERT_NE(one_stream, remedies.tried.end());
@@ -28,8 +34,8 @@ TEST(Remedies, LongTracesGetTheLikeliestCandidatesOnly) {
   testing::TraceBuilder builder;
   const OriginId origin = builder.origin(HeapId{1});
   builder.free(builder.alloc(origin, base, 30_MiB));
-  const Remedies all = replay_remedies(builder.trace());
-  const Remedies few = replay_remedies(builder.trace(), 1);
+  const Remedies all = replayed(builder.trace());
+  const Remedies few = replayed(builder.trace(), 1);
   EXPECT_GT(all.tried.size(), 3U);
   ASSERT_EQ(few.tried.size(), 1U);
   EXPECT_EQ(few.tried.front().text, "expandable_segments:True");
@@ -39,13 +45,13 @@ TEST(Remedies, LongTracesGetTheLikeliestCandidatesOnly) {
 TEST(Remedies, NothingIsTriedForADriverLevelTrace) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(builder.heap("cuda.driver", Level::driver, 0)), base, 1_MiB);
-  EXPECT_TRUE(replay_remedies(builder.trace()).tried.empty());
+  EXPECT_TRUE(replayed(builder.trace()).tried.empty());
 }
 
 TEST(Remedies, SizesThatNoDeviceHasAreNotReplayed) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(builder.heap("heap", Level::framework, 0)), base, Bytes{std::uint64_t{1} << 62U});
-  EXPECT_TRUE(replay_remedies(builder.trace()).tried.empty());
+  EXPECT_TRUE(replayed(builder.trace()).tried.empty());
 }
 
 Outcome failing_at(std::vector<std::uint32_t> events) {

@@ -52,7 +52,7 @@ TEST_F(Training, IsWhatAnEarlierStepDidFromThePointOn) {
   EXPECT_EQ(rest->rounds, 3U);
   EXPECT_DOUBLE_EQ(rest->growth, 1);
   EXPECT_EQ(rest->more, 100_MiB);  // the last layer, and a gradient before the first activation is freed
-  EXPECT_EQ(std::ranges::count(rest->heap.op, Op::alloc_failed), 0);
+  EXPECT_EQ(std::ranges::count(rest->rows.op, Op::alloc_failed), 0);
 }
 
 TEST_F(Training, GrowsWithTheStep) {
