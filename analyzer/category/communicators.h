@@ -22,10 +22,13 @@ struct Communicators {
 
 /// What a thread allocates in calls that make communicators belongs to one communicator until the thread allocates
 /// elsewhere, calls from another place, or enters a range by which NCCL marks such a call (NVTX). Two calls with none
-/// of these between them count as one. If NCCL's frames have no names, only that range identifies such a call. What
-/// NCCL allocates later, e.g. in its own thread or for the first collective, belongs to the only communicator of its
-/// device that holds memory; if there are several, its communicator is unknown. ncclMemAlloc() is the program's memory.
-/// Time: linear.
+/// of these between them count as one. If NCCL's frames have no names, only that range identifies such a call.
+///
+/// What NCCL allocates later (buffers for the first collective, or for another algorithm) belongs to the communicator
+/// of the call under way, which NCCL's ranges name (formats/model/nccl_range.h): of the allocating thread, at the end
+/// of a group of the calls in it; in a thread of NCCL's own, of all threads. Without such a name it belongs to the
+/// communicator that the thread allocated for before, or to the only one of its device that holds memory. What several
+/// may have asked for belongs to none. ncclMemAlloc() is the program's memory. Time: linear.
 Communicators find_communicators(const Trace& trace);
 
 }  // namespace memreel

@@ -39,7 +39,8 @@ extern "C" {
     memreel::cuda::Device device = 0;
     return memreel::cuda::RealDriver::get().current_device(&device) == memreel::cuda::success ? device : -1;
   };
-  return info != nullptr && memreel::nvtx::take_over_memory(*info, current_device) ? 1 : 0;
+  if (info == nullptr) return 0;
+  return memreel::nvtx::take_over_memory(*info, current_device) || memreel::nvtx::take_over_payloads(*info) ? 1 : 0;
 }
 
 /// For tools that enter the process later: starts recording into a new file. Returns 1 if recording, 0 if not; a

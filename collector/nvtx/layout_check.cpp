@@ -1,6 +1,7 @@
 // Checks that NVTX's own headers, if available, agree with nvtx_api.h: this file only has to compile.
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtMem.h>
+#include <nvtx3/nvToolsExtPayload.h>
 
 #include "collector/nvtx/nvtx_api.h"
 
@@ -30,6 +31,23 @@ static_assert(message_ascii == NVTX_MESSAGE_TYPE_ASCII && message_wide == NVTX_M
 static_assert(sizeof(Attributes) == sizeof(nvtxEventAttributes_t));
 static_assert(offsetof(Attributes, message_type) == offsetof(nvtxEventAttributes_t, messageType));
 static_assert(offsetof(Attributes, message) == offsetof(nvtxEventAttributes_t, message));
+
+static_assert(offsetof(Attributes, payload) == offsetof(nvtxEventAttributes_t, payload));
+static_assert(offsetof(Attributes, reserved) == offsetof(nvtxEventAttributes_t, reserved0));
+
+static_assert(extension_payload == NVTX_EXT_PAYLOAD_MODULEID && payload_extended == NVTX_PAYLOAD_TYPE_EXT);
+static_assert(static_cast<int>(WithPayload::schema_register) == NVTX3EXT_CBID_nvtxPayloadSchemaRegister);
+static_assert(static_cast<int>(WithPayload::range_push) == NVTX3EXT_CBID_nvtxRangePushPayload);
+static_assert(static_cast<int>(WithPayload::range_pop) == NVTX3EXT_CBID_nvtxRangePopPayload);
+static_assert(static_cast<int>(WithPayload::range_start) == NVTX3EXT_CBID_nvtxRangeStartPayload);
+static_assert(static_cast<int>(WithPayload::range_end) == NVTX3EXT_CBID_nvtxRangeEndPayload);
+static_assert(sizeof(Payload) == sizeof(nvtxPayloadData_t));
+static_assert(offsetof(Payload, data) == offsetof(nvtxPayloadData_t, payload));
+static_assert(sizeof(SchemaEntry) == sizeof(nvtxPayloadSchemaEntry_t));
+static_assert(offsetof(SchemaEntry, name) == offsetof(nvtxPayloadSchemaEntry_t, name));
+static_assert(sizeof(Schema) == sizeof(nvtxPayloadSchemaAttr_t));
+static_assert(offsetof(Schema, entries) == offsetof(nvtxPayloadSchemaAttr_t, entries));
+static_assert(offsetof(Schema, id) == offsetof(nvtxPayloadSchemaAttr_t, schemaId));
 
 static_assert(extension_memory == NVTX_EXT_MODULEID_MEM && memory_virtual_address == NVTX_MEM_TYPE_VIRTUAL_ADDRESS);
 static_assert(static_cast<int>(Memory::heap_register) == NVTX3EXT_CBID_nvtxMemHeapRegister);

@@ -149,21 +149,15 @@ void regions_unregister(const void* /*domain*/, const RegionsUnregistered* batch
 }  // namespace
 
 bool take_over_memory(const ExtensionInfo& info, int (*device)()) {
-  if (info.struct_size < sizeof(ExtensionInfo) || info.module != extension_memory || info.segment_count == 0 ||
-      info.segments == nullptr)
-    return false;
+  if (info.module != extension_memory) return false;
   current_device.store(device, std::memory_order_relaxed);
-  const std::span<std::intptr_t> slots(info.segments[0].slots, info.segments[0].slot_count);
-  const auto replace = [&](Memory function, auto* ours) {
-    const auto slot = static_cast<std::size_t>(function);
-    if (slot < slots.size()) slots[slot] = std::bit_cast<std::intptr_t>(ours);
-  };
-  replace(Memory::heap_register, heap_register);
-  replace(Memory::heap_unregister, heap_unregister);
-  replace(Memory::heap_reset, heap_reset);
-  replace(Memory::regions_register, regions_register);
-  replace(Memory::regions_resize, regions_resize);
-  replace(Memory::regions_unregister, regions_unregister);
+  const ExtensionSlots slots(info);
+  slots.replace(Memory::heap_register, heap_register);
+  slots.replace(Memory::heap_unregister, heap_unregister);
+  slots.replace(Memory::heap_reset, heap_reset);
+  slots.replace(Memory::regions_register, regions_register);
+  slots.replace(Memory::regions_resize, regions_resize);
+  slots.replace(Memory::regions_unregister, regions_unregister);
   return true;
 }
 

@@ -3,8 +3,10 @@
 // its headers where available.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace memreel::nvtx {
 
@@ -56,10 +58,10 @@ inline constexpr std::int32_t message_ascii = 1;
 inline constexpr std::int32_t message_wide = 2;
 inline constexpr std::int32_t message_registered = 3;
 
-// The memory extension (nvToolsExtMem.h, nvtxExtTypes.h), which a program's copy passes to
-// InitializeInjectionNvtxExtension.
+// Extensions (nvtxExtTypes.h), which a program's copy passes to InitializeInjectionNvtxExtension.
 
-inline constexpr std::uint16_t extension_memory = 1;  // NVTX_EXT_MODULEID_MEM
+inline constexpr std::uint16_t extension_memory = 1;   // NVTX_EXT_MODULEID_MEM
+inline constexpr std::uint16_t extension_payload = 2;  // NVTX_EXT_PAYLOAD_MODULEID
 
 struct ExtensionSegment {
   std::size_t id;
@@ -77,6 +79,74 @@ struct ExtensionInfo {
   std::intptr_t (*get_function)(std::uint32_t id);
   const void* more;
 };
+
+/// The functions of an extension; an unknown version has none.
+class ExtensionSlots {
+ public:
+  explicit ExtensionSlots(const ExtensionInfo& info) {
+    if (info.struct_size >= sizeof(ExtensionInfo) && info.segment_count > 0 && info.segments != nullptr)
+      slots_ = {info.segments[0].slots, info.segments[0].slot_count};
+  }
+
+  template <class Number, class Ours>
+  void replace(Number number, Ours* ours) const {
+    const auto i = static_cast<std::size_t>(number);
+    if (i < slots_.size()) slots_[i] = std::bit_cast<std::intptr_t>(ours);
+  }
+
+ private:
+  std::span<std::intptr_t> slots_;
+};
+
+// The payload extension (nvToolsExtPayload.h).
+
+enum class WithPayload : std::uint32_t {
+  schema_register = 0,
+  range_push = 3,
+  range_pop = 4,
+  range_start = 5,
+  range_end = 6,
+};
+
+struct Payload {
+  std::uint64_t schema;
+  std::size_t size;
+  const void* data;
+};
+
+/// Of Attributes::payload_type: `payload` points to Payloads, whose number is in `reserved`.
+inline constexpr auto payload_extended = static_cast<std::int32_t>(0xDFBD0009);
+
+struct SchemaEntry {
+  std::uint64_t flags;
+  std::uint64_t type;
+  const char* name;
+  const char* description;
+  std::uint64_t detail;
+  std::uint64_t offset;
+  const void* semantics;
+  const void* reserved;
+};
+
+struct Schema {
+  std::uint64_t fields;
+  const char* name;
+  std::uint64_t type;
+  std::uint64_t flags;
+  const SchemaEntry* entries;
+  std::size_t entry_count;
+  std::size_t size;
+  std::size_t alignment;
+  std::uint64_t id;
+  const void* more;
+};
+
+inline constexpr std::uint64_t schema_has_id = 1U << 8U;  // in Schema::fields
+// A schema's number is its program's choice, from here ...
+inline constexpr std::uint64_t first_static_schema = std::uint64_t{1} << 24U;
+inline constexpr std::uint64_t first_dynamic_schema = std::uint64_t{1} << 32U;  // ... or the tool's
+
+// The memory extension (nvToolsExtMem.h).
 
 enum class Memory : std::uint32_t {
   heap_register = 0,

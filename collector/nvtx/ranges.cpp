@@ -44,26 +44,32 @@ void mark(Name name) {
 }
 
 /// A range's number includes that of its name.
+std::uint64_t start_named(std::uint64_t name) {
+  static std::atomic<std::uint64_t> ranges = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+  record(name, MarkPhase::begin);
+  return ranges.fetch_add(1, std::memory_order_relaxed) << 32U | name;
+}
+
 template <class Name>
 std::uint64_t start(Name name) {
-  static std::atomic<std::uint64_t> ranges = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
-  const std::uint64_t number = number_of(name);
-  record(number, MarkPhase::begin);
-  return ranges.fetch_add(1, std::memory_order_relaxed) << 32U | number;
+  return start_named(number_of(name));
 }
 
 void end(std::uint64_t range) { record(range & 0xFFFF'FFFF, MarkPhase::end); }
 
 /// Like NVTX, returns the depth of the range: 0 for the first.
-template <class Name>
-int push(Name name) {
+int push_named(std::uint64_t name) {
   const int depth = pushed.depth++;
   if (depth < Pushed::deepest) {
-    const std::uint64_t number = number_of(name);
-    pushed.names[static_cast<std::size_t>(depth)] = number;
-    record(number, MarkPhase::begin);
+    pushed.names[static_cast<std::size_t>(depth)] = name;
+    record(name, MarkPhase::begin);
   }
   return depth;
+}
+
+template <class Name>
+int push(Name name) {
+  return push_named(pushed.depth < Pushed::deepest ? number_of(name) : 0);
 }
 
 int pop() {
@@ -79,6 +85,25 @@ std::uint64_t start_in(const void* /*domain*/, const Attributes* name) { return 
 void end_in(const void* /*domain*/, std::uint64_t range) { end(range); }
 int push_in(const void* /*domain*/, const Attributes* name) { return push(name); }
 int pop_in(const void* /*domain*/) { return pop(); }
+
+// Ranges that have only a payload have no name; they are not recorded, but count.
+std::uint64_t start_with(const void* /*domain*/, const Payload* /*payloads*/, std::size_t /*count*/) {
+  return start_named(0);
+}
+void end_with(const void* /*domain*/, std::uint64_t range, const Payload* /*payloads*/, std::size_t /*count*/) {
+  end(range);
+}
+int push_with(const void* /*domain*/, const Payload* /*payloads*/, std::size_t /*count*/) { return push_named(0); }
+
+/// A call of NCCL that makes a communicator says so only at its end: an instant within the range.
+int pop_with(const void* /*domain*/, const Payload* payloads, std::size_t count) {
+  if (pushed.depth > 0 && pushed.depth <= Pushed::deepest && payloads != nullptr) {
+    const std::uint64_t name = pushed.names[static_cast<std::size_t>(pushed.depth - 1)];
+    const std::uint64_t full = with_communicator(name, {payloads, count});
+    if (full != name) record(full, MarkPhase::instant);
+  }
+  return pop();
+}
 
 /// A registered string is its number, which need not be an address.
 template <class Name>
@@ -131,6 +156,17 @@ bool take_over(GetExportTable get_table) {
   core2.replace(Core2::range_pop, &pop_in);
   core2.replace(Core2::register_string_ascii, &register_string<const char*>);
   core2.replace(Core2::register_string_wide, &register_string<const wchar_t*>);
+  return true;
+}
+
+bool take_over_payloads(const ExtensionInfo& info) {
+  if (info.module != extension_payload) return false;
+  const ExtensionSlots slots(info);
+  slots.replace(WithPayload::schema_register, register_schema);
+  slots.replace(WithPayload::range_push, push_with);
+  slots.replace(WithPayload::range_pop, pop_with);
+  slots.replace(WithPayload::range_start, start_with);
+  slots.replace(WithPayload::range_end, end_with);
   return true;
 }
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -116,6 +117,71 @@ TEST(Communicators, WithoutNamesOfFunctionsNcclsRangesTellThem) {
   const auto d = job.alloc(later);
   EXPECT_EQ(job.numbers({a, b, c, d}), (std::vector<std::uint32_t>{1, 1, 2, 0}))
       << "of which the last is, nothing says";
+}
+
+TEST(Communicators, NcclsRangesNameTheOneOfACall) {
+  Job job;
+  const auto made = [&](StackId where, std::string_view name) {
+    job.range_begins("ncclCommInitRankConfig");
+    const AllocationId id = job.alloc(where);
+    job.mark("ncclCommInitRankConfig, communicator 0x" + std::string(name), MarkPhase::instant, 1);
+    job.range_ends("ncclCommInitRankConfig");
+    return id;
+  };
+  const auto call = [&](std::string_view range, std::uint32_t thread) {
+    job.range_begins(range);
+    const AllocationId id = job.alloc(job.collective(), thread);
+    job.range_ends(range);
+    return id;
+  };
+  const AllocationId a = made(job.group_a(), "000000000000000a"), b = made(job.group_b(), "000000000000000b");
+  const AllocationId of_a = call("ncclAllReduce, communicator 0x000000000000000a", 1);
+  const AllocationId by_thread_of_nccl = call("ncclAllGather, communicator 0x000000000000000b", 9);
+  const AllocationId later = job.alloc(job.collective(), 9);
+  const AllocationId of_a_by_it = call("ncclAllGather, communicator 0x000000000000000a", 9);
+  const AllocationId unnamed = call("ncclAllReduce", 1);
+  EXPECT_EQ(job.numbers({a, b, of_a, by_thread_of_nccl, later, of_a_by_it, unnamed}),
+            (std::vector<std::uint32_t>{1, 2, 1, 2, 2, 1, 0}));
+}
+
+TEST(Communicators, AGroupAllocatesAtItsEndForItsCalls) {
+  Job job;
+  const auto group = [&](const std::vector<std::string_view>& calls) {
+    job.range_begins("ncclGroupStart");
+    job.range_ends("ncclGroupStart");
+    for (const std::string_view call : calls) {
+      job.range_begins(call);
+      job.range_ends(call);
+    }
+    job.range_begins("ncclGroupEnd");
+    const AllocationId id = job.alloc(job.collective());
+    job.range_ends("ncclGroupEnd");
+    return id;
+  };
+  constexpr std::string_view send_a = "ncclSend, communicator 0x000000000000000a",
+                             receive_b = "ncclRecv, communicator 0x000000000000000b";
+  const AllocationId a = group({send_a, send_a}), b = group({receive_b}), both = group({send_a, receive_b});
+  EXPECT_EQ(job.numbers({a, b, both}), (std::vector<std::uint32_t>{1, 2, 0}))
+      << "although nothing shows how they were made";
+}
+
+TEST(Communicators, OfTwoThreadsInCallsNcclsOwnServesEither) {
+  Job job;
+  job.range_begins("ncclAllReduce, communicator 0x000000000000000a", 1);
+  const AllocationId one = job.alloc(job.collective(), 9);
+  job.range_begins("ncclAllReduce, communicator 0x000000000000000b", 2);
+  const AllocationId either = job.alloc(job.collective(), 8);
+  const AllocationId as_before = job.alloc(job.collective(), 9);
+  EXPECT_EQ(job.numbers({one, either, as_before}), (std::vector<std::uint32_t>{1, 0, 1}));
+}
+
+TEST(Communicators, DevicesOfOneProcessShareANameButNoMemory) {
+  Job job;
+  job.range_begins("ncclAllReduce, communicator 0x000000000000000a");
+  const AllocationId first = job.alloc(job.collective(), 1, 0);
+  const AllocationId second = job.alloc(job.collective(), 1, 1);
+  const AllocationId first_again = job.alloc(job.collective(), 1, 0);
+  EXPECT_EQ(job.numbers({first, second, first_again}), (std::vector<std::uint32_t>{1, 2, 1}));
 }
 
 TEST(Communicators, ThreadsMakeTheirOwn) {

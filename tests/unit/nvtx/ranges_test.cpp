@@ -1,6 +1,7 @@
 // Ranges of a program that uses NVTX as shipped, where its headers are installed.
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtPayload.h>
 
 #include <string>
 #include <vector>
@@ -77,6 +78,74 @@ TEST_F(Ranges, OfDomains) {
   attributes.messageType = NVTX_MESSAGE_UNKNOWN;
   nvtxDomainMarkEx(domain, &attributes);  // has no name
   EXPECT_EQ(seen(), (std::vector<Seen>{{"step", begin}, {"step", finish}, {"registered", instant}}));
+}
+
+/// NCCL's way: a payload that holds the communicator, declared by a schema.
+struct OfNccl {
+  std::uint64_t communicator;
+  int ranks;
+};
+
+std::uint64_t declare(std::uint64_t id, const char* first_entry) {
+  nvtxPayloadSchemaEntry_t entries[2]{};
+  entries[0].type = NVTX_PAYLOAD_ENTRY_TYPE_UINT64;
+  entries[0].name = first_entry;
+  entries[1].type = NVTX_PAYLOAD_ENTRY_TYPE_INT;
+  entries[1].name = "No. of ranks";
+  nvtxPayloadSchemaAttr_t schema{};
+  schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES |
+                     NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID;
+  schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+  schema.entries = entries;
+  schema.numEntries = 2;
+  schema.schemaId = NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + id;
+  return nvtxPayloadSchemaRegister(nullptr, &schema);
+}
+
+void push_with(const char* name, const nvtxPayloadData_t& data) {
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+  attributes.message.ascii = name;
+  attributes.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+  attributes.reserved0 = 1;
+  attributes.payload.ullValue = reinterpret_cast<std::uintptr_t>(&data);
+  nvtxDomainRangePushEx(nullptr, &attributes);
+}
+
+TEST_F(Ranges, OfNcclNameTheirCommunicator) {
+  const std::uint64_t schema = declare(5, "NCCL communicator ID"), other = declare(9, "Message size [bytes]");
+  EXPECT_EQ(schema, NVTX_PAYLOAD_SCHEMA_ID_STATIC_START + 5U);
+  const OfNccl payload{.communicator = 0x1234abcd, .ranks = 2};
+  const nvtxPayloadData_t data{schema, sizeof payload, &payload}, size_only{other, sizeof payload, &payload};
+  push_with("ncclAllReduce", data);
+  nvtxRangePop();
+  push_with("ncclSend", size_only);  // NCCL 2.24 and older
+  nvtxRangePop();
+  push_with("theirs", data);  // another library, whose schema has the same number
+  nvtxRangePop();
+  nvtxRangePushA("ncclCommInitRankConfig");
+  EXPECT_EQ(nvtxRangePopPayload(nullptr, &data, 1), 0);
+  EXPECT_EQ(seen(), (std::vector<Seen>{{"ncclAllReduce, communicator 0x000000001234abcd", begin},
+                                       {"ncclAllReduce, communicator 0x000000001234abcd", finish},
+                                       {"ncclSend", begin},
+                                       {"ncclSend", finish},
+                                       {"theirs", begin},
+                                       {"theirs", finish},
+                                       {"ncclCommInitRankConfig", begin},
+                                       {"ncclCommInitRankConfig, communicator 0x000000001234abcd", instant},
+                                       {"ncclCommInitRankConfig", finish}}));
+}
+
+TEST_F(Ranges, WithOnlyAPayloadCountButHaveNoName) {
+  const nvtxPayloadData_t nothing{0, 0, nullptr};
+  EXPECT_EQ(nvtxRangePushPayload(nullptr, &nothing, 1), 0);
+  EXPECT_EQ(nvtxRangePushA("inner"), 1);
+  EXPECT_EQ(nvtxRangePop(), 1);
+  EXPECT_EQ(nvtxRangePopPayload(nullptr, &nothing, 1), 0);
+  nvtxRangeEndPayload(nullptr, nvtxRangeStartPayload(nullptr, &nothing, 1), &nothing, 1);
+  EXPECT_EQ(seen(), (std::vector<Seen>{{"inner", begin}, {"inner", finish}}));
 }
 
 TEST_F(Ranges, DeeperThanAnybodyLooks) {

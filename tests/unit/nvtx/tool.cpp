@@ -11,6 +11,7 @@ int (*InitializeInjectionNvtx2_fnptr)(memreel::nvtx::GetExportTable) = [](memree
 // NOLINTNEXTLINE(readability-identifier-naming): likewise
 int (*InitializeInjectionNvtxExtension_fnptr)(const memreel::nvtx::ExtensionInfo*) =
     [](const memreel::nvtx::ExtensionInfo* info) {
-      return memreel::nvtx::take_over_memory(*info, [] { return 3; }) ? 1 : 0;
+      return memreel::nvtx::take_over_memory(*info, [] { return 3; }) || memreel::nvtx::take_over_payloads(*info) ? 1
+                                                                                                                  : 0;
     };
 }
