@@ -34,6 +34,7 @@ struct FleetRow {
 struct RankClass {
   std::vector<std::uint32_t> rows;  // indices into Fleet::rows, ascending
   Bytes peak_reserved;              // their maximum
+  std::uint32_t heaviest = 0;       // the first of these rows with that peak: replayed for all
   /// The class it nearly equals, if it deviates from a larger one.
   std::optional<std::uint32_t> deviates_from;
   double similarity = 0;  // to that class, 0 to 1

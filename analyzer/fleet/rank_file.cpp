@@ -69,6 +69,7 @@ enum class Field : pbf_tag_type {
   start_ns = 49,
   visible_devices = 50,
   beside = 51,
+  untimed_hash = 52,
 };
 enum class PairField : pbf_tag_type { first = 1, second = 2 };  // of Coordinate and of Setting
 enum class DeviceField : pbf_tag_type { device = 1, peak_reserved = 2, other = 3, capacity = 4, beside = 5 };
@@ -200,6 +201,7 @@ void write_metrics(pbf_builder<Field>& message, const RankSummary& s) {
   }
   message.add_uint64(Field::lost_events, s.lost_events);
   message.add_fixed64(Field::request_hash, s.requests.whole);
+  message.add_fixed64(Field::untimed_hash, s.requests.untimed);
   message.add_uint64(Field::requests, s.requests.requests);
   std::vector<std::uint64_t> hashes, times;
   for (const RequestChunk& chunk : s.requests.sketch) {
@@ -463,6 +465,8 @@ bool read_metrics(MessageReader<Field>& in, RankSummary& s) {
       return s.lost_events = in.uint64(), true;
     case Field::request_hash:
       return s.requests.whole = in.fixed64(), true;
+    case Field::untimed_hash:
+      return s.requests.untimed = in.fixed64(), true;
     case Field::requests:
       return s.requests.requests = in.uint64(), true;
     case Field::reserved:

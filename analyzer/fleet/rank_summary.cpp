@@ -150,17 +150,30 @@ void add_timeline(const Trace& trace, HeapId heap, RankSummary& summary) {
   }
 }
 
+/// A sample may count a segment whose event comes after it: the device has given it, but the call has yet to return.
+constexpr Nanoseconds in_flight{10'000'000};
+
 /// What samples say of the device of `main`, and what was in use on it beside `main`.
 RankDevice device_of(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
                      std::optional<Bytes>* least_free = nullptr) {
   RankDevice result{.device = trace.tables[main.heap].device, .peak_reserved = main.peak_reserved};
   const EventColumns& events = trace.events;
   Bytes reserved;
+  std::optional<std::pair<Nanoseconds, Bytes>> sampled;  // when, and what was in use beside `main`
+  const auto settle = [&] {
+    if (sampled) result.beside = std::max(result.beside, sampled->second);
+    sampled.reset();
+  };
   for (std::size_t i = 0; i < events.count(); ++i) {
     const Origin& origin = trace.tables[events.origin[i]];
     const EventKind kind = events.kind[i];
     if (origin.heap == main.heap) {
-      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += events.size[i];
+      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
+        reserved += events.size[i];
+        if (sampled && events.time[i] - sampled->first <= in_flight)
+          sampled->second -= std::min(sampled->second, events.size[i]);
+        settle();
+      }
       if (kind == EventKind::segment_free || kind == EventKind::segment_unmap)
         reserved -= std::min(reserved, events.size[i]);
     }
@@ -168,9 +181,11 @@ RankDevice device_of(const Trace& trace, const std::vector<HeapHistory>& histori
     const Bytes free{events.address_or_value[i]};
     result.capacity = std::max(result.capacity.value_or(0_B), events.size[i] + free);
     if (least_free != nullptr) *least_free = std::min(least_free->value_or(free), free);
-    if (main.peak_reserved != 0_B && samples_device(trace.tables, origin) && events.size[i] > reserved)
-      result.beside = std::max(result.beside, events.size[i] - reserved);
+    if (main.peak_reserved == 0_B || !samples_device(trace.tables, origin) || events.size[i] <= reserved) continue;
+    settle();
+    sampled = {events.time[i], events.size[i] - reserved};
   }
+  settle();
   for (const HeapHistory& history : histories)
     if (history.heap != main.heap && trace.tables[history.heap].device == result.device &&
         trace.tables[history.heap].level == Level::driver)

@@ -34,6 +34,7 @@ class Hasher {
     const std::uint64_t device =
         heap.device < 0 ? 0 : devices_.try_emplace(heap.device, devices_.size() + 1).first->second;
     whole_ = combine(whole_, device);
+    untimed_ = combine(untimed_, device);
     std::uint64_t older = 0;
     std::size_t first = 0;
     for (; is_older_ && first < heap.count() && heap.op[first] == Op::alloc && is_older_(heap.event[first]); ++first) {
@@ -41,7 +42,10 @@ class Hasher {
       ordinal[heap.slot[first]] = ~heap.size[first].count;
       older += mix_bits(heap.size[first].count + 1);
     }
-    if (first > 0) whole_ = combine(whole_, older);
+    if (first > 0) {
+      whole_ = combine(whole_, older);
+      untimed_ = combine(untimed_, older);
+    }
     for (std::size_t row = first; row < heap.count(); ++row) {
       const std::uint32_t slot = heap.slot[row];
       switch (heap.op[row]) {
@@ -61,6 +65,7 @@ class Hasher {
         case Op::free_requested:
           // Sums are order-independent: a burst is a multiset.
           freed_ordinals_ += mix_bits(ordinal[slot] + 1);
+          all_freed_ += mix_bits(ordinal[slot] + 1);
           freed_sizes_ += mix_bits(size[slot].count + 1);
           break;
         case Op::empty_cache:
@@ -71,14 +76,15 @@ class Hasher {
       }
     }
     whole_ = combine(whole_, freed_ordinals_);
-    freed_ordinals_ = freed_sizes_ = 0;
+    untimed_ = combine(untimed_, all_freed_);
+    freed_ordinals_ = freed_sizes_ = all_freed_ = 0;
     if (in_chunk_ < RequestHash::chunk_length) ++chunks_[mix_bits(chunk_)];  // a short program is one chunk
     chunk_ = in_chunk_ = 0;
     latest_ = {};
   }
 
   RequestHash result() && {
-    RequestHash hash{.whole = whole_, .requests = requests_};
+    RequestHash hash{.whole = whole_, .untimed = untimed_, .requests = requests_};
     for (const auto& [chunk, times] : chunks_) hash.sketch.push_back({chunk, times});
     std::ranges::sort(hash.sketch, {}, &RequestChunk::hash);
     if (hash.sketch.size() > RequestHash::most_chunks) hash.sketch.resize(RequestHash::most_chunks);
@@ -89,6 +95,7 @@ class Hasher {
   void request(Bytes size, std::uint64_t where) {
     ++requests_;
     whole_ = combine(combine(combine(whole_, freed_ordinals_), size.count), where);
+    untimed_ = combine(combine(untimed_, size.count), where);
     const std::uint64_t item = combine(combine(mix_bits(freed_sizes_), size.count), where);
     std::uint64_t& oldest = latest_.at(in_chunk_ % RequestHash::chunk_length);
     chunk_ = chunk_ * chunk_base + item - oldest * power_of_chunk_base();
@@ -99,8 +106,9 @@ class Hasher {
 
   const std::function<bool(std::uint32_t)>& is_older_;
   std::map<std::int32_t, std::uint64_t> devices_;  // numbered in the order of their heaps
-  std::uint64_t whole_ = 0, requests_ = 0;
+  std::uint64_t whole_ = 0, untimed_ = 0, requests_ = 0;
   std::uint64_t freed_ordinals_ = 0, freed_sizes_ = 0;  // since the latest request
+  std::uint64_t all_freed_ = 0;                         // of the heap
   std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and their number
   std::array<std::uint64_t, RequestHash::chunk_length> latest_{};
   std::unordered_map<std::uint64_t, std::uint64_t> chunks_;

@@ -29,6 +29,7 @@ struct RequestHash {
   static constexpr std::size_t chunk_length = 16;
 
   std::uint64_t whole = 0;           // of all requests in order
+  std::uint64_t untimed = 0;         // of the same, with all frees as one set; 0: unknown
   std::uint64_t requests = 0;        // allocations and failed requests
   std::vector<RequestChunk> sketch;  // by hash: the smallest `most_chunks` of them, a sample common to all ranks
   friend bool operator==(const RequestHash&, const RequestHash&) = default;

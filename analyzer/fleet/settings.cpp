@@ -156,6 +156,12 @@ ClassSettings read_class(const Json& json) {
   return s;
 }
 
+/// Another rank of the class than the one that is replayed.
+std::optional<std::uint32_t> witness_of(const RankClass& of) {
+  if (of.rows.size() < 2) return std::nullopt;
+  return of.rows.back() != of.heaviest ? of.rows.back() : of.rows.front();
+}
+
 /// The result of `work`, read from a file if it was computed before under the same `conditions`.
 template <class Work>
 std::string kept(const SettingOptions& options, const ReplayTask& task, const char* extension, Json conditions,
@@ -221,10 +227,10 @@ ClassSettings read_replays(const std::string& text) {
 
 ReplayTask replay_task(const Fleet& fleet, const RankClass& of, const SettingOptions& options) {
   const auto file = [&](std::uint32_t row) { return fleet.rows[row].summary.file; };
-  ReplayTask task{.file = file(of.rows.front()),
-                  .witness = of.rows.size() > 1 ? file(of.rows.back()) : std::string(),
-                  .limit = options.capacity};
-  if (task.limit) *task.limit -= std::min(*task.limit, fleet.rows[of.rows.front()].beside);
+  const std::optional<std::uint32_t> witness = witness_of(of);
+  ReplayTask task{
+      .file = file(of.heaviest), .witness = witness ? file(*witness) : std::string(), .limit = options.capacity};
+  if (task.limit) *task.limit -= std::min(*task.limit, fleet.rows[of.heaviest].beside);
   return task;
 }
 
@@ -338,10 +344,9 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
   common.candidates = std::move(candidates);
   common.classes = std::move(classes);
   for (std::uint32_t i = 0; i < common.classes.size(); ++i) {
-    const std::vector<std::uint32_t>& rows = fleet.classes[i].rows;
     common.classes[i].klass = i;
-    common.classes[i].row = rows.front();
-    if (rows.size() > 1) common.classes[i].witness = rows.back();
+    common.classes[i].row = fleet.classes[i].heaviest;
+    common.classes[i].witness = witness_of(fleet.classes[i]);
   }
   std::vector<Total> totals(common.candidates.size());
   Total recorded;

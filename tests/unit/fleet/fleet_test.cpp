@@ -183,6 +183,25 @@ TEST(Fleet, AHeavyStageAndALeakingReplicaDifferByAxis) {
   EXPECT_EQ(on({2_GiB, 1_GiB, 2_GiB, 1_GiB}), std::pair(0.0, 1.0));
 }
 
+TEST(Fleet, ReplicasWhoseThreadsFreeEarlierOrLaterAreOneClass) {
+  std::vector<RankSummary> ranks{rank_of(0, 1, 1_GiB), rank_of(1, 2, 3_GiB), rank_of(2, 3, 2_GiB),
+                                 rank_of(3, 4, 1_GiB)};
+  for (RankSummary& rank : ranks) {
+    rank.requests.untimed = 7;
+    rank.requests.sketch = {{10, 95}, {100 + rank.requests.whole, 5}};
+  }
+  ranks[3].requests.untimed = 8;  // it leaks
+  const Fleet fleet = assembled(ranks);
+  ASSERT_EQ(fleet.classes.size(), 2U);
+  EXPECT_THAT(ranks_of(fleet, fleet.classes[0]), ElementsAre(0, 1, 2));
+  EXPECT_EQ(fleet.classes[0].peak_reserved, 3_GiB);
+  EXPECT_EQ(fleet.rows[fleet.classes[0].heaviest].rank, 1U);
+  EXPECT_EQ(fleet.rows[3].klass, 1U);
+  EXPECT_EQ(fleet.classes[1].deviates_from, 0U);
+  for (RankSummary& rank : ranks) rank.requests.sketch = {{rank.requests.whole, 100}};
+  EXPECT_EQ(assembled(ranks).classes.size(), 4U) << "of other lives altogether";
+}
+
 TEST(Fleet, WhatExceedsTheCapacityFailsFirstThenWhatLeaks) {
   RankSummary steady = rank_of(0, 1, 7_GiB), leaking = rank_of(1, 2, 4_GiB);
   leaking.leaks = {{.verdict = "leak", .bytes = 1_GiB, .growth_bytes_per_step = double(1 << 28)}};

@@ -48,6 +48,22 @@ TEST(RequestHash, DoesNotDependOnTheOrderOfFreesBetweenTwoRequests) {
   EXPECT_EQ(program(false), program(true));
 }
 
+TEST(RequestHash, HasOneThatDoesNotDependOnTheTimeOfFrees) {
+  enum class Freed : std::uint8_t { at_once, later, never };
+  const auto program = [](Freed freed) {
+    Program p;
+    const std::uint32_t a = p.alloc(100);
+    if (freed == Freed::at_once) p.free(a);
+    p.alloc(200);
+    if (freed == Freed::later) p.free(a);
+    p.alloc(300);
+    return p.hash();
+  };
+  EXPECT_NE(program(Freed::at_once).whole, program(Freed::later).whole);
+  EXPECT_EQ(program(Freed::at_once).untimed, program(Freed::later).untimed);
+  EXPECT_NE(program(Freed::at_once).untimed, program(Freed::never).untimed);
+}
+
 TEST(RequestHash, DoesNotDependOnTheNumberOfTheDevice) {
   const auto program = [](std::int32_t device) {
     Program p;
