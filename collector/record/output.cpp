@@ -16,6 +16,7 @@ Result<std::string> output_pattern(const std::string& given) {
     return Error{.what = "is a directory", .where = given, .remedy = "give -o a file name"};
   const std::filesystem::path directory = path.parent_path();
   if (directory.string().find('%') != std::string::npos) return path.string();
+  std::filesystem::create_directory(directory, problem);  // for -o 'job/%r.reel'; not its parents: they may be misspelt
   if (::access(directory.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(directory, problem)) {
     const int reason = std::filesystem::exists(directory, problem) && errno == 0 ? ENOTDIR : errno;
     return Error{.what = "can't write a trace here: " + std::generic_category().message(reason),

@@ -48,6 +48,13 @@ class Job(RecordTest):
         self.assertEqual({row["host"] for row in fleet["ranks"]}, {os.uname().nodename})
         self.assertEqual([c["ranks"] for c in fleet["classes"]], [[0, 1, 2, 3]])
 
+    def test_the_directory_of_the_traces_is_made_but_not_its_parents(self):
+        self.record("true", options=["-o", "new/%r.reel"])
+        self.assertTrue((self.directory / "new").is_dir())
+        refused = self.record("true", options=["-o", "absent/new/%r.reel"], code=2)
+        self.assertIn("can't write a trace here: No such file or directory", refused.stderr)
+        self.assertFalse((self.directory / "absent").exists())
+
     def test_names_do_not_matter_when_the_recording_knows(self):
         self.record_ranks((0, 1, 3), 5, name="%h-%p")
         fleet = self.fleet(code=1)
