@@ -124,11 +124,13 @@ void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std
 
 /// True if it was the last one. The socket is already closed when that one is answered.
 bool ControlSocket::serve(int connection, const std::function<Answer(const Message&)>& answer) {
-  limit_waits(connection, std::chrono::seconds(1));
   const auto peer = peer_of(connection);
   if (!peer) return false;
+  // One is served at a time: who may not ask doesn't get to keep the others waiting.
+  const auto allowed = check_controller(peer->uid);
+  limit_waits(connection, std::chrono::milliseconds(allowed ? 1000 : 20));
   auto question = receive(connection);
-  if (const auto allowed = check_controller(peer->uid); question && !allowed) question = allowed.error();
+  if (question && !allowed) question = allowed.error();
   Answer given{.message = question ? Message{} : error_message(question.error())};
   if (question) given = answer(*question);
   if (given.last) close();

@@ -27,7 +27,11 @@ RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<Journa
     return other.what == JournalEntry::What::ended && other.trace == began.trace;
   });
   if (ended == journal.rend()) {
-    trace.killed = trace.facts && !trace.facts->complete;
+    trace.cut = trace.facts && !trace.facts->complete;
+    const auto latest = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
+      return other.what == JournalEntry::What::began && other.process == began.process;
+    });
+    trace.replaced = trace.cut && latest->trace != began.trace;
     return trace;
   }
   trace.stopped = ended->text;

@@ -20,7 +20,8 @@ struct RecordedTrace {
   std::uint64_t lost = 0;          // events missing from the trace
   std::optional<double> overhead;  // time spent recording over the program's run time
   std::string stopped;             // why recording ended before the program did; empty if it did not
-  bool killed = false;             // before the agent could complete the trace
+  bool cut = false;                // the program ended before the agent could complete the trace
+  bool replaced = false;           // because it replaced itself (exec)
   std::vector<std::string> dumps;  // paths of the dumps that a flight recorder wrote and kept, oldest first
 };
 

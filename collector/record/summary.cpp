@@ -49,7 +49,10 @@ std::string text_of_facts(const RecordedTrace& trace, std::string_view moment) {
   return name + " (" + text_of(trace.facts->file_size) + "): " + memory_text(trace.facts->devices, moment) + "; " +
          counted(trace.facts->events, "event") +
          (trace.facts->folded == 0 ? "" : " and sums of " + text_of(trace.facts->folded) + " older ones") + ", " +
-         (trace.lost == 0 ? std::string("none lost") : text_of(trace.lost) + " lost") + names_of(trace.dumps);
+         (trace.lost > 0 ? text_of(trace.lost) + " lost"
+          : trace.cut    ? std::string("its last 0.1 s may be missing")
+                         : "none lost") +
+         names_of(trace.dumps);
 }
 
 std::string describe(const RecordedTrace& trace) {
@@ -57,7 +60,9 @@ std::string describe(const RecordedTrace& trace) {
   if (!trace.facts) return text;
   if (trace.overhead) text += "; recording overhead about " + text_of_share(*trace.overhead);
   if (!trace.stopped.empty()) text += "; recording stopped early: " + printable(trace.stopped);
-  if (trace.killed) text += "; process " + std::to_string(trace.process) + " was killed; its trace up to then is kept";
+  if (trace.cut)
+    text += "; process " + std::to_string(trace.process) +
+            (trace.replaced ? " replaced itself (exec)" : " was killed or called _exit()");
   return text;
 }
 

@@ -34,9 +34,10 @@ MappedBytes mapped(std::uintptr_t begin, std::size_t size) {
   return {begin, {reinterpret_cast<const std::byte*>(begin), size}};
 }
 
-/// The tables of the module mapped at `module`, found like the loader does: by the headers at its start.
+/// The tables of the module mapped at `module`, found like the loader does: by the headers at its start, which can be
+/// read.
 std::optional<CodeModule> tables_of(AddressRange module) {
-  if (module.end - module.begin < elf_page_size || !is_readable(module.begin)) return std::nullopt;
+  if (module.end - module.begin < elf_page_size) return std::nullopt;
   const MappedBytes head = mapped(module.begin, elf_page_size);
   ByteReader reader(head);
   const auto elf = reader.fixed<ElfW(Ehdr)>();
@@ -98,16 +99,19 @@ CodeMap::CodeMap(Source source) {
 std::optional<CodeModule> CodeMap::find(std::uintptr_t address) const {
   if (find_object_ == nullptr) {
     const AddressRange module = module_in_copy(address);
-    return tables_of(module);
+    return is_readable(module.begin) ? tables_of(module) : std::nullopt;
   }
   LoaderAnswer answer{};
   // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader's interface
   if (find_object_(reinterpret_cast<void*>(address), &answer) != 0 || answer.eh_frame == nullptr) return std::nullopt;
+  // What the loader has mapped is readable. No system call asks: a program may run in a sandbox that allows its own
+  // only.
   const auto end = reinterpret_cast<std::uintptr_t>(answer.map_end);
   if (auto place = tables_of({reinterpret_cast<std::uintptr_t>(answer.map_start), end})) return place;
   // If a program's segments have unmapped pages in between, as lld sometimes leaves them, the loader returns only the
   // segment. The headers are at the start of the first one.
-  return answer.map != nullptr ? tables_of({start_of(*answer.map), end}) : std::nullopt;
+  return answer.map != nullptr && is_readable(start_of(*answer.map)) ? tables_of({start_of(*answer.map), end})
+                                                                     : std::nullopt;
 }
 
 AddressRange CodeMap::module_in_copy(std::uintptr_t address) const {

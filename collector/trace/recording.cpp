@@ -53,8 +53,9 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
   if (!recording->start_thread()) {
     std::error_code ignored;
     std::filesystem::remove(file->name, ignored);
-    return Error{
-        .what = "can't start a thread", .where = recording->trace(), .remedy = "raise the thread limit (ulimit -u)"};
+    return Error{.what = "can't start a thread",
+                 .where = recording->trace(),
+                 .remedy = "raise the limits on threads and memory (ulimit -u, -v, -d)"};
   }
   recording->await_opened();
   return recording;

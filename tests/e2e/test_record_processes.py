@@ -47,7 +47,9 @@ class Processes(RecordTest):
         self.assertEqual(sorted(peak["peak_live_bytes"] for peak in peaks), [0, 4 << 20])
 
     def test_becoming_another_program(self):
-        self.record_program("exec")
+        errors = self.record_program("exec").stderr
+        self.assertIn("replaced itself (exec)", errors)
+        self.assertNotRegex(errors, "killed|none lost.*exec")
         traces = self.traces()
         self.assertEqual(len(traces), 2, traces)  # one process, one name, two PIDs
         kinds = [self.document("info", trace)["kinds"] for trace in traces]
@@ -104,6 +106,49 @@ class Processes(RecordTest):
         if subprocess.run(["cc", "-fsanitize=address", "-o", program, source], capture_output=True).returncode != 0:
             self.skipTest("no compiler with AddressSanitizer here")
         self.record(program, code=7)
+
+    SANDBOXED = rb"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+typedef int (*alloc_function)(unsigned long long*, size_t);
+static alloc_function allocate;
+static int take(void) { unsigned long long p; return allocate(&p, 512); }
+__attribute__((noinline)) static int take_elsewhere(void) { return take() + 0 * getpagesize(); }
+int main(void) {
+  void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context;
+  int (*initialize)(unsigned) = dlsym(cuda, "cuInit"), (*retain)(void**, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain");
+  int (*use)(void*) = dlsym(cuda, "cuCtxSetCurrent");
+  allocate = dlsym(cuda, "cuMemAlloc_v2");
+  if (initialize(0) || retain(&context, 0) || use(context) || take()) return 1;
+  usleep(300000);
+  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    ALLOW(SYS_exit_group), ALLOW(SYS_futex), ALLOW(SYS_mmap), ALLOW(SYS_munmap), ALLOW(SYS_brk), ALLOW(SYS_madvise),
+    ALLOW(SYS_mprotect), ALLOW(SYS_clock_gettime), ALLOW(SYS_newfstatat), ALLOW(SYS_write), ALLOW(SYS_rt_sigreturn),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
+  struct sock_fprog filter = {sizeof code / sizeof *code, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)) return 2;
+  for (int i = 0; i < 100; i++) if (take_elsewhere()) return 3;
+  _exit(7);
+}
+"""
+
+    def test_a_sandbox_that_allows_the_program_alone(self):
+        program, source = self.directory / "sandboxed", self.file("sandboxed.c", self.SANDBOXED)
+        if subprocess.run(["cc", "-O1", "-o", program, source, "-ldl"], capture_output=True).returncode != 0:
+            self.skipTest("no compiler, or no seccomp, here")
+        alone = subprocess.run([program], env=self.environment()).returncode
+        if alone != 7:
+            self.skipTest("no filters can be installed here")
+        for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"]):
+            with self.subTest(options):
+                self.record(program, options=options, code=7)
 
     def test_exit_without_ceremony(self):
         self.record_program("quick-exit", 500, code=6)
