@@ -7,15 +7,19 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace memreel::cli {
 namespace {
@@ -113,11 +117,13 @@ void send_document(int socket, const Document& document, bool with_content) {
   }
 }
 
-void answer(int socket, const std::string& root, const std::vector<Document>& documents) {
+/// `asked` is set when the request is complete.
+void answer(int socket, const std::string& root, const std::vector<Document>& documents, std::atomic<bool>& asked) {
   const timeval longest{.tv_sec = longest_wait.count(), .tv_usec = 0};
   ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
   const std::optional<std::string> request = read_request(socket);
   if (!request) return;
+  asked = true;
   const std::string_view line = std::string_view(*request).substr(0, request->find("\r\n"));
   const std::size_t first = line.find(' '), last = line.rfind(' ');
   if (first == std::string_view::npos || first == last || !line.substr(last + 1).starts_with("HTTP/1."))
@@ -131,7 +137,8 @@ void answer(int socket, const std::string& root, const std::vector<Document>& do
   refuse(socket, "404 Not Found");
 }
 
-/// At most `most_connections` threads.
+/// At most `most_connections` threads. Beyond that, the oldest connection that has not asked for anything ends: who
+/// connects and stays silent keeps nobody else out.
 class Connections {
  public:
   Connections() = default;
@@ -141,29 +148,49 @@ class Connections {
     for (Connection& connection : all_) connection.thread.detach();
   }
 
-  /// Does nothing if there are too many already.
+  /// `work(socket, asked)`. Closes the socket without it if there are too many that are answered, or no thread.
   template <class Work>
-  void start(Work work) {
-    std::erase_if(all_, [](Connection& connection) {
-      if (!*connection.done) return false;
-      connection.thread.join();  // `done` is the last thing it does
-      return true;
-    });
-    if (all_.size() >= most_connections) return;
-    auto done = std::make_shared<std::atomic<bool>>(false);
-    all_.push_back({.thread = std::thread([work = std::move(work), done] {
-                      work();
-                      *done = true;
-                    }),
-                    .done = done});
+  void start(Socket socket, Work work) {
+    join_finished();
+    if (all_.size() >= most_connections) {
+      const auto silent = std::ranges::find_if(all_, [](const Connection& each) { return !each.state->asked; });
+      if (silent == all_.end()) return;
+      ::shutdown(silent->state->socket.get(), SHUT_RDWR);
+      silent->thread.join();
+      all_.erase(silent);
+    }
+    const auto state = std::make_shared<State>(std::move(socket));
+    try {
+      all_.push_back({.thread = std::thread([work = std::move(work), state] {
+                        work(state->socket.get(), state->asked);
+                        ::shutdown(state->socket.get(), SHUT_RDWR);
+                        state->done = true;
+                      }),
+                      .state = state});
+    } catch (const std::system_error&) {  // a limit on threads: others may end
+    }
   }
 
  private:
+  struct State {
+    explicit State(Socket of) : socket(std::move(of)) {}
+    Socket socket;
+    std::atomic<bool> asked = false, done = false;
+  };
   struct Connection {
     std::thread thread;
-    std::shared_ptr<std::atomic<bool>> done;
+    std::shared_ptr<State> state;
   };
-  std::vector<Connection> all_;
+
+  void join_finished() {
+    std::erase_if(all_, [](Connection& connection) {
+      if (!connection.state->done) return false;
+      connection.thread.join();  // `done` is the last thing it sets
+      return true;
+    });
+  }
+
+  std::vector<Connection> all_;  // oldest first
 };
 
 std::optional<std::string> random_root() {
@@ -220,10 +247,13 @@ Result<void> PageServer::serve(const std::vector<Document>& documents) const {
   for (;;) {
     Socket socket(::accept4(socket_, nullptr, nullptr, SOCK_CLOEXEC));
     if (socket.get() < 0) {
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(std::chrono::milliseconds(100));
       if (errno == EINTR || errno == ECONNABORTED || errno == EMFILE || errno == ENFILE) continue;
       return problem("no more connections can be accepted", "", "");
     }
-    connections.start([served, root = token_, socket = std::move(socket)] { answer(socket.get(), root, *served); });
+    connections.start(std::move(socket), [served, root = token_](int connection, std::atomic<bool>& asked) {
+      answer(connection, root, *served, asked);
+    });
   }
 }
 

@@ -1,5 +1,7 @@
 #include "analyzer/report/html_text.h"
 
+#include "formats/model/printable.h"
+
 namespace memreel {
 
 std::string html_escaped(std::string_view text) {
@@ -29,6 +31,7 @@ std::string html_escaped(std::string_view text) {
           escaped += c;
     }
   }
+  make_printable(escaped);  // bytes that are not UTF-8, and what changes the direction
   return escaped;
 }
 

@@ -19,9 +19,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;  // opening a pipe could block forever
+constexpr int flags = O_PATH | O_CLOEXEC;  // only looks the file up
 
-/// Fallback where the kernel has no openat2 (before 5.6, or in a sandbox): opens the file, then checks its location.
+/// Opens what was looked up if it is a regular file: a trace names any path, and opening a device may have effects.
+int opened(int looked_up) {
+  struct stat status {};
+  int file = -1;
+  if (looked_up >= 0 && ::fstat(looked_up, &status) == 0 && S_ISREG(status.st_mode))
+    file = ::open(("/proc/self/fd/" + std::to_string(looked_up)).c_str(), O_RDONLY | O_CLOEXEC);
+  if (looked_up >= 0) ::close(looked_up);
+  return file;
+}
+
+/// Fallback where the kernel has no openat2 (before 5.6, or in a sandbox): looks the file up, then checks its location.
 int open_and_check(const fs::path& root, const fs::path& path) {
   const int file = ::open((root / path.relative_path()).c_str(), flags);
   if (file < 0) return file;
@@ -51,9 +61,8 @@ std::optional<ElfFile> ElfFile::open(const fs::path& path, const fs::path& root)
   elf_version(EV_CURRENT);
   ElfFile file;
   file.path_ = root.empty() ? path : root / path.relative_path();
-  file.descriptor_ = root.empty() ? ::open(path.c_str(), flags) : open_below(root, path);
-  struct stat status {};
-  if (file.descriptor_ < 0 || ::fstat(file.descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  file.descriptor_ = opened(root.empty() ? ::open(path.c_str(), flags) : open_below(root, path));
+  if (file.descriptor_ < 0) return std::nullopt;
   file.elf_ = elf_begin(file.descriptor_, ELF_C_READ_MMAP, nullptr);
   if (file.elf_ == nullptr || elf_kind(file.elf_) != ELF_K_ELF) return std::nullopt;
   return file;
