@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "tests/fuzz/commands.h"
-#include "tests/fuzz/recording_mutator.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming)
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,7 +2,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tests/fuzz/recording_mutator.h"
 #include "tests/fuzz/viewing.h"
 
 // NOLINTNEXTLINE(readability-identifier-naming)

@@ -1,9 +1,13 @@
 #include "tests/fuzz/hostile_mutation.h"
 
+#include <sqlite3.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -230,6 +234,13 @@ void change_message(wire::PacketField kind, Message& message, Random& random) {
         change_frame(message, tag(wire::KeyframeField::rows_zstd), tag(wire::KeyframeField::rows_size), false, random))
       return;
   }
+  if (kind == wire::PacketField::folded && below(4, random) != 0 &&
+      change_frame(message, tag(wire::FoldedField::rows_zstd), tag(wire::FoldedField::rows_size), false, random))
+    return;
+  if (kind == wire::PacketField::initial_heap && below(4, random) != 0 &&
+      change_frame(message, tag(wire::InitialHeapField::rows_zstd), tag(wire::InitialHeapField::rows_size), false,
+                   random))
+    return;
   if (message.empty()) return;
   Field& field = message[below(message.size(), random)];
   if (field.type == protozero::pbf_wire_type::length_delimited)
@@ -277,7 +288,7 @@ std::string mutated_trace(std::string_view trace, Random& random) {
   return whole;
 }
 
-// ---- results of `fleet map`
+// ---- results of `fleet map`, and profiles of XLA
 
 /// A number or string in a message or a nested one.
 void change_nested(Message& message, Random& random) {
@@ -368,15 +379,130 @@ std::string mutated_pickle(std::string_view pickle, Random& random) {
   return replaced + std::string(pickle.substr(at + 1 + size));
 }
 
+// ---- SQLite
+
+struct Closes {
+  void operator()(sqlite3* database) const { sqlite3_close(database); }
+};
+using Database = std::unique_ptr<sqlite3, Closes>;
+
+/// The first column of the rows of a query.
+std::vector<std::string> answers(sqlite3* database, const std::string& query) {
+  std::vector<std::string> rows;
+  sqlite3_stmt* statement = nullptr;
+  if (sqlite3_prepare_v2(database, query.c_str(), -1, &statement, nullptr) != SQLITE_OK) return rows;
+  while (sqlite3_step(statement) == SQLITE_ROW && rows.size() < 1000)
+    if (const unsigned char* const text = sqlite3_column_text(statement, 0))
+      rows.emplace_back(reinterpret_cast<const char*>(text));
+  sqlite3_finalize(statement);
+  return rows;
+}
+
+/// Changes a value, a row, a column or a table.
+std::string mutated_database(std::string_view file, Random& random) {
+  sqlite3* opened = nullptr;
+  if (sqlite3_open(":memory:", &opened) != SQLITE_OK) return std::string(file);
+  const Database database(opened);
+  auto* const bytes = static_cast<unsigned char*>(sqlite3_malloc64(file.size()));
+  std::memcpy(bytes, file.data(), file.size());
+  const auto size = static_cast<sqlite3_int64>(file.size());
+  sqlite3_deserialize(opened, "main", bytes, size, size,
+                      SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
+  const std::vector<std::string> tables = answers(opened, "SELECT name FROM sqlite_master WHERE type = 'table'");
+  if (tables.empty()) return std::string(file);
+  const auto quoted = [](std::string name) {
+    std::erase(name, '"');
+    return '"' + name + '"';
+  };
+  const std::string table = quoted(tables[below(tables.size(), random)]);
+  const std::vector<std::string> columns = answers(opened, "SELECT name FROM pragma_table_info(" + table + ")");
+  if (columns.empty()) return std::string(file);
+  const std::string column = quoted(columns[below(columns.size(), random)]);
+  const std::string row = " WHERE rowid = (SELECT rowid FROM " + table + " ORDER BY random() LIMIT 1)";
+  const std::vector<std::string> values = answers(opened, "SELECT " + column + " FROM " + table + row);
+  std::string change;
+  switch (below(8, random)) {
+    case 0:
+      change = "DELETE FROM " + table + row;
+      break;
+    case 1:
+      change = "INSERT INTO " + table + " SELECT * FROM " + table + " LIMIT 3";
+      break;
+    case 2:
+      change = "ALTER TABLE " + table + " RENAME COLUMN " + column + " TO other";
+      break;
+    case 3:
+      change = "DROP TABLE " + table;
+      break;
+    case 4:
+      change = "UPDATE " + table + " SET " + column + (below(2, random) == 0 ? " = NULL" : " = 1.5e300") + row;
+      break;
+    case 5: {
+      std::string name = hostile_name(random);
+      std::erase(name, '\'');
+      change = "UPDATE " + table + " SET " + column + " = '" + name + "'" + row;
+      break;
+    }
+    default: {
+      const std::uint64_t from = values.empty() ? 0 : std::strtoull(values.front().c_str(), nullptr, 10);
+      change = "UPDATE " + table + " SET " + column + " = " +
+               std::to_string(static_cast<std::int64_t>(hostile(from, random))) + row;
+    }
+  }
+  sqlite3_exec(opened, change.c_str(), nullptr, nullptr, nullptr);
+  sqlite3_int64 changed_size = 0;
+  const unsigned char* const changed = sqlite3_serialize(opened, "main", &changed_size, SQLITE_SERIALIZE_NOCOPY);
+  if (changed == nullptr) return std::string(file);
+  return {reinterpret_cast<const char*>(changed), static_cast<std::size_t>(changed_size)};
+}
+
+// ---- logs
+
+/// Changes a number, or a line.
+std::string mutated_log(std::string_view log, Random& random) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < log.size();) {
+    const std::size_t end = std::min(log.find('\n', at), log.size() - 1) + 1;
+    lines.emplace_back(log.substr(at, end - at));
+    at = end;
+  }
+  if (lines.empty()) return std::string(log);
+  const std::size_t i = below(lines.size(), random);
+  const auto at = lines.begin() + static_cast<std::ptrdiff_t>(i);
+  const std::size_t way = below(8, random);
+  if (way == 0) {
+    lines.erase(at);
+  } else if (way == 1) {
+    lines.insert(at, std::string(lines[below(lines.size(), random)]));
+  } else if (way == 2) {
+    lines[i].insert(below(lines[i].size() + 1, random), hostile_name(random));
+  } else {
+    std::vector<std::size_t> numbers;
+    const auto is_digit = [&](std::size_t j) { return std::isdigit(static_cast<unsigned char>(lines[i][j])) != 0; };
+    for (std::size_t j = 0; j < lines[i].size(); ++j)
+      if (is_digit(j) && (j == 0 || !is_digit(j - 1))) numbers.push_back(j);
+    if (numbers.empty()) return std::string(log);
+    const std::size_t begin = numbers[below(numbers.size(), random)];
+    std::size_t end = begin;
+    while (end < lines[i].size() && is_digit(end)) ++end;
+    const std::uint64_t number = std::strtoull(lines[i].c_str() + begin, nullptr, 10);
+    lines[i].replace(begin, end - begin, std::to_string(hostile(number, random)));
+  }
+  std::string whole;
+  for (const std::string& line : lines) whole += line;
+  return whole;
+}
+
 }  // namespace
 
 std::string mutated(std::span<const std::uint8_t> recording, std::mt19937& random) {
   const std::string_view text(reinterpret_cast<const char*>(recording.data()), recording.size());
   if (looks_like_trace(std::as_bytes(recording))) return mutated_trace(text, random);
   if (!recording.empty() && recording[0] == 0x80) return mutated_pickle(text, random);
-  if (text.starts_with(0x08)) return mutated_result(text, random);
+  if (text.starts_with(0x08) || text.starts_with(0x0a)) return mutated_result(text, random);
+  if (text.starts_with("SQLite format 3")) return mutated_database(text, random);
   Json document = Json::parse(text, nullptr, false);
-  return document.is_discarded() ? std::string(text) : mutated_json(std::move(document), random);
+  return document.is_discarded() ? mutated_log(text, random) : mutated_json(std::move(document), random);
 }
 
 }  // namespace memreel::fuzz

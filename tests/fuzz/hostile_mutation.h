@@ -9,7 +9,8 @@
 namespace memreel::fuzz {
 
 /// A mutated `recording`: numbers become those at which arithmetic breaks; lists lose and repeat items. Traces (.reel)
-/// stay well-formed down to their checksums, JSON stays JSON, and a pickle a pickle. Other input is returned unchanged.
+/// stay well-formed down to their checksums, JSON stays JSON, a pickle a pickle, a profile of XLA a protobuf message,
+/// and a database of SQLite one; of anything else, a line changes.
 std::string mutated(std::span<const std::uint8_t> recording, std::mt19937& random);
 
 }  // namespace memreel::fuzz

@@ -1,6 +1,4 @@
-// The mutator of the fuzzers that take recordings. Included once by each.
-#pragma once
-
+// The mutator of the fuzzers that take recordings and logs.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
