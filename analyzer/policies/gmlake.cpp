@@ -33,6 +33,7 @@ Gmlake::Gmlake(const Prepared& heap, const GmlakeSettings& settings, SimulatedDe
     const std::uint32_t large = number_of(pool_stream, false);
     arenas_of_pool_stream_.push_back({large, number_of(pool_stream, true)});
   }
+  largest_.resize(arenas_.size());
 }
 
 Bytes Gmlake::rounded(Bytes requested) {
@@ -65,12 +66,6 @@ void Gmlake::free_completed(std::uint32_t slot, Bytes /*requested*/) {
 void Gmlake::empty_cache() {
   release_everything();
   unmap_unused_stitches();
-}
-
-Bytes Gmlake::largest_free() const {
-  Bytes largest;
-  for (const Arena& arena : arenas_) largest = std::max(largest, arena.free.largest());
-  return largest;
 }
 
 Extent Gmlake::extent_of(std::uint32_t slot) const {
@@ -299,12 +294,14 @@ void Gmlake::put_free(BlockId id) {
   Block& block = table_[id];
   block.state = BlockState::free;
   arenas_[block.arena].free.insert(id);
+  largest_.set(block.arena, arenas_[block.arena].free.largest());
   use_.free += block.size;
 }
 
 void Gmlake::take_out(BlockId id) {
   const Block& block = table_[id];
   arenas_[block.arena].free.erase(id);
+  largest_.set(block.arena, arenas_[block.arena].free.largest());
   use_.free -= block.size;
 }
 

@@ -32,6 +32,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/stitches.h"
 #include "formats/torch/settings.h"
 
@@ -63,7 +64,7 @@ class Gmlake {
   void empty_cache();
 
   const HeapUse& use() const { return use_; }
-  Bytes largest_free() const;
+  Bytes largest_free() const { return largest_.largest(); }
   const DriverCalls& driver_calls() const { return calls_; }
   Extent extent_of(std::uint32_t slot) const;
   void for_each_free(auto&& visit) const {
@@ -134,6 +135,7 @@ class Gmlake {
   BlockTable table_;
   Stitches stitches_{table_};
   std::vector<Arena> arenas_;
+  Maxima largest_;                                                   // free block, by arena
   std::vector<std::array<std::uint32_t, 2>> arenas_of_pool_stream_;  // large, small
   std::vector<Taken> taken_;                                         // by slot
   std::uint64_t pending_ = 0;                                        // number of slots awaiting free

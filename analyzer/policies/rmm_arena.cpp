@@ -18,6 +18,8 @@ RmmArena::RmmArena(const Prepared& heap, const RmmArenaSettings& settings, Simul
     if (is_new) arenas_.emplace_back();
     arena_of_pool_stream_.push_back(arena->second);
   }
+  largest_.resize(arenas_.size());
+  is_stale_.resize(arenas_.size());
   ++calls_.malloc;
   if (!settings.size && !device.capacity()) {
     end_ = Address{} + device.limit();
@@ -79,6 +81,7 @@ std::uint32_t RmmArena::cut_superblock(BlockId block, Bytes size) {
   table_[block].address = superblocks_[tail].address = address + head_size;
   table_[block].size = superblocks_[tail].size = whole_size - head_size;
   arenas_[global].replace(address, whole_size, table_[block].address, table_[block].size, block);
+  note_change(global);
   use_.free -= head_size;
   return add_superblock({.address = address, .size = head_size, .previous = superblocks_[tail].previous, .next = tail});
 }
@@ -111,6 +114,8 @@ void RmmArena::move_superblock(BlockId block, std::uint32_t arena) {
     arenas_[global].erase(table_[id].address, table_[id].size);
     arenas_[arena].insert(table_[id].address, table_[id].size, id);
   }
+  note_change(global);
+  note_change(arena);
 }
 
 /// Allocates the front of a free block.
@@ -122,6 +127,7 @@ BlockId RmmArena::cut_block(BlockId id, Bytes size) {
   } else {
     taken = table_.split_front(id, size);
     arena_of(id).replace(whole.address, whole.size, table_[id].address, table_[id].size, id);
+    note_change(superblock_of(id).owner);
     use_.free -= size;
   }
   table_[taken].state = BlockState::allocated;
@@ -180,6 +186,7 @@ void RmmArena::coalesce(BlockId id) {
     arena.replace(grown->address, grown->size, block.address, block.size, id);
   else
     arena.insert(block.address, block.size, id);
+  note_change(superblock_of(id).owner);
   if (block.next == BlockId::none) superblock_of(id).last = id;
 }
 
@@ -202,6 +209,7 @@ void RmmArena::merge_with_next(std::uint32_t number) {
   AddressIndex& free = arenas_[global];
   free.erase(next.address, next.size);
   free.replace(superblock.address, superblock.size, superblock.address, superblock.size + next.size, superblock.last);
+  note_change(global);
   superblock.size += next.size;
   table_.link(superblock.last, next.last);
   table_.absorb_next(superblock.last);
@@ -229,6 +237,8 @@ void RmmArena::defragment() {
       arena.erase(block.address, block.size);
       arenas_[global].insert(block.address, block.size, id);
     }
+    note_change(superblock.owner);
+    note_change(global);
     superblock.owner = global;
     if (is_empty(superblock)) coalesce_superblock(number);
   }
@@ -262,19 +272,24 @@ void RmmArena::put_free(BlockId id) {
   Block& block = table_[id];
   block.state = BlockState::free;
   arena_of(id).insert(block.address, block.size, id);
+  note_change(superblock_of(id).owner);
   use_.free += block.size;
 }
 
 void RmmArena::take_out(BlockId id) {
   const Block& block = table_[id];
   arena_of(id).erase(block.address, block.size);
+  note_change(superblock_of(id).owner);
   use_.free -= block.size;
 }
 
 Bytes RmmArena::largest_free() const {
-  Bytes largest = reached_ > top_ ? reached_ - top_ : 0_B;
-  for (const AddressIndex& arena : arenas_) largest = std::max(largest, arena.largest());
-  return largest;
+  for (const std::uint32_t arena : stale_) {
+    largest_.set(arena, arenas_[arena].largest());
+    is_stale_[arena] = false;
+  }
+  stale_.clear();
+  return std::max(reached_ > top_ ? reached_ - top_ : 0_B, largest_.largest());
 }
 
 PolicyEntry rmm_arena_entry() {

@@ -35,6 +35,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/address_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/block_policy.h"
 
 namespace memreel {
@@ -90,6 +91,11 @@ class RmmArena : public BlockPolicy {
     return block.state == BlockState::free && block.previous == BlockId::none;
   }
   AddressIndex& arena_of(BlockId block) { return arenas_[superblock_of(block).owner]; }
+  /// Must follow every change of an arena: its largest block is looked for when it is asked about.
+  void note_change(std::uint32_t arena) {
+    if (!is_stale_[arena]) stale_.push_back(arena);
+    is_stale_[arena] = true;
+  }
 
   BlockId serve(Bytes size, std::uint32_t arena);
   bool can_be_cut(std::uint32_t number, Bytes size) const;
@@ -118,6 +124,9 @@ class RmmArena : public BlockPolicy {
   std::uint32_t last_superblock_ = no_superblock;  // by address
   std::vector<std::uint32_t> owned_by_streams_;    // superblocks, in the order they moved there
   std::vector<AddressIndex> arenas_;               // free blocks; the global arena, then one for each stream
+  mutable Maxima largest_;                         // free block, by arena, unless it is stale
+  mutable std::vector<std::uint32_t> stale_;
+  mutable std::vector<bool> is_stale_;  // by arena
   std::vector<std::uint32_t> arena_of_pool_stream_;
   std::vector<std::uint32_t> arena_of_slot_;  // that of its stream; that of the free, once it is known
 };

@@ -20,19 +20,22 @@ void RmmBin::put(BlockId block, std::uint32_t stream) {
   next_[index(block)] = BlockId::none;
   (queue.first == BlockId::none ? queue.first : next_[index(queue.last)]) = block;
   queue.last = block;
+  nonempty_.set(stream, size_);
   ++free_count_;
 }
 
 BlockId RmmBin::take(std::uint32_t stream) {
-  const auto find = [&](std::uint32_t in) { return take_first(queues_[in]); };
+  const auto find = [&](std::uint32_t in) { return take_first(in); };
   // A nonempty queue always fits, so there is never anything to merge.
-  return find_in_streams(stream, static_cast<std::uint32_t>(queues_.size()), find, [](auto, auto) {});
+  return find_in_streams(stream, static_cast<std::uint32_t>(queues_.size()), size_, nonempty_, find, [](auto, auto) {});
 }
 
-BlockId RmmBin::take_first(Queue& queue) {
+BlockId RmmBin::take_first(std::uint32_t stream) {
+  Queue& queue = queues_[stream];
   const BlockId block = queue.first;
   if (block == BlockId::none) return block;
   queue.first = next_[index(block)];
+  if (queue.first == BlockId::none) nonempty_.set(stream, 0_B);
   --free_count_;
   return block;
 }

@@ -25,6 +25,7 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/policies/rmm_streams.h"
 
@@ -43,7 +44,7 @@ class RmmBin {
  public:
   static constexpr std::uint32_t blocks_per_chunk = 128;
 
-  RmmBin(Bytes size, std::uint32_t streams) : size_(size), queues_(streams) {}
+  RmmBin(Bytes size, std::uint32_t streams) : size_(size), queues_(streams), nonempty_(streams) {}
 
   Bytes block_size() const { return size_; }
   Bytes chunk_size() const { return size_ * blocks_per_chunk; }
@@ -65,12 +66,13 @@ class RmmBin {
     BlockId first = BlockId::none, last = BlockId::none;
   };
 
-  BlockId take_first(Queue& queue);
+  BlockId take_first(std::uint32_t stream);
 
   Bytes size_;
   std::vector<Address> chunks_;
   std::vector<BlockId> next_;  // by block
   std::vector<Queue> queues_;  // by stream
+  Maxima nonempty_;            // the size of a block, by stream; 0: it has none
   std::uint64_t free_count_ = 0;
 };
 

@@ -88,9 +88,10 @@ Bytes RmmPoolSettings::initial_on(const Device& device) const {
 RmmPoolHeap::RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& settings, Device& device)
     : device_(device), maximum_(settings.maximum), reclaims_(settings.reclaim) {
   for (std::uint32_t stream = 0; stream < streams.count(); ++stream) {
-    lists_.push_back({.free = BestFitIndex(table_, 8)});
+    lists_.push_back({.free = BestFitIndex(table_, 8), .stream = stream});
     list_of_.push_back(stream);
   }
+  largest_.resize(streams.count());
   if (const Bytes initial = settings.initial_on(device); initial > 0_B)
     usable_ = expand(initial, initial, streams.default_stream()) != BlockId::none;
 }
@@ -98,7 +99,13 @@ RmmPoolHeap::RmmPoolHeap(const RmmStreams& streams, const RmmPoolSettings& setti
 /// A list moved into another ends up with all neighbours merged, whatever the order of the moves. So the shorter list
 /// is moved, and the streams swap lists if necessary.
 void RmmPoolHeap::merge_lists(std::uint32_t own, std::uint32_t other) {
-  if (list_of(other).count > list_of(own).count) std::swap(list_of_[own], list_of_[other]);
+  if (list_of(other).count > list_of(own).count) {
+    std::swap(list_of_[own], list_of_[other]);
+    for (const std::uint32_t stream : {own, other}) {
+      list_of(stream).stream = stream;
+      largest_.set(stream, list_of(stream).free.largest());
+    }
+  }
   for (const BlockId id : list_of(other).free.ordered()) {
     take_out(id);
     table_[id].arena = list_of_[own];

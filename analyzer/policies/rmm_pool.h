@@ -37,6 +37,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/rmm_streams.h"
 
 namespace memreel {
@@ -77,7 +78,8 @@ class RmmPoolHeap {
     if (!usable_) [[unlikely]]
       return BlockId::none;
     const auto find = [&](std::uint32_t in) { return list_of(in).free.find(size); };
-    BlockId block = find_in_streams(stream, streams(), find, [&](auto own, auto other) { merge_lists(own, other); });
+    BlockId block = find_in_streams(stream, streams(), size, largest_, find,
+                                    [&](auto own, auto other) { merge_lists(own, other); });
     if (block == BlockId::none) [[unlikely]]
       block = grow(size, stream);
     if (block == BlockId::none) [[unlikely]]
@@ -110,11 +112,7 @@ class RmmPoolHeap {
   }
 
   const HeapUse& use() const { return use_; }
-  Bytes largest_free() const {
-    Bytes largest;
-    for (const FreeList& list : lists_) largest = std::max(largest, list.free.largest());
-    return largest;
-  }
+  Bytes largest_free() const { return largest_.largest(); }
   const DriverCalls& driver_calls() const { return calls_; }
   const BlockTable& blocks() const { return table_; }
   void for_each_free(auto&& visit) const {
@@ -128,6 +126,7 @@ class RmmPoolHeap {
 
   struct FreeList {
     BestFitIndex free;
+    std::uint32_t stream = 0;  // whose it is
     std::uint64_t count = 0;
   };
 
@@ -150,6 +149,7 @@ class RmmPoolHeap {
     FreeList& list = lists_[block.arena];
     list.free.insert(id);
     ++list.count;
+    largest_.set(list.stream, list.free.largest());
     use_.free += block.size;
   }
 
@@ -158,6 +158,7 @@ class RmmPoolHeap {
     FreeList& list = lists_[block.arena];
     list.free.erase(id);
     --list.count;
+    largest_.set(list.stream, list.free.largest());
     use_.free -= block.size;
   }
 
@@ -176,6 +177,7 @@ class RmmPoolHeap {
   bool usable_ = true;
   std::vector<FreeList> lists_;
   std::vector<std::uint32_t> list_of_;  // by stream; a permutation, because merging swaps lists
+  Maxima largest_;                      // free block, by stream
 };
 
 class RmmPool {

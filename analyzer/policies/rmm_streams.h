@@ -23,6 +23,7 @@
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 
 namespace memreel {
 
@@ -59,19 +60,22 @@ class RmmStreams {
   std::uint32_t count_ = 0, default_ = 0;
 };
 
-/// Looks for a block for a request of stream `own`, one of `count`. `find(stream)` searches the list of a stream and
-/// returns a block or none; `merge(own, other)` moves the contents of another list into its own.
+/// Looks for a block of `size` bytes, not 0, for a request of stream `own`, one of `count`. `find(stream)` searches the
+/// list of a stream and returns a block or none; `merge(own, other)` moves the contents of another list into its own.
+/// `largest`: the largest block of each stream's list. Streams without any are passed over: there may be a hundred
+/// thousand.
 template <class Find, class Merge>
-BlockId find_in_streams(std::uint32_t own, std::uint32_t count, const Find& find, const Merge& merge) {
+BlockId find_in_streams(std::uint32_t own, std::uint32_t count, Bytes size, const Maxima& largest, const Find& find,
+                        const Merge& merge) {
   if (const BlockId block = find(own); block != BlockId::none) [[likely]]
     return block;
-  for (std::uint32_t other = 0; other < count; ++other) {
+  for (std::size_t other = largest.first(size); other < count; other = largest.first(size, other + 1)) {
     if (other == own) continue;
-    if (const BlockId block = find(other); block != BlockId::none) return block;
+    if (const BlockId block = find(static_cast<std::uint32_t>(other)); block != BlockId::none) return block;
   }
-  for (std::uint32_t other = 0; other < count; ++other) {
+  for (std::size_t other = largest.first(1_B); other < count; other = largest.first(1_B, other + 1)) {
     if (other == own) continue;
-    merge(own, other);
+    merge(own, static_cast<std::uint32_t>(other));
     if (const BlockId block = find(own); block != BlockId::none) return block;
   }
   return BlockId::none;

@@ -30,6 +30,7 @@ Vpmm::Vpmm(const Prepared& heap, const VpmmSettings& settings, SimulatedDevice& 
     streams_.push_back(
         {.stream = {}, .free = BestFitIndex(table_, static_cast<unsigned>(std::countr_zero(settings.page.count)))});
   for (const auto& [stream, number] : numbers) streams_[number].stream = stream;
+  largest_.resize(streams_.size());
   if (settings_.pages > 0) gather(settings_.page * settings_.pages, 0);
 }
 
@@ -93,18 +94,14 @@ void Vpmm::device_synchronized() {
 
 void Vpmm::stream_synchronized(std::uint32_t pool_stream) { unmap_left(stream_of_pool_stream_[pool_stream]); }
 
-Bytes Vpmm::largest_free() const {
-  Bytes largest = small_.largest_free();
-  for (const Stream& stream : streams_) largest = std::max(largest, stream.free.largest());
-  return largest;
-}
+Bytes Vpmm::largest_free() const { return std::max(small_.largest_free(), largest_.largest()); }
 
 /// A free region of at least `size` bytes that the stream may use now, or none.
 BlockId Vpmm::find(Bytes size, std::uint32_t stream) {
   BlockId best = streams_[stream].free.find(size);
   if (best != BlockId::none) return best;
   const auto key = [&](BlockId id) { return std::pair(table_[id].size, table_[id].address); };
-  for (std::uint32_t other = 0; other < streams_.size(); ++other) {
+  for (std::size_t other = largest_.first(size); other < streams_.size(); other = largest_.first(size, other + 1)) {
     if (other == stream) continue;
     for (const auto& [age, id] : streams_[other].by_age) {
       if (age >= streams_[other].done_before) break;
@@ -184,9 +181,8 @@ Bytes Vpmm::move_pages(BlockId from, Bytes wanted) {
 
 BlockId Vpmm::oldest_of_others(std::uint32_t stream) const {
   std::pair oldest{~std::uint64_t{0}, BlockId::none};
-  for (std::uint32_t other = 0; other < streams_.size(); ++other)
-    if (other != stream && !streams_[other].by_age.empty())
-      oldest = std::min<std::pair<std::uint64_t, BlockId>>(oldest, *streams_[other].by_age.begin());
+  for (std::size_t other = largest_.first(1_B); other < streams_.size(); other = largest_.first(1_B, other + 1))
+    if (other != stream) oldest = std::min<std::pair<std::uint64_t, BlockId>>(oldest, *streams_[other].by_age.begin());
   return oldest.second;
 }
 
@@ -205,6 +201,7 @@ void Vpmm::put_free(BlockId id, std::uint32_t stream, std::uint64_t age) {
   if (age_.size() < table_.limit()) age_.resize(table_.limit());
   age_[index(id)] = age;
   streams_[stream].free.insert(id);
+  largest_.set(stream, streams_[stream].free.largest());
   streams_[stream].by_age.emplace(age, id);
   use_.free += block.size;
   free_pages_ += block.size;
@@ -213,6 +210,7 @@ void Vpmm::put_free(BlockId id, std::uint32_t stream, std::uint64_t age) {
 void Vpmm::take_out(BlockId id) {
   const Block& block = table_[id];
   streams_[block.arena].free.erase(id);
+  largest_.set(block.arena, streams_[block.arena].free.largest());
   streams_[block.arena].by_age.erase(age_[index(id)]);
   use_.free -= block.size;
   free_pages_ -= block.size;

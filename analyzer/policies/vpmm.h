@@ -25,6 +25,7 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/policies/fit_best.h"
 
 namespace memreel {
@@ -112,6 +113,7 @@ class Vpmm {
   BlockTable table_;  // the virtual addresses, gapless within each reservation
   BestFitIndex gaps_;
   std::vector<Stream> streams_;
+  Maxima largest_;  // free region, by stream
   std::vector<std::uint32_t> stream_of_pool_stream_;
   std::vector<BlockId> region_of_;  // by slot; none: a small request
   std::vector<std::uint64_t> age_;  // by block: the sequence number of its free
