@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "formats/reader/packet_decoder.h"
 #include "formats/wire/framing.h"
@@ -13,7 +14,7 @@ struct SegmentColumns {
   std::vector<std::uint64_t> address, size, origin, small, mapped, range, blocks, block_size, block_use;
 
   bool of_equal_length() const {
-    return std::ranges::all_of(std::initializer_list{&size, &origin, &small, &mapped, &range, &blocks},
+    return std::ranges::all_of(std::array{&size, &origin, &small, &mapped, &range, &blocks},
                                [&](const auto* column) { return column->size() == address.size(); }) &&
            block_use.size() == block_size.size();
   }

@@ -20,7 +20,7 @@ TEST(FuzzExplain, DamagedTexts) {
   std::string log;
   for (const explain::Grammar* const text : explain::all_texts())
     log += "[rank0]: step 7 of 10\n" + std::string(text->example) + "\n  File \"train.py\", line 3, in <module>\n";
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 8; ++i) {
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(log.data()), log.size());
     for (int changes = 0; changes < 20; ++changes)
       log = mutated({reinterpret_cast<const std::uint8_t*>(log.data()), log.size()}, random);
