@@ -10,7 +10,7 @@ namespace {
 
 using Run = GapIndex::Run;
 
-constexpr Bytes no_end{std::numeric_limits<std::uint64_t>::max()};
+constexpr Bytes last_end{std::numeric_limits<std::uint64_t>::max()};
 
 /// The number of blocks in a group.
 constexpr std::uint32_t group_size = 128;
@@ -155,7 +155,7 @@ void GapIndex::gaps_between(std::span<const Run> runs, Bytes size) {
     out += static_cast<int>(run.begin >= taken_to + size);
     taken_to = run.end;
   }
-  *out++ = {taken_to, no_end};
+  *out++ = {taken_to, last_end};
   gaps_.resize(static_cast<std::size_t>(out - gaps_.data()));
 }
 

@@ -1,14 +1,19 @@
 #include "analyzer/plan/plan.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <numeric>
+#include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "analyzer/plan/greedy.h"
 #include "analyzer/plan/improve.h"
 #include "analyzer/plan/least_peak.h"
 #include "analyzer/plan/online.h"
+#include "analyzer/plan/outward.h"
 #include "analyzer/plan/search.h"
 
 namespace memreel::plan {
@@ -60,6 +65,37 @@ double ratio(Bytes a, Bytes b) {
 /// The number of gap-index runs after which the portfolio starts no further greedy order: about a tenth of a second.
 constexpr std::uint64_t most_greedy_effort = 20'000'000;
 
+/// Whether each buffer would be compared with too many others for one greedy order to take less than a tenth of a
+/// second, about.
+bool is_dense(const Problem& problem) {
+  constexpr std::uint64_t most_pairs = 20'000'000;
+  std::uint64_t alive = 0;  // in all sections
+  for (const Lifetime& lifetime : problem.lifetimes) alive += lifetime.length();
+  return alive / std::max(problem.section_count, 1U) * problem.count() > most_pairs;
+}
+
+/// Placements by several preferences, none of which is best for most programs; as many as the effort is worth.
+std::vector<Placement> place_outward_each(const Problem& problem, Bytes enough, const Options& options) {
+  constexpr std::array preferences{
+      Preference{.together = 0.3, .by_end = true}, Preference{.together = 0.3, .by_end = false},
+      Preference{.together = 1, .by_end = true}, Preference{.together = 1, .by_end = false}};
+  constexpr Effort effort_of_buffer = 200;
+  constexpr std::uint32_t few = 4000;  // placed before a thread has begun
+  const Effort affordable = options.effort / (effort_of_buffer * std::max(problem.count(), 1U));
+  std::vector<Placement> placements(std::clamp<Effort>(affordable, 1, preferences.size()));
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < placements.size(); i = next++)
+      placements[i] = place_outward(problem, preferences[i], enough);
+  };
+  const std::size_t threads = problem.count() > few ? std::min<std::size_t>(options.threads, placements.size()) : 1;
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return placements;
+}
+
 /// The rows in an order that only depends on what they say.
 std::vector<std::uint32_t> canonical_order(std::span<const Buffer> buffers) {
   std::vector<std::uint32_t> order(buffers.size());
@@ -87,9 +123,16 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
 
   const Placement arrived = portfolio.best();  // by an online fit
 
+  // A peak 1 % above the lowest possible one leaves a sweep room to choose.
+  const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / 100});
+  if (!portfolio.done())
+    for (Placement& placement : place_outward_each(problem, enough, options))
+      portfolio.add("outward", [&] { return std::move(placement); });
+
+  const bool dense = is_dense(problem);
   std::uint64_t effort = 0;
   const auto greedy = [&](std::string_view method, Order (*order)(const Problem&), Fit fit) {
-    if (effort >= most_greedy_effort) return;
+    if (dense || effort >= most_greedy_effort) return;
     portfolio.add(method, [&] { return place_in_order(problem, order(problem), fit, effort); });
   };
   greedy("size", order_by_size, Fit::smallest);
@@ -110,7 +153,8 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
     });
   };
   if (!searched) {
-    eject(options.effort);
+    constexpr Effort effort_of_pair = 5;
+    eject(options.effort / effort_of_pair);
     return std::move(portfolio).take(bound);
   }
   // What the search finds at once, or proves, it needs no improvement for; what it doesn't, ejection may.

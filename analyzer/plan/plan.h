@@ -17,10 +17,14 @@
 
 namespace memreel::plan {
 
+/// How long plan_best may search: sections visited, about, some nanoseconds each.
+using Effort = std::uint64_t;
+constexpr Effort effort_to_compare = 20'000'000;  // with allocators: a second or less
+constexpr Effort effort_to_keep = 500'000'000;    // a plan that many runs will use: a few seconds
+
 struct Options {
   Bytes align = 512_B;  // of offsets; a power of two
-  /// How long plan_best may search: sections visited, about. The default takes a second or less.
-  std::uint64_t effort = 20'000'000;
+  Effort effort = effort_to_compare;
   /// Asks plan_best whether there is a plan of at most this peak, not for the lowest peak.
   std::optional<Bytes> capacity = std::nullopt;
   unsigned threads = 1;  // of plan_best's search; the plan does not depend on their number
@@ -47,9 +51,9 @@ struct Plan {
 /// Largest first, each into the smallest gap that fits.
 Plan plan_by_size(std::span<const Buffer> buffers, const Options& options = {});
 
-/// The lowest peak of a portfolio: the online fits forwards and backwards in time, several orders, largest first and
-/// others, then, if there are not too many buffers, a complete search for what is still above `bound`. Stops once a
-/// peak equals LOAD. The order of the buffers makes no difference.
+/// The lowest peak of a portfolio: the online fits forwards and backwards in time, outward from the busiest instant,
+/// several orders, largest first and others, ejection, and, if there are not too many buffers, a complete search for
+/// what is still above `bound`. Stops once a peak equals LOAD. The order of the buffers makes no difference.
 Plan plan_best(std::span<const Buffer> buffers, const Options& options = {});
 
 }  // namespace memreel::plan

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <numeric>
 #include <string>
 
 #include "analyzer/plan/greedy.h"
 #include "analyzer/plan/least_peak.h"
+#include "analyzer/plan/outward.h"
 #include "tests/unit/analyzer/plan/instances.h"
 
 namespace memreel::plan {
@@ -102,6 +104,32 @@ TEST(GapIndex, FindsTheSameWhereverTimeIsCut) {
   }
 }
 
+TEST(Outward, StacksWhatIsAliveAtTheBusiestInstantWithoutAnyGap) {
+  for (const std::uint64_t seed : {31U, 32U, 33U})
+    for (const bool by_end : {true, false}) {
+      const Buffers buffers = testing::random_buffers(seed, 800, 300, 5000);
+      const Problem problem = make_problem(buffers, 1_B);
+      const Placement placement = place_outward(problem, {.by_end = by_end}, problem.load);
+      ASSERT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
+      std::vector<Bytes> tops(problem.section_count);
+      for (std::uint32_t b = 0; b < problem.count(); ++b)
+        problem.for_each_section(
+            b, [&](std::uint32_t s) { tops[s] = std::max(tops[s], placement.offsets[b] + problem.sizes[b]); });
+      EXPECT_NE(std::ranges::find(tops, problem.load), tops.end());
+    }
+}
+
+TEST(Outward, PrefersANeighbourThatEndsAtTheSameTimeToAGapThatFitsExactly) {
+  // When the last is wanted, 4 are free between two that end soon, and 5 below one that ends when it does.
+  const Buffers buffers{{0, 7, 10_B},  {1, 5, 4_B},   {2, 8, 10_B},  {3, 5, 5_B}, {4, 20, 10_B},
+                        {10, 11, 1_B}, {12, 13, 1_B}, {14, 15, 1_B}, {6, 20, 4_B}};
+  const Problem problem = make_problem(buffers, 1_B);
+  const Placement together = place_outward(problem, {.together = 0.3, .by_end = false}, problem.load);
+  EXPECT_EQ(together.offsets[8], 25_B);
+  const Placement apart = place_outward(problem, {.together = 0, .by_end = false}, problem.load);
+  EXPECT_EQ(apart.offsets[8], 10_B);
+}
+
 TEST(PlanBest, FindsTheLeastPeakOfTinyInstances) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const Buffers buffers = testing::random_buffers(seed, 7, 6 + seed % 5, 3 + seed % 9);
@@ -128,7 +156,7 @@ TEST(PlanBest, ComesCloserToTheBoundThanAnyGreedyOrder) {
   Buffers buffers;
   for (std::uint64_t begin = 0; begin < 5000; ++begin)  // too many for the search
     buffers.push_back({begin, begin + 1 + random.below(100), 512_B * (1 + random.below(2U << random.below(12)))});
-  const Options options{.effort = 10'000'000};
+  const Options options{.effort = 50'000'000};
   const Plan plan = plan_best(buffers, options);
   expect_sound(buffers, plan, 512_B);
   EXPECT_EQ(plan.method, "ejection");
@@ -136,6 +164,81 @@ TEST(PlanBest, ComesCloserToTheBoundThanAnyGreedyOrder) {
   Options shared = options;
   shared.threads = 2;
   EXPECT_EQ(plan_best(buffers, shared).offsets, plan.offsets);
+}
+
+/// Lifetimes and sizes of one kind: too many for the search.
+struct Kind {
+  const char* name;
+  Buffer (*buffer)(synthetic::Random&, std::uint64_t begin);
+  double most_over;  // the bound
+};
+
+constexpr std::array kinds{
+    Kind{"of any size and lifetime",
+         [](synthetic::Random& random, std::uint64_t begin) {
+           return Buffer{begin, begin + 1 + random.below(100), Bytes{1 + random.below(1 << 20)}};
+         },
+         0.05},
+    Kind{"of sizes that differ by orders of magnitude",
+         [](synthetic::Random& random, std::uint64_t begin) {
+           return Buffer{begin, begin + 1 + random.below(100), 512_B * (1 + random.below(2U << random.below(15)))};
+         },
+         0.03},
+    Kind{"of powers of two",
+         [](synthetic::Random& random, std::uint64_t begin) {
+           return Buffer{begin, begin + 1 + random.below(100), Bytes{512U << random.below(12)}};
+         },
+         0.02},
+    Kind{"of few sizes",
+         [](synthetic::Random& random, std::uint64_t begin) {
+           constexpr std::array<std::uint64_t, 5> sizes{1000, 7168, 40'000, 262'144, 1'000'000};
+           return Buffer{begin, begin + 1 + random.below(100), Bytes{sizes[random.below(sizes.size())]}};
+         },
+         0.02},
+    Kind{"with few that are large and few that are long",
+         [](synthetic::Random& random, std::uint64_t begin) {
+           const std::uint64_t lifetime = 20U << (random.chance(20) ? random.below(7) : 0U);
+           return Buffer{begin, begin + 1 + random.below(lifetime),
+                         Bytes{4096 * (1 + random.below(random.chance(50) ? 4000U : 16U))}};
+         },
+         0.02},
+};
+
+TEST(PlanBest, ComesCloseToTheBoundWhateverTheDistribution) {
+  for (const Kind& kind : kinds)
+    for (const Bytes align : {1_B, 512_B}) {
+      synthetic::Random random(15);
+      Buffers buffers;
+      for (std::uint64_t begin = 0; begin < 4500; ++begin) buffers.push_back(kind.buffer(random, begin));
+      const Plan plan = plan_best(buffers, {.align = align, .effort = 10'000'000});
+      expect_sound(buffers, plan, align);
+      EXPECT_LT(plan.gap(), kind.most_over) << kind.name << ", alignment " << align.count;
+    }
+}
+
+TEST(PlanBest, IsSoundWithGapsAlignmentAndCapacity) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    synthetic::Random random(seed);
+    Buffers buffers = testing::random_buffers(seed, 20 + 10 * (seed % 12), 40 + seed, 1U << (4 + seed % 16));
+    for (Buffer& buffer : buffers)
+      if (const std::uint64_t time = buffer.upper - buffer.lower; time > 4 && random.chance(3)) {
+        const std::uint64_t from = buffer.lower + 1 + random.below(time - 3);
+        buffer.gaps = {{from, from + 1 + random.below(buffer.upper - from - 1)}};
+      }
+    const Bytes align{std::uint64_t{1} << (seed % 10)};
+    Options options{.align = align, .effort = 100'000};
+    const Plan free = plan_best(buffers, options);
+    expect_sound(buffers, free, align);
+    options.capacity = free.peak + align;
+    options.threads = 2;
+    const Plan within = plan_best(buffers, options);
+    expect_sound(buffers, within, align);
+    EXPECT_LE(within.bound, free.peak) << seed << ": such a plan exists";
+    options.capacity = free.load;
+    const Plan least = plan_best(buffers, options);
+    expect_sound(buffers, least, align);
+    EXPECT_LE(least.bound, free.peak) << seed;
+  }
 }
 
 TEST(PlanBest, FitsPerfectPackings) {
