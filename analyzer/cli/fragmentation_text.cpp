@@ -193,6 +193,7 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
     print_size_classes(found, options.top);
   }
   print_remedies(report.remedies, options.top);
+  if (const std::string text = step_plan_text(report); !text.empty()) std::cout << '\n' << wrapped(text, 4);
 }
 
 }  // namespace memreel::cli

@@ -129,6 +129,17 @@ Json json_of(const Remedies& remedies) {
   return {{"peak_reserved_bytes", remedies.baseline_peak.count}, {"not_tried", remedies.left_out}, {"tried", tried}};
 }
 
+Json json_of(const std::optional<StepPlan>& plan) {
+  if (!plan) return nullptr;
+  return {{"step", plan->step},
+          {"allocations", plan->allocations},
+          {"peak_bytes", plan->peak.count},
+          {"bound_bytes", plan->bound.count},
+          {"least_reserved_bytes", plan->least_reserved.count},
+          {"least_by", plan->least_by.empty() ? Json(nullptr) : Json(plan->least_by)},
+          {"saves", plan->saves()}};
+}
+
 Json json_of_gap(const Trace& trace, const std::optional<GapMap>& gap, Nanoseconds now) {
   if (!gap) return nullptr;
   Json blocks = Json::array();
@@ -221,7 +232,7 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
 Json json_of_fragmentation(const Trace& trace, const Report& report) {
   Json heaps = Json::array();
   for (const Fragmentation& found : report.fragmentation) heaps.push_back(json_of(trace, found));
-  return {{"heaps", heaps}, {"remedies", json_of(report.remedies)}};
+  return {{"heaps", heaps}, {"remedies", json_of(report.remedies)}, {"step_plan", json_of(report.step_plan)}};
 }
 
 Json json_of_oom_setting(const Report& report) {

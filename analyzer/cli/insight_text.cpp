@@ -53,6 +53,15 @@ std::string side_effects_text(const Report& report, std::size_t remedy) {
 
 }  // namespace
 
+std::string step_plan_text(const Report& report) {
+  if (!report.step_plan || report.step_plan->saves() <= step_plan_margin) return "";
+  const StepPlan& plan = *report.step_plan;
+  return "A static plan of step " + text_of(plan.step) + ", in which most is live, needs " + text_of(plan.peak) + ", " +
+         text_of_share(plan.saves()) + " less than " +
+         (plan.least_by.empty() ? "with the recorded settings" : plan.least_by) +
+         ", the least that an allocator needs (" + text_of(plan.least_reserved) + "): see memreel plan.";
+}
+
 std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";

@@ -24,4 +24,7 @@ std::string oom_setting_text(const Report& report);
 /// A sentence listing the settings and allocators that serve a failed request, or why there are none.
 std::string survivors_text(const Report& report, const OutOfMemory& oom);
 
+/// A sentence about what a static plan of one step would save; empty if that is too little to say.
+std::string step_plan_text(const Report& report);
+
 }  // namespace memreel::cli

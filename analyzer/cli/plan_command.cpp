@@ -37,8 +37,8 @@ struct PlanArguments {
   Bytes memory_limit;
   fs::path output;
   std::string capacity;
-  std::uint64_t align = 0;                             // 0: as the input needs
-  std::uint64_t effort = 25 * plan::Options{}.effort;  // a plan to keep is worth more than one to compare with
+  std::uint64_t align = 0;  // 0: as the input needs
+  plan::Effort effort = plan::effort_to_keep;
   double seconds = 0;
   unsigned threads = 0;
   std::optional<std::uint64_t> step;
@@ -68,22 +68,6 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
   return input;
 }
 
-/// What is alive in rows of the heap, for as long as it is in them.
-std::vector<plan::Buffer> buffers_within(const std::vector<plan::Buffer>& buffers, std::uint64_t first,
-                                         std::uint64_t end, std::vector<std::string>& ids) {
-  std::vector<plan::Buffer> kept;
-  std::vector<std::string> kept_ids;
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].lower >= end || buffers[i].upper <= first) continue;
-    kept.push_back({.lower = std::max(buffers[i].lower, first),
-                    .upper = std::min(buffers[i].upper, end),
-                    .size = buffers[i].size});
-    kept_ids.push_back(ids[i]);
-  }
-  ids = std::move(kept_ids);
-  return kept;
-}
-
 Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   std::vector<Prepared> heaps = only_requests(prepare(trace));
   if (heaps.empty()) return Error{.what = "holds no allocations to plan", .where = arguments.file.string()};
@@ -92,14 +76,16 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   if (heaps.size() > 1)
     note("the heap with most allocations is planned, " + text_of(heaps.size() - 1) + " others are not");
   PlanInput input{.buffers = buffers_of(*largest), .align = 512_B};
-  for (std::size_t i = 0; i < input.buffers.size(); ++i) input.ids.push_back(std::to_string(i));
+  plan::TimeRange time{.lower = 0, .upper = largest->count()};
   if (arguments.step) {
-    const std::vector<std::uint32_t>& ends = largest->step_ends;
-    if (*arguments.step == 0 || *arguments.step > ends.size())
-      return Error{.what = "has " + text_of(ends.size()) + " steps", .where = arguments.file.string()};
-    const std::uint64_t first = *arguments.step == 1 ? 0 : ends[*arguments.step - 2];
-    input.buffers = buffers_within(input.buffers, first, ends[*arguments.step - 1], input.ids);
+    const auto rows = *arguments.step == 0 ? std::nullopt : rows_of_step(*largest, *arguments.step - 1);
+    if (!rows)
+      return Error{.what = "has " + text_of(largest->step_ends.size()) + " steps", .where = arguments.file.string()};
+    time = *rows;
   }
+  Stretch alive = alive_within(input.buffers, time);
+  input.buffers = std::move(alive.buffers);
+  for (const std::size_t number : alive.numbers) input.ids.push_back(std::to_string(number));
   Prepared planned = std::move(*largest);
   input.heaps.push_back(std::move(planned));
   return input;

@@ -23,7 +23,7 @@
 #include "analyzer/cli/on_device.h"
 #include "analyzer/cli/unit_costs_file.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/plan/planned.h"
+#include "analyzer/plan/plan.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/unit_costs.h"
@@ -143,7 +143,7 @@ std::optional<std::pair<Bytes, Bytes>> late_start_range(const ReplayResult& r, c
 }
 
 Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs,
-             std::span<const Prepared> heaps, const CachedPeaks& cached, const std::optional<plan::Plan>& plan = {}) {
+             std::span<const Prepared> heaps, const CachedPeaks& cached) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -168,12 +168,12 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
     const auto range = late_start_range(r, cached);
     result["late_start_range_bytes"] = range ? Json({range->first.count, range->second.count}) : Json(nullptr);
   }
-  if (plan)
-    result["plan"] = {{"peak_bytes", plan->peak.count},
-                      {"bound_bytes", plan->bound.count},
-                      {"gap", plan->gap()},
-                      {"method", plan->method},
-                      {"proved", plan->proved()}};
+  if (r.plan)
+    result["plan"] = {{"peak_bytes", r.plan->peak.count},
+                      {"bound_bytes", r.plan->bound.count},
+                      {"gap", r.plan->gap()},
+                      {"method", r.plan->method},
+                      {"proved", r.plan->proved()}};
   add_placement_metrics(result, r);
   if (r.min_capacity) result["min_capacity_bytes"] = r.min_capacity->count;
   result["seconds"] = r.seconds;
@@ -198,9 +198,7 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
     Json policy, devices = Json::array();
     const ReplayResult& worst = worst_device(group);
     for (const ReplayResult& r : group) {
-      const auto heap = std::ranges::find(input.heaps, r.heap, &Prepared::heap);
-      const std::optional<plan::Plan> plan = heap == input.heaps.end() ? std::nullopt : plan_of(*heap, r.policy);
-      devices.push_back(json_of(r, arguments, costs, input.heaps, cached, plan));
+      devices.push_back(json_of(r, arguments, costs, input.heaps, cached));
       if (&r == &worst) policy = devices.back();
     }
     policy["devices"] = std::move(devices);

@@ -64,6 +64,7 @@ struct Report {
   std::vector<Fragmentation> fragmentation;
   OutOfMemories ooms;
   Remedies remedies;                     // for both of these
+  std::optional<StepPlan> step_plan;     // of the part on fragmentation
   Verdict verdict;                       // on the requested parts
   std::vector<VerdictLine> first_lines;  // those that make_report() had before the replays
 };

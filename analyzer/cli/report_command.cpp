@@ -209,6 +209,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     replay_remedies(trace, remedies, remedy_rows, 0,
                     [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
     report.remedies = std::move(remedies);
+    if (sections.fragmentation) report.step_plan = plan_peak_step(report.remedies);
     if (sections.ooms) find_survivors(trace, report.remedies, report.ooms);
   }
   {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -12,6 +13,10 @@
 #include "formats/model/units.h"
 
 namespace memreel {
+
+namespace plan {
+struct Plan;
+}
 
 /// How much memory the device has for the policy.
 struct DeviceModel {
@@ -83,8 +88,10 @@ struct ReplayResult {
   double seconds = 0;                 // of the replay itself, on one core
   std::optional<Error> defect;        // a user-defined policy broke its contract: the other metrics are meaningless
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
-  bool resumed = false;               // began with the memory that the heap held when its recording began
-  bool gave_up = false;               // stopped because too much was reserved: all metrics are up to then
+  std::shared_ptr<const plan::Plan>
+      plan;              // of an offline planner, unless the device has less than the program alone needs
+  bool resumed = false;  // began with the memory that the heap held when its recording began
+  bool gave_up = false;  // stopped because too much was reserved: all metrics are up to then
 
   double overhead() const;  // peak reserved / peak live; 0 if nothing was live
 };

@@ -10,7 +10,7 @@ namespace memreel {
 namespace {
 
 /// The state of a device while the trace is scanned.
-struct Device {
+struct DeviceState {
   Bytes held;  // by the program: memory from the driver, and the segments of pools
   struct Sample {
     Bytes used, free, held;
@@ -27,7 +27,7 @@ bool takes_memory(const Tables& tables, const Origin& origin) {
   return origin.pool == PoolId::default_pool || tables[tables[origin.pool].name] == "physical";
 }
 
-DeviceFree state_of(const Device& device, const Device::Sample& sample, Nanoseconds now) {
+DeviceFree state_of(const DeviceState& device, const DeviceState::Sample& sample, Nanoseconds now) {
   const Bytes all = sample.free + sample.held;
   return {.total = sample.used + sample.free,
           .free = all - std::min(all, device.held),
@@ -39,7 +39,7 @@ DeviceFree state_of(const Device& device, const Device::Sample& sample, Nanoseco
 std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::span<const std::uint32_t> instants) {
   std::vector<std::optional<DeviceFree>> found(instants.size());
   if (instants.empty()) return found;
-  std::map<std::int32_t, Device> devices;
+  std::map<std::int32_t, DeviceState> devices;
   std::vector<Bytes> held_then(instants.size());  // of those that wait
   std::size_t next = 0;
   const EventColumns& events = trace.events;
@@ -47,7 +47,7 @@ std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::s
     const Origin& origin = trace.tables[events.origin[i]];
     const Heap& heap = trace.tables[origin.heap];
     if (heap.device < 0) continue;
-    Device& device = devices[heap.device];
+    DeviceState& device = devices[heap.device];
     const EventKind kind = events.kind[i];
     for (; next < instants.size() && instants[next] == i; ++next) {
       if (device.last) {
@@ -68,7 +68,7 @@ std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::s
     device.last = {
         .used = events.size[i], .free = Bytes{events.address_or_value[i]}, .held = device.held, .time = events.time[i]};
     for (const std::size_t waiting : device.before_samples) {
-      Device then;
+      DeviceState then;
       then.held = held_then[waiting];
       found[waiting] = state_of(then, *device.last, events.time[instants[waiting]]);
     }

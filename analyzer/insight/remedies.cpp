@@ -9,6 +9,8 @@
 #include "analyzer/engine/parallel.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/block_sizes.h"
+#include "analyzer/plan/plan.h"
+#include "analyzer/plan/planned.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/implied_capacity.h"
@@ -108,6 +110,20 @@ Prepared on_one_stream(Prepared heap) {
     pool_stream.stream_handle = heap.pool_streams.front().stream_handle;
   }
   return heap;
+}
+
+/// The first row after which most is alive.
+std::size_t busiest_row(const Prepared& heap) {
+  Bytes alive, most;
+  std::size_t busiest = 0;
+  for (std::size_t row = 0; row < heap.count(); ++row) {
+    if (heap.op[row] == Op::alloc) alive += heap.size[row];
+    if (heap.op[row] == Op::free || heap.op[row] == Op::free_completed) alive -= heap.size[row];
+    if (alive <= most) continue;
+    most = alive;
+    busiest = row;
+  }
+  return busiest;
 }
 
 /// A candidate, ready to run.
@@ -279,6 +295,33 @@ void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows,
     return std::tuple(outcome.failures(), !equal_to_best, equal_to_best && !outcome.every_release,
                       equal_to_best && !outcome.best_known, -saved);
   });
+}
+
+std::optional<StepPlan> plan_peak_step(const Remedies& remedies) {
+  constexpr std::size_t most_allocations = 50'000;
+  const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
+  const auto heap = std::ranges::max_element(remedies.heaps, {}, requests);
+  if (heap == remedies.heaps.end() || heap->step_ends.empty()) return std::nullopt;
+  const auto step =
+      static_cast<std::size_t>(std::ranges::upper_bound(heap->step_ends, busiest_row(*heap)) - heap->step_ends.begin());
+  const std::optional<plan::TimeRange> rows = rows_of_step(*heap, step);
+  if (!rows) return std::nullopt;
+  const Stretch alive = alive_within(buffers_of(*heap), *rows);
+  if (alive.buffers.size() > most_allocations) return std::nullopt;
+  const plan::Plan plan = plan::plan_best(alive.buffers, {.effort = plan::effort_to_compare / 10});
+  StepPlan found{.step = step + 1, .allocations = alive.buffers.size(), .peak = plan.peak, .bound = plan.bound};
+  const auto which = static_cast<std::size_t>(heap - remedies.heaps.begin());
+  const auto consider = [&](const Outcome& outcome, const std::string& by) {
+    if (outcome.heaps.size() <= which || outcome.failures() > 0 || outcome.gave_up()) return;
+    const Bytes reserved = outcome.heaps[which].peak_reserved;
+    if (reserved == 0_B || (found.least_reserved > 0_B && reserved >= found.least_reserved)) return;
+    found.least_reserved = reserved;
+    found.least_by = by;
+  };
+  if (remedies.is_torch) consider(remedies.baseline, "");
+  for (const Remedy& remedy : remedies.tried) consider(remedy.outcome, remedy.text);
+  if (found.least_reserved == 0_B) return std::nullopt;
+  return found;
 }
 
 ReplayResult replay_with(const Remedy& remedy, const Prepared& heap, const DeviceModel& device) {

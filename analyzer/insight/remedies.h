@@ -54,6 +54,25 @@ struct Remedies {
   }
 };
 
+/// Offsets made in advance for all that is alive in one step, for a program that repeats it.
+struct StepPlan {
+  std::uint64_t step = 0;  // from 1 on
+  std::uint64_t allocations = 0;
+  Bytes peak, bound;     // of the plan; none needs less than the bound
+  Bytes least_reserved;  // the lowest reserved peak of an allocator, in all of the recording
+  std::string least_by;  // its remedy; empty: as recorded
+
+  /// The share of `least_reserved` that the plan saves; negative if it needs more.
+  double saves() const { return 1 - static_cast<double>(peak.count) / static_cast<double>(least_reserved.count); }
+};
+
+/// A plan of the step in which most is alive, in the heap with most allocations; about a tenth of a second. None if
+/// that is in no step, or if it is too large a step.
+std::optional<StepPlan> plan_peak_step(const Remedies& remedies);
+
+/// A plan has to save more than this to be worth a word: no program gets its memory without a margin.
+inline constexpr double step_plan_margin = 0.02;
+
 /// The replay budget: rows of the trace times candidates. About two seconds on two cores.
 inline constexpr std::uint64_t remedy_rows = 30'000'000;
 

@@ -95,6 +95,7 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
     Planned policy(heap, with_plan, device);
     if (!with_plan.made && policy.plan()) cache->add(heap, policy.plan());
     ReplayResult result = Replay<Planned>(heap, policy, options).run();
+    result.plan = policy.plan();
     device.count_bytes(result.driver_calls);
     return result;
   };
@@ -116,6 +117,24 @@ std::vector<plan::Buffer> buffers_of(const Prepared& heap) {
     }
   }
   return buffers;
+}
+
+Stretch alive_within(std::span<const plan::Buffer> buffers, plan::TimeRange time) {
+  Stretch kept;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    const plan::Buffer& buffer = buffers[i];
+    if (buffer.lower >= time.upper || buffer.upper <= time.lower) continue;
+    kept.buffers.push_back({.lower = std::max(buffer.lower, time.lower),
+                            .upper = std::min(buffer.upper, time.upper),
+                            .size = buffer.size});
+    kept.numbers.push_back(i);
+  }
+  return kept;
+}
+
+std::optional<plan::TimeRange> rows_of_step(const Prepared& heap, std::size_t step) {
+  if (step >= heap.step_ends.size()) return std::nullopt;
+  return plan::TimeRange{.lower = step == 0 ? 0 : heap.step_ends[step - 1], .upper = heap.step_ends[step]};
 }
 
 Planned::Planned(const Prepared& heap, const Settings& settings, SimulatedDevice& device)
@@ -212,15 +231,6 @@ void Planned::take_out(BlockId id) {
   const Block& block = table_[id];
   free_.erase(block.address + block.size, block.size);
   use_.free -= block.size;
-}
-
-std::optional<plan::Plan> plan_of(const Prepared& heap, const PolicySpec& spec) {
-  if (spec.name != "plan.size" && spec.name != "plan.best") return std::nullopt;
-  const Result<Planned::Settings> settings =
-      read_settings(spec, spec.name == "plan.size" ? plan::plan_by_size : plan::plan_best);
-  constexpr Bytes most{std::uint64_t{1} << 62U};
-  if (!settings || most_alive(heap, settings->options.align) > most) return std::nullopt;
-  return settings->make(buffers_of(heap), settings->options);
 }
 
 PolicyEntry plan_size_entry() {

@@ -32,6 +32,16 @@ namespace memreel {
 /// The lifetimes of a heap's allocations, in request order. Time is counted in rows.
 std::vector<plan::Buffer> buffers_of(const Prepared& heap);
 
+/// What is alive in a stretch of time, for as long as it is in it, and its numbers in the list that it is part of.
+struct Stretch {
+  std::vector<plan::Buffer> buffers;
+  std::vector<std::size_t> numbers;
+};
+Stretch alive_within(std::span<const plan::Buffer> buffers, plan::TimeRange time);
+
+/// The rows of a step of the program, the first of which is 0; none if the heap has no such step.
+std::optional<plan::TimeRange> rows_of_step(const Prepared& heap, std::size_t step);
+
 class Planned {
  public:
   struct Settings {
@@ -84,10 +94,6 @@ class Planned {
   std::vector<BlockId> block_of_;
   BlockId last_ = BlockId::none;  // the block at the end of the range
 };
-
-/// What plan.size or plan.best with these parameters plans for the heap in a replay, and how good that is; made anew.
-/// None for other policies.
-std::optional<plan::Plan> plan_of(const Prepared& heap, const PolicySpec& spec);
 
 PolicyEntry plan_size_entry();
 PolicyEntry plan_best_entry();

@@ -162,6 +162,7 @@ class Documents(ProgramTest):
             self.assertEqual(sum(segment["hostage_bytes"] for segment in heap["segments"]), peak["hostage_bytes"])
             for segment in heap["segments"]:
                 self.assertLessEqual(len(segment["pins"]), segment["pin_count"])
+        self.assertEqual(set(document["fragmentation"]), {"heaps", "remedies", "step_plan"})
         remedies = document["fragmentation"]["remedies"]
         self.assertEqual(set(remedies), {"peak_reserved_bytes", "not_tried", "tried"})
         best = remedies["tried"][0]

@@ -113,13 +113,37 @@ class Files(ProgramTest):
         self.assert_refused(run("plan", good, "-o", self.directory / "plan.txt"), ".csv")
         self.assert_refused(run("plan", good, "--align", 3), "--align")
 
+    def test_random_buffers_with_gaps_alignment_and_offsets(self):
+        """Offsets are kept if they are a plan of less, and never if they are none."""
+        for seed in range(6):
+            numbers, rows = random.Random(seed), []
+            for _ in range(80):
+                lower, time = numbers.randrange(40), numbers.randint(1, 20)
+                gap = sorted(numbers.sample(range(lower + 1, lower + time), 2)) if time > 4 and numbers.random() < 0.4 else None
+                rows.append([lower, lower + time, numbers.randint(1, 200), 1 << numbers.randrange(5), gap and "-".join(map(str, gap)) or ""])
+            align = max(row[3] for row in rows)
+
+            def planned(offsets, *arguments, rows=rows, align=align):
+                lines = ["lower,upper,size,alignment,gaps" + (",offset" if offsets else "")]
+                lines += [",".join(map(str, row + ([offsets[i]] if offsets else []))) for i, row in enumerate(rows)]
+                file, plan = self.file("random.csv", ("\n".join(lines) + "\n").encode()), self.directory / "plan.csv"
+                document = self.document("plan", file, "-o", plan, *arguments)
+                result = rows_of(plan)
+                self.assertIsNone(fault_of(result, align=align, capacity=document["peak_bytes"]), seed)
+                self.assertEqual([row["gaps"] for row in result], [row[4] for row in rows])
+                return document["peak_bytes"], [row["offset"] for row in result]
+
+            peak, offsets = planned(None, "--effort", 20_000_000)
+            self.assertLessEqual(planned(offsets, "--effort", 0)[0], peak, seed)
+            planned(["0"] * len(rows), "--effort", 100_000)
+
     def test_many_random_buffers(self):
         """Too many for the search: ejection comes close to the bound, and is the same with one thread and with more."""
         numbers = random.Random(3)
         rows = [(begin, begin + 1 + int(numbers.expovariate(1 / 100)), int(2 ** numbers.uniform(9, 20))) for begin in range(6000)]
         file = self.file("random.csv", b"lower,upper,size,alignment\n" + b"".join(b"%d,%d,%d,512\n" % row for row in rows))
         plan = self.directory / "plan.csv"
-        plans = [self.document("plan", file, "--effort", 20_000_000, "--threads", threads, "-o", plan) for threads in (1, 2, 8)]
+        plans = [self.document("plan", file, "--effort", 100_000_000, "--threads", threads, "-o", plan) for threads in (1, 2, 8)]
         self.assertIsNone(fault_of(rows_of(plan), align=512, capacity=plans[0]["peak_bytes"]))
         self.assertEqual(plans[0]["method"], "ejection")
         self.assertLess(plans[0]["gap"], 0.01)
@@ -147,6 +171,19 @@ class Files(ProgramTest):
         self.assertLessEqual(document["peak_bytes"], document["best_allocator"]["peak_reserved_bytes"])
         text = run("plan", SAMPLES / "gpt_default.reel").stdout
         self.assertIn(f"less than {document['best_allocator']['policy']}, the best allocator", text)
+
+    def test_a_report_says_what_a_plan_of_the_step_with_the_peak_would_save(self):
+        file = SAMPLES / "gpt_default.reel"
+        found = self.document("report", file, "--fragmentation")["fragmentation"]
+        step, remedies = found["step_plan"], found["remedies"]
+        plan = self.document("plan", file, "--step", step["step"], "--effort", 2_000_000)
+        self.assertEqual([step[key] for key in ("allocations", "peak_bytes", "bound_bytes")],
+                         [plan[key] for key in ("buffers", "peak_bytes", "bound_bytes")])
+        least = min([remedies["peak_reserved_bytes"], *(tried["peak_reserved_bytes"] for tried in remedies["tried"])])
+        self.assertEqual(step["least_reserved_bytes"], least)
+        self.assertAlmostEqual(step["saves"], 1 - step["peak_bytes"] / least)
+        text = run("report", file, "--fragmentation").stdout
+        self.assertEqual("static plan of step" in text, step["saves"] > 0.02)
 
 
 if __name__ == "__main__":
