@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/history/preexisting.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/leaks.h"
 
 namespace memreel::test {

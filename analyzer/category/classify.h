@@ -2,11 +2,13 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "analyzer/category/category.h"
+#include "analyzer/category/frame_rules.h"
 #include "analyzer/category/layer_calls.h"
-#include "analyzer/category/stack_meanings.h"
+#include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -24,5 +26,17 @@ struct Categories {
 /// docs/categories.md has the rules and what each rests on. `cancelled`: polled now and then; once it returns true,
 /// classification stops and the result is useless.
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled = {});
+
+// The module calls that a stack lies in, without wrapper frames.
+
+/// The innermost call of a module that is not one of PyTorch's own; of PyTorch's if there are no others. Without
+/// function and file if the stack is in no module.
+FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
+
+/// The innermost module that the stack is a call of, if the recording knows modules: as the program named it,
+/// "transformer.h.3.mlp", else by its class and number and those of its callers, "GPT2Model 0/GPT2Block 3/GPT2MLP 3".
+/// Otherwise all module calls, outermost first: "x.py:682 #3/x.py:305/linear.py:134", where `call` is the run of the
+/// line in Categories::calls, or LayerCalls::none.
+std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call);
 
 }  // namespace memreel

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/category/phases.h"
-#include "analyzer/category/stack_meanings.h"
+#include "analyzer/category/frame_rules.h"
+#include "analyzer/category/observations.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

@@ -1,15 +1,77 @@
 // Observations of each allocation, the input of all conclusions.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
-#include "analyzer/category/phases.h"
-#include "analyzer/category/stack_meanings.h"
+#include "analyzer/category/frame_rules.h"
 #include "analyzer/history/lifetimes.h"
+#include "formats/model/ids.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// Allocations grouped by stack, and sizes that say what an allocation is.
+
+/// Whether cuBLAS or cuBLASLt get a workspace of this size from PyTorch (at::cuda::getChosenWorkspaceSize,
+/// CUBLAS_WORKSPACE_CONFIG): ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
+inline bool is_workspace_size(Bytes size) {
+  constexpr std::array sizes{32_MiB, 8320_KiB, 1_MiB};
+  return std::ranges::find(sizes, size) != sizes.end();
+}
+
+/// The number of allocations of each size.
+class SizeCounts {
+ public:
+  void add(Bytes size) { ++counts_[size.count]; }
+  std::uint32_t count(Bytes size) const {
+    const auto found = counts_.find(size.count);
+    return found == counts_.end() ? 0 : found->second;
+  }
+  bool has(Bytes size) const { return counts_.contains(size.count); }
+  bool empty() const { return counts_.empty(); }
+  std::uint32_t total() const {
+    std::uint32_t sum = 0;
+    for (const auto& [size, count] : counts_) sum += count;
+    return sum;
+  }
+
+ private:
+  std::unordered_map<std::uint64_t, std::uint32_t> counts_;
+};
+
+/// Allocations grouped by stack.
+class Sites {
+ public:
+  explicit Sites(std::size_t stacks) : of_stack_(stacks) {}
+  void add(StackId stack, AllocationId id) { of_stack_[index(stack)].push_back(id); }
+  const std::vector<std::vector<AllocationId>>& of_stack() const { return of_stack_; }
+
+ private:
+  std::vector<std::vector<AllocationId>> of_stack_;
+};
+
+// Assigns each event of a trace to a part of a step.
+
+/// The passes of a trace. A pass is a run of events of one phase; events without information belong to the pass they
+/// lie in.
+struct Phases {
+  std::vector<Phase> of_event;         // from the event itself, or its position between others
+  std::vector<std::uint32_t> pass_of;  // pass number of each event; 0 before the first
+  std::vector<Phase> of_pass;          // by pass number; [0] is `other`
+
+  bool has_backward = false;
+  bool frees_have_stacks = false;  // otherwise a free shows only when it was, not who freed
+};
+
+/// Allocations and frees are classified by frames; by lacking frames where others have some (autograd's threads run no
+/// Python); by the ranges that optimizers mark. What the main thread does outside modules between a forward and a
+/// backward pass computes the loss: it is `forward`.
+Phases find_phases(const Trace& trace, const std::vector<StackMeaning>& stacks);
 
 /// Whether an allocation of a forward pass belongs to a graph that the pass keeps for a backward pass: many of its
 /// allocations, from its beginning to its end, are released at once.

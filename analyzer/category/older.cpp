@@ -9,7 +9,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/category/sites.h"
+#include "analyzer/category/observations.h"
 
 namespace memreel {
 namespace {

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "analyzer/category/classify.h"
-#include "analyzer/category/layers.h"
 
 namespace memreel::cli {
 

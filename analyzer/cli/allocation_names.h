@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/export/options.h"
+#include "formats/export/exporters.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {

@@ -11,9 +11,9 @@
 #include "analyzer/fleet/fleet_gate.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
-#include "analyzer/gate/summaries.h"
+#include "analyzer/gate/gate.h"
 #include "analyzer/report/text_table.h"
-#include "formats/model/whole_file.h"
+#include "formats/model/files.h"
 
 namespace memreel::cli {
 namespace {

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <utility>
 
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

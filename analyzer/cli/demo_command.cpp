@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
-#include "formats/model/sample_trace.h"
+#include "analyzer/cli/program.h"
+#include "formats/model/files.h"
 
 namespace memreel::cli {
 namespace {

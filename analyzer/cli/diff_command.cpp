@@ -10,15 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/difference/difference.h"
-#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

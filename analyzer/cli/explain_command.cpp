@@ -10,15 +10,15 @@
 #include <limits>
 #include <system_error>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/explain/answer.h"
 #include "analyzer/explain/grammar.h"
 #include "analyzer/explain/log_scan.h"
-#include "formats/import/source/byte_stream.h"
-#include "formats/model/printable.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

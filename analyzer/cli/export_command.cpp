@@ -7,14 +7,13 @@
 #include <vector>
 
 #include "analyzer/cli/allocation_names.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/difference/instant.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/block_sizes.h"
+#include "analyzer/insight/heap_map.h"
 #include "analyzer/replay/steps.h"
 #include "formats/export/export.h"
 

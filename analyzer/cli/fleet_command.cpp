@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "analyzer/cli/arguments.h"
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/fleet.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/question.h"

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "analyzer/cli/fleet.h"
-#include "analyzer/report/html/page.h"
-#include "analyzer/report/html_text.h"
+#include "analyzer/report/html/charts.h"
+#include "analyzer/report/markup.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 

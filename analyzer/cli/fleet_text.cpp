@@ -9,8 +9,8 @@
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

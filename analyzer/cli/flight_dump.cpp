@@ -1,18 +1,132 @@
 #include "analyzer/cli/flight_dump.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
-#include "analyzer/cli/helper.h"
+#include "analyzer/category/classify.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/heap_map.h"
+#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/remedies.h"
+#include "analyzer/replay/completed_trace.h"
+#include "analyzer/report/live_groups.h"
+#include "analyzer/verdict/verdict.h"
+#include "formats/import/import.h"
+#include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::cli {
+namespace {
+
+constexpr std::size_t most_holders = 4;
+
+/// "parameter 4.00 GiB, activation 3.20 GiB (most at train.py:41)"
+std::string names_of(const Holders& holders) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
+    const Holder& holder = holders.parts[i];
+    text += (text.empty() ? "" : ", ") + (holder.label.empty() ? "native code" : holder.label) + " " +
+            text_of(holder.bytes);
+    if (!holder.mostly.empty()) text += " (most at " + holder.mostly + ")";
+  }
+  return text.empty() ? "nothing that was recorded" : text;
+}
+
+Holders holders_at(const Trace& trace, const OutOfMemory& oom) {
+  const std::vector<Lifetime> lives = lifetimes(trace);
+  const Categories categories = classify(trace);
+  Holders holders = holders_by_category(category_shares(trace, lives, categories, oom.heap, oom.event));
+  return holders.parts.empty() ? holders_by_stack(trace, lives, oom.heap, oom.event) : holders;
+}
+
+/// The pool's numbers; at driver level, the device's.
+std::string numbers_of(const OutOfMemory& oom) {
+  if (oom.level == Level::driver)
+    return oom.device_free ? text_of(*oom.device_free) + " free on the device" : "no sample of the device";
+  return text_of(oom.live) + " live of " + text_of(oom.reserved) + " reserved, " + text_of(oom.free) +
+         " free, largest block " + text_of(oom.largest_in_pool_stream);
+}
+
+/// A dump ends in its failure: how the step would have gone on is known from earlier ones, or not at all.
+std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
+  if (!oom.survivors.empty()) return survivor_text(remedies, oom) + " would have served it";
+  if (oom.serve_only.empty()) return "no setting would have served it";
+  return remedies.tried[oom.serve_only.front().remedy].text + " would have served it; " +
+         (oom.rest ? "not the rest of the step" : "what would follow is not recorded");
+}
+
+}  // namespace
+
+std::vector<std::string> failure_lines(Trace trace) {
+  complete_trace(trace);
+  Remedies remedies = untried_remedies(trace);
+  OutOfMemories failures = judge_failures(trace, recorded_blocks(trace), remedies);
+  replay_remedies(trace, remedies);
+  find_survivors(trace, remedies, failures);
+  if (failures.examined.empty()) return {"out of memory: the failed request is not among the events that were kept"};
+  const OutOfMemory& oom = failures.examined.back();
+  const Heap& heap = trace.tables[oom.heap];
+  std::string verdict(name_of(oom.verdict));
+  if (oom.verdict == OomVerdict::lack_of_memory) verdict += ", not fragmentation";
+  if (oom.own_limit()) verdict += ", at a limit that the program set";
+  return {"out of memory on GPU " + std::to_string(heap.device) + ": " + text_of(oom.requested) + " refused, " +
+              text_of(oom.live) + " live, held by " + names_of(holders_at(trace, oom)),
+          verdict + " (" + numbers_of(oom) + "); " + remedy_for(oom, remedies)};
+}
+
+void settle_in(int last_file) {
+  constexpr unsigned seconds = 60;
+  sigset_t none{};
+  ::sigemptyset(&none);
+  ::pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  for (const int signal : {SIGALRM, SIGPIPE}) std::signal(signal, SIG_DFL);
+  ::setsid();
+  ::setpriority(PRIO_PROCESS, 0, 10);
+  ::alarm(seconds);
+  // In case the kernel could not do it: close what was inherited from the program.
+  std::vector<int> others;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", problem)) {
+    const std::string name = entry.path().filename().string();
+    int number = 0;
+    std::from_chars(name.data(), name.data() + name.size(), number);
+    if (number > last_file) others.push_back(number);
+  }
+  for (const int number : others) ::close(number);
+}
+
+void say(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += "memreel: " + printable(line) + "\n";
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
+}
+
+std::vector<std::string> lines_of_dump(const std::string& dump, const std::string& otherwise) {
+  auto trace = open_any(dump);
+  std::vector<std::string> lines = trace ? failure_lines(*std::move(trace)) : std::vector{otherwise};
+  lines.push_back("dump: " + dump + " (memreel report --oom " + dump + ")");
+  return lines;
+}
+
+Exit say_failure_lines(std::span<char* const> arguments) {
+  if (arguments.size() != 2)
+    return fail({.what = "is run by memreel's Python package only", .where = "memreel failure-lines"});
+  settle_in(STDERR_FILENO);
+  say(lines_of_dump(arguments[0], arguments[1]));
+  return Exit::done;
+}
+
 namespace {
 
 constexpr int report_file = 4;

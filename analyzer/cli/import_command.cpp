@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "formats/import/import.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel::cli {

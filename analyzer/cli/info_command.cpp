@@ -6,11 +6,10 @@
 #include <iostream>
 #include <string>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/history/preexisting.h"
 #include "analyzer/insight/rounds.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/verdict/verdict.h"

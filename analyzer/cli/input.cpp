@@ -1,23 +1,43 @@
 #include "analyzer/cli/input.h"
 
 #include <sys/resource.h>
-
 #include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <string>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "analyzer/cli/console.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/insight/skip_frames.h"
+#include "analyzer/replay/completed_trace.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
+#include "formats/model/files.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/memory_limit.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
+
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit) {
+  Result<Trace> trace = open_input(file, memory_limit);
+  if (trace) complete_trace(*trace);
+  return trace;
+}
+
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols) {
+  Result<Trace> trace = open_input(file, memory_limit);
+  if (trace) complete_input(*trace, file, symbols);
+  return trace;
+}
+
+void complete_input(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols) {
+  name_native_frames(trace, file, symbols);
+  complete_trace(trace);
+}
+
 namespace {
 
 /// The error for a directory of several recordings, with suggestions.

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "analyzer/replay/program_heaps.h"
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -27,10 +28,6 @@ enum class Progress : bool { hidden, shown };
 /// called before); 0: derived from its size.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress = Progress::shown);
 
-/// The bytes of a trace, or of the trace imported from another file, with a progress bar. Fails if they do not start
-/// like a trace.
-Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit);
-
 /// open_input() for commands that show stacks: also symbolizes native frames, with a progress bar, and notes on
 /// standard error why some have no name.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
@@ -45,6 +42,20 @@ void bound_memory(std::span<const std::filesystem::path> files, Bytes memory_lim
 
 /// The limit that bound_memory() set; none if it was not called.
 std::optional<Bytes> memory_bound();
+
+/// Opens a trace for analysis: links its levels (analyzer/history/levels.h) so that nothing is counted twice. A trace
+/// may hold both the program's requests and what their allocator requested from the driver.
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit);
+
+/// The same for commands that show stacks: also symbolizes native frames.
+Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
+
+/// The steps of open_completed() after the trace is read.
+void complete_input(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
+
+/// The bytes of a trace, or of the trace imported from another file, with a progress bar. Fails if they do not start
+/// like a trace.
+Result<std::shared_ptr<ByteFile>> open_whole_trace(const std::filesystem::path& file, Bytes memory_limit);
 
 /// Adds the argument TRACE and the option --max-memory.
 void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit);

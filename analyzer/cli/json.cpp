@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "formats/model/stack_text.h"
-#include "formats/model/synthetic.h"
+#include "formats/model/trace.h"
 
 namespace memreel::cli {
 

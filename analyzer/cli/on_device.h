@@ -9,11 +9,18 @@
 #include <vector>
 
 #include "analyzer/cli/json.h"
-#include "analyzer/device/on_device.h"
+#include "analyzer/device/device_replay.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 
 namespace memreel::cli {
+
+// Files with the costs of driver calls: {"schema":"memreel.unit-costs/1",...}
+
+/// Errors: the file can't be read or has another format. Kinds of calls it omits cost nothing.
+Result<UnitCosts> read_unit_costs(const std::filesystem::path& file);
+
+Result<void> write_unit_costs(const UnitCosts& costs, const std::filesystem::path& file);
 
 struct GpuArguments {
   int number = 0;

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "analyzer/cli/arguments.h"
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/plan/plan.h"
 #include "analyzer/plan/planned.h"
 #include "analyzer/plan/verify.h"

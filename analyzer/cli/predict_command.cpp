@@ -1,17 +1,23 @@
 #include "analyzer/cli/predict_command.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
-#include "analyzer/cli/predict_inputs.h"
-#include "analyzer/predict/arguments.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/predict/cards.h"
-#include "analyzer/predict/chart.h"
+#include "analyzer/predict/sizes.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/registry.h"
+#include "analyzer/tune/search_space.h"
+#include "analyzer/tune/tune.h"
+#include "formats/model/quantity.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::cli {
@@ -153,6 +159,108 @@ void add_predict_command(CLI::App& app, Exit& exit) {
                   "  memreel predict batch=1,seq=256:a.reel batch=2,seq=256:b.reel batch=1,seq=512:c.reel "
                   "--to batch=4,seq=1024");
   command->callback([arguments, &exit] { exit = run_predict(*arguments); });
+}
+
+namespace {
+
+Result<PolicySpec> policy_of(const Trace& trace, const std::vector<Prepared>& heaps, const PredictArguments& arguments,
+                             const std::string& file) {
+  PolicySpec spec;
+  if (!arguments.policy.empty()) {
+    Result<std::vector<PolicySpec>> specs = parse_policies(arguments.policy);
+    if (!specs) return std::move(specs).error();
+    if (specs->size() != 1) return Error{.what = "a prediction is made for one policy", .where = "--policy"};
+    spec = specs->front();
+  } else if (const auto recorded = recorded_policy(trace, heaps)) {
+    spec = *recorded;
+  } else {
+    return Error{.what = "this program did not use PyTorch's allocator",
+                 .where = file,
+                 .remedy = "name one with --policy, e.g. --policy cuda.malloc"};
+  }
+  Result<BoundPolicy> bound = bind_policy(spec);
+  if (!bound) return std::move(bound).error();
+  return bound->spec;
+}
+
+}  // namespace
+
+Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
+  PredictInputs inputs;
+  Result<std::vector<RecordingArgument>> parsed = parse_recordings(arguments.recordings);
+  if (!parsed) return std::move(parsed).error();
+  inputs.names = parsed->front().names;
+  std::vector<std::filesystem::path> files;
+  for (const RecordingArgument& argument : *parsed) files.push_back(argument.file);
+  bound_memory(files, arguments.memory_limit);
+  Values largest;
+  for (RecordingArgument& argument : *parsed) {
+    for (const std::filesystem::path& output : {arguments.output, arguments.html})
+      if (!output.empty())
+        if (Result<void> differ = must_differ(argument.file, output); !differ) return std::move(differ).error();
+    Result<Trace> trace = open_completed(argument.file, arguments.memory_limit);
+    if (!trace) return std::move(trace).error();
+    const std::vector<Prepared> heaps = program_heaps(*trace);
+    const Result<HeapId> heap = busiest_heap(*trace, heaps, argument.file);
+    if (!heap) return heap.error();
+    if (largest.empty() || scale(argument.at, largest) >= 1) {  // settings are those of the largest
+      largest = argument.at;
+      Result<PolicySpec> policy = policy_of(*trace, heaps, arguments, argument.file);
+      if (!policy) return std::move(policy).error();
+      inputs.policy = *std::move(policy);
+    }
+    inputs.recordings.push_back(
+        {.file = argument.file, .at = std::move(argument.at), .trace = *std::move(trace), .heap = *heap});
+  }
+  return inputs;
+}
+
+PredictSetting better_setting(const Predictor& predictor, const Prediction& prediction) {
+  const PredictOptions& options = predictor.options();
+  if (options.policy.name != "torch.native") return {};
+  if (options.capacity && prediction.peaks.live > *options.capacity) return {};
+  const PredictedRun predicted_run = predictor.predicted_run(prediction);
+  std::vector<Prepared> heaps = prepare(predicted_run.trace);
+  std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != predicted_run.heap; });
+  TuneOptions tuning{.device = DeviceModel{}};
+  if (options.capacity) tuning.device = {.kind = DeviceModel::Kind::capacity, .capacity = *options.capacity};
+  const Result<TuneResult> result = tune(heaps, options.policy, tuning);
+  if (!result) return {};
+  PredictSetting setting{.tried = result->tried};
+  if (const Outcome* const best = result->recommended()) {
+    setting.conf = conf_of(best->policy);
+    setting.peak_reserved = best->peak_reserved();
+  }
+  return setting;
+}
+
+std::optional<double> bytes_per_unit(const Predictor& predictor, const Prediction& prediction,
+                                     const LiveByCategory& held) {
+  const Values& base = predictor.recordings()[prediction.base]->at;
+  std::optional<double> units;
+  for (std::size_t p = 0; p < base.size(); ++p) {
+    if (base[p] == prediction.at[p]) continue;
+    if (units) return std::nullopt;
+    units = static_cast<double>(prediction.at[p]) - static_cast<double>(base[p]);
+  }
+  if (!units) return std::nullopt;
+  return (static_cast<double>(held.predicted.count) - static_cast<double>(held.recorded.count)) / *units;
+}
+
+std::string gpu_note(const Predictor& predictor, const PredictReport& report) {
+  const GpuTraits& gpu = predictor.gpu();
+  const std::string known = report.device.gpu      ? report.device.card
+                            : predictor.gpu_seen() ? "as the recordings show"
+                                                   : "assumed: the recordings don't show it";
+  return "kernels take the scratch that they take on a GPU of " + memreel::text_of(gpu.multiprocessors) +
+         " multiprocessors and compute capability " + std::to_string(gpu.compute_capability / 10) + "." +
+         std::to_string(gpu.compute_capability % 10) + " (" + known + ")";
+}
+
+std::string values_text(const Values& at, const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t p = 0; p < names.size(); ++p) text += (p > 0 ? ", " : "") + names[p] + " " + memreel::text_of(at[p]);
+  return text;
 }
 
 }  // namespace memreel::cli

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analyzer/predict/device.h"
+#include "analyzer/predict/cards.h"
 #include "analyzer/predict/predict.h"
+#include "formats/model/result.h"
 
 namespace memreel::cli {
 
@@ -47,5 +49,28 @@ std::string values_text(const Values& at, const std::vector<std::string>& names)
 void print_predict_text(const Predictor& predictor, const PredictReport& report);
 void print_predict_json(const Predictor& predictor, const PredictReport& report);
 void write_predict_html(const Predictor& predictor, const PredictReport& report, std::ostream& out);
+
+// The inputs of `memreel predict`, parsed from its arguments.
+
+struct PredictArguments {
+  std::vector<std::string> recordings;
+  std::vector<std::string> to;
+  std::string capacity;
+  std::string policy;
+  std::filesystem::path output;
+  Bytes memory_limit;
+  std::filesystem::path html;
+  bool tune = false;
+  bool json = false;
+};
+
+/// The opened recordings, and the allocator of the predicted runs.
+struct PredictInputs {
+  std::vector<std::string> names;  // of the parameters
+  std::vector<Recording> recordings;
+  PolicySpec policy;
+};
+
+Result<PredictInputs> open_inputs(const PredictArguments& arguments);
 
 }  // namespace memreel::cli

@@ -1,23 +1,221 @@
 #include "analyzer/cli/program.h"
 
 #include <unistd.h>
-
 #include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
+#include <memory>
+#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/flight_dump.h"
-#include "analyzer/cli/help.h"
-#include "analyzer/cli/helper.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/report/text_table.h"
 #include "memreel/version.h"
 
 namespace memreel::cli {
+
+void add_commands(CLI::App& app, Exit& exit) {
+  add_info_command(app, exit);
+  add_explain_command(app, exit);
+  add_report_command(app, exit);
+  add_replay_command(app, exit);
+  add_tune_command(app, exit);
+  add_predict_command(app, exit);
+  add_plan_command(app, exit);
+  add_verify_command(app, exit);
+  add_check_command(app, exit);
+  add_diff_command(app, exit);
+  add_fleet_command(app, exit);
+  add_import_command(app, exit);
+  add_export_command(app, exit);
+  add_symbols_command(app, exit);
+  add_demo_command(app, exit);
+}
+
+namespace {
+
+constexpr std::array<Sibling, 6> programs{{
+    {"record", "memreel-record", "Run a program and record its GPU memory use"},
+    {"attach", "memreel-attach", "Record a running program; --live shows who holds its memory"},
+    {"detach", "memreel-attach", "Stop recording a running program"},
+    {"dump", "memreel-attach", "Dump flight recordings to files"},
+    {"top", "memreel-top", "Show the memory of all recorded processes on this machine"},
+    {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
+}};
+
+struct Group {
+  const char* title;
+  std::vector<const char*> commands;
+};
+
+const std::array<Group, 6>& groups() {
+  static const std::array<Group, 6> all{{
+      {"See it work", {"demo"}},
+      {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
+      {"Find out who holds the memory, what leaks, and why it ran out",
+       {"explain", "report", "view", "diff", "info", "export"}},
+      {"Find out what would need less memory", {"tune", "replay", "verify", "predict", "plan"}},
+      {"Judge all ranks of a job", {"fleet"}},
+      {"Keep it that way in continuous integration", {"check"}},
+  }};
+  return all;
+}
+
+class Formatter final : public CLI::Formatter {
+ public:
+  Formatter() { column_width(column); }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return fitted(CLI::Formatter::make_option_desc(option));
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return prose(CLI::Formatter::make_description(app));
+  }
+  std::string make_footer(const CLI::App* app) const override { return prose(CLI::Formatter::make_footer(app)); }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::string name = "  " + command->get_name();
+    name.resize(std::max(command_column, name.size() + 2), ' ');
+    std::string text = fitted(command->get_description(), command_column);
+    for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
+      text.insert(at + 1, command_column, ' ');
+    return name + text + "\n";
+  }
+
+ private:
+  static constexpr std::size_t column = 28;
+  static constexpr std::size_t command_column = 12;
+
+  /// Continues long lines below the start of their text. Keeps copyable commands on one line.
+  static std::string prose(const std::string& text) {
+    std::string result;
+    for (std::size_t at = 0; at < text.size();) {
+      const std::size_t end = std::min(text.find('\n', at), text.size());
+      const std::string line = text.substr(at, end - at);
+      at = end + 1;
+      const std::size_t blanks = line.rfind("  ");
+      const std::size_t hanging = blanks == std::string::npos || blanks > terminal_width() / 2 ? 0 : blanks + 2;
+      if (line.starts_with("  memreel ") || display_width(line) <= terminal_width()) {
+        result += line + '\n';
+        continue;
+      }
+      const std::string rest = wrapped(line.substr(hanging), hanging);
+      result += line.substr(0, hanging) + rest.substr(hanging);
+    }
+    if (!text.ends_with('\n') && result.ends_with('\n')) result.pop_back();
+    return result;
+  }
+
+  static std::string fitted(const std::string& text, std::size_t indent = column) {
+    std::string lines;
+    for (const std::string& line : wrapped_lines(text, terminal_width() - indent))
+      lines += (lines.empty() ? "" : "\n") + line;
+    return lines;
+  }
+};
+
+/// The Damerau-Levenshtein distance: substitutions, deletions, insertions and swaps of adjacent letters.
+std::size_t distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i)
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[a.size()][b.size()];
+}
+
+std::string suggestion(std::string_view word, std::span<const std::string> known, std::string otherwise) {
+  const auto meant = nearest(word, known);
+  return meant ? "did you mean '" + *meant + "'?" : std::move(otherwise);
+}
+
+std::vector<std::string> commands_of(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+}  // namespace
+
+std::span<const Sibling> siblings() { return programs; }
+
+void set_formatter(CLI::App& app) { app.formatter(std::make_shared<Formatter>()); }
+
+void arrange_commands(CLI::App& app) {
+  for (const Sibling& sibling : programs)
+    app.add_subcommand(std::string(sibling.command), std::string(sibling.description));
+  // Help shows groups in the order of the commands.
+  std::vector<CLI::App_p> order;
+  const std::vector<std::string> known = commands_of(app);
+  for (const Group& group : groups())
+    for (const char* name : group.commands)
+      if (std::ranges::find(known, name) != known.end()) {
+        order.push_back(app.get_subcommand_ptr(std::string(name)));
+        order.back()->group(group.title);
+      }
+  for (const CLI::App_p& command : order) {
+    app.remove_subcommand(command.get());
+    app.add_subcommand(command);
+  }
+}
+
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
+  std::optional<std::string> best;
+  std::size_t least = 1 + std::max<std::size_t>(1, word.size() / 3);  // anything further away is another word
+  for (const std::string& name : known) {
+    const bool begins = word.size() >= 3 && name.starts_with(word);
+    const std::size_t away = begins ? 1 : distance(word, name);
+    if (away >= least) continue;
+    least = away;
+    best = name;
+  }
+  return best;
+}
+
+std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
+  if (words.empty() || words.front()[0] == '-') return std::nullopt;
+  const std::string name = words.front();
+  const std::vector<std::string> commands = commands_of(app);
+  if (std::ranges::find(commands, name) == commands.end()) {
+    std::error_code ignored;
+    std::string otherwise = "memreel --help lists the commands";
+    if (std::filesystem::is_regular_file(name, ignored)) otherwise = "try memreel report " + name;
+    return Error{.what = "unknown command '" + name + "'", .remedy = suggestion(name, commands, otherwise)};
+  }
+  const CLI::App* command = app.get_subcommand(name);
+  std::vector<std::string> options;
+  const auto add_options = [&options](const CLI::App& of) {
+    for (const CLI::Option* option : of.get_options())
+      for (const std::string& lname : option->get_lnames()) options.push_back("--" + lname);
+  };
+  add_options(*command);
+  for (const std::string_view word : words.subspan(1)) {
+    if (word == "--") break;
+    if (!word.starts_with("--")) {
+      // fleet map, fleet merge
+      const auto parts = command->get_subcommands([&](const CLI::App* part) { return part->get_name() == word; });
+      if (!parts.empty()) add_options(*(command = parts.front()));
+      continue;
+    }
+    const std::string_view option = word.substr(0, word.find('='));
+    if (std::ranges::find(options, option) == options.end())
+      return Error{.what = "memreel " + name + " has no option '" + std::string(option) + "'",
+                   .remedy = suggestion(option, options, "memreel " + name + " --help lists its options")};
+  }
+  return std::nullopt;
+}
+
 namespace {
 
 // Returns only if the sibling could not be started.

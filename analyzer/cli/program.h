@@ -1,9 +1,67 @@
 // The program `memreel`: the command line as a whole.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "analyzer/cli/console.h"
+#include "formats/model/result.h"
+
+// The commands of the program `memreel`. Each adds its options and help to the application and stores its exit code in
+// `exit` after it ran.
 
 namespace memreel::cli {
+
+/// Adds all commands, in the order of the help.
+void add_commands(CLI::App& app, Exit& exit);
+
+void add_import_command(CLI::App& app, Exit& exit);
+void add_check_command(CLI::App& app, Exit& exit);
+void add_demo_command(CLI::App& app, Exit& exit);
+void add_diff_command(CLI::App& app, Exit& exit);
+void add_explain_command(CLI::App& app, Exit& exit);
+void add_export_command(CLI::App& app, Exit& exit);
+void add_fleet_command(CLI::App& app, Exit& exit);
+void add_info_command(CLI::App& app, Exit& exit);
+void add_plan_command(CLI::App& app, Exit& exit);
+void add_predict_command(CLI::App& app, Exit& exit);
+void add_report_command(CLI::App& app, Exit& exit);
+void add_replay_command(CLI::App& app, Exit& exit);
+void add_symbols_command(CLI::App& app, Exit& exit);
+void add_tune_command(CLI::App& app, Exit& exit);
+void add_verify_command(CLI::App& app, Exit& exit);
+
+/// Whether the arguments are those of `memreel view --serve`, which this program handles: the rest of `view` needs a
+/// screen.
+bool asks_to_serve(std::span<char* const> words);
+/// Runs `view --serve`. Returns only if the trace can't be served; otherwise runs until the process ends.
+Exit serve_view(std::span<char* const> words);
+
+// The program's help, and its suggestions for unknown words.
+
+/// A command implemented by a separate program in the same directory.
+struct Sibling {
+  std::string_view command, program, description;
+};
+
+std::span<const Sibling> siblings();
+
+/// Fits help to the terminal. Call before adding commands.
+void set_formatter(CLI::App& app);
+
+/// Adds the siblings to the commands and groups all of them by purpose. Call after all commands are added.
+void arrange_commands(CLI::App& app);
+
+/// The entry of `known` that `word` most likely meant; nothing if none is close.
+std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
+
+/// The error for a command line whose command, or one of its options, is unknown; nothing if all are known.
+std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words);
 
 /// Runs the command that the arguments name. A command of another program (recording, viewing) is executed in place of
 /// this one, as git does, if that program is installed beside it.

@@ -17,7 +17,6 @@
 #include "analyzer/insight/remedies.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
-#include "analyzer/report/category_shares.h"
 #include "analyzer/report/live_groups.h"
 #include "analyzer/verdict/verdict.h"
 #include "formats/model/trace.h"

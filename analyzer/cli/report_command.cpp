@@ -7,10 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/viewer_page.h"

@@ -8,11 +8,11 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/console.h"
-#include "analyzer/report/labels.h"
+#include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/whole_file.h"
 
 namespace memreel::cli {
 namespace {

@@ -5,11 +5,10 @@
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_text.h"
-#include "analyzer/cli/pool_text.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/report/html_text.h"
-#include "analyzer/report/labels.h"
-#include "analyzer/report/markdown_text.h"
+#include "analyzer/cli/report_text.h"
+#include "analyzer/report/markup.h"
+#include "analyzer/report/own_frame.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
 

@@ -1,13 +1,13 @@
 #include <filesystem>
 #include <iostream>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/symbols/bundle.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "analyzer/cli/arguments.h"
-#include "analyzer/cli/commands.h"
-#include "analyzer/cli/completed_input.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/replay/verify.h"
 #include "formats/model/quantity.h"
 

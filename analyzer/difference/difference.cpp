@@ -10,7 +10,7 @@
 
 #include "analyzer/difference/stack_match.h"
 #include "analyzer/insight/rounds.h"
-#include "formats/model/same_code.h"
+#include "formats/model/frame_kind.h"
 
 namespace memreel {
 namespace {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "analyzer/difference/instant.h"
-#include "analyzer/difference/purposes.h"
 #include "analyzer/history/lifetimes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"

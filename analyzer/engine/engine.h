@@ -2,20 +2,119 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "analyzer/engine/address_stability.h"
 #include "analyzer/engine/device.h"
-#include "analyzer/engine/free_metrics.h"
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/engine/replay_result.h"
-#include "analyzer/engine/run_options.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// How usable the free memory inside a policy's segments is: metrics that need to scan every free block, and are
+// therefore sampled, not computed after every operation.
+
+/// Scans a policy's free blocks.
+class FreeMetrics {
+ public:
+  /// At the points of the series.
+  template <PlacingPolicy P>
+  void sample(const P& policy) {
+    std::array<Bytes, FreeMemory::sizes.size()> below{};
+    Bytes free;
+    policy.for_each_free([&](const FreeBlock& block) {
+      free += block.size;
+      for (std::size_t i = 0; i < below.size(); ++i)
+        if (block.size < FreeMemory::sizes[i]) below[i] += block.size;
+    });
+    if (free.count == 0) return;
+    for (std::size_t i = 0; i < below.size(); ++i)
+      found_.unusable[i] =
+          std::max(found_.unusable[i], static_cast<double>(below[i].count) / static_cast<double>(free.count));
+  }
+
+  /// Call when `policy` took more from the device than it ever held, or failed, for `requested` bytes in `pool_stream`:
+  /// finds its free blocks that were large enough but belonged to others.
+  template <PlacingPolicy P>
+  void see_growth(const P& policy, const PoolStream& pool_stream, Bytes requested, std::uint32_t event) {
+    Bytes other_stream, other_pool;
+    policy.for_each_free([&](const FreeBlock& block) {
+      if (block.size < requested) return;
+      if (block.pool != pool_stream.pool)
+        other_pool += block.size;
+      else if (block.stream && *block.stream != pool_stream.stream)
+        other_stream += block.size;
+    });
+    note(found_.stranded_stream, other_stream, event);
+    note(found_.stranded_pool, other_pool, event);
+  }
+
+  /// Whether see_growth() could raise its maximum: it scans every block, and a program can grow at every request.
+  bool could_grow(Bytes free) const {
+    return free > std::min(found_.stranded_stream.bytes, found_.stranded_pool.bytes);
+  }
+
+  const FreeMemory& found() const { return found_; }
+
+ private:
+  static void note(StrandedMemory& most, Bytes now, std::uint32_t event) {
+    if (now > most.bytes) most = {.bytes = now, .event = event};
+  }
+
+  FreeMemory found_;
+};
+
+// Whether a program gets the same addresses in every step, which CUDA graphs, registered buffers and caches keyed by
+// address rely on.
+
+/// Compares the n-th allocation of a size in a step with the n-th of that size in the previous step. Only whole steps
+/// count: what precedes the first end of a step is the program's start.
+class AddressStability {
+ public:
+  /// `step_ends`: Prepared::step_ends, which must outlive this object.
+  explicit AddressStability(std::span<const std::uint32_t> step_ends) : step_ends_(step_ends) {}
+
+  /// Call in row order.
+  void served(std::size_t row, Bytes requested, Address address) {
+    while (next_ < step_ends_.size() && step_ends_[next_] <= row) end_step();
+    if (next_ == 0 || next_ == step_ends_.size()) return;
+    std::vector<Address>& now = now_[requested.count];
+    if (next_ > 1) {
+      ++compared_;
+      const auto before = before_.find(requested.count);
+      if (before != before_.end() && now.size() < before->second.size() && before->second[now.size()] == address)
+        ++same_;
+    }
+    now.push_back(address);
+  }
+
+  /// The share over all whole steps except the first; none if there is nothing to compare.
+  std::optional<double> share() const {
+    if (compared_ == 0) return std::nullopt;
+    return static_cast<double>(same_) / static_cast<double>(compared_);
+  }
+
+ private:
+  void end_step() {
+    ++next_;
+    std::swap(before_, now_);
+    now_.clear();
+  }
+
+  std::span<const std::uint32_t> step_ends_;
+  std::size_t next_ = 0;                                                  // the next step end
+  std::unordered_map<std::uint64_t, std::vector<Address>> before_, now_;  // addresses by size, in order
+  std::uint64_t compared_ = 0, same_ = 0;
+};
 
 /// A maximum and where it was reached: a row while rows are run, an event of the trace in the result.
 struct Peak {

@@ -9,7 +9,6 @@
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/engine/replay_result.h"
-#include "analyzer/engine/run_options.h"
 #include "formats/model/result.h"
 
 namespace memreel {

@@ -6,8 +6,8 @@
 
 #include "analyzer/explain/grammar.h"
 #include "analyzer/explain/rules.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::explain {
 namespace {

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <utility>
 
-#include "analyzer/report/html_text.h"
+#include "analyzer/report/markup.h"
 #include "formats/model/launchers.h"
 
 namespace memreel {

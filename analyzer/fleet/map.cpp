@@ -7,7 +7,7 @@
 
 #include "analyzer/fleet/rank_file.h"
 #include "analyzer/fleet/result_file.h"
-#include "formats/model/whole_file.h"
+#include "formats/model/files.h"
 
 namespace memreel {
 namespace {

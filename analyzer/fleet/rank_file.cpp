@@ -5,7 +5,7 @@
 #include <protozero/pbf_builder.hpp>
 #include <utility>
 
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 #include "formats/wire/message_reader.h"
 
 namespace memreel {

@@ -6,20 +6,19 @@
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/history/preexisting.h"
-#include "analyzer/insight/block_sizes.h"
+#include "analyzer/insight/heap_map.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"
-#include "formats/model/device_sample.h"
+#include "formats/model/event.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
-#include "formats/wire/crc32c.h"
+#include "formats/wire/framing.h"
 
 namespace memreel {
 namespace {

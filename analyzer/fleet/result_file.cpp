@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string hexadecimal(std::uint64_t number) {
+std::string sixteen_digits(std::uint64_t number) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text(16, '0');
   for (std::size_t i = text.size(); i-- > 0; number >>= 4U) text[i] = digits[number & 0xFU];
@@ -34,7 +34,7 @@ fs::path result_path(const fs::path& out, const fs::path& recording, const std::
   std::uint64_t hash = 0xCBF29CE484222325;
   for (const char c : recording.native()) hash = mix_bits(hash ^ static_cast<unsigned char>(c));
   const std::string name = recording.filename().string();
-  return out / (name.substr(0, 100) + "-" + hexadecimal(hash) + extension);
+  return out / (name.substr(0, 100) + "-" + sixteen_digits(hash) + extension);
 }
 
 }  // namespace memreel

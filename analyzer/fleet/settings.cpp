@@ -13,8 +13,8 @@
 #include "analyzer/tune/search_space.h"
 #include "analyzer/tune/tune.h"
 #include "formats/import/import.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
-#include "formats/model/whole_file.h"
 
 namespace memreel {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "formats/export/parquet.h"
+#include "formats/export/exporters.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

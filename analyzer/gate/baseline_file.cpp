@@ -1,5 +1,5 @@
 #include "analyzer/gate/baseline_file.h"
-#include "formats/model/whole_file.h"
+#include "formats/model/files.h"
 
 #include <cmath>
 #include <limits>

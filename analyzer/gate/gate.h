@@ -3,7 +3,9 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -55,5 +57,13 @@ std::vector<Check> check_baseline(const Measured& now, const Measured& before, d
 
 /// "6.02 GiB", "13.7 %", "3 requests".
 std::string text_of(const Metric& metric);
+
+// Check results for other consumers: a build server, a reviewer.
+
+/// A JUnit document: one test case per check. `subject` names what was judged, e.g. the trace.
+std::string junit_of(std::span<const Check> checks, std::string_view subject);
+
+/// A pull-request comment: a table of all checks, and a line for each failed one.
+std::string markdown_of(std::span<const Check> checks, std::string_view subject);
 
 }  // namespace memreel

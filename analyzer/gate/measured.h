@@ -19,6 +19,16 @@
 
 namespace memreel {
 
+// Whether a trace shows everything that a gate judges. What is missing might have exceeded every budget.
+
+/// The parts of the program's history that the trace lacks, each in a few words ("what came before the recording
+/// began"); empty if it is complete.
+std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size);
+
+inline std::vector<std::string> what_is_missing(const Trace& trace) {
+  return what_is_missing(trace.losses, trace.read, trace.file_size);
+}
+
 /// What one policy did on one device.
 struct PolicyMetrics {
   std::string policy;  // as given
@@ -46,7 +56,7 @@ struct SiteMetrics {
 struct CategoryMetrics {
   Bytes peak;
   Bytes peak_with_unknown;  // of it and unknown categories: the smallest limit that is proven not to be exceeded
-  std::string place;        // that held most of it at its peak (category_shares.h)
+  std::string place;        // that held most of it at its peak (live_groups.h)
 };
 
 /// The policy-independent metrics of a device.

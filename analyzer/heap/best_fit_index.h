@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "analyzer/heap/block_table.h"
+#include "analyzer/heap/maxima.h"
 #include "analyzer/heap/sorted_chunks.h"
-#include "analyzer/heap/tournament.h"
 #include "formats/model/units.h"
 
 namespace memreel {

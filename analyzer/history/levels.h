@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/trace.h"
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "analyzer/history/preexisting.h"
-
 namespace memreel {
 
 void HeapTally::add(const Event& event, std::uint64_t at) {

@@ -7,8 +7,7 @@
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/history/preexisting.h"
-#include "analyzer/report/labels.h"
+#include "analyzer/report/own_frame.h"
 #include "formats/torch/settings.h"
 
 namespace memreel {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "analyzer/insight/heap_map.h"
-#include "analyzer/insight/pool_stream_use.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

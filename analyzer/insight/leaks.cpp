@@ -9,11 +9,10 @@
 #include <span>
 #include <tuple>
 
-#include "analyzer/history/preexisting.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/leaks_growth.h"
-#include "analyzer/report/labels.h"
 #include "analyzer/report/own_frame.h"
-#include "formats/model/device_sample.h"
+#include "formats/model/event.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "analyzer/history/preexisting.h"
+#include "analyzer/history/lifetimes.h"
 
 namespace memreel {
 namespace {

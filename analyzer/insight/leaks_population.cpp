@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
-#include "formats/model/same_code.h"
 
 namespace memreel {
 namespace {

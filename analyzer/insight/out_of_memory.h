@@ -10,10 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/insight/device_free.h"
 #include "analyzer/insight/heap_map.h"
 #include "analyzer/insight/incidents.h"
-#include "analyzer/insight/pool_stream_use.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/insight/rest_of_step.h"
 #include "formats/model/trace.h"

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/category/stack_meanings.h"
+#include "analyzer/category/frame_rules.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

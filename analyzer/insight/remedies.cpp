@@ -8,15 +8,15 @@
 
 #include "analyzer/engine/parallel.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/block_sizes.h"
+#include "analyzer/insight/heap_map.h"
 #include "analyzer/plan/plan.h"
 #include "analyzer/plan/planned.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_spec.h"
-#include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
-#include "analyzer/replay/verify_placement.h"
+#include "analyzer/replay/verify.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 

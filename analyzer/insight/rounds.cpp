@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/category/phases.h"
-#include "analyzer/category/stack_meanings.h"
-#include "analyzer/history/preexisting.h"
+#include "analyzer/category/frame_rules.h"
+#include "analyzer/category/observations.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
-#include "analyzer/report/labels.h"
+#include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 

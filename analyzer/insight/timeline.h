@@ -1,13 +1,52 @@
 // The memory of a heap over time in the columns of a chart, with exact minima and maxima.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
-#include "analyzer/insight/block_sizes.h"
+#include "analyzer/category/classify.h"
+#include "analyzer/insight/heap_map.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
+
+// The columns of a chart of a trace: equal stretches of its time.
+
+/// For a trace without times, stretches of equally many events.
+class TimeColumns {
+ public:
+  /// `events` must not be empty and must outlive this object. `columns`: at least 1.
+  TimeColumns(const EventColumns& events, std::size_t columns)
+      : events_(events),
+        columns_(columns),
+        begin_(events.time.front()),
+        end_(*std::ranges::max_element(events.time)),
+        timed_(end_ > begin_),
+        span_(timed_ ? static_cast<double>((end_ - begin_).count()) : static_cast<double>(events.count())) {}
+
+  bool timed() const { return timed_; }
+  Nanoseconds begin() const { return begin_; }
+  Nanoseconds end() const { return end_; }
+
+  /// The column of event `i`. Call in event order: times can go back a little where threads meet; columns don't.
+  std::size_t column(std::size_t i) {
+    const double at = timed_ ? static_cast<double>((events_.time[i] - begin_).count()) : static_cast<double>(i);
+    const double share = std::max(0.0, at) / span_;
+    last_ = std::max(last_, std::min(columns_ - 1, static_cast<std::size_t>(share * static_cast<double>(columns_))));
+    return last_;
+  }
+
+ private:
+  const EventColumns& events_;
+  std::size_t columns_;
+  Nanoseconds begin_, end_;
+  bool timed_;
+  double span_;
+  std::size_t last_ = 0;
+};
 
 struct MemoryRange {
   Bytes least, most;
@@ -31,5 +70,18 @@ struct MemoryTimeline {
 
 /// One timeline per heap with allocations, in order of heap ids.
 std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedBlocks& blocks, std::size_t columns);
+
+// The live memory of a heap over time, by category.
+
+using BytesByCategory = std::array<Bytes, category_count>;  // requested bytes, by Category
+
+struct CategoryTimeline {
+  HeapId heap = HeapId::none;
+  std::vector<BytesByCategory> columns;  // at the moment of most live bytes in that stretch of time
+};
+
+/// One timeline per heap with allocations, in order of heap ids. Columns match those of memory_timelines(), so the
+/// categories of each column add up to its highest live bytes. `categories`: of the trace.
+std::vector<CategoryTimeline> category_timelines(const Trace& trace, const Categories& categories, std::size_t columns);
 
 }  // namespace memreel

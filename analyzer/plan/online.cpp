@@ -4,8 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "analyzer/policies/fit_best.h"
-#include "analyzer/policies/fit_first.h"
+#include "analyzer/policies/fit.h"
 
 namespace memreel::plan {
 namespace {

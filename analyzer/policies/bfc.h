@@ -40,13 +40,61 @@
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
-#include "analyzer/policies/bfc_settings.h"
 #include "analyzer/policies/block_policy.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// Settings of a BFC allocator.
+
+struct BfcSettings {
+  static constexpr Bytes unlimited = BestFitIndex::max_size;
+  static constexpr Bytes unit = 256_B;
+
+  /// How the size of a new region is chosen.
+  enum class Growth : std::uint8_t {
+    none,       // a single region of the whole limit
+    doubling,   // each twice as large as the previous one
+    requested,  // as large as the request
+  };
+
+  Growth growth = Growth::doubling;
+  Bytes first_region = 2_MiB;         // doubling: the initial size
+  Bytes largest_region = unlimited;   // doubling: the final size, except for larger requests
+  bool onnx_growth = false;           // doubling: ONNX Runtime's variant
+  Bytes region_after_shrink = 2_MiB;  // doubling: the initial size after a shrink
+  std::optional<Bytes> limit;         // total of all regions; none: `fraction` of the device's memory
+  double fraction = 1;
+  Bytes page = unit;                  // the device's regions are whole pages
+  Bytes memory = 80_GiB;              // of the device; if the replay limits the device, that limit
+  Bytes largest_rest = 128_MiB;       // a remainder of at least this size is always split off
+  double fragmentation_fraction = 0;  // if above 0, largest_rest is this share of the limit
+  bool garbage_collection = false;
+  bool coalesce_regions = false;
+  bool spatial_partitioning = false;  // without growth only
+  bool shrinks = false;               // empty_cache releases free regions
+
+  /// The limit on a device with this capacity; none: unlimited.
+  Bytes limit_on(std::optional<Bytes> capacity) const;
+  /// The smallest remainder that is split off a chunk of less than twice the request, for the limit `of_all`.
+  Bytes split_limit(Bytes of_all) const;
+
+  /// The parameters of tf.bfc and the presets that share them.
+  PolicySpec spec(std::string name) const;
+  /// Errors: an invalid parameter. `spec` has all parameters.
+  static Result<BfcSettings> parse(const PolicySpec& spec);
+};
+
+/// The default settings of the allocators that memreel knows by name.
+BfcSettings tf_bfc_settings();
+BfcSettings tf_growth_settings();
+BfcSettings jax_default_settings();
+BfcSettings jax_growth_settings();
 
 class Bfc : public BlockPolicy {
  public:
@@ -143,5 +191,24 @@ PolicyEntry tf_bfc_entry();
 PolicyEntry tf_growth_entry();
 PolicyEntry jax_default_entry();
 PolicyEntry jax_growth_entry();
+
+// ort.arena{extend=power_of_two}: the arena of ONNX Runtime, a descendant of TensorFlow's allocator.
+//
+// Source: onnxruntime/core/framework/bfc_arena.{h,cc}; tested against ONNX Runtime 1.20 to 1.32 (docs/policies.md). The
+// rules are those of bfc.h, except for how regions are sized. ONNX Runtime's names of parameters are in parentheses.
+// - power_of_two (arena_extend_strategy): the first region has `first` bytes (initial_chunk_size_bytes); then as in
+//   tf.bfc, but the size doubles before the device is asked, whatever it answers. Once half of `largest`
+//   (max_power_of_two_extend_bytes; none: before 1.16) is reached, the size becomes `largest`, also after a larger
+//   request. A device that refuses is not asked for less than 8 KiB.
+// - same_as_requested: a region as large as the request.
+// - `largest_rest` (max_dead_bytes_per_chunk): a remainder of this size is always split off.
+// - `max_mem`: total of all regions, whatever the device has.
+// - empty_cache stands for the arena's shrinkage, which programs request at the end of a run: unused regions are
+//   released, except the first one under power_of_two, and sizes restart at `regrowth`
+//   (initial_growth_chunk_size_bytes).
+//
+// Not modelled: free chunks that belong to a stream, and reservations outside the arena.
+
+PolicyEntry ort_arena_entry();
 
 }  // namespace memreel

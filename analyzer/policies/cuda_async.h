@@ -38,23 +38,45 @@
 
 #include <bit>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
+#include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/heap/maxima.h"
 #include "analyzer/policies/block_policy.h"
-#include "analyzer/policies/cuda_async_settings.h"
 #include "analyzer/policies/pool_chunks.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// Settings of a stream-ordered pool, shared by the model and the real one.
+
+struct CudaAsyncSettings {
+  static constexpr Bytes never{~std::uint64_t{0}};
+
+  /// What the pool may keep when the host waits for the device: cudaMemPoolAttrReleaseThreshold.
+  Bytes release_threshold;
+  bool follow_events = true;          // cudaMemPoolReuseFollowEventDependencies
+  bool opportunistic = true;          // cudaMemPoolReuseAllowOpportunistic
+  bool internal_dependencies = true;  // cudaMemPoolReuseAllowInternalDependencies
+};
+
+/// Every parameter with its default, as listed by the policy's registry entry.
+std::map<std::string, std::string> cuda_async_defaults();
+
+/// `spec` has every parameter.
+Result<CudaAsyncSettings> cuda_async_settings(const PolicySpec& spec);
 
 class CudaAsync : public BlockPolicy {
  public:

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "analyzer/engine/policy_spec.h"
-#include "formats/model/numbers.h"
+#include "formats/model/quantity.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
 

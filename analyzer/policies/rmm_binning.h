@@ -11,7 +11,7 @@
 //   before the program begins, for the default stream: 992 MiB for the bins above. If one is refused, RMM throws: every
 //   request fails.
 // - The free blocks of a bin form a queue per stream: first freed, first reused. Which queues a request is served from:
-//   rmm_streams.h.
+//   rmm_pool.h.
 //
 // Assumed: as in rmm_pool.h.
 #pragma once
@@ -27,7 +27,6 @@
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/maxima.h"
 #include "analyzer/policies/rmm_pool.h"
-#include "analyzer/policies/rmm_streams.h"
 
 namespace memreel {
 

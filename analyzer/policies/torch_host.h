@@ -30,7 +30,7 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
-#include "formats/torch/host_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 

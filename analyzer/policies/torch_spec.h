@@ -3,7 +3,6 @@
 
 #include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
-#include "formats/torch/host_settings.h"
 #include "formats/torch/settings.h"
 
 namespace memreel {

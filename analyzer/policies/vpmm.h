@@ -26,7 +26,7 @@
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/heap/maxima.h"
-#include "analyzer/policies/fit_best.h"
+#include "analyzer/policies/fit.h"
 
 namespace memreel {
 

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "analyzer/predict/model.h"
 #include "analyzer/predict/requests.h"
 
 namespace memreel {
@@ -37,5 +38,14 @@ std::vector<std::uint32_t> align(const Requests& a, const Requests& b, std::span
 
 /// The bytes of requests older than the recordings that have no partner, in the one that has more of them.
 Bytes unmatched_older(const Requests& a, const Requests& b, std::span<const Ratio> ratios);
+
+// Finds stretches of requests that a larger program makes more of, such as those of layers or tokens.
+
+/// Stretches of the base that the next smaller recording lacks, if the requests of their sites grow by a rule. `base`:
+/// an index into `recordings` above 0. `below`: the base's partners in the recording before it.
+std::vector<Repeat> find_repeats(Recordings recordings, std::size_t base, const Partners& below);
+
+/// The repeat whose unit contains a row, or null.
+const Repeat* repeat_of(std::span<const Repeat> repeats, std::uint32_t row);
 
 }  // namespace memreel

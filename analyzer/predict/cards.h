@@ -1,15 +1,22 @@
-// The memory that graphics cards have for a program, and the properties that determine how much scratch their kernels
-// take.
+// The graphics card that predictions are made for: its memory, what is in use already, and the properties that
+// determine how much scratch its kernels take.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "analyzer/predict/kernel_requests.h"
+#include "analyzer/predict/model.h"
+#include "formats/model/result.h"
 #include "formats/model/units.h"
 
 namespace memreel {
+
+// The memory that graphics cards have for a program, and the properties that determine how much scratch their kernels
+// take.
 
 struct Card {
   std::string_view name;  // as commonly written: "H100-80GB"
@@ -28,5 +35,17 @@ std::vector<GpuTraits> known_gpus(const GpuTraits& first);
 /// What a process takes of a card in addition to what its allocator reserves, if no recording shows it: CUDA's context,
 /// the code of kernels, and the handles of cuBLAS and cuDNN.
 inline constexpr Bytes assumed_context = 600_MiB;
+
+struct PredictDevice {
+  std::optional<Bytes> capacity;  // the most the allocator may reserve
+  std::string card;               // its name; empty if a size was given
+  Bytes others;                   // the part of the card that the allocator can't have
+  bool assumed = true;            // `others` does not come from a recording
+  std::optional<GpuTraits> gpu;   // of the card
+};
+
+/// `capacity`: empty, a size, or a card's name; for the latter, subtracts what the recordings' samples show to be in
+/// use. Errors name --capacity: it is neither, or too small.
+Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings);
 
 }  // namespace memreel

@@ -7,7 +7,6 @@
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/kernel_rules.h"
-#include "analyzer/predict/repeats.h"
 
 namespace memreel {
 namespace {

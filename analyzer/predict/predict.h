@@ -12,13 +12,35 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/predict/live_at_peak.h"
+#include "analyzer/category/classify.h"
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/synthesize.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 
 namespace memreel {
+
+// What holds the memory at the live peak: in a prediction, and in the recording it was made from.
+
+struct LiveBySite {
+  StackId stack = StackId::none;  // of the recording
+  Bytes recorded, predicted;
+};
+
+struct LiveByCategory {
+  Category category = Category::unknown;
+  Bytes recorded, predicted;
+};
+
+/// What grows most comes first.
+struct LiveAtPeak {
+  std::vector<LiveBySite> sites;
+  std::vector<LiveByCategory> categories;
+};
+
+/// `categories`: of the model's base. Replays both runs.
+LiveAtPeak live_at_peak(const Model& model, const Categories& categories, const Values& at,
+                        const Assumption& assumption);
 
 struct PredictOptions {
   std::vector<std::string> names;  // of the parameters

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <span>
 
-#include "analyzer/history/preexisting.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
 
 namespace memreel {

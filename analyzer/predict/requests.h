@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "analyzer/difference/stack_match.h"
-#include "analyzer/predict/embedding_gradient.h"
-#include "analyzer/predict/sum_scratch.h"
+#include "analyzer/predict/kernel_requests.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

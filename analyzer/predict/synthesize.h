@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "analyzer/predict/model.h"
-#include "formats/model/synthetic.h"
+#include "analyzer/replay/replay.h"
 #include "formats/model/trace.h"
+#include "formats/torch/settings.h"
 
 namespace memreel {
 
@@ -38,5 +39,35 @@ struct PredictedRun {
 /// before it. What a copy leaves to be freed later is freed where its original is; but what its round frees of the
 /// round before or after it, every copy's round frees too.
 PredictedRun synthesize(const Model& model, std::span<const std::uint64_t> values, const Assumption& assumption = {});
+
+// Places the allocations of a synthetic trace as an allocator would.
+
+/// Replays PyTorch's allocator with `settings`, by the rules of their release, over the trace of `predicted_run`: every
+/// allocation gets its address, and the segments that the allocator takes and releases become events. The device has no
+/// limit.
+void place(PredictedRun& predicted_run, const TorchSettings& settings);
+
+// A predicted run prepared for replays that differ in the assumed sizes.
+
+class ReplayedPrediction {
+ public:
+  /// `model` must outlive this object.
+  ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at);
+
+  /// Replays `policy`, whose parameters must be valid.
+  ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
+
+  /// From now on the device begins with these address regions instead of those of the model's base.
+  void begin_with(const std::vector<RecordedSegment>& segments);
+
+  const PredictedRun& predicted_run() const { return predicted_run_; }
+
+ private:
+  const Model& model_;
+  Values at_;
+  double factor_;
+  PredictedRun predicted_run_;
+  std::vector<Prepared> heaps_;  // one
+};
 
 }  // namespace memreel

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/torch_rules.h"
 
 namespace memreel {
 

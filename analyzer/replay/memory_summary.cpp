@@ -2,12 +2,10 @@
 
 #include <utility>
 
+#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/prepare.h"
-#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
-#include "analyzer/replay/recorded_run.h"
-#include "analyzer/replay/recorded_torch.h"
-#include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/torch_rules.h"
 
 namespace memreel {
 namespace {

@@ -4,11 +4,10 @@
 #include <optional>
 #include <utility>
 
-#include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/steps.h"
-#include "analyzer/replay/torch_history.h"
-#include "analyzer/replay/unsplit_pools.h"
-#include "formats/model/allocation_keys.h"
+#include "analyzer/replay/torch_calls.h"
+#include "analyzer/replay/torch_rules.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel {

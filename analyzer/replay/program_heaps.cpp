@@ -7,7 +7,7 @@
 #include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
-#include "analyzer/replay/torch_history.h"
+#include "analyzer/replay/torch_rules.h"
 
 namespace memreel {
 namespace {

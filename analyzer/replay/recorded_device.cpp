@@ -4,12 +4,12 @@
 #include <limits>
 #include <utility>
 
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
 
-std::string text_of(EventKind kind, Address address, Bytes size) {
+std::string event_text(EventKind kind, Address address, Bytes size) {
   return std::string(name_of(kind)) + " of " + std::to_string(size.count) + " bytes at " + hexadecimal(address.value);
 }
 
@@ -135,14 +135,14 @@ void RecordedDevice::take(Bytes size) {
 void RecordedDevice::repeats(EventKind kind, Address address, Bytes size) {
   const SegmentEvent* recorded = due();
   if (!recorded || recorded->kind != kind || recorded->address != address || recorded->size != size)
-    return differ(text_of(recorded), "the policy did: " + memreel::text_of(kind, address, size),
+    return differ(text_of(recorded), "the policy did: " + event_text(kind, address, size),
                   kind == EventKind::segment_map ? std::nullopt : std::optional(RecordedSegment{address, size}));
   ++next_;
   ++matches_;
 }
 
 std::string RecordedDevice::text_of(const SegmentEvent* event) {
-  return event ? memreel::text_of(event->kind, event->address, event->size) : "no segment event";
+  return event ? event_text(event->kind, event->address, event->size) : "no segment event";
 }
 
 const RecordedDevice::SegmentEvent* RecordedDevice::due() const {

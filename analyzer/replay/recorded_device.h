@@ -1,16 +1,88 @@
 // The device at the time of recording: grants what it granted, refuses what it refused.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "analyzer/engine/device.h"
+#include "analyzer/engine/engine.h"
+#include "analyzer/engine/policy.h"
 #include "analyzer/engine/prepared.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
+
+// A device whose addresses follow the order of allocation.
+
+/// An adapter between a policy and a device: memory obtained later has a higher address. A policy that breaks ties by
+/// address thus breaks them by the age of the memory and then by address, as PyTorch does since 2.13.
+class AscendingAddresses final : public Device {
+ public:
+  /// `device` must outlive this object.
+  explicit AscendingAddresses(Device& device) : device_(device) {}
+
+  /// The device's address for one of the policy's.
+  Address real(Address address) const override {
+    const auto after = real_.upper_bound(address);
+    if (after == real_.begin()) return address;
+    const auto& [base, memory] = *std::prev(after);
+    return memory + (address - base);
+  }
+
+  std::optional<Address> reserve(Bytes size) override {
+    const auto memory = device_.reserve(size);
+    if (!memory) return std::nullopt;
+    return add(*memory, size);
+  }
+  void release(Address address, Bytes size) override {
+    device_.release(real(address), size);
+    real_.erase(address);
+  }
+  std::optional<Addresses> reserve_addresses(Bytes least, Bytes unit) override {
+    const auto memory = device_.reserve_addresses(least, unit);
+    if (!memory) return std::nullopt;
+    return Addresses{add(memory->address, memory->size), memory->size};
+  }
+  void release_addresses(Address address) override {
+    device_.release_addresses(real(address));
+    real_.erase(address);
+  }
+  bool map(Address address, Bytes size) override { return device_.map(real(address), size); }
+  void unmap(Address address, Bytes size) override { device_.unmap(real(address), size); }
+  std::optional<Address> hold(Address recorded, Bytes size) override {
+    const auto memory = device_.hold(recorded, size);
+    if (!memory) return std::nullopt;
+    return add(*memory, size);
+  }
+  std::optional<Addresses> hold_addresses(Address recorded, Bytes least, Bytes unit) override {
+    const auto memory = device_.hold_addresses(recorded, least, unit);
+    if (!memory) return std::nullopt;
+    return Addresses{add(memory->address, memory->size), memory->size};
+  }
+  bool hold_mapped(Address address, Bytes size) override { return device_.hold_mapped(real(address), size); }
+  bool allows(Bytes size) const override { return device_.allows(size); }
+  bool is_told_not_to_take(Bytes size) const override { return device_.is_told_not_to_take(size); }
+  std::optional<Bytes> capacity() const override { return device_.capacity(); }
+
+ private:
+  static constexpr Bytes alignment = 2_MiB;
+
+  Address add(Address memory, Bytes size) {
+    const Address address = next_;
+    next_ = next_ + round_up(size, alignment);
+    real_.emplace(address, memory);
+    return address;
+  }
+
+  Device& device_;
+  Address next_{alignment.count};
+  std::map<Address, Address> real_;  // by the policy's address: its start on the device
+};
 
 /// Follows the recorded segment events of one heap and compares them with what a policy does.
 ///
@@ -89,5 +161,54 @@ class RecordedDevice final : public Device {
   Address elsewhere_;  // for segments that were not recorded
   std::optional<Mismatch> mismatch_;
 };
+
+// Runs a policy over a recorded history, with the device answering as recorded.
+
+/// Runs rows 0 .. `rows` - 1 of `heap`. `policy` takes its memory from `device`. Calls `after(row, served)` after each
+/// row; returning false stops the run. Rows for which the policy has memory from the start are left out. `served`:
+/// whether a request got memory.
+template <PoolingPolicy P, class After>
+void run_recorded(const Prepared& heap, std::size_t rows, P& policy, RecordedDevice& device, After after) {
+  FailedSlots failed(heap.slot_count);
+  std::size_t row = 0;
+  if constexpr (ResumingPolicy<P>)
+    if (heap.initial && policy.resume(*heap.initial)) row = heap.initial->rows;
+  for (; row < rows; ++row) {
+    const std::uint32_t slot = heap.slot[row];
+    const Bytes size = heap.size[row];
+    const Op op = heap.op[row];
+    bool served = true;
+    device.begin(row);
+    if (op == Op::alloc) {
+      served = policy.allocate(slot, size, heap.pool_stream[row]);
+      if (!served) failed.add(slot);
+    } else if (op == Op::alloc_failed) {
+      served = policy.allocate(heap.slot_count, size, heap.pool_stream[row]);
+      if (served) policy.free(heap.slot_count, size);
+    } else if (op == Op::empty_cache) {
+      policy.empty_cache();
+    } else if (op == Op::empty_pool) {
+      policy.empty_pool(heap.pool_stream[row]);
+    } else if (op == Op::pool_ended) {
+      policy.pool_ended(heap.pool_stream[row]);
+    } else if (op == Op::pool_restored) {
+      if constexpr (RestoringPolicy<P>)
+        policy.pool_restored(heap.pool_stream[row], heap.restored_segments[slot].address,
+                             heap.restored_segments[slot].size);
+    } else if (op == Op::device_synchronized || op == Op::stream_synchronized || op == Op::stream_waits) {
+      // not recorded for the heap's own memory
+    } else if (failed.contains(slot)) {
+      if (op != Op::free_requested) failed.remove(slot);
+    } else if (op == Op::free) {
+      policy.free(slot, size);
+    } else if (op == Op::free_requested) {
+      policy.free_requested(slot, size);
+    } else {
+      policy.free_completed(slot, size);
+    }
+    device.end();
+    if (!after(row, served)) return;
+  }
+}
 
 }  // namespace memreel

@@ -4,9 +4,59 @@
 #include <array>
 #include <string_view>
 
-#include "analyzer/replay/torch_history.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
+namespace {
+
+/// Frees that only lack their request are complete enough: they count from their completion on, as for the allocator.
+constexpr EventKinds known_without{EventKind::free_requested};
+
+/// PyTorch's allocator reported blocks to its profiler, and nothing else is known.
+bool knows_blocks_only(const Trace& trace) {
+  for (std::uint32_t h = 1; h < trace.tables.heaps.size(); ++h)
+    if (is_torch(trace, HeapId{h}) && !trace.tables.heaps[h].observes_completion) return true;
+  return false;
+}
+
+}  // namespace
+
+bool is_torch(const Tables& tables, HeapId heap) {
+  return tables[heap].level == Level::framework && tables[heap].device >= 0 &&
+         tables[tables[heap].name].starts_with("torch");
+}
+
+bool is_torch(const Trace& trace, HeapId heap) { return is_torch(trace.tables, heap); }
+
+bool is_torch(const Trace& trace, const Prepared& heap) { return is_torch(trace, heap.heap); }
+
+bool is_recording(const Header& header) { return header.source == "cupti" || header.source == "interpose"; }
+
+bool is_recording(const Trace& trace) { return is_recording(trace.header); }
+
+std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
+  const Losses& losses = trace.losses;
+  const bool from_start = !heap.initial;
+  if (losses.history_overflowed && from_start) return "the history overflowed its ring: its beginning is lost";
+  if (losses.folded_events > 0)
+    return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
+           " older events are summed up, and how the allocations live then were placed is unknown";
+  if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
+  if (is_no_history(losses.skipped)) return "the snapshots of a series hold instants, and no history";
+  if (!losses.skipped.empty() && losses.skipped != known_without)
+    return "the recorder was told to skip events that a replay needs: " + losses.skipped.text();
+  if (from_start && (losses.began_late || losses.preexisting_allocations > 0))
+    return "the history began late: " + std::to_string(losses.preexisting_allocations) +
+           " allocations are older than it, and how they were placed is unknown";
+  if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
+  if (is_recording(trace) && losses.hook_refused > 0)
+    return std::to_string(losses.hook_refused) + " calls could not be observed while recording";
+  if (is_recording(trace) && knows_blocks_only(trace))
+    return "recorded by memreel, from outside the allocator: sizes are those of whole blocks, and pools and completion "
+           "are not known (docs/frameworks.md says when they are)";
+  if (!trace.read.intact()) return "the file is damaged: events are missing";
+  return {};
+}
 
 std::string torch_releases(TorchRelease release) { return "PyTorch " + release.rules(); }
 

@@ -5,21 +5,16 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/history/preexisting.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/late_start.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
-#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/recorded_device.h"
-#include "analyzer/replay/recorded_run.h"
-#include "analyzer/replay/recorded_torch.h"
-#include "analyzer/replay/torch_history.h"
 #include "analyzer/replay/torch_rules.h"
-#include "analyzer/replay/verify_bfc.h"
-#include "analyzer/replay/verify_placement.h"
-#include "formats/model/no_history.h"
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 namespace {

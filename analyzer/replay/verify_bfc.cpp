@@ -1,4 +1,4 @@
-#include "analyzer/replay/verify_bfc.h"
+#include "analyzer/replay/verify.h"
 
 #include <algorithm>
 #include <bit>
@@ -11,7 +11,7 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/parameters.h"
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/replay/verify_placement.h"
+#include "analyzer/replay/verify.h"
 
 #include <algorithm>
 #include <string>
@@ -8,13 +8,13 @@
 
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/policy.h"
-#include "analyzer/engine/run_options.h"
+#include "analyzer/engine/replay_result.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/rmm_binning.h"
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/replay.h"
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {

@@ -3,15 +3,62 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analyzer/category/category.h"
 #include "analyzer/category/classify.h"
 #include "analyzer/history/lifetimes.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
+
+// The appearance of categories in all charts: one order and one colour each.
+
+struct CategoryStyle {
+  Category category = Category::unknown;
+  std::uint32_t on_light = 0, on_dark = 0;  // 0xRRGGBB
+};
+
+/// Every category once, in stacking order: the longest-lived at the bottom.
+std::span<const CategoryStyle> category_styles();
+
+/// Every colour as a CSS property, "--parameter:#0072b2;", for a light or a dark background.
+std::string css_colours(bool dark);
+/// "var(--parameter)".
+std::string css_colour(Category category);
+
+// Live memory at an instant, by category.
+
+/// The module call that a stack lies in, else its explaining frame, else "(no stack)": "forward
+/// (modeling_gpt2.py:240)". Files have no directories, because lines are short.
+std::string holder_label(const Tables& tables, const Categories& categories, StackId stack);
+
+struct CategoryShare {
+  struct Holder {
+    std::string label;  // a module call; else a line of the program
+    Bytes bytes;
+  };
+
+  Category category = Category::unknown;
+  Bytes bytes;
+  std::uint64_t count = 0;
+  Evidence evidence = Evidence::none;  // of most of its bytes
+  // Of activations in a program without a backward pass: the graph that the running forward pass keeps, and those that
+  // earlier ones left.
+  Bytes graph, earlier_graphs;
+  std::vector<Holder> holders;  // largest first
+};
+
+/// The allocations of `heap` that are live after the first `events` events, largest category first. Omits empty
+/// categories.
+std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
+                                           const Categories& categories, HeapId heap, std::uint64_t events);
+
+/// Whether the category of any of it is known.
+bool says_something(std::span<const CategoryShare> shares);
 
 enum class GroupBy : std::uint8_t {
   stack,

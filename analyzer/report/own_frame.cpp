@@ -1,6 +1,8 @@
 #include "analyzer/report/own_frame.h"
 
 #include <optional>
+#include <string_view>
+#include <vector>
 
 #include "analyzer/category/frame_rules.h"
 #include "formats/model/frame_kind.h"
@@ -72,6 +74,71 @@ FrameText explaining_frame(const std::vector<FrameText>& frames) {
   for (std::size_t i = 0; i < frames.size(); ++i)
     if (frames[i].owner == CodeOwner::user || calls_own_module(frames, i)) return frames[i];
   return own_frame(frames);
+}
+
+namespace {
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// The path within the packages that are installed, or PyTorch's in its own source; empty if the file is in none.
+std::string_view in_package(const FrameText& frame) {
+  if (frame.owner == CodeOwner::library && frame.short_file.size() < frame.file.size()) return frame.short_file;
+  return is_of_torch(frame) ? frame.file.substr(frame.file.rfind("torch/")) : std::string_view();
+}
+
+/// "cxlfggre": the beginning of a hash.
+std::string region_of(const FrameText& generated) {
+  constexpr std::size_t enough = 8;
+  const std::string_view name = base_name(generated.file);
+  return std::string(name.starts_with('<') ? name : name.substr(0, enough));
+}
+
+}  // namespace
+
+std::string line_label(const FrameText& frame) {
+  if (frame.file.empty() || names_operator(frame.kind))
+    return frame.function.empty() ? std::string(no_stack_label) : display_name(frame.kind, frame.function);
+  const std::string_view package = in_package(frame);
+  if (frame.owner == CodeOwner::generated) return "compiled " + region_of(frame) + ":" + std::to_string(frame.line);
+  return std::string(package.empty() ? frame.short_file : package) +
+         (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
+}
+
+std::string library_label(const std::vector<FrameText>& frames) {
+  for (const FrameText& frame : frames) {
+    const std::string_view name = base_name(frame.module_path);
+    if (is_hidden(frame.kind)) continue;
+    if (name.starts_with("lib")) return std::string(name);
+    const std::string_view package = in_package(frame);
+    if (!package.empty()) return std::string(package.substr(0, package.find('/')));
+    if (frame.owner == CodeOwner::user) return "own code";
+  }
+  return "not known";
+}
+
+std::string compiled_label(const std::vector<FrameText>& frames) {
+  const FrameText generated = compiled_frame(frames);
+  return generated.file.empty() ? std::string() : ", compiled " + region_of(generated);
+}
+
+std::string place_label(FrameText frame) {
+  if (frame.owner == CodeOwner::generated) return line_label(frame);
+  const std::string_view package = in_package(frame);
+  frame.file = package.empty() ? frame.short_file : package;
+  const std::string text = text_of(frame);
+  return text.empty() ? std::string(base_name(frame.module_path)) : text;
+}
+
+std::string short_label(FrameText frame) {
+  if (frame.owner == CodeOwner::generated) return line_label(frame);
+  frame.file = base_name(frame.file);
+  return text_of(frame);
+}
+
+std::string site_label(const Tables& tables, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  if (frames.empty()) return std::string(no_stack_label);
+  return place_label(explaining_frame(frames)) + compiled_label(frames);
 }
 
 }  // namespace memreel

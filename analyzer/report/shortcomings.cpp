@@ -1,9 +1,8 @@
 #include "analyzer/report/shortcomings.h"
 
-#include "analyzer/history/preexisting.h"
-#include "formats/model/no_history.h"
+#include "analyzer/history/lifetimes.h"
 #include "formats/model/quantity.h"
-#include "formats/model/synthetic.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 

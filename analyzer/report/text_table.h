@@ -1,15 +1,33 @@
 // Tables for terminals: aligned columns, right-aligned numbers, and no line wider than the terminal.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "analyzer/report/terminal_text.h"
-
 namespace memreel {
+
+// Fitting text to the terminal.
+
+/// The width of the terminal on standard output, unless COLUMNS overrides it; 80 if there is no terminal.
+std::size_t terminal_width();
+
+/// The number of terminal columns of UTF-8 text, one per code point.
+std::size_t display_width(std::string_view text);
+
+/// Shortens `text` to at most `width` columns by omitting its middle, because names differ at their ends.
+std::string clipped_middle(std::string_view text, std::size_t width);
+
+/// Breaks `text` into lines of at most `width` columns at blanks and after commas; if there are none, anywhere. Never
+/// empty.
+std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width);
+
+/// The same as one string: each line is indented, within `width`, and ends with a line feed.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width());
 
 enum class Align : std::uint8_t { left, right };
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "analyzer/symbols/elf_file.h"
@@ -35,5 +37,13 @@ class DebugInfo {
   std::vector<Range> units_;  // by address
   std::map<std::uint64_t, std::unique_ptr<Unit>> indexed_;
 };
+
+// Files by build ID from the servers in DEBUGINFOD_URLS.
+
+/// Whether servers can be queried: libdebuginfod is installed. It is loaded on first use, and only if requested.
+bool can_ask_servers();
+
+/// The path of a build's debug information in libdebuginfod's cache; empty if no server has it.
+std::filesystem::path debug_file_from_servers(const std::string& build_id);
 
 }  // namespace memreel

@@ -1,5 +1,6 @@
 #include "analyzer/symbols/elf_file.h"
 
+#include <cxxabi.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -11,7 +12,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
 #include <string>
+#include <string_view>
 
 namespace memreel {
 
@@ -112,6 +117,105 @@ std::pair<std::uint64_t, std::uint64_t> ElfFile::extent() const {
     end = std::max(end, segment.p_vaddr + segment.p_memsz);
   }
   return begin < end ? std::pair{begin, end - begin} : std::pair<std::uint64_t, std::uint64_t>{0, 0};
+}
+
+SymbolTable::SymbolTable(const ElfFile& file) {
+  Elf_Scn* chosen = nullptr;
+  GElf_Shdr header{};
+  for (Elf_Scn* section = elf_nextscn(file.elf(), nullptr); section != nullptr;
+       section = elf_nextscn(file.elf(), section)) {
+    GElf_Shdr candidate;
+    if (gelf_getshdr(section, &candidate) == nullptr) continue;
+    const bool full = candidate.sh_type == SHT_SYMTAB;
+    if (!full && (candidate.sh_type != SHT_DYNSYM || chosen != nullptr)) continue;
+    chosen = section;
+    header = candidate;
+    is_full_ = full;
+    if (full) break;
+  }
+  Elf_Data* const data = chosen != nullptr ? elf_getdata(chosen, nullptr) : nullptr;
+  if (data == nullptr || header.sh_entsize == 0) return;
+  const std::size_t count = header.sh_size / header.sh_entsize;
+  for (std::size_t i = 0; i < count; ++i) {
+    GElf_Sym symbol;
+    if (gelf_getsym(data, static_cast<int>(i), &symbol) == nullptr) break;
+    const auto type = GELF_ST_TYPE(symbol.st_info);
+    if ((type != STT_FUNC && type != STT_GNU_IFUNC) || symbol.st_shndx == SHN_UNDEF) continue;
+    const char* const name = elf_strptr(file.elf(), header.sh_link, symbol.st_name);
+    if (name == nullptr || *name == '\0') continue;
+    std::uint64_t end = symbol.st_value + symbol.st_size;
+    if (symbol.st_size == 0) {
+      // Hand-written assembly often has no size: it extends to the next function, or to the end of its section.
+      GElf_Shdr section;
+      if (gelf_getshdr(elf_getscn(file.elf(), symbol.st_shndx), &section) != nullptr)
+        end = section.sh_addr + section.sh_size;
+    }
+    symbols_.push_back({.begin = symbol.st_value, .end = end, .name = name});
+  }
+  std::sort(symbols_.begin(), symbols_.end(),
+            [](const Symbol& a, const Symbol& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+}
+
+std::string SymbolTable::at(std::uint64_t address) const {
+  const auto after = std::upper_bound(symbols_.begin(), symbols_.end(), address,
+                                      [](std::uint64_t a, const Symbol& symbol) { return a < symbol.begin; });
+  if (after == symbols_.begin()) return {};
+  const Symbol& symbol = *(after - 1);
+  return address < symbol.end ? demangled(symbol.name) : std::string();
+}
+
+}  // namespace memreel
+
+// The function behind abi::__cxa_demangle(): it delivers the name in pieces, while the latter builds all of it. Only
+// the static libstdc++ has it.
+extern "C" int __gcclibcxx_demangle_callback(const char* mangled,  // NOLINT(bugprone-reserved-identifier)
+                                             void (*take)(const char* piece, std::size_t size, void* into), void* into);
+
+namespace memreel {
+namespace {
+
+#ifndef MEMREEL_WHOLE_DEMANGLER
+
+constexpr std::size_t longest = std::size_t{16} << 10U;
+
+struct TooLong {};
+
+/// Stops the demangler, which owns nothing, by throwing an exception.
+void take(const char* piece, std::size_t size, void* into) {
+  auto& name = *static_cast<std::string*>(into);
+  if (size > longest - name.size()) throw TooLong{};
+  name.append(piece, size);
+}
+
+std::string demangled_or_empty(const char* name) {
+  std::string text;
+  try {
+    if (__gcclibcxx_demangle_callback(name, take, &text) != 0) text.clear();
+  } catch (const TooLong&) {
+    text.clear();
+  }
+  return text;
+}
+
+#else
+
+std::string demangled_or_empty(const char* name) {
+  constexpr std::size_t harmless = 128;
+  if (std::string_view(name).size() > harmless) return {};
+  int status = 0;
+  // NOLINTNEXTLINE(cppcoreguidelines-no-malloc): the library's own allocation
+  const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name, nullptr, nullptr, &status),
+                                                         &std::free);
+  return status == 0 && text != nullptr ? text.get() : "";
+}
+
+#endif
+
+}  // namespace
+
+std::string demangled(const char* name) {
+  std::string text = demangled_or_empty(name);
+  return text.empty() ? name : text;
 }
 
 }  // namespace memreel

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 // Types of libelf and libdw, declared here so that only code that inspects a file includes their headers.
 extern "C" {
@@ -45,5 +46,33 @@ class ElfFile {
   Dwarf* dwarf_ = nullptr;
   bool dwarf_looked_for_ = false;
 };
+
+// Function names from an ELF file's symbol table.
+
+class SymbolTable {
+ public:
+  SymbolTable() = default;
+  /// Reads .symtab or, if there is none, .dynsym.
+  explicit SymbolTable(const ElfFile& file);
+
+  /// It has more than the dynamic loader needs.
+  bool is_full() const { return is_full_; }
+  /// The function that covers an address of the file; empty if there is none.
+  std::string at(std::uint64_t address) const;
+
+ private:
+  struct Symbol {
+    std::uint64_t begin = 0, end = 0;
+    const char* name = nullptr;  // points into the file
+  };
+  std::vector<Symbol> symbols_;  // by address
+  bool is_full_ = false;
+};
+
+// C++ demangling.
+
+/// The demangled name; the linker's name if it is not mangled, or if the result exceeds 16 KiB: three hundred bytes can
+/// expand to gigabytes.
+std::string demangled(const char* name);
 
 }  // namespace memreel

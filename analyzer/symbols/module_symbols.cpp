@@ -3,9 +3,7 @@
 #include <utility>
 
 #include "analyzer/symbols/debug_info.h"
-#include "analyzer/symbols/debug_servers.h"
 #include "analyzer/symbols/elf_file.h"
-#include "analyzer/symbols/symbol_table.h"
 #include "analyzer/symbols/symbols.h"
 
 namespace memreel {

@@ -5,10 +5,10 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/symbols/debug_servers.h"
+#include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {

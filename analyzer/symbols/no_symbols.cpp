@@ -1,5 +1,5 @@
 // Replaces module_symbols.cpp and its dependencies in builds without libdw.
-#include "analyzer/symbols/debug_servers.h"
+#include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/symbols.h"
 
 namespace memreel {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "analyzer/replay/replay.h"
-#include "analyzer/replay/unit_costs.h"
 
 namespace memreel {
 

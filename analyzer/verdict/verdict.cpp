@@ -6,10 +6,9 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/history/preexisting.h"
-#include "analyzer/report/labels.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/report/own_frame.h"
 #include "analyzer/tune/search_space.h"
-#include "analyzer/tune/setting_facts.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 #include "formats/torch/alloc_conf.h"
@@ -241,7 +240,7 @@ std::string change_between(const std::string& before, const std::string& after) 
 }
 
 /// Whether the program shares device memory with other processes, or has pools of its own (torch.cuda.MemPool): what
-/// expandable segments break (setting_facts.h).
+/// expandable segments break (search_space.h).
 bool may_share_memory(const Tables& tables) {
   constexpr std::array<std::string_view, 4> signs{"IpcGetMemHandle", "IpcOpenMemHandle", "custom_all_reduce",
                                                   "CuMemAllocator"};

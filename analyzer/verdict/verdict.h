@@ -13,7 +13,7 @@
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
-#include "analyzer/report/category_shares.h"
+#include "analyzer/report/live_groups.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

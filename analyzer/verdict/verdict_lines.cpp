@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "analyzer/report/terminal_text.h"
+#include "analyzer/report/text_table.h"
 #include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

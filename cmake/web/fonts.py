@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes a C++ file with the page's fonts: the subset of each file that viewer/page/fonts.h describes.
+"""Writes a C++ file with the page's fonts: the subset of each file that viewer/page/page_window.h describes.
 
     fonts.py OUTPUT ROBOTO DEJAVU"""
 
@@ -33,7 +33,7 @@ def definition(name, data):
 def main():
     output, letters, symbols = sys.argv[1:]
     with open(output, "w") as file:
-        file.write('#include "viewer/page/fonts.h"\nnamespace memreel::viewer {\n')
+        file.write('#include "viewer/page/page_window.h"\nnamespace memreel::viewer {\n')
         file.write(definition("letters", part(letters, LETTERS)))
         file.write(definition("symbols", part(symbols, SYMBOLS)))
         file.write("}\n")

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -16,21 +17,43 @@
 
 #include "collector/agent/control.h"
 #include "collector/agent/frameworks.h"
-#include "collector/agent/notices.h"
-#include "collector/attach/credentials.h"
+#include "collector/attach/control_socket.h"
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
 #include "collector/options/journal.h"
 #include "collector/options/options.h"
-#include "collector/recorder/gate.h"
+#include "collector/recorder/own_thread.h"
 #include "collector/recorder/recorder.h"
-#include "collector/stacks/loader_walk.h"
-#include "collector/stacks/nap.h"
+#include "collector/stacks/module_table.h"
+#include "collector/stacks/unwind.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/trace/recording.h"
 
 namespace memreel::agent {
+
+HarmlessWrites::HarmlessWrites() {
+  sigset_t pending{};
+  ::sigpending(&pending);
+  ::sigemptyset(&made_);
+  for (const int signal : {SIGPIPE, SIGXFSZ})
+    if (::sigismember(&pending, signal) == 0) ::sigaddset(&made_, signal);
+  ::pthread_sigmask(SIG_BLOCK, &made_, &before_);
+}
+
+HarmlessWrites::~HarmlessWrites() {
+  const timespec at_once{};
+  while (::sigtimedwait(&made_, nullptr, &at_once) > 0) {
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+void say(const std::string& text) {
+  const std::string line = "memreel: " + text + "\n";
+  const HarmlessWrites harmless;
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
 namespace {
 
 Recorder* recorder_of_call();

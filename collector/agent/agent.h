@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,6 +13,24 @@
 #include "formats/model/result.h"
 
 namespace memreel::agent {
+
+// What the agent writes on the program's own threads: messages for the user, and journal lines.
+
+/// While it lives, writing can't kill the program: neither SIGPIPE when the reader is gone, nor SIGXFSZ at the file
+/// size limit. Discards signals that the writes caused; signals from elsewhere stay pending until it is destroyed.
+class HarmlessWrites {
+ public:
+  HarmlessWrites();
+  HarmlessWrites(const HarmlessWrites&) = delete;
+  HarmlessWrites& operator=(const HarmlessWrites&) = delete;
+  ~HarmlessWrites();
+
+ private:
+  sigset_t made_{}, before_{};
+};
+
+/// One line on standard error, prefixed "memreel: ".
+void say(const std::string& text);
 
 /// Starts recording this process as its environment says. Does nothing if it already records, must stay dormant, or has
 /// failed to start: a message says so, and the program runs on unrecorded. Any thread. Returns true while recording.

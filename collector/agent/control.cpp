@@ -9,7 +9,7 @@
 
 #include "collector/agent/agent.h"
 #include "collector/attach/control_socket.h"
-#include "collector/attach/process_status.h"
+#include "collector/attach/process.h"
 #include "collector/options/options.h"
 #include "collector/recorder/own_thread.h"
 

@@ -1,12 +1,12 @@
 // The agent's control socket: clients that may control this process start and stop recording through it
-// (collector/attach/message.h).
+// (collector/attach/control_socket.h).
 //
 // | question | fields | answer |
 // |---|---|---|
 // | start | variables of options.h | as for status, or the error |
 // | stop | | trace, events, lost, cost_ns, own_ns; trace is empty when nothing was recorded |
 // | dump | | trace: the dump's file |
-// | status | | the fields in attach/process_status.h |
+// | status | | the fields in attach/process.h |
 #pragma once
 
 #include <functional>

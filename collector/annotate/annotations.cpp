@@ -14,7 +14,7 @@
 
 #include "collector/include/memreel/memreel.h"
 #include "collector/recorder/recorder.h"
-#include "collector/stacks/loader_walk.h"
+#include "collector/stacks/module_table.h"
 
 namespace memreel::annotate {
 namespace {

@@ -21,8 +21,6 @@
 #include "collector/attach/process.h"
 #include "collector/attach/refusal.h"
 #include "collector/attach/remote_process.h"
-#include "collector/attach/safe_place.h"
-#include "collector/attach/traced_thread.h"
 
 namespace memreel::attach {
 namespace {

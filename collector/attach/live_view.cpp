@@ -1,9 +1,13 @@
 #include "collector/attach/live_view.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,15 +18,144 @@
 #include <utility>
 #include <vector>
 
-#include "collector/attach/analysis.h"
-#include "collector/attach/keys.h"
-#include "collector/attach/live_memory.h"
-#include "formats/model/printable.h"
+#include "collector/attach/session.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel::attach {
+
+Keys::Keys() {
+  sigset_t set{};
+  ::sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaddset(&set, signal);
+  ::pthread_sigmask(SIG_BLOCK, &set, &mask_before_);
+  signals_ = ::signalfd(-1, &set, SFD_CLOEXEC);
+  terminal_ = ::isatty(STDIN_FILENO) != 0 && ::isatty(STDOUT_FILENO) != 0 && ::tcgetattr(STDIN_FILENO, &before_) == 0;
+  if (!terminal_) return;
+  termios raw = before_;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+}
+
+Keys::~Keys() {
+  if (terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+  if (signals_ >= 0) ::close(signals_);
+  ::pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
+}
+
+char Keys::next(std::chrono::milliseconds pause) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point limit = Clock::now() + pause;
+  while (true) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(limit - Clock::now());
+    std::array<pollfd, 2> waiting{pollfd{.fd = signals_, .events = POLLIN, .revents = 0},
+                                  pollfd{.fd = terminal_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
+    const int ready = ::poll(waiting.data(), waiting.size(), static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
+    if (ready == 0) return 0;
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return end;
+    if (waiting[0].revents != 0) {
+      signalfd_siginfo taken{};  // otherwise it would be delivered once it is unblocked
+      [[maybe_unused]] const ssize_t size = ::read(signals_, &taken, sizeof taken);
+      return end;
+    }
+    char key = 0;
+    if (::read(STDIN_FILENO, &key, 1) <= 0) return end;
+    return key >= 'A' && key <= 'Z' ? static_cast<char>(key - 'A' + 'a') : key;
+  }
+}
+
+namespace {
+
+constexpr std::size_t steps_kept = 33;
+
+}  // namespace
+
+void LiveMemory::add(const EventBatch& batch) {
+  std::uint64_t allocation = batch.first_allocation;
+  for (std::size_t i = 0; i < batch.events.count(); ++i, ++events_) {
+    Event event = batch.events[i];
+    if (event.kind == EventKind::alloc) event.allocation = AllocationId{static_cast<std::uint32_t>(allocation++)};
+    set_.apply(event);
+    if (event.kind == EventKind::alloc) {
+      const Heap& heap = (*tables_)[(*tables_)[event.origin].heap];
+      if (heap.device < 0) continue;
+      has_framework_ = has_framework_ || heap.level == Level::framework;
+      owners_[index(event.allocation)] = {.stack = event.stack, .size = event.size, .level = heap.level};
+      Held& held = by_stack_[static_cast<std::size_t>(heap.level)][index(event.stack)];
+      held.live += event.size;
+      ++held.count;
+    } else if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none) {
+      const auto owner = owners_.find(index(event.allocation));
+      if (owner == owners_.end()) continue;
+      Held& held = by_stack_[static_cast<std::size_t>(owner->second.level)][index(owner->second.stack)];
+      held.live = {held.live.count - owner->second.size.count};
+      --held.count;
+      owners_.erase(owner);
+    } else if (is_step(event)) {
+      at_steps_.push_back(live_in(level()));
+      if (at_steps_.size() > steps_kept) at_steps_.pop_front();
+    }
+  }
+}
+
+bool LiveMemory::is_step(const Event& event) const {
+  constexpr std::array<std::string_view, 5> names{"step", "iteration", "iter", "train_step", "training_step"};
+  if (event.kind != EventKind::mark) return false;
+  const Mark& mark = (*tables_)[MarkId{static_cast<std::uint32_t>(event.value)}];
+  const std::string_view name = (*tables_)[mark.name];
+  return mark.phase != MarkPhase::begin &&
+         (std::ranges::find(names, name) != names.end() || name.starts_with("Optimizer.step"));
+}
+
+Bytes LiveMemory::live_in(Level level) const {
+  Bytes live;
+  for (const HeapState& state : set_.heaps())
+    if ((*tables_)[state.heap].level == level && (*tables_)[state.heap].device >= 0) live += state.live;
+  return live;
+}
+
+std::vector<LiveHeap> LiveMemory::heaps() const {
+  std::vector<LiveHeap> rows;
+  for (const HeapState& state : set_.heaps()) {
+    const Heap& heap = (*tables_)[state.heap];
+    if (heap.device < 0 || (state.live.count == 0 && heap.level == Level::driver && heap.parent != HeapId::none))
+      continue;
+    LiveHeap row{.name = std::string((*tables_)[heap.name]),
+                 .device = heap.device,
+                 .live = state.live,
+                 .reserved = state.reserved,
+                 .fragmentation = {}};
+    // A framework that does not report its segments has all that its parent gave out.
+    if (heap.level == Level::framework && row.reserved.count == 0 && heap.parent != HeapId::none)
+      for (const HeapState& parent : set_.heaps())
+        if (parent.heap == heap.parent) row.reserved = parent.live;
+    if (heap.level == Level::framework && row.reserved.count >= row.live.count && row.reserved.count > 0)
+      row.fragmentation = 1 - static_cast<double>(row.live.count) / static_cast<double>(row.reserved.count);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::vector<LiveStack> LiveMemory::top(std::size_t count) const {
+  std::vector<LiveStack> stacks;
+  for (const auto& [stack, held] : by_stack_[static_cast<std::size_t>(level())])
+    if (held.count > 0)
+      stacks.push_back({.stack = StackId{static_cast<std::uint32_t>(stack)}, .live = held.live, .count = held.count});
+  std::ranges::sort(stacks, [](const LiveStack& a, const LiveStack& b) {
+    return a.live != b.live ? a.live > b.live : index(a.stack) < index(b.stack);
+  });
+  stacks.resize(std::min(stacks.size(), count));
+  return stacks;
+}
+
+std::optional<double> LiveMemory::growth_per_step() const {
+  if (at_steps_.size() < 3) return std::nullopt;
+  const double grown = static_cast<double>(at_steps_.back().count) - static_cast<double>(at_steps_.front().count);
+  return grown / static_cast<double>(at_steps_.size() - 1);
+}
+
 namespace {
 
 using Clock = std::chrono::steady_clock;

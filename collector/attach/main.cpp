@@ -13,20 +13,18 @@
 #include <utility>
 #include <vector>
 
-#include "collector/attach/dump.h"
 #include "collector/attach/live_view.h"
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
 #include "collector/record/command.h"
-#include "collector/record/document.h"
+#include "collector/record/environment.h"
 #include "collector/record/exporter.h"
 #include "collector/record/output.h"
-#include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/result.h"
+#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
 namespace memreel::attach {

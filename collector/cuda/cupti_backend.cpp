@@ -6,9 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "collector/cuda/entered_calls.h"
+#include "collector/cuda/decoder.h"
 #include "collector/cuda/find_cupti.h"
-#include "collector/cuda/library_symbol.h"
 #include "collector/cuda/real_driver.h"
 
 namespace memreel::cuda {
@@ -70,7 +69,7 @@ bool CuptiBackend::load(const std::string& file, std::string& why) {
     why = file + " is missing functions";
     return false;
   }
-  // In 13.2 the function that reports an unusable CUPTI recurses without end (cupti_api.h).
+  // In 13.2 the function that reports an unusable CUPTI recurses without end (cupti_backend.h).
   const bool is_13_2 = cupti_.has_long_params && !cupti_.can_be_shared;
   if (is_13_2 && driver_version().value_or(0) < 13020) {
     why = file + " is from CUDA 13.2, which needs a driver for CUDA 13.2 or newer";

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "collector/stacks/loader_walk.h"
+#include "collector/stacks/module_table.h"
 
 namespace memreel::cuda {
 namespace {

@@ -6,7 +6,17 @@
 #include <string>
 #include <vector>
 
+#include "collector/cuda/real_driver.h"
+
 namespace memreel::cuda {
+
+// A function in a library opened at run time.
+
+/// Sets `function` to what `library` itself exports as `name`, or to null. Our symbols that precede it are skipped.
+template <class Function>
+void find(void* library, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(RealDriver::dlsym(library, name));
+}
 
 /// What is known about the process and the machine.
 struct Surroundings {

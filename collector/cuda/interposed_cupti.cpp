@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "collector/cuda/cupti_api.h"
+#include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
-#include "collector/stacks/loader_walk.h"
+#include "collector/stacks/module_table.h"
 
 namespace memreel::cuda {
 namespace {

@@ -6,8 +6,7 @@
 #include <atomic>
 #include <string_view>
 
-#include "collector/cuda/cupti_api.h"
-#include "collector/cuda/interposed_call.h"
+#include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/real_driver.h"
 
 using namespace memreel::cuda;              // NOLINT(google-build-using-namespace): what follows are C functions

@@ -3,7 +3,7 @@
 #include <cupti.h>
 
 #include "collector/cuda/calls.h"
-#include "collector/cuda/cupti_api.h"
+#include "collector/cuda/cupti_backend.h"
 
 namespace memreel::cuda {
 namespace {

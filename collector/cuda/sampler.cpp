@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "collector/cuda/calls.h"
-#include "collector/cuda/library_symbol.h"
+#include "collector/cuda/find_cupti.h"
 #include "collector/recorder/own_thread.h"
-#include "collector/stacks/nap.h"
+#include "collector/stacks/unwind.h"
 
 namespace memreel::cuda {
 

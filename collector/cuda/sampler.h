@@ -11,9 +11,9 @@
 #include <tuple>
 #include <utility>
 
-#include "collector/cuda/known_objects.h"
+#include "collector/cuda/decoder.h"
 #include "collector/recorder/recorder.h"
-#include "collector/recorder/wakeup.h"
+#include "collector/recorder/thread_ring.h"
 
 namespace memreel::cuda {
 

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "collector/cuda/decoder.h"
-#include "collector/cuda/known_objects.h"
 #include "collector/cuda/sampler.h"
 #include "collector/recorder/recorder.h"
 

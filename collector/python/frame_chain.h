@@ -9,8 +9,7 @@
 #include <cstring>
 #include <span>
 
-#include "collector/stacks/frame_key.h"
-#include "collector/stacks/merge.h"
+#include "collector/stacks/stack_tree.h"
 
 namespace memreel::python {
 

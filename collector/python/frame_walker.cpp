@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <utility>
 
-#include "collector/python/code_deaths.h"
-#include "collector/python/line_table.h"
-#include "collector/python/memory.h"
+#include "collector/python/code_table.h"
+#include "collector/python/code_view.h"
+#include "collector/python/python_layout.h"
 
 namespace memreel::python {
 namespace {

@@ -18,10 +18,8 @@
 
 #include "collector/python/code_table.h"
 #include "collector/python/frame_chain.h"
-#include "collector/python/instances.h"
 #include "collector/python/interpreter.h"
-#include "collector/python/known_codes.h"
-#include "collector/stacks/merge.h"
+#include "collector/stacks/stack_tree.h"
 
 namespace memreel::python {
 
@@ -54,7 +52,7 @@ class FrameWalker {  // NOLINT(clang-analyzer-optin.performance.Padding): one pe
   FrameWalker& operator=(const FrameWalker&) = delete;
 
   /// Looks for an interpreter until one is found. Once trust() is agreed, and if code has no version, starts counting
-  /// code deaths (code_deaths.h) until unwatch_code(): then unchanged frames cost next to nothing there too. Call
+  /// code deaths (code_table.h) until unwatch_code(): then unchanged frames cost next to nothing there too. Call
   /// repeatedly, from one thread at a time, never from a callback: it takes the dynamic loader's lock.
   void look();
 

@@ -1,11 +1,12 @@
 #include "collector/record/command.h"
 
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <vector>
 
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::record {
 
@@ -35,6 +36,52 @@ int guarded(std::string_view name, int (*command)(int, char**), int argc, char**
   return fail({.what = "not enough memory for memreel " + std::string(name), .remedy = "free memory"});
 } catch (const std::exception& problem) {
   return fail({.what = problem.what()});
+}
+
+using agent::JournalEntry;
+
+std::string document_text(const Json& document) {
+  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json json_of(const RecordedTrace& trace) {
+  const bool known = static_cast<bool>(trace.facts);
+  Json devices = Json::array();
+  if (known)
+    for (const auto& [number, device] : trace.facts->devices)
+      devices.push_back({{"device", number},
+                         {"peak_bytes", device.peak.count},
+                         {"end_bytes", device.end.count},
+                         {"failed_allocations", device.failures}});
+  return {{"trace", trace.file},
+          {"process", trace.process},
+          {"bytes", known ? Json(trace.facts->file_size.count) : Json(nullptr)},
+          {"events", known ? Json(trace.facts->events) : Json(nullptr)},
+          {"lost_events", known ? Json(trace.lost) : Json(nullptr)},
+          {"complete", known && trace.facts->complete},
+          {"devices", std::move(devices)},
+          {"overhead_share", trace.overhead ? Json(*trace.overhead) : Json(nullptr)},
+          {"dumps", trace.dumps},
+          {"stopped", trace.stopped.empty() ? Json(nullptr) : Json(trace.stopped)},
+          {"problem", known ? Json(nullptr) : Json(trace.facts.error().message())}};
+}
+
+Json record_document(const std::string& program, const Ending& ending, const std::vector<JournalEntry>& journal) {
+  Json traces = Json::array();
+  Json refusals = Json::array();
+  for (const JournalEntry& entry : journal) {
+    if (entry.what == JournalEntry::What::began) traces.push_back(json_of(recorded_trace(entry, journal, ending.time)));
+    if (entry.what == JournalEntry::What::refused)
+      refusals.push_back({{"process", entry.process}, {"reason", entry.text}});
+  }
+  return {{"schema", "memreel.record/1"},
+          {"program", program},
+          {"process", ending.process},
+          {"exit_code", ending.signal == 0 ? Json(ending.code) : Json(nullptr)},
+          {"signal", ending.signal == 0 ? Json(nullptr) : Json(ending.signal)},
+          {"duration_s", std::chrono::duration<double>(ending.time).count()},
+          {"traces", std::move(traces)},
+          {"not_recorded", std::move(refusals)}};
 }
 
 }  // namespace memreel::record

@@ -1,6 +1,8 @@
 // The environment variables that load the agent into a program.
 #pragma once
 
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <string>
 #include <utility>
@@ -10,6 +12,11 @@
 #include "formats/model/result.h"
 
 namespace memreel::record {
+
+// The recording options on the command line, shared by started and running programs.
+
+/// All options except the output name. `options` must outlive the parsing.
+void add_recording_options(CLI::App& app, agent::Options& options);
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 

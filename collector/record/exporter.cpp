@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "collector/record/companion.h"
+#include "collector/record/executable.h"
 
 namespace memreel::record {
 namespace {

@@ -15,19 +15,15 @@
 #include <vector>
 
 #include "collector/options/options.h"
-#include "collector/record/bundle.h"
 #include "collector/record/child.h"
 #include "collector/record/command.h"
-#include "collector/record/document.h"
 #include "collector/record/environment.h"
-#include "collector/record/error_log.h"
 #include "collector/record/executable.h"
 #include "collector/record/exporter.h"
 #include "collector/record/output.h"
-#include "collector/record/recording_options.h"
 #include "collector/record/summary.h"
-#include "formats/model/printable.h"
 #include "formats/model/result.h"
+#include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 #include "memreel/version.h"
 

@@ -1,13 +1,177 @@
 #include "collector/record/summary.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <utility>
+#include <vector>
 
-#include "formats/model/printable.h"
+#include "collector/record/executable.h"
+#include "collector/record/output.h"
+#include "formats/model/live_set.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
+#include "formats/reader/trace_reader.h"
 
 namespace memreel::record {
+
+using agent::JournalEntry;
+
+RecordedTrace recorded_trace(const std::string& file, std::uint64_t process) {
+  RecordedTrace trace{.file = file,
+                      .process = process,
+                      .facts = facts_of(file),
+                      .overhead = {},
+                      .stopped = {},
+                      .dumps = dumps_of(file)};
+  if (trace.facts) trace.lost = trace.facts->lost;
+  return trace;
+}
+
+RecordedTrace recorded_trace(const JournalEntry& began, const std::vector<JournalEntry>& journal,
+                             std::chrono::nanoseconds time) {
+  RecordedTrace trace = recorded_trace(began.trace, began.process);
+  // The last entry: on a full disk, losses are still being counted.
+  const auto ended = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
+    return other.what == JournalEntry::What::ended && other.trace == began.trace;
+  });
+  if (ended == journal.rend()) {
+    trace.cut = trace.facts && !trace.facts->complete;
+    const auto latest = std::find_if(journal.rbegin(), journal.rend(), [&](const JournalEntry& other) {
+      return other.what == JournalEntry::What::began && other.process == began.process;
+    });
+    trace.replaced = trace.cut && latest->trace != began.trace;
+    return trace;
+  }
+  trace.stopped = ended->text;
+  if (time.count() > 0) trace.overhead = static_cast<double>(ended->cost_ns) / static_cast<double>(time.count());
+  // What is missing from the trace: on a full disk the agent could not write it there.
+  if (trace.facts)
+    trace.lost = std::max(
+        trace.lost, ended->lost + ended->events - std::min(ended->events, trace.facts->events + trace.facts->folded));
+  return trace;
+}
+
+namespace {
+
+/// Whether a heap's bytes are the device's own: pools' bytes are inside them.
+bool is_device_memory(const Heap& heap) {
+  return heap.level == Level::driver && heap.device >= 0 && heap.parent == HeapId::none;
+}
+
+Bytes held_on(std::int32_t device, const LiveSet& live, const Tables& tables) {
+  Bytes held{};
+  for (const HeapState& state : live.heaps()) {
+    const Heap& heap = tables[state.heap];
+    if (is_device_memory(heap) && heap.device == device) held += std::max(state.live, state.reserved);
+  }
+  return held;
+}
+
+}  // namespace
+
+Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
+  auto file = open_file(trace);
+  if (!file) return std::move(file).error();
+  TraceFacts facts{.file_size = {(*file)->size()}};
+  auto reader = TraceReader::open(*file, trace.string());
+  if (!reader) return std::move(reader).error();
+
+  const Tables& tables = reader->tables();
+  LiveSet live(tables);
+  EventBatch batch;
+  while (true) {
+    const auto more = reader->next(batch);
+    if (!more) return more.error();
+    if (!*more) break;
+    for (std::size_t i = 0; i < batch.events.count(); ++i) {
+      Event event = batch.events[i];
+      if (event.kind == EventKind::alloc) event.allocation = static_cast<AllocationId>(batch.first_allocation++);
+      live.apply(event);
+      const Heap& heap = tables[tables[event.origin].heap];
+      if (!is_device_memory(heap)) continue;
+      if (event.kind == EventKind::alloc_failed) ++facts.devices[heap.device].failures;
+      if (event.kind == EventKind::alloc || is_segment(event.kind)) {
+        Bytes& peak = facts.devices[heap.device].peak;
+        peak = std::max(peak, held_on(heap.device, live, tables));
+      }
+    }
+    facts.events += batch.events.count();
+  }
+  for (auto& [number, device] : facts.devices) device.end = held_on(number, live, tables);
+  const Losses& losses = reader->losses();
+  facts.lost = losses.ring_full + losses.hook_refused + reader->report().missing_events;
+  facts.folded = losses.folded_events;
+  facts.complete = reader->report().has_footer;
+  return facts;
+}
+
+namespace {
+
+constexpr off_t longest_explanation = 16384;
+
+/// Closes it at the end.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+  int number() const { return number_; }
+
+ private:
+  int number_;
+};
+
+/// The exit code; -1 if a signal ended it.
+int wait_for(pid_t child) {
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) return -1;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/// The text's whole lines.
+std::string text_in(int file) {
+  std::string text(static_cast<std::size_t>(std::clamp<off_t>(::lseek(file, 0, SEEK_END), 0, longest_explanation)),
+                   '\0');
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  text.resize(text.rfind('\n') + 1);
+  return text;
+}
+
+}  // namespace
+
+ErrorLog::ErrorLog() {
+  struct stat about {};
+  if (::fstat(STDERR_FILENO, &about) != 0 || !S_ISREG(about.st_mode)) return;
+  const bool appends = (::fcntl(STDERR_FILENO, F_GETFL) & O_APPEND) != 0;
+  begin_ = appends ? about.st_size : ::lseek(STDERR_FILENO, 0, SEEK_CUR);
+}
+
+std::string ErrorLog::explanation() const {
+  if (begin_ < 0) return {};
+  // A descriptor of its own: the position of ours is the program's, too.
+  const Descriptor log(::open("/proc/self/fd/2", O_RDONLY | O_CLOEXEC));
+  const Descriptor output(::memfd_create("memreel-explain", MFD_CLOEXEC));
+  if (log.number() < 0 || output.number() < 0 || ::lseek(log.number(), begin_, SEEK_SET) < 0) return {};
+  const Result<pid_t> child = start_companion("memreel", {"memreel", "explain", "--name", "standard error", "-"},
+                                              {.input = log.number(), .output = output.number(), .errors = -1});
+  constexpr int found = 1;
+  return child && wait_for(*child) == found ? text_in(output.number()) : std::string();
+}
+
 namespace {
 
 using agent::JournalEntry;

@@ -1,17 +1,80 @@
 // The closing paragraph of a recording: where the traces are, and what is in them at a glance.
 #pragma once
 
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collector/options/journal.h"
 #include "collector/record/child.h"
-#include "collector/record/error_log.h"
-#include "collector/record/recorded_trace.h"
+#include "formats/model/result.h"
+#include "formats/model/units.h"
 
 namespace memreel::record {
+
+// What the launcher reports about a finished trace.
+
+struct DeviceFacts {
+  Bytes peak;  // most bytes held from the driver at once
+  Bytes end;   // bytes held at the end
+  std::uint64_t failures = 0;
+};
+
+struct TraceFacts {
+  std::map<std::int32_t, DeviceFacts> devices;  // by ordinal; without host memory
+  std::uint64_t events = 0;
+  std::uint64_t folded = 0;  // older events that a flight recorder folded into sums
+  std::uint64_t lost = 0;
+  Bytes file_size;
+  bool complete = false;  // it has its footer: the program was not killed
+};
+
+/// Reads a whole trace, block by block. Errors: it can't be read, or is not a trace.
+Result<TraceFacts> facts_of(const std::filesystem::path& trace);
+
+// The recording of one process: its trace, and what the agent reported about it.
+
+struct RecordedTrace {
+  std::string file;  // absolute path
+  std::uint64_t process = 0;
+  Result<TraceFacts> facts;        // or why it can't be read
+  std::uint64_t lost = 0;          // events missing from the trace
+  std::optional<double> overhead;  // time spent recording over the program's run time
+  std::string stopped;             // why recording ended before the program did; empty if it did not
+  bool cut = false;                // the program ended before the agent could complete the trace
+  bool replaced = false;           // because it replaced itself (exec)
+  std::vector<std::string> dumps;  // paths of the dumps that a flight recorder wrote and kept, oldest first
+};
+
+/// For a trace about which only the file is known.
+RecordedTrace recorded_trace(const std::string& file, std::uint64_t process);
+
+/// For a trace with a `began` entry in `journal`. `time`: how long the program ran.
+RecordedTrace recorded_trace(const agent::JournalEntry& began, const std::vector<agent::JournalEntry>& journal,
+                             std::chrono::nanoseconds time);
+
+// What the program prints to its standard error, where that is a file: read after the program's end, never in its way.
+
+/// The part of the log that is written from the construction on. A pipe or a terminal is the program's alone: its
+/// content is unknown.
+class ErrorLog {
+ public:
+  ErrorLog();
+
+  /// What `memreel explain` says of the out-of-memory errors in it, in newline-terminated lines. Empty if there are
+  /// none or the content is unknown.
+  std::string explanation() const;
+
+ private:
+  off_t begin_ = -1;
+};
 
 /// The entries of a journal, without damaged lines; empty if the file does not exist.
 std::vector<agent::JournalEntry> read_journal(const std::filesystem::path& journal);

@@ -1,6 +1,7 @@
 #include "collector/recorder/own_thread.h"
 
 #include <fcntl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +14,23 @@
 #include <exception>
 #include <string_view>
 
+#include "collector/stacks/unwind.h"
+
 namespace memreel::agent {
+
+bool Gate::try_lock_for(std::chrono::milliseconds limit) {
+  constexpr std::chrono::microseconds pause{200};
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  std::chrono::microseconds waited{0};
+  while (true) {
+    pid_t holder = 0;
+    if (holder_.compare_exchange_strong(holder, self, std::memory_order_acquire)) return true;
+    if (holder == self || waited >= limit) return false;
+    stacks::nap(pause);
+    waited += pause;
+  }
+}
+
 namespace {
 
 // NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): a process has one number of threads

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <new>
 
-#include "collector/stacks/nap.h"
+#include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
 namespace {

@@ -15,8 +15,6 @@
 #include "collector/recorder/record.h"
 #include "collector/recorder/thread_ring.h"
 #include "collector/recorder/usage.h"
-#include "collector/recorder/wakeup.h"
-#include "collector/stacks/merge.h"
 #include "collector/stacks/module_table.h"
 #include "collector/stacks/stack_tree.h"
 #include "collector/stacks/unwind.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,12 +10,26 @@
 #include "collector/python/frame_chain.h"
 #include "collector/recorder/clock.h"
 #include "collector/recorder/record.h"
-#include "collector/stacks/chain_stacks.h"
-#include "collector/stacks/merge.h"
-#include "collector/stacks/recent_stacks.h"
+#include "collector/stacks/recent_walks.h"
+#include "collector/stacks/stack_tree.h"
 #include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
+
+// How the program's threads wake the agent's: a futex, so that no system call is needed when nothing waits.
+
+class Wakeup {
+ public:
+  /// Returns after wake(), at once if it was called since the last wait, or after `period`.
+  void wait(std::chrono::milliseconds period);
+
+  /// Any thread, also in a hook. Makes a system call only while a thread waits.
+  void wake();
+
+ private:
+  enum : std::uint32_t { nothing, waiting, called };
+  std::atomic<std::uint32_t> state_ = nothing;
+};
 
 /// What a thread uses to capture its stack. Too big for the program's stack, so it lies next to the ring.
 struct CaptureState {

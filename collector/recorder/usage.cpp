@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "collector/stacks/nap.h"
+#include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
 

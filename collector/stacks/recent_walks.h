@@ -8,12 +8,126 @@
 #include <cstdint>
 #include <span>
 
-#include "collector/stacks/frame_key.h"
 #include "collector/stacks/stack_memory.h"
 #include "collector/stacks/stack_tree.h"
 #include "collector/stacks/stretches.h"
 
 namespace memreel::stacks {
+
+// A thread's recent stacks.
+
+/// Maps the words of a stack (see unwind.h) to its key, so that a repeated stack costs one hash and one comparison,
+/// however its frames were found. All-zero bytes are the initial state: it may live in fresh mmap memory without being
+/// constructed. Used by one thread at a time, with one tree. 1.4 MiB, touched as it fills.
+class RecentStacks {
+ public:
+  class Bucket {
+    friend class RecentStacks;
+    std::uint64_t hash_ = 0;
+  };
+
+  /// Where a stack is stored, if it is.
+  static Bucket bucket_of(std::span<const std::uint64_t> words) {
+    Bucket bucket;
+    bucket.hash_ = hash_of(words);
+    return bucket;
+  }
+
+  /// The key stored for the same words, or none.
+  StackKey find(Bucket bucket, std::span<const std::uint64_t> words) const {
+    const Entry& entry = entries_[bucket.hash_ % entries_.size()];
+    if (entry.hash != bucket.hash_) return StackKey::none;
+    return std::ranges::equal(words, std::span(words_).subspan(entry.begin, entry.size)) ? entry.key : StackKey::none;
+  }
+
+  /// Replaces another entry if needed. Starts over when the word storage is full.
+  void put(Bucket bucket, std::span<const std::uint64_t> words, StackKey key) {
+    if (words.size() > words_.size()) return;
+    if (words.size() > words_.size() - used_) {
+      entries_.fill({});
+      used_ = 0;
+    }
+    std::copy(words.begin(), words.end(), words_.begin() + used_);
+    entries_[bucket.hash_ % entries_.size()] = {bucket.hash_, used_, static_cast<std::uint32_t>(words.size()), key};
+    used_ += static_cast<std::uint32_t>(words.size());
+  }
+
+ private:
+  struct Entry {
+    std::uint64_t hash;
+    std::uint32_t begin, size;  // of its words in `words_`
+    StackKey key;
+  };
+
+  /// Two interleaved chains: a multiplication takes several cycles, and the next one would wait for it.
+  static std::uint64_t hash_of(std::span<const std::uint64_t> words) {
+    constexpr std::uint64_t odd = 0x9E3779B97F4A7C15, other_odd = 0xD6E8FEB86659FD93;
+    std::uint64_t a = words.size(), b = odd;
+    std::size_t i = 0;
+    for (; i + 1 < words.size(); i += 2) {
+      a = (std::rotl(a, 27) ^ words[i]) * odd;
+      b = (std::rotl(b, 29) ^ words[i + 1]) * other_odd;
+    }
+    if (i < words.size()) a = (std::rotl(a, 27) ^ words[i]) * odd;
+    // Multiplication only carries bits upwards; folding mixes the upper half into the lower.
+    const std::uint64_t mixed = (a ^ a >> 32U) * odd + std::rotl(b, 32) * odd;
+    return mixed ^ mixed >> 32U;
+  }
+
+  std::array<Entry, 1U << 14U> entries_;  // a large model's step has a few thousand
+  std::array<std::uint64_t, 1U << 17U> words_;
+  std::uint32_t used_;  // of the words
+};
+
+// A thread's recent stacks, by their Python frames.
+
+/// Maps the number of the Python frames (python/frame_chain.h) and that of the native walk
+/// (RecentWalks::Walk::number()) to stack keys. A program's lines and modules change from event to event, while its
+/// native walks repeat; so entries are indexed by the former, one cache line each, which can be prefetched while the
+/// native frames are still being walked.
+///
+/// All-zero bytes are the initial state: it may live in fresh mmap memory without being constructed. Used by one thread
+/// at a time. 256 KiB, touched as it fills.
+class ChainStacks {
+ public:
+  /// Prefetches the entry for these frames.
+  void expect(std::uint64_t chain) const { __builtin_prefetch(&line_of(chain)); }
+
+  /// The stack stored for both numbers, or none.
+  StackKey find(std::uint64_t chain, std::uint64_t walk) const {
+    const Line& line = line_of(chain);
+    std::uint32_t found = 0;
+    // Branchless: the match changes from event to event.
+    for (std::size_t i = 0; i < line.walks.size(); ++i)
+      found |= (0U - std::uint32_t{line.walks[i] == walk}) & static_cast<std::uint32_t>(line.keys[i]);
+    return line.chain == chain ? StackKey{found} : StackKey::none;
+  }
+
+  /// Replaces the oldest entry of the same Python frames, or all entries there of other frames. `walk` is not 0.
+  void put(std::uint64_t chain, std::uint64_t walk, StackKey key) {
+    Line& line = lines_[index_of(chain)];
+    if (line.chain != chain) line = {.chain = chain};
+    const std::size_t place = line.next++ % line.walks.size();
+    line.walks[place] = walk;
+    line.keys[place] = key;
+  }
+
+ private:
+  struct alignas(64) Line {
+    std::uint64_t chain;
+    std::array<std::uint64_t, 4> walks;
+    std::array<StackKey, 4> keys;
+    std::uint32_t next;
+  };
+  static_assert(sizeof(Line) == 64);
+
+  static std::size_t index_of(std::uint64_t chain) { return chain * 0x9E3779B97F4A7C15 >> (64U - index_bits); }
+  const Line& line_of(std::uint64_t chain) const { return lines_[index_of(chain)]; }
+
+  static constexpr unsigned index_bits = 12;  // a large model's step has a few thousand chains
+
+  std::array<Line, std::size_t{1} << index_bits> lines_;
+};
 
 /// A walk's result follows from its initial state, the unwind rules of the code, and the stack words it reads: return
 /// addresses, and those saved frame pointers that a later frame's CFA depends on. So it repeats if it starts in the

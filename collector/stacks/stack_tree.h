@@ -6,9 +6,56 @@
 #include <cstdint>
 #include <span>
 
-#include "collector/stacks/frame_key.h"
+#include "collector/stacks/module_table.h"
 
 namespace memreel::stacks {
+
+// A code location on the hot path: one number.
+
+/// A stack frame. Native: the address that its function returns to or resumes at. Python: a position in a code object,
+/// both as numbered by the Python frame walker. All zero bits: none.
+struct FrameKey {
+  std::uint64_t bits = 0;
+
+  static constexpr FrameKey native(std::uintptr_t return_address) { return {return_address}; }
+
+  /// `code` below 2^31: the number of a code object. `position` in it: line or instruction, as the producer chooses.
+  static constexpr FrameKey python(std::uint32_t code, std::uint32_t position) {
+    return {python_bit | static_cast<std::uint64_t>(code) << 32U | position};
+  }
+
+  constexpr bool is_python() const { return (bits & python_bit) != 0; }  // no user-space address has this bit
+
+  /// For a native frame: the address to look up in modules and symbols. It lies within the call instruction: the return
+  /// address may belong to another line or, after a call that never returns, to another function.
+  constexpr std::uintptr_t code_address() const { return bits - 1; }
+
+  // For a Python frame.
+  constexpr std::uint32_t code() const { return static_cast<std::uint32_t>((bits & ~python_bit) >> 32U); }
+  constexpr std::uint32_t position() const { return static_cast<std::uint32_t>(bits); }
+
+  friend constexpr bool operator==(FrameKey, FrameKey) = default;
+
+ private:
+  static constexpr std::uint64_t python_bit = 1ULL << 63U;
+};
+
+// Merges a thread's native frames with the Python frames that its interpreter was running.
+
+struct PythonFrame {
+  FrameKey key;
+  /// The outermost frame of an evaluator call: native code called it. Since Python 3.11 a Python function called from
+  /// Python code runs in its caller's evaluator.
+  bool is_entry = true;
+};
+
+/// Writes the frames of both to `merged`, innermost first, as many as fit, and returns how many. Each native frame in
+/// one of the evaluator's code ranges (_PyEval_EvalFrameDefault: the function, and the cold part that a compiler may
+/// have split off) is replaced by the Python frames it ran, up to the next entry. If the native stack ends early, the
+/// remaining Python frames follow at its end. Native frames in `plumbing`, the rest of the interpreter's own code, are
+/// left out.
+std::size_t merge(std::span<const FrameKey> native, std::span<const PythonFrame> python,
+                  std::span<const AddressRange> evaluator, AddressRange plumbing, std::span<FrameKey> merged);
 
 /// A stack: the node of its innermost frame in a StackTree. A caller's node has a smaller key than its callees'.
 enum class StackKey : std::uint32_t { none = 0 };

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collector/stacks/frame_key.h"
 #include "collector/stacks/stack_memory.h"
+#include "collector/stacks/stack_tree.h"
 
 namespace memreel::stacks {
 

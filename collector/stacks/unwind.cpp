@@ -5,7 +5,6 @@
 #include <cstring>
 
 namespace memreel::stacks {
-
 namespace {
 
 /// A number that another module at the same place is unlikely to have: two libraries of the same size rarely have their

@@ -1,20 +1,34 @@
 // The native stack of the calling thread.
 #pragma once
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <span>
 
 #include "collector/stacks/code_map.h"
-#include "collector/stacks/frame_key.h"
+#include "collector/stacks/module_table.h"
 #include "collector/stacks/recent_walks.h"
-#include "collector/stacks/seen_modules.h"
 #include "collector/stacks/stack_memory.h"
+#include "collector/stacks/stack_tree.h"
 #include "collector/stacks/stretches.h"
 #include "collector/stacks/unwind_rule.h"
 
 namespace memreel::stacks {
+
+// Sleeping in the program's threads.
+
+/// Sleeps for less than a second, or until a signal arrives. Unlike nanosleep(3), it is not a cancellation point:
+/// neither are the program's calls that lead here.
+inline void nap(std::chrono::nanoseconds time) {
+  const timespec left{.tv_sec = 0, .tv_nsec = time.count()};
+  ::syscall(SYS_nanosleep, &left, nullptr);
+}
 
 /// A stack as words: equal words, from the same EarlierWalks, mean equal frames, but not vice versa. There are at most
 /// as many words as frames; a recent stack takes one.

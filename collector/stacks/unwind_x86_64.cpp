@@ -1,7 +1,7 @@
 // The stack walk for x86-64: by cached rules if they suffice, otherwise from the start with all registers and the
 // tables themselves.
-#include "collector/stacks/expression.h"
 #include "collector/stacks/unwind.h"
+#include "collector/stacks/unwind_rule.h"
 
 namespace memreel::stacks {
 namespace {

@@ -15,19 +15,18 @@
 #include <utility>
 #include <vector>
 
-#include "collector/attach/keys.h"
-#include "collector/attach/listeners.h"
+#include "collector/attach/live_view.h"
 #include "collector/attach/process.h"
+#include "collector/attach/session.h"
 #include "collector/options/journal.h"
 #include "collector/record/command.h"
 #include "collector/record/exporter.h"
 #include "collector/record/summary.h"
-#include "collector/top/document.h"
-#include "collector/top/exporter.h"
-#include "collector/top/table.h"
+#include "collector/top/scrape_server.h"
+#include "collector/top/top_table.h"
 #include "collector/top/watch.h"
-#include "formats/model/printable.h"
 #include "formats/model/result.h"
+#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
 namespace memreel::top {

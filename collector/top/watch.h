@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,11 +13,32 @@
 #include <tuple>
 #include <vector>
 
-#include "collector/attach/analysis.h"
-#include "collector/attach/process_status.h"
-#include "collector/top/growth.h"
+#include "collector/attach/process.h"
+#include "collector/attach/session.h"
+#include "formats/model/units.h"
 
 namespace memreel::top {
+
+// The growth rate of a value.
+
+/// Growth over the last minute, from successive samples. Memory: one sample per second.
+class Growth {
+ public:
+  using Clock = std::chrono::steady_clock;
+  static constexpr std::chrono::seconds window{60};
+
+  void add(Clock::time_point time, Bytes value);
+
+  /// Bytes per minute, negative if it shrinks; none before the second sample.
+  std::optional<double> per_minute() const;
+
+ private:
+  struct Sample {
+    Clock::time_point time;
+    Bytes value;
+  };
+  std::deque<Sample> samples_;  // newest last, however soon after the one before
+};
 
 struct WatchedHeap {
   attach::HeapStatus status;

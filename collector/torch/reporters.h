@@ -8,9 +8,26 @@
 // the allocator's own trace can be followed, that does (allocator_trace.h).
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace memreel::torch {
+
+// PyTorch's current CUDA stream on the calling thread.
+
+/// Finds PyTorch's functions, if loaded. Takes the dynamic loader's lock: for the writing thread.
+void look_for_streams();
+
+/// The calling thread's current stream on a device, as a cudaStream_t; 0, the default stream, until PyTorch's functions
+/// are found. Reads two of PyTorch's variables.
+std::uint64_t current_stream(std::int8_t device) noexcept;
+
+// PyTorch without its caching allocator: tensors are not reported, and each is a driver call.
+
+/// What replaces PyTorch's caching allocator, in words; empty if nothing does, or PyTorch is not loaded. For the
+/// writing thread, after look().
+std::string other_allocator();
 
 /// The two functions: their mangled names, and ours.
 inline constexpr std::string_view report_symbol = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-#include "formats/model/descriptor.h"
+#include "formats/model/files.h"
 
 namespace memreel::agent {
 namespace {

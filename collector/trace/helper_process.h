@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "formats/model/descriptor.h"
+#include "formats/model/files.h"
 #include "formats/model/result.h"
 
 namespace memreel::agent {

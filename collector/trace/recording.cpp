@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "collector/recorder/own_thread.h"
-#include "collector/stacks/nap.h"
-#include "collector/trace/command_line.h"
+#include "collector/stacks/unwind.h"
 #include "collector/trace/job.h"
 #include "collector/trace/trace_builder.h"
 #include "memreel/version.h"

@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "formats/model/limits.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/value_check.h"
 
 namespace memreel::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/export/dhat.h"
+#include "formats/export/exporters.h"
 
 #include <algorithm>
 #include <map>
@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/export/device_heaps.h"
-#include "formats/export/text.h"
+#include "formats/export/row.h"
+#include "formats/export/stack_weights.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/stack_text.h"
 

@@ -4,16 +4,7 @@
 #include <ostream>
 #include <string>
 
-#include "formats/export/csv.h"
-#include "formats/export/dhat.h"
-#include "formats/export/firefox.h"
-#include "formats/export/heaptrack.h"
-#include "formats/export/jsonl.h"
-#include "formats/export/minimalloc.h"
-#include "formats/export/perfetto.h"
-#include "formats/export/pprof.h"
-#include "formats/export/speedscope.h"
-#include "formats/export/torch_snapshot.h"
+#include "formats/export/exporters.h"
 
 namespace memreel {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "formats/export/options.h"
+#include "formats/export/exporters.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 

@@ -1,4 +1,4 @@
-#include "formats/export/firefox.h"
+#include "formats/export/exporters.h"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/export/device_heaps.h"
-#include "formats/export/text.h"
+#include "formats/export/row.h"
+#include "formats/export/stack_weights.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

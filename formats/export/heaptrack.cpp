@@ -1,4 +1,4 @@
-#include "formats/export/heaptrack.h"
+#include "formats/export/exporters.h"
 
 #include <algorithm>
 #include <array>
@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/export/device_heaps.h"
 #include "formats/export/gzip_stream.h"
-#include "formats/export/text.h"
+#include "formats/export/row.h"
+#include "formats/export/stack_weights.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

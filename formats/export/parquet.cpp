@@ -1,4 +1,4 @@
-#include "formats/export/parquet.h"
+#include "formats/export/exporters.h"
 
 #include <array>
 #include <bit>

@@ -1,4 +1,4 @@
-#include "formats/export/perfetto.h"
+#include "formats/export/exporters.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -10,11 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/export/device_heaps.h"
 #include "formats/export/row.h"
-#include "formats/export/text.h"
-#include "formats/model/device_sample.h"
-#include "formats/model/origin_text.h"
+#include "formats/export/stack_weights.h"
+#include "formats/model/event.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -69,7 +67,7 @@ struct DeviceTotals {
 };
 
 struct HeapCounters {
-  bool is_of_device = false;  // device_heaps.h
+  bool is_of_device = false;  // stack_weights.h
   bool has_segments = false;  // otherwise its allocations count as held
   std::optional<Counter> live, allocated, reserved, used;
   std::map<PoolId, Counter> pools;

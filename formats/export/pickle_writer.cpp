@@ -4,7 +4,7 @@
 #include <limits>
 #include <ostream>
 
-#include "formats/export/text.h"
+#include "formats/export/row.h"
 
 namespace memreel {
 namespace {

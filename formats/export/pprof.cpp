@@ -1,4 +1,4 @@
-#include "formats/export/pprof.h"
+#include "formats/export/exporters.h"
 
 #include <cstdint>
 #include <map>
@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "formats/export/gzip_stream.h"
+#include "formats/export/row.h"
 #include "formats/export/stack_weights.h"
-#include "formats/export/text.h"
-#include "formats/model/origin_text.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -2,12 +2,21 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
-#include "formats/export/options.h"
+#include "formats/export/exporters.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
+
+// Names come from the recorded program and may be invalid UTF-8; exports must be valid.
+
+/// `text` with U+FFFD for every byte that is not valid UTF-8.
+std::string utf8(std::string_view text);
+
+/// The same as a quoted JSON string.
+std::string json_string(std::string_view text);
 
 struct ExportRow {
   Event event;

@@ -1,12 +1,12 @@
-#include "formats/export/speedscope.h"
+#include "formats/export/exporters.h"
 
 #include <algorithm>
 #include <ostream>
 #include <string>
 #include <vector>
 
+#include "formats/export/row.h"
 #include "formats/export/stack_weights.h"
-#include "formats/export/text.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/import/source/byte_stream.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"

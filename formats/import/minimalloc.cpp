@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/source/lines.h"
-#include "formats/model/limits.h"
-#include "formats/model/total_bytes.h"
+#include "formats/import/source/log_lines.h"
+#include "formats/model/units.h"
+#include "formats/model/value_check.h"
 
 namespace memreel {
 namespace {

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"

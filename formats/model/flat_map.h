@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/ids.h"
+#include "formats/model/units.h"
+
 namespace memreel {
 
 /// Spreads every bit of `x` over all bits of the result.
@@ -85,6 +88,24 @@ class FlatMap {
 
   std::vector<Entry> entries_;  // a power of two
   std::size_t count_ = 0;
+};
+
+// What finds an allocation again: its ID or, for events without one, where it is. With hashes for FlatMap.
+
+struct AllocationHash {
+  std::uint64_t operator()(AllocationId id) const { return mix_bits(index(id)); }
+};
+
+/// An address alone is not unique: a framework's block may begin where the driver's allocation does.
+struct HeapAddress {
+  Address address;
+  HeapId heap = HeapId::none;
+
+  friend bool operator==(const HeapAddress&, const HeapAddress&) = default;
+};
+
+struct HeapAddressHash {
+  std::uint64_t operator()(const HeapAddress& key) const { return mix_bits(key.address.value + index(key.heap)); }
 };
 
 }  // namespace memreel

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "formats/model/tables.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -52,5 +54,11 @@ std::string plain_name(std::string_view function);
 /// How reports name the function of a frame: "aten::bmm" for an operation, "backward of bmm (BmmBackward0)" for a node
 /// of the backward graph; otherwise `function`.
 std::string display_name(FrameKind kind, std::string_view function);
+
+// Stacks that differ only in the called modules.
+
+/// For each StackId, the first stack with the same frames, ignoring the called modules: the repeated blocks of a model
+/// count as one place in code. Linear in frames and stacks.
+std::vector<StackId> same_code(const Tables& tables);
 
 }  // namespace memreel

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/allocation_keys.h"
 #include "formats/model/event.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/tables.h"

@@ -5,17 +5,67 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "formats/model/column.h"
 #include "formats/model/event.h"
-#include "formats/model/event_kinds.h"
 #include "formats/model/folded.h"
 #include "formats/model/initial_heap.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
+
+/// Leaves new elements uninitialised. Zeroing them, only for the trace reader to overwrite them, took a tenth of its
+/// time.
+template <class T>
+class UnsetAllocator : public std::allocator<T> {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  template <class Other>
+  struct rebind {                         // NOLINT(readability-identifier-naming): std::allocator_traits's name
+    using other = UnsetAllocator<Other>;  // NOLINT(readability-identifier-naming)
+  };
+
+  UnsetAllocator() = default;
+  template <class Other>
+  explicit UnsetAllocator(const UnsetAllocator<Other>&) noexcept {}
+
+  void construct(T* /*element*/) noexcept {}
+  template <class... Arguments>
+  void construct(T* element, Arguments&&... arguments) {
+    std::construct_at(element, std::forward<Arguments>(arguments)...);
+  }
+};
+
+/// A std::vector, except that resize(count) leaves new elements uninitialised.
+template <class T>
+using Column = std::vector<T, UnsetAllocator<T>>;
+
+// Recordings of instants: PyTorch's snapshots without traces (include_traces=False, or a list of segments). They say
+// what is live and where, but not how it came about.
+
+/// The event kinds missing from a recording of one instant.
+constexpr EventKinds all_of_a_history() {
+  EventKinds kinds;
+  for (const EventKind kind : {EventKind::alloc, EventKind::free_requested, EventKind::free_completed,
+                               EventKind::segment_alloc, EventKind::segment_free})
+    kinds.add(kind);
+  return kinds;
+}
+
+/// The event kinds missing from a series of them. Even failures are unknown: of what happened between two instants,
+/// only what lasted until the second shows.
+constexpr EventKinds all_between_instants() { return all_of_a_history() | EventKinds(EventKind::alloc_failed); }
+
+/// Whether these are the missing kinds.
+constexpr bool is_no_history(EventKinds skipped) {
+  return skipped.bits() == all_of_a_history().bits() || skipped.bits() == all_between_instants().bits();
+}
 
 /// Texts by name. A header has at most max_variables of each kind.
 using Variables = std::map<std::string, std::string, std::less<>>;
@@ -104,5 +154,10 @@ struct Trace {
   ReadReport read;
   Bytes file_size{};  // 0 if the trace was never a file
 };
+
+/// Header::source of a trace written by `memreel predict`. Its source_name says of what, and at which values.
+inline constexpr std::string_view synthetic_source = "memreel.predict";
+
+inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
 
 }  // namespace memreel

@@ -1,16 +1,46 @@
-// Checks the numbers in a trace's events against limits.h.
+// Limits on the numbers in a trace, and their check: once, by importers on input and when a trace is opened for
+// computation, so that later code adds and subtracts without checks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "formats/model/limits.h"
+#include "formats/model/event.h"
 #include "formats/model/result.h"
-#include "formats/model/total_bytes.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// Limits on the numbers in a trace. They are checked once: by importers on input, and when a trace is opened for
+// computation (value_check.h), so that later code adds and subtracts without checks.
+
+/// The largest allocation, segment, and device: 32 TiB.
+inline constexpr Bytes max_allocation{std::uint64_t{1} << 45U};
+/// The highest address, so that the end of an allocation never overflows.
+inline constexpr Address max_address{std::uint64_t{1} << 62U};
+/// The largest value for a failed request or a device sample: PyTorch itself refuses more.
+inline constexpr Bytes max_request{std::uint64_t{1} << 60U};
+/// All allocations and segments in a trace together: a billion of 4 GiB.
+inline constexpr Bytes max_total{std::uint64_t{1} << 62U};
+/// Before and after the epoch: until 2116. Differences of times never overflow.
+inline constexpr Nanoseconds max_time{(std::int64_t{1} << 62U) - 1};
+
+/// Frames of a stack. The reader drops frames further out.
+inline constexpr std::uint32_t max_stack_depth = 4096;
+/// Heaps in a trace. Every analysis keeps state for each.
+inline constexpr std::uint32_t max_heaps = 4096;
+
+constexpr bool is_possible(Address address, Bytes size) { return address <= max_address && size <= max_allocation; }
+constexpr bool is_possible(Nanoseconds time) { return time >= -max_time && time <= max_time; }
+
+/// Whether an event of `kind` counts towards max_total.
+constexpr bool counts_in_total(EventKind kind) { return has_address(kind) && !is_free(kind); }
+
+/// Clamps a quantity that may be arbitrary, such as the size of a failed request.
+constexpr std::uint64_t as_request(std::uint64_t bytes) { return std::min(bytes, max_request.count); }
 
 /// Checks a trace's events in order, in batches of any size. Call it before computing with them: a reader only returns
 /// what is in a file.

@@ -11,7 +11,6 @@
 
 #include "formats/model/live_set.h"
 #include "formats/model/trace.h"
-#include "formats/wire/row_counts.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "formats/model/frame_kind.h"
-#include "formats/model/limits.h"
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
+#include "formats/model/value_check.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message_reader.h"
 #include "formats/wire/schema.h"

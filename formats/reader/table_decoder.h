@@ -9,7 +9,7 @@
 
 #include "formats/model/tables.h"
 #include "formats/model/units.h"
-#include "formats/wire/row_counts.h"
+#include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 
 namespace memreel {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "formats/reader/block_decoder.h"
-#include "formats/reader/footer.h"
 #include "formats/reader/packet_decoder.h"
 #include "formats/reader/packet_stream.h"
 #include "formats/reader/table_decoder.h"

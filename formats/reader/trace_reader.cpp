@@ -1,7 +1,24 @@
 #include "formats/reader/trace_reader.h"
 
-#include <utility>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "formats/model/files.h"
+#include "formats/model/frame_kind.h"
+#include "formats/model/value_check.h"
+#include "formats/reader/packet_stream.h"
 #include "formats/reader/trace_stream.h"
 
 namespace memreel {
@@ -40,5 +57,203 @@ const Losses& TraceReader::losses() const { return impl_->stream.losses(); }
 const FoldedHistory& TraceReader::folded() const { return impl_->stream.folded(); }
 const std::vector<InitialHeap>& TraceReader::initial_heaps() const { return impl_->stream.initial_heaps(); }
 const ReadReport& TraceReader::report() const { return impl_->stream.report(); }
+
+namespace {
+
+constexpr std::uint64_t bytes_per_event = 37;
+
+struct Expected {
+  std::uint64_t events = 0;
+  std::uint64_t allocations = 0;
+};
+
+/// The probable contents of the file: according to its footers, unless implausibly large.
+Result<Expected> expected_of(ByteFile& file) {
+  const std::uint64_t size = file.size();
+  Expected expected;
+  for (std::uint64_t end = size; end != 0;) {
+    auto span = read_footer(file, end);
+    if (!span) return std::move(span).error();
+    if (!*span) {
+      expected.events += end / 2;  // incomplete: a guess
+      break;
+    }
+    expected.events += (*span)->footer.event_count;
+    expected.allocations += (*span)->footer.allocation_count;
+    end = (*span)->begin;
+  }
+  const std::uint64_t most = std::min(8 * size, trace_memory_limit(size).count / bytes_per_event);
+  return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
+}
+
+/// Requests large pages for a column that is about to be filled: with small pages, the kernel would take as long to
+/// provide its memory as the reader to fill it.
+void prefer_large_pages(auto& column) {
+  constexpr std::size_t page = std::size_t{2} << 20U;
+  void* begin = column.data();
+  std::size_t size = column.capacity() * sizeof(column.front());
+  if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
+}
+
+void reserve(Trace& trace, const Expected& expected) {
+  EventColumns& events = trace.events;
+  events.reserve(static_cast<std::size_t>(expected.events));
+  trace.allocation_events.reserve(static_cast<std::size_t>(expected.allocations) + 1);
+  prefer_large_pages(events.kind);
+  prefer_large_pages(events.origin);
+  prefer_large_pages(events.stack);
+  prefer_large_pages(events.allocation);
+  prefer_large_pages(events.time);
+  prefer_large_pages(events.address_or_value);
+  prefer_large_pages(events.size);
+  prefer_large_pages(trace.allocation_events);
+}
+
+/// A block of equal events takes a few bytes in a file, and megabytes once unpacked.
+Result<void> check_memory(const EventColumns& events, const TraceStream& stream, const std::string& name) {
+  const Bytes memory = Bytes{events.count() * bytes_per_event} + stream.memory();
+  if (memory > stream.memory_limit())
+    return over_memory_limit(name, "holds events and tables that need more than", stream.memory_limit());
+  if (events.count() <= std::numeric_limits<std::uint32_t>::max()) return {};
+  return Error{.what = "holds more events than can be numbered (4294967295)",
+               .where = name,
+               .remedy = "split it, or read it block by block with TraceReader"};
+}
+
+/// From `begin` on, indexes allocations and gives frees their allocation's address and size. The sequence of kinds is
+/// unpredictable, so the loop is branchless: every event is written to the next allocation's index; an allocation keeps
+/// it and gets its own address and size.
+void complete_frees(Trace& trace, std::size_t begin) {
+  EventColumns& e = trace.events;
+  std::vector<std::uint32_t>& event_of = trace.allocation_events;
+  std::size_t count = event_of.size();
+  event_of.resize(count +
+                  static_cast<std::size_t>(
+                      std::count(e.kind.begin() + static_cast<std::ptrdiff_t>(begin), e.kind.end(), EventKind::alloc)) +
+                  1);
+  for (std::size_t i = begin; i < e.count(); ++i) {
+    event_of[count] = static_cast<std::uint32_t>(i);
+    count += static_cast<std::size_t>(e.kind[i] == EventKind::alloc);
+    const std::uint32_t allocation = index(e.allocation[i]);
+    if (allocation >= count) continue;
+    const std::uint32_t source = event_of[allocation];
+    e.address_or_value[i] = e.address_or_value[source];
+    e.size[i] = e.size[source];
+  }
+  event_of.pop_back();
+}
+
+}  // namespace
+
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
+  const std::uint64_t size = file->size();
+  const auto expected = expected_of(*file);
+  if (!expected) return expected.error();
+  auto stream = TraceStream::open(std::move(file), name, memory_limit);
+  if (!stream) return std::move(stream).error();
+  Trace trace;
+  reserve(trace, *expected);
+  for (;;) {
+    const std::size_t begin = trace.events.count();
+    auto block = stream->next(trace.events);
+    if (!block) return std::move(block).error();
+    if (!*block) break;
+    if (auto fits = check_memory(trace.events, *stream, name); !fits) return std::move(fits).error();
+    complete_frees(trace, begin);
+  }
+  trace.header = stream->header();
+  trace.losses = stream->losses();
+  trace.folded = stream->folded();
+  trace.initial_heaps = stream->initial_heaps();
+  trace.read = stream->report();
+  trace.file_size = {size};
+  trace.tables = std::move(*stream).take_tables();
+  shorten_paths(trace.tables);
+  return trace;
+}
+
+Result<Trace> load_checked(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
+  Result<Trace> trace = load(std::move(file), name, memory_limit);
+  if (!trace) return trace;
+  if (auto checked = ValueCheck(name).check(trace->events); !checked) return std::move(checked).error();
+  return trace;
+}
+
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name) { return load(std::move(file), name, {}); }
+
+Result<Trace> load(const std::filesystem::path& path) {
+  auto file = open_file(path);
+  if (!file) return std::move(file).error();
+  return load(*std::move(file), path.string());
+}
+
+namespace {
+
+class DiskFile final : public ByteFile {
+ public:
+  DiskFile(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {}
+  DiskFile(const DiskFile&) = delete;
+  DiskFile& operator=(const DiskFile&) = delete;
+  ~DiskFile() override { ::close(descriptor_); }
+
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    std::size_t done = 0;
+    while (done < into.size()) {
+      const ssize_t got =
+          ::pread(descriptor_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0)
+        return Error{.what = "can't read: " + std::generic_category().message(errno),
+                     .where = path_.string(),
+                     .offset = offset + done};
+      if (got == 0) break;
+      done += static_cast<std::size_t>(got);
+    }
+    return done;
+  }
+
+  std::uint64_t size() override {
+    struct stat status {};
+    return ::fstat(descriptor_, &status) == 0 ? static_cast<std::uint64_t>(status.st_size) : 0;
+  }
+
+ private:
+  int descriptor_;
+  std::filesystem::path path_;
+};
+
+class MemoryFile final : public ByteFile {
+ public:
+  explicit MemoryFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
+    if (offset >= bytes_.size()) return std::size_t{0};
+    const auto from = bytes_.subspan(static_cast<std::size_t>(offset));
+    const std::size_t count = std::min(from.size(), into.size());
+    std::copy_n(from.begin(), count, into.begin());
+    return count;
+  }
+  std::uint64_t size() override { return bytes_.size(); }
+
+ private:
+  std::span<const std::byte> bytes_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe may have no writer
+  if (descriptor < 0)
+    return Error{.what = "can't open: " + std::generic_category().message(errno), .where = path.string()};
+  auto file = std::make_shared<DiskFile>(descriptor, path);
+  struct stat status {};
+  if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+    return Error{.what = "is not a regular file",
+                 .where = path.string(),
+                 .remedy = "a trace is read by offset: save it to a file"};
+  return std::shared_ptr<ByteFile>(std::move(file));
+}
+
+std::shared_ptr<ByteFile> memory_file(std::span<const std::byte> bytes) { return std::make_shared<MemoryFile>(bytes); }
 
 }  // namespace memreel

@@ -11,6 +11,7 @@
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 
 namespace memreel {
 
@@ -74,5 +75,14 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
 
 /// True if a file with these first bytes is a trace.
 bool looks_like_trace(std::span<const std::byte> beginning);
+
+// Loads a whole trace into memory, up to a limit.
+
+/// load() (trace_reader.h) for a file whose events and tables may take up to `memory_limit`; 0: 256 times its size,
+/// since blocks of equal events are small, but at least 64 MiB and at most a quarter of the machine's memory.
+Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit);
+
+/// The same, for computation: also fails if anything in it exceeds formats/model/value_check.h.
+Result<Trace> load_checked(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit = {});
 
 }  // namespace memreel

@@ -4,7 +4,7 @@
 #include <protozero/exception.hpp>
 #include <utility>
 
-#include "formats/model/memory_limit.h"
+#include "formats/model/files.h"
 
 namespace memreel {
 namespace {

@@ -8,9 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "formats/model/memory_limit.h"
+#include "formats/model/files.h"
 #include "formats/model/trace.h"
-#include "formats/reader/allocation_numbers.h"
 #include "formats/reader/block_decoder.h"
 #include "formats/reader/packet_decoder.h"
 #include "formats/reader/packet_stream.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "formats/model/limits.h"
+#include "formats/model/value_check.h"
 
 namespace memreel {
 namespace {

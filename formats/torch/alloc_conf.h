@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "formats/model/result.h"
-#include "formats/torch/host_settings.h"
 #include "formats/torch/release.h"
 #include "formats/torch/settings.h"
 

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <set>
 
-#include "formats/model/numbers.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -1,16 +1,225 @@
 #include "formats/torch/settings.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <optional>
 #include <utility>
 
-#include "formats/model/limits.h"
-#include "formats/model/numbers.h"
+#include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
+#include "formats/model/value_check.h"
 #include "formats/torch/alloc_conf.h"
 
 namespace memreel {
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::optional<std::uint32_t> parse_division(std::string_view text) {
+  const auto value = parse_integer(text);
+  if (!value || *value > 1U << 31U || (*value != 0 && !std::has_single_bit(*value))) return std::nullopt;
+  return static_cast<std::uint32_t>(*value);
+}
+
+}  // namespace
+
+std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, TorchRelease release) {
+  Power2Divisions divisions{};
+  if (!text.starts_with('[')) {
+    const auto all = parse_division(text);
+    if (!all) return std::nullopt;
+    divisions.fill(*all);
+    return divisions;
+  }
+  if (!text.ends_with(']')) return std::nullopt;
+  text = text.substr(1, text.size() - 2);
+  std::size_t last = 0;
+  bool first = true;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    text.remove_prefix(std::min(item.size() + 1, text.size()));
+    const std::size_t colon = item.find(':');
+    if (colon == std::string_view::npos) return std::nullopt;
+    const std::string_view key = trimmed(item.substr(0, colon));
+    const auto value = parse_division(trimmed(item.substr(colon + 1)));
+    if (!value) return std::nullopt;
+    if (key == ">") {
+      const std::size_t begin = release.has(torch_rule::rest_includes_last) ? last : last + 1;
+      std::fill(divisions.begin() + static_cast<std::ptrdiff_t>(begin), divisions.end(), *value);
+      continue;
+    }
+    const auto mib = parse_integer(key);
+    if (!mib || !std::has_single_bit(*mib)) return std::nullopt;
+    last = std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(*mib)) - 1, divisions.size() - 1);
+    if (first) std::fill(divisions.begin(), divisions.begin() + static_cast<std::ptrdiff_t>(last), *value);
+    first = false;
+    divisions[last] = *value;
+  }
+  return divisions;
+}
+
+std::string power2_divisions_text(const Power2Divisions& divisions, TorchRelease release) {
+  const auto differs_from = [](std::uint32_t value) { return [value](std::uint32_t d) { return d != value; }; };
+  const auto first = std::find_if(divisions.begin(), divisions.end(), differs_from(divisions.front()));
+  if (first == divisions.end()) return std::to_string(divisions.front());
+  const auto same = std::find_if(divisions.rbegin(), divisions.rend(), differs_from(divisions.back())).base();
+  const auto listed = release.has(torch_rule::rest_includes_last) ? same + 1 : same;
+  std::string text = "[";
+  for (auto each = first - 1; each != listed; ++each)
+    text += std::to_string(1U << (each - divisions.begin())) + ":" + std::to_string(*each) + ",";
+  return text + ">:" + std::to_string(divisions.back()) + "]";
+}
+
+namespace {
+
+constexpr std::string_view no_classes = "none";
+
+std::string plain_number(double value) {
+  std::array<char, 512> digits{};
+  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value, std::chars_format::fixed).ptr;
+  return {digits.data(), end};
+}
+
+/// Calls `item(key, value)` for each "key:value" of a bracketed list until it returns false. Returns false if it did,
+/// or if the text is not such a list.
+template <class Item>
+bool for_each_item(std::string_view text, const Item& item) {
+  if (!text.starts_with('[') || !text.ends_with(']')) return false;
+  text = text.substr(1, text.size() - 2);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(','), text.size());
+    const std::string_view pair = text.substr(0, end);
+    const std::size_t colon = pair.find(':');
+    if (colon == 0 || colon == std::string_view::npos) return false;
+    if (!item(pair.substr(0, colon), pair.substr(colon + 1))) return false;
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return true;
+}
+
+template <class Map, class Text>
+std::string list_of(const Map& map, const Text& text) {
+  std::string list;
+  for (const auto& item : map) list += (list.empty() ? "[" : ",") + text(item);
+  return list.empty() ? std::string(no_classes) : list + "]";
+}
+
+std::optional<std::uint64_t> parse_handle(std::string_view text) {
+  const bool hexadecimal = text.starts_with("0x");
+  if (hexadecimal) text.remove_prefix(2);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, hexadecimal ? 16 : 10);
+  if (text.empty() || error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<ReserveSize> ReserveSize::parse(std::string_view text) {
+  const bool absolute = text.ends_with('G') || text.ends_with('g');
+  if (absolute) text.remove_suffix(1);
+  const auto value = parse_fraction(text, std::chars_format::general);
+  if (!value || *value <= 0) return std::nullopt;
+  return ReserveSize{.is_share = !absolute, .value = *value};
+}
+
+std::string ReserveSize::text() const { return plain_number(value) + (is_share ? "" : "G"); }
+
+std::optional<Bytes> TorchReserve::limit(std::uint64_t stream) const {
+  std::optional<ReserveSize> size = usual;
+  if (const auto named = class_of_stream.find(stream); named != class_of_stream.end())
+    if (const auto own = by_class.find(named->second); own != by_class.end()) size = own->second;
+  if (!size || (size->is_share && !memory)) return std::nullopt;
+  const double unit = static_cast<double>(size->is_share ? memory->count : (1_GiB).count);
+  const double bytes = std::min(size->value * unit, 0x1p62);
+  const Bytes limit{static_cast<std::uint64_t>(bytes)};
+  return memory ? std::min(limit, *memory + Bytes{memory->count / 8}) : limit;
+}
+
+std::optional<std::map<std::string, ReserveSize>> TorchReserve::parse_classes(std::string_view text) {
+  std::map<std::string, ReserveSize> classes;
+  const bool good = text == no_classes || for_each_item(text, [&](std::string_view name, std::string_view value) {
+                      const auto size = ReserveSize::parse(value);
+                      if (size) classes.insert_or_assign(std::string(name), *size);
+                      return size.has_value();
+                    });
+  return good ? std::optional(std::move(classes)) : std::nullopt;
+}
+
+std::optional<std::map<std::uint64_t, std::string>> TorchReserve::parse_streams(std::string_view text) {
+  std::map<std::uint64_t, std::string> streams;
+  const bool good = text == no_classes || for_each_item(text, [&](std::string_view handle, std::string_view name) {
+                      const auto number = parse_handle(handle);
+                      if (number) streams.insert_or_assign(*number, std::string(name));
+                      return number.has_value() && !name.empty();
+                    });
+  return good ? std::optional(std::move(streams)) : std::nullopt;
+}
+
+std::string TorchReserve::classes_text() const {
+  return list_of(by_class, [](const auto& item) { return item.first + ":" + item.second.text(); });
+}
+
+std::string TorchReserve::streams_text() const {
+  return list_of(class_of_stream, [](const auto& item) { return hexadecimal(item.first) + ":" + item.second; });
+}
+
+namespace {
+
+constexpr std::string_view no_limit = "unlimited";
+
+std::string host_mib_text(Bytes size) {
+  return size == TorchHostSettings::unlimited ? std::string(no_limit) : std::to_string(size / 1_MiB);
+}
+
+}  // namespace
+
+std::map<std::string, std::string> TorchHostSettings::parameters() const {
+  return {{threshold_key, host_mib_text(round_threshold)},
+          {cached_key, host_mib_text(cached)},
+          {reserve_key, host_mib_text(reserve)}};
+}
+
+Result<TorchHostSettings> TorchHostSettings::parse(const std::map<std::string, std::string>& parameters,
+                                                   std::string_view policy) {
+  TorchHostSettings settings;
+  for (const auto& [key, value] :
+       {std::pair{threshold_key, &TorchHostSettings::round_threshold},
+        std::pair{cached_key, &TorchHostSettings::cached}, std::pair{reserve_key, &TorchHostSettings::reserve}}) {
+    const auto given = parameters.find(key);
+    if (given == parameters.end()) continue;
+    const bool limits = key != reserve_key;
+    const auto mib = parse_integer(given->second);
+    if (limits && given->second == no_limit)
+      settings.*value = unlimited;
+    else if (mib && *mib <= max_allocation / 1_MiB)
+      settings.*value = 1_MiB * *mib;
+    else
+      return Error{.what = std::string("parameter ") + key + "=" + given->second + " of policy " + std::string(policy) +
+                           " is not " + (limits ? "'unlimited' or a number of MiB" : "a number of MiB, 0 for none")};
+  }
+  return settings;
+}
+
+TorchHostSettings TorchHostSettings::recorded(const std::map<std::string, std::string>& settings) {
+  TorchHostSettings result;
+  const TorchRelease release = TorchRelease::recorded(settings).value_or(TorchRelease{});
+  if (const auto given = read_alloc_conf(recorded_conf(settings, release), release)) result = given->host;
+  for (const auto& [key, value] : {std::pair{"max_round_threshold", &TorchHostSettings::round_threshold},
+                                   std::pair{"max_cached_size", &TorchHostSettings::cached}})
+    if (const auto listed = settings.find(key); listed != settings.end()) {
+      const auto size = parse_integer(listed->second);
+      result.*value = size && *size <= max_allocation.count ? Bytes{*size} : unlimited;
+    }
+  return result;
+}
+
 namespace {
 
 constexpr const char* split_key = "max_split_size_mb";

@@ -9,19 +9,120 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "formats/model/result.h"
 #include "formats/model/units.h"
-#include "formats/torch/divisions.h"
 #include "formats/torch/release.h"
-#include "formats/torch/reserve.h"
 
 namespace memreel {
+
+// PyTorch's roundup_power2_divisions: the number of steps between consecutive powers of two.
+//
+// Source: roundup_power2_next_division() in c10/cuda/CUDACachingAllocator.cpp and parseRoundUpPower2Divisions() in
+// c10/cuda/CUDAAllocatorConfig.cpp of PyTorch 2.1 to 2.9, c10/core/AllocatorConfig.cpp of 2.10 to 2.15.
+
+/// For sizes from 1 MiB, 2 MiB ... 32 GiB; the first also for smaller ones. 0: off, 1: none. Powers of two.
+using Power2Divisions = std::array<std::uint32_t, 16>;
+
+/// "4" for all sizes, or "[256:1,512:2,>:8]": keys are MiB, powers of two, applied in order. The first one also covers
+/// all smaller sizes, ">" those above the last one listed (torch_rule::rest_includes_last).
+std::optional<Power2Divisions> parse_power2_divisions(std::string_view text, TorchRelease release);
+
+/// The shortest text that parse_power2_divisions() turns into this.
+std::string power2_divisions_text(const Power2Divisions& divisions, TorchRelease release);
+
+/// The index of the division for a size: 1 MiB and less, 2 MiB ... 32 GiB and more.
+constexpr std::size_t power2_division_of(Bytes size) {
+  const auto width = static_cast<unsigned>(std::bit_width(size.count));
+  return width <= 20 ? 0 : std::min(width - 21, 15U);
+}
+
+/// Rounds up to the next of `divisions` equal steps between two powers of two.
+inline Bytes round_to_division(Bytes size, std::uint32_t divisions) {
+  const std::uint64_t floor = std::bit_floor(size.count);
+  const std::uint64_t step = floor >> static_cast<unsigned>(std::countr_zero(divisions));
+  return step == 0 ? Bytes{floor * 2} : round_up(size, Bytes{step});
+}
+
+// The address range size of expandable segments: expandable_segments_reserve and its classes.
+//
+// Source: ExpandableSegmentReserveSpec and clamp_reserve_bytes() in c10/cuda/CUDAAllocatorConfig.h of PyTorch 2.15 (PR
+// #192269). Tested with the wheel of 2.15: ranges are rounded up to whole runs, and a request larger than a range fails
+// as if the device had refused it.
+
+/// "0.5" of the device's memory, or "40G" in GiB.
+struct ReserveSize {
+  bool is_share = true;
+  double value = 0;
+
+  /// None if it is neither, or not above 0, which PyTorch ignores with a warning.
+  static std::optional<ReserveSize> parse(std::string_view text);
+  std::string text() const;
+
+  friend bool operator==(const ReserveSize&, const ReserveSize&) = default;
+};
+
+struct TorchReserve {
+  std::optional<ReserveSize> usual;             // none: 9/8 of the device's memory, more than any program needs
+  std::map<std::string, ReserveSize> by_class;  // of streams tagged by the program
+  std::map<std::uint64_t, std::string> class_of_stream;  // by handle; not recorded in any history
+
+  std::optional<Bytes> memory;  // the device's; none: unknown
+
+  /// The address range size for a stream; none: no limit, also if it is a share of unknown memory.
+  std::optional<Bytes> limit(std::uint64_t stream) const;
+  bool is_set() const { return usual || !by_class.empty(); }
+
+  // "[weights:0.5,serving:40G]" and "[0:weights,0x7f00:serving]", the syntax of policy parameters; "none" if empty.
+  static std::optional<std::map<std::string, ReserveSize>> parse_classes(std::string_view text);
+  static std::optional<std::map<std::uint64_t, std::string>> parse_streams(std::string_view text);
+  std::string classes_text() const;
+  std::string streams_text() const;
+
+  friend bool operator==(const TorchReserve&, const TorchReserve&) = default;
+};
+
+// Settings of PyTorch's allocator of pinned host memory, and what it rounds requests to.
+//
+// Source: c10/core/CachingHostAllocator.h of PyTorch 2.15 and ATen/cuda/CachingHostAllocator.cpp. The two limits came
+// with 2.13. The policy torch.host (analyzer/policies/torch_host.h) has the rest of its rules.
+
+struct TorchHostSettings {
+  /// The heap of pinned memory and the policy; the value of `kind` in the heap's settings.
+  static constexpr std::string_view policy = "torch.host";
+  static constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
+  static constexpr const char* cached_key = "pinned_max_cached_size_mb";
+  static constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";
+  static constexpr Bytes unlimited{std::numeric_limits<std::uint64_t>::max()};
+  static constexpr Bytes reserve_alignment = 4_KiB;
+
+  Bytes round_threshold = unlimited;  // larger requests are not rounded
+  Bytes cached = unlimited;           // larger blocks are released when freed, and not rounded
+  Bytes reserve;                      // size of the segment from which small blocks are cut; 0: none
+
+  /// Settings as texts by key, every one given; parse() turns them into the same settings.
+  std::map<std::string, std::string> parameters() const;
+  /// Keys that are missing keep their defaults. `policy` is named in errors: a value that PyTorch would not accept.
+  static Result<TorchHostSettings> parse(const std::map<std::string, std::string>& parameters,
+                                         std::string_view policy = TorchHostSettings::policy);
+  /// From the `allocator_settings` of a snapshot, where the limits are listed in bytes; the reserve is only in the text
+  /// of PyTorch's variable.
+  static TorchHostSettings recorded(const std::map<std::string, std::string>& settings);
+
+  Bytes round(Bytes requested) const {
+    constexpr Bytes largest{std::uint64_t{1} << 62U};
+    if (requested > round_threshold || requested > cached || requested > largest) return requested;
+    return Bytes{std::bit_ceil(requested.count)};
+  }
+};
 
 struct TorchSettings {
   static constexpr std::string_view release_key = "release";

@@ -17,6 +17,14 @@
 
 namespace memreel::wire {
 
+// CRC-32C (Castagnoli, RFC 3720 appendix B.4): the checksum of every packet.
+
+/// Uses the processor's CRC instruction if available (about 10 bytes per nanosecond), else tables.
+std::uint32_t crc32c(std::string_view bytes);
+
+/// Uses tables, on any machine.
+std::uint32_t crc32c_portable(std::string_view bytes);
+
 inline constexpr std::size_t head_size = 19;
 inline constexpr std::string_view sync_word{"\x09MEMREEL\n", 9};  // with its tag
 inline constexpr std::size_t sync_offset = 5;

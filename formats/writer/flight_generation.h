@@ -1,15 +1,91 @@
 // One of the traces that a flight recorder writes in parallel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
 #include "formats/model/event.h"
+#include "formats/model/flat_map.h"
 #include "formats/model/folded.h"
+#include "formats/model/tables.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
+
+// A flight recorder's sums over everything it has seen, in bounded memory however long it runs.
+
+/// Per heap, stack and interval. Intervals start at a second and lengthen whenever there are more than most_intervals
+/// of them, or more rows than there is room for: 10 s, 1 min, 10 min, 1 h (from the fifth to the thirtieth day), 6 h, 1
+/// day, and then four times as long each. If a single interval has too many stacks, the least active are summed up
+/// without a stack.
+/// summed up without a stack.
+class FoldedTotals {
+ public:
+  static constexpr std::uint32_t most_intervals = 720;
+
+  /// `most_rows`: 16 or more; each takes about 120 bytes.
+  explicit FoldedTotals(std::size_t most_rows) : most_rows_(most_rows) {}
+
+  // Times may go back slightly: what belongs to an earlier interval counts towards the latest.
+  void allocated(Nanoseconds time, HeapId heap, StackId stack, Bytes size);
+  void freed(Nanoseconds time, HeapId heap, StackId stack, Bytes size);
+
+  /// The sums so far, in the order of FoldedHistory, with at most `most_rows` rows.
+  FoldedHistory history(Nanoseconds until);
+
+ private:
+  struct Site {
+    HeapId heap = HeapId::none;
+    StackId stack = StackId::none;
+    friend bool operator==(const Site&, const Site&) = default;
+  };
+  struct SiteHash {
+    std::uint64_t operator()(const Site& site) const {
+      return mix_bits((std::uint64_t{index(site.heap)} << 32U) | index(site.stack));
+    }
+  };
+
+  FoldedRow& row(Nanoseconds time, Site site);
+  void close_interval();
+  /// Merges until there are few enough intervals and rows.
+  void shrink();
+  void widen();
+  void forget_smallest_stacks();
+
+  std::size_t most_rows_;
+  bool began_ = false;
+  Nanoseconds begin_{}, width_{std::chrono::seconds(1)};
+  std::vector<FoldedRow> closed_;    // of earlier intervals, sorted
+  std::vector<FoldedRow> open_;      // of the latest interval
+  FlatMap<Site, SiteHash> in_open_;  // the index of each site in it
+  std::uint32_t latest_ = 0;
+};
+
+// The ranges that a program's threads have begun and not ended.
+
+/// Pairs marks as readers do: an end closes its thread's latest open range of that name, or nothing if there is none.
+/// Bounded: `deepest` ranges per thread, `most` in total.
+class OpenRanges {
+ public:
+  static constexpr std::size_t deepest = 64, most = 1024;
+
+  /// `mark` is a mark event with the IDs of `tables`, which must be consistent across calls.
+  void see(const Event& mark, const Tables& tables);
+
+  /// Adds the marks that began the open ranges, in order within each thread.
+  void append_to(std::vector<Event>& events) const;
+
+ private:
+  struct Range {
+    StringId name = StringId::none;
+    Event begin;
+  };
+
+  std::vector<std::vector<Range>> by_thread_;
+  std::size_t count_ = 0;
+};
 
 /// The disk space for all files of a flight recorder.
 class DiskBudget {

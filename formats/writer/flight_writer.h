@@ -16,11 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/writer/flight_generation.h"
-#include "formats/writer/folded_totals.h"
-#include "formats/writer/open_ranges.h"
 #include "formats/writer/trace_output.h"
 #include "formats/writer/trace_writer.h"
 

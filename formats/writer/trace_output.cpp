@@ -1,7 +1,21 @@
 #include "formats/writer/trace_output.h"
 
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "formats/model/files.h"
 #include "formats/writer/interner.h"
-#include "formats/writer/table_encoder.h"
+#include "formats/writer/packets.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel {
 namespace {
@@ -35,5 +49,280 @@ MarkId TraceOutput::intern(const Mark& mark) { return id_of<MarkId>(*interner_, 
 SettingsId TraceOutput::intern(const Settings& settings) {
   return id_of<SettingsId>(*interner_, &Tables::settings, settings);
 }
+
+namespace {
+
+Error system_error(std::string what, const std::filesystem::path& path, std::string remedy = {}) {
+  return {.what = std::move(what) + ": " + std::generic_category().message(errno),
+          .where = path.string(),
+          .remedy = std::move(remedy)};
+}
+
+Error write_error(const std::filesystem::path& path) {
+  switch (errno) {
+    case ENOSPC:
+    case EDQUOT:
+      return system_error("can't write", path, "free some space, or write to another disk");
+    case EFBIG:
+      return system_error("can't write", path, "raise the limit on the size of files (ulimit -f)");
+    default:
+      return system_error("can't write", path);
+  }
+}
+
+Error creation_error(const std::filesystem::path& path) {
+  return system_error("can't create the file", path, errno == ENOENT ? "create its directory first" : "");
+}
+
+/// An open file, closed by the destructor.
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&&) = delete;
+  ~Descriptor() {
+    if (number_ >= 0) ::close(number_);
+  }
+
+  explicit operator bool() const { return number_ >= 0; }
+  int number() const { return number_; }
+  /// True if the system wrote everything.
+  bool close() { return ::close(std::exchange(number_, -1)) == 0; }
+
+ private:
+  int number_;
+};
+
+Result<void> write_all(int file, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return write_error(path);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+class FileSink : public ByteSink {
+ public:
+  FileSink(Descriptor file, std::filesystem::path path) : file_(std::move(file)), path_(std::move(path)) {}
+
+  Result<void> write(std::span<const std::byte> bytes) override { return write_all(file_.number(), bytes, path_); }
+
+  Result<void> close() override {
+    if (!file_.close()) return write_error(path_);
+    return {};
+  }
+
+ private:
+  Descriptor file_;
+  std::filesystem::path path_;
+};
+
+class AtomicFileSink final : public FileSink {
+ public:
+  AtomicFileSink(Descriptor file, std::filesystem::path temporary, std::filesystem::path path)
+      : FileSink(std::move(file), path), temporary_(std::move(temporary)), path_(std::move(path)) {}
+  AtomicFileSink(const AtomicFileSink&) = delete;
+  AtomicFileSink& operator=(const AtomicFileSink&) = delete;
+  ~AtomicFileSink() override {
+    if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  }
+
+  Result<void> close() override {
+    if (auto closed = FileSink::close(); !closed) return closed;
+    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error("can't create the file", path_);
+    temporary_.clear();
+    return {};
+  }
+
+ private:
+  std::filesystem::path temporary_;  // empty once renamed
+  std::filesystem::path path_;
+};
+
+/// A file in a program that may close it and open another under the same descriptor.
+class GuestFileSink final : public LiveFile {
+ public:
+  GuestFileSink(int file, FileIdentity identity, std::filesystem::path path)
+      : file_(file), identity_(identity), path_(std::move(path)) {}
+  GuestFileSink(const GuestFileSink&) = delete;
+  GuestFileSink& operator=(const GuestFileSink&) = delete;
+  ~GuestFileSink() override {
+    if (is_there()) ::close(file_);
+  }
+
+  Result<void> write(std::span<const std::byte> bytes) override {
+    if (!is_there() && !open_again())
+      return Error{.what = "the program closed the trace, and the file is gone", .where = path_.string()};
+    auto written = write_all(file_, bytes, path_);
+    if (written) size_ += bytes.size();
+    return written;
+  }
+
+  std::uint64_t size() const override { return size_; }
+
+  Result<void> rename(const std::filesystem::path& path) override {
+    if (::rename(path_.c_str(), path.c_str()) != 0) return system_error("can't rename the file", path_);
+    path_ = path;
+    return {};
+  }
+
+  Result<int> descriptor() override {
+    if (is_there() || open_again()) return file_;
+    return Error{.what = "the program closed the trace, and the file is gone", .where = path_.string()};
+  }
+
+  Result<void> close() override {
+    const int file = std::exchange(file_, -1);
+    if (identity_of(file) == identity_ && ::close(file) != 0) return write_error(path_);
+    return {};
+  }
+
+ private:
+  bool is_there() const { return file_ >= 0 && identity_of(file_) == identity_; }
+
+  bool open_again() {
+    const int file = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+    if (file < 0) return false;
+    if (identity_of(file) != identity_) {
+      ::close(file);
+      return false;
+    }
+    file_ = move_up(file);
+    return true;
+  }
+
+  int file_;
+  FileIdentity identity_;
+  std::filesystem::path path_;
+  std::uint64_t size_ = 0;
+};
+
+class MemorySink final : public ByteSink {
+ public:
+  explicit MemorySink(std::vector<std::byte>& bytes) : bytes_(bytes) {}
+
+  Result<void> write(std::span<const std::byte> bytes) override {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+    return {};
+  }
+  Result<void> close() override { return {}; }
+
+ private:
+  std::vector<std::byte>& bytes_;
+};
+
+/// Unpredictable, so that nobody can create the name in advance.
+std::string random_word() {
+  std::array<unsigned char, 8> bytes{};
+  while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
+  std::string word;
+  for (const unsigned char byte : bytes) {
+    word += "0123456789abcdef"[byte >> 4U];
+    word += "0123456789abcdef"[byte & 15U];
+  }
+  return word;
+}
+
+/// Whether a path names an open file of a process, like /dev/stdout once resolved.
+bool is_descriptor(const std::filesystem::path& path) {
+  const std::string text = path.string();
+  return text.starts_with("/proc/") && path.parent_path().filename() == "fd";
+}
+
+/// Whether what `file` says is in a directory where anybody may create files, and was put there by another user than us
+/// or the directory's owner: a trap. The same as the kernel's fs.protected_symlinks, protected_regular and
+/// protected_fifos (Documentation/admin-guide/sysctl/fs.rst), which opening through resolved links and renaming evade.
+bool is_planted(const std::filesystem::path& path, const struct stat& file) {
+  struct stat directory {};
+  const std::filesystem::path parent = path.has_parent_path() ? path.parent_path() : ".";
+  if (::stat(parent.c_str(), &directory) != 0) return false;
+  const bool shared = (directory.st_mode & S_ISVTX) != 0 && (directory.st_mode & (S_IWOTH | S_IWGRP)) != 0;
+  return shared && file.st_uid != ::geteuid() && file.st_uid != directory.st_uid;
+}
+
+Error planted(const std::filesystem::path& path) {
+  return {.what = "was put into a shared directory by another user",
+          .where = path.string(),
+          .remedy = "remove it, or write elsewhere"};
+}
+
+/// Resolves symbolic links in a path, whether or not the last one leads to a file. Stops at open files of a process,
+/// which only look like links.
+Result<std::filesystem::path> followed(std::filesystem::path path) {
+  constexpr int most_links = 40;  // as the kernel
+  std::error_code problem;
+  for (int i = 0; i < most_links; ++i) {
+    if (is_descriptor(path)) return path;
+    const std::filesystem::path target = std::filesystem::read_symlink(path, problem);
+    if (problem) return path;
+    struct stat link {};
+    if (::lstat(path.c_str(), &link) == 0 && is_planted(path, link)) return planted(path);
+    path = target.is_absolute() ? target : path.parent_path() / target;
+  }
+  return Error{.what = "is a loop of symbolic links", .where = path.string(), .remedy = "name another file"};
+}
+
+/// Best effort: only root may change a file's owner, and losing mode bits is not an output failure.
+void keep_owner_and_mode(int file, const struct stat& existing) {
+  struct stat now {};
+  if (::fstat(file, &now) != 0) return;
+  const bool other_owner = now.st_uid != existing.st_uid || now.st_gid != existing.st_gid;
+  const bool same_owner = !other_owner || ::fchown(file, existing.st_uid, existing.st_gid) == 0;
+  static_cast<void>(::fchmod(file, existing.st_mode & (same_owner ? 07777U : 0777U)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode) {
+  const Result<std::filesystem::path> target = followed(path);
+  if (!target) return target.error();
+  struct stat existing {};
+  const bool exists = ::stat(target->c_str(), &existing) == 0;
+  if (exists && S_ISDIR(existing.st_mode))
+    return Error{.what = "is a directory", .where = path.string(), .remedy = "name a file"};
+  if (exists && (S_ISREG(existing.st_mode) || S_ISFIFO(existing.st_mode)) && !is_descriptor(*target) &&
+      is_planted(*target, existing))
+    return planted(path);
+  if (exists && (!S_ISREG(existing.st_mode) || is_descriptor(*target))) {
+    // A pipe, a device or /dev/stdout is written to, never replaced.
+    Descriptor file(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
+    if (!file) return system_error("can't open for writing", path);
+    return std::unique_ptr<ByteSink>(std::make_unique<FileSink>(std::move(file), path));
+  }
+  // A rename would replace a file that its owner made read-only.
+  if (exists && ::access(target->c_str(), W_OK) != 0) return system_error("can't open for writing", path);
+  constexpr int most_attempts = 16;
+  for (int attempt = 1;; ++attempt) {
+    std::filesystem::path temporary = *target;
+    temporary += "." + random_word() + ".part";
+    Descriptor file(
+        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, exists ? private_mode : mode));
+    if (!file && errno == EEXIST && attempt < most_attempts) continue;
+    if (!file) return creation_error(path);
+    if (exists) keep_owner_and_mode(file.number(), existing);
+    return std::unique_ptr<ByteSink>(std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), *target));
+  }
+}
+
+Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
+  const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  if (file < 0 && errno == EEXIST)
+    return Error{.what = "exists already", .where = path.string(), .remedy = "remove it or choose another name"};
+  if (file < 0) return creation_error(path);
+  const auto identity = identity_of(file);
+  if (!identity) {
+    const Error error = creation_error(path);
+    ::close(file);
+    return error;
+  }
+  [[maybe_unused]] const int allowed = ::fchmod(file, mode);  // not every file system supports modes
+  return std::unique_ptr<LiveFile>(std::make_unique<GuestFileSink>(move_up(file), *identity, path));
+}
+
+std::unique_ptr<ByteSink> memory_sink(std::vector<std::byte>& bytes) { return std::make_unique<MemorySink>(bytes); }
 
 }  // namespace memreel

@@ -7,13 +7,10 @@
 
 #include "formats/model/live_set.h"
 #include "formats/wire/framing.h"
-#include "formats/wire/row_counts.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
-#include "formats/writer/block_encoder.h"
 #include "formats/writer/interner.h"
 #include "formats/writer/packets.h"
-#include "formats/writer/table_encoder.h"
 
 namespace memreel {
 namespace {

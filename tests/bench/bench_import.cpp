@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "formats/import/import.h"
-#include "formats/import/source/byte_stream.h"
+#include "formats/import/source/bytes.h"
 #include "tests/histories.h"
 
 namespace memreel {

@@ -6,7 +6,7 @@
 #include <array>
 #include <memory>
 
-#include "collector/stacks/recent_stacks.h"
+#include "collector/stacks/recent_walks.h"
 #include "collector/stacks/stack_tree.h"
 #include "collector/stacks/unwind.h"
 

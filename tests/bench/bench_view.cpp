@@ -18,7 +18,7 @@
 #include "tests/bench/synthetic.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
-#include "viewer/model/series_columns.h"
+#include "viewer/model/heap_series.h"
 
 namespace memreel::viewer {
 namespace {

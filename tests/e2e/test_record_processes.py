@@ -110,7 +110,7 @@ class Processes(RecordTest):
     SANDBOXED = rb"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <linux/filter.h>
+#include <linux/typed_input.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>

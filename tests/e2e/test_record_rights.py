@@ -43,7 +43,7 @@ print("ready", flush=True)
 time.sleep(60)
 """
 
-# Requests a recording from a process's control socket (collector/attach/message.h), and prints the answer.
+# Requests a recording from a process's control socket (collector/attach/control_socket.h), and prints the answer.
 VISITOR = """
 import socket, sys
 process, fields = sys.argv[1], sys.argv[2:]

@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/commands.h"
 #include "analyzer/cli/fleet.h"
+#include "analyzer/cli/program.h"
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/rank_file.h"
 #include "analyzer/replay/replay.h"
-#include "formats/wire/crc32c.h"
+#include "formats/wire/framing.h"
 
 namespace memreel::fuzz {
 namespace {

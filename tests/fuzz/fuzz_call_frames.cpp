@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "collector/stacks/call_frames.h"
-#include "collector/stacks/expression.h"
 #include "collector/stacks/unwind_rule.h"
 
 namespace memreel::stacks {

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "analyzer/device/gpu.h"
-#include "analyzer/policies/cuda_async_settings.h"
+#include "analyzer/policies/cuda_async.h"
 
 namespace memreel::gpu {
 

@@ -1,12 +1,12 @@
 // All commands with a key: one list for the keyboard, the palette and the help.
 #pragma once
 
+#include <imgui.h>
+
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
-
-#include <imgui.h>
 
 #include "viewer/app/window.h"
 

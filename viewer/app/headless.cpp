@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "viewer/app/clock.h"
+#include "viewer/app/frames.h"
 #include "viewer/app/png.h"
 
 namespace memreel::viewer {

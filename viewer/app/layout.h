@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "viewer/app/settings.h"
+#include "viewer/app/preferences.h"
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {

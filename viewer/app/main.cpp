@@ -13,12 +13,12 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "memreel/version.h"
-#include "viewer/app/clock.h"
+#include "viewer/app/frames.h"
 #include "viewer/app/headless.h"
-#include "viewer/app/settings.h"
+#include "viewer/app/preferences.h"
 #include "viewer/app/viewer.h"
 #include "viewer/app/window.h"
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {

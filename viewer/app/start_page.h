@@ -1,4 +1,4 @@
-// The page shown while there is no trace to show: why, and what to do about it.
+// For who has nothing on screen yet: the page shown while there is no trace, and the tour.
 #pragma once
 
 #include <span>
@@ -25,5 +25,19 @@ struct StartChoice {
 };
 /// `recent`: files, most recent first.
 StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent);
+
+class Tour {
+ public:
+  void begin() { stop_ = 0; }
+  void end() { stop_ = -1; }
+  bool is_on() const { return stop_ >= 0; }
+  /// The index of the current pane; -1: the tour is not running.
+  int stop() const { return stop_; }
+  /// Starts automatically if it was never shown. `has_room`: whether all panes are on screen; the tour ends if not.
+  void draw(Scene& scene, bool has_room, bool& seen);
+
+ private:
+  int stop_ = -1;
+};
 
 }  // namespace memreel::viewer

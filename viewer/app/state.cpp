@@ -6,9 +6,8 @@
 
 #include "viewer/app/viewer.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/folded_series.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/stack_lines.h"
+#include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {
 namespace {

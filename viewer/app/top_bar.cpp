@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "formats/model/quantity.h"
-#include "formats/model/synthetic.h"
+#include "formats/model/trace.h"
 #include "viewer/app/viewer.h"
 #include "viewer/model/device_memory.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/recording_cost.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {

@@ -1,11 +1,12 @@
 // The viewer as a whole: the open file, the panes and their layout, what keys do.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,25 +15,22 @@
 #include "viewer/app/commands.h"
 #include "viewer/app/layout.h"
 #include "viewer/app/open_dialog.h"
-#include "viewer/app/settings.h"
+#include "viewer/app/preferences.h"
 #include "viewer/app/start_page.h"
-#include "viewer/app/tour.h"
 #include "viewer/app/window.h"
-#include "viewer/model/classification.h"
-#include "viewer/model/filter.h"
-#include "viewer/model/rounding.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/heap_at.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/source.h"
+#include "viewer/model/typed_input.h"
 #include "viewer/panes/compare_pane.h"
 #include "viewer/panes/flame_pane.h"
 #include "viewer/panes/heap_pane.h"
-#include "viewer/panes/heaps_pane.h"
 #include "viewer/panes/inspector_pane.h"
+#include "viewer/panes/job_panes.h"
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/map_pane.h"
 #include "viewer/panes/policies_pane.h"
-#include "viewer/panes/prediction_pane.h"
-#include "viewer/panes/ranks_pane.h"
 #include "viewer/panes/timeline_pane.h"
 #include "viewer/panes/verdict_pane.h"
 #include "viewer/panes/verdicts.h"

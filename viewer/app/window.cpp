@@ -16,9 +16,8 @@
 #include <filesystem>
 #include <utility>
 
-#include "viewer/app/clock.h"
+#include "viewer/app/frames.h"
 #include "viewer/app/screen_scale.h"
-#include "viewer/app/slow_frames.h"
 
 namespace memreel::viewer {
 namespace {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "viewer/model/background.h"
-#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
-#include "viewer/model/filter.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "analyzer/category/category.h"
-#include "viewer/model/axis_scale.h"
+#include "viewer/model/axis.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
-#include "viewer/model/filter.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 

@@ -8,11 +8,11 @@
 #include <utility>
 
 #include "analyzer/difference/stack_match.h"
-#include "analyzer/report/category_shares.h"
-#include "analyzer/report/labels.h"
+#include "analyzer/report/live_groups.h"
+#include "analyzer/report/own_frame.h"
+#include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/stack_weights.h"
 
 namespace memreel::viewer {
 namespace {

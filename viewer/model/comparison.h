@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/difference/purposes.h"
+#include "analyzer/difference/instant.h"
 #include "viewer/model/background.h"
-#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
-#include "viewer/model/filter.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 
@@ -65,7 +65,7 @@ struct Comparison {
   SideFacts facts_a, facts_b;
   Bytes listed_a, listed_b;          // held by matching stacks, changed or not
   std::vector<StackChange> changes;  // largest first, in either direction
-  // Empty unless both traces are classified. As in `memreel diff` (analyzer/difference/purposes.h); largest first, in
+  // Empty unless both traces are classified. As in `memreel diff` (analyzer/difference/instant.h); largest first, in
   // either direction.
   std::vector<CategoryChange> categories;
   std::vector<PlaceChange> places;

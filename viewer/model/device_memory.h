@@ -1,5 +1,4 @@
-// The device's own memory figures (memory_info): the part that no heap of the trace accounts for, and free memory in
-// pixel columns.
+// What a trace says beside its heaps: the device's own memory figures, and the cost of the recording.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +9,9 @@
 #include "viewer/model/document.h"
 
 namespace memreel::viewer {
+
+// The device's own memory figures (memory_info): the part that no heap of the trace accounts for, and free memory in
+// pixel columns.
 
 struct DeviceSample {
   std::uint32_t event = 0;
@@ -43,5 +45,10 @@ std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries&
 /// The same for `width` columns from `begin` to `end`.
 std::vector<FreeColumn> free_columns(const Document& document, const HeapSeries& series, Nanoseconds begin,
                                      Nanoseconds end, std::uint32_t width);
+
+/// The share of the trace's time that memreel's recorder took on all of the program's threads together: an estimate,
+/// the number of events times the measured cost of one (docs/measurements.md). None for traces recorded by another
+/// tool.
+std::optional<double> recording_share(const Document& document);
 
 }  // namespace memreel::viewer

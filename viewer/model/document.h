@@ -5,20 +5,295 @@
 // DocumentBuilder publishes longer versions that share all storage with the earlier ones.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "formats/model/event.h"
+#include "formats/model/tables.h"
 #include "formats/model/trace.h"
-#include "viewer/model/growing.h"
-#include "viewer/model/pyramid.h"
-#include "viewer/model/sites.h"
 
 namespace memreel::viewer {
+
+// Columns that one thread appends to while others read a snapshot.
+
+/// Rows per block of storage.
+inline constexpr std::size_t block_rows = std::size_t{1} << 16U;
+
+/// A snapshot of a column of `T`. Cheap to copy, immutable, safe to read on any thread.
+template <class T>
+class ColumnView {
+ public:
+  using Block = std::shared_ptr<T[]>;  // NOLINT(modernize-avoid-c-arrays): storage of one block
+
+  ColumnView() = default;
+  ColumnView(std::shared_ptr<const std::vector<Block>> blocks, std::size_t count)
+      : blocks_(std::move(blocks)), count_(count) {}
+
+  std::size_t size() const { return count_; }
+  bool empty() const { return count_ == 0; }
+  const T& operator[](std::size_t i) const { return (*blocks_)[i / block_rows][i % block_rows]; }
+  const T& back() const { return (*this)[count_ - 1]; }
+
+ private:
+  std::shared_ptr<const std::vector<Block>> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// The writer's end of a column. Rows never move, so views stay valid while it grows.
+template <class T>
+class Growing {
+ public:
+  template <class... Arguments>
+  void push_back(Arguments&&... arguments) {
+    if (count_ % block_rows == 0)
+      blocks_.push_back(std::shared_ptr<T[]>(new T[block_rows]));  // NOLINT(modernize-avoid-c-arrays)
+    (*this)[count_] = T{std::forward<Arguments>(arguments)...};
+    ++count_;
+  }
+  std::size_t size() const { return count_; }
+  T& operator[](std::size_t i) { return blocks_[i / block_rows][i % block_rows]; }
+  const T& operator[](std::size_t i) const { return blocks_[i / block_rows][i % block_rows]; }
+
+  ColumnView<T> view() const {
+    return {std::make_shared<const std::vector<typename ColumnView<T>::Block>>(blocks_.begin(), blocks_.end()), count_};
+  }
+
+ private:
+  std::vector<typename ColumnView<T>::Block> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// An event's ordinal that is written once, later, into a row that views already see. A view of `n` events treats
+/// values
+/// >= `n` as "not yet", so it never changes.
+class LateEvent {
+ public:
+  static constexpr std::uint32_t never = 0xFFFF'FFFF;
+
+  LateEvent() = default;
+  LateEvent& operator=(const LateEvent& other) {
+    value_.store(other.value_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
+  LateEvent(const LateEvent& other) : value_(other.value_.load(std::memory_order_relaxed)) {}
+  ~LateEvent() = default;
+
+  std::uint32_t get() const { return value_.load(std::memory_order_relaxed); }
+  void set(std::uint32_t event) { value_.store(event, std::memory_order_relaxed); }
+
+ private:
+  std::atomic<std::uint32_t> value_{never};
+};
+
+/// Up to block_rows numbers, each stored in as many whole bytes as the largest so far needs.
+class PackedBlock {
+ public:
+  explicit PackedBlock(unsigned width = 1)
+      : width_(width), bytes_(new std::byte[block_rows * width + sizeof(std::uint64_t)]) {}
+
+  unsigned width() const { return width_; }
+  static unsigned width_of(std::uint64_t value) { return (static_cast<unsigned>(std::bit_width(value | 1U)) + 7) / 8; }
+
+  /// Rows are set in order: bytes after row `i` are overwritten.
+  void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, sizeof value); }
+  std::uint64_t get(std::size_t i) const {
+    const std::byte* at = bytes_.get() + i * width_;
+    std::uint64_t value = 0;
+    // Constant sizes, because a call of memcpy for each number would be too slow.
+    if (width_ == 4) {
+      std::memcpy(&value, at, 4);
+    } else if (width_ == 3) {
+      std::memcpy(&value, at, 3);
+    } else if (width_ == 6) {
+      std::memcpy(&value, at, 6);
+    } else if (width_ == 2) {
+      std::memcpy(&value, at, 2);
+    } else if (width_ == 1) {
+      std::memcpy(&value, at, 1);
+    } else if (width_ == 5) {
+      std::memcpy(&value, at, 5);
+    } else {
+      std::memcpy(&value, at, width_);
+    }
+    return value;
+  }
+
+ private:
+  unsigned width_;
+  std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays)
+};
+
+/// A snapshot of a column of numbers.
+class PackedView {
+ public:
+  using Blocks = std::vector<std::shared_ptr<const PackedBlock>>;
+
+  PackedView() = default;
+  PackedView(std::shared_ptr<const Blocks> blocks, std::size_t count) : blocks_(std::move(blocks)), count_(count) {}
+  std::size_t size() const { return count_; }
+  std::uint64_t operator[](std::size_t i) const { return (*blocks_)[i / block_rows]->get(i % block_rows); }
+
+ private:
+  std::shared_ptr<const Blocks> blocks_;
+  std::size_t count_ = 0;
+};
+
+/// The writer's end of a column of numbers. Little-endian machines only, like all that CUDA runs on.
+class GrowingPacked {
+ public:
+  void push_back(std::uint64_t value) {
+    const std::size_t row = count_ % block_rows;
+    const unsigned width = PackedBlock::width_of(value);
+    if (row == 0) blocks_.push_back(std::make_shared<PackedBlock>(width));
+    if (width > blocks_.back()->width()) widen(row, width);
+    blocks_.back()->set(row, value);
+    ++count_;
+  }
+  std::size_t size() const { return count_; }
+  std::uint64_t operator[](std::size_t i) const { return blocks_[i / block_rows]->get(i % block_rows); }
+
+  PackedView view() const {
+    return {std::make_shared<const PackedView::Blocks>(blocks_.begin(), blocks_.end()), count_};
+  }
+
+ private:
+  /// The latest block, with this many rows set. Views keep the narrower one that it replaced.
+  void widen(std::size_t rows, unsigned width) {
+    auto wider = std::make_shared<PackedBlock>(width);
+    for (std::size_t i = 0; i < rows; ++i) wider->set(i, blocks_.back()->get(i));
+    blocks_.back() = std::move(wider);
+  }
+
+  std::vector<std::shared_ptr<PackedBlock>> blocks_;
+  std::size_t count_ = 0;
+};
+
+// The series of a heap's metrics over the events of a trace, at every zoom: exact minima, maxima and last values of any
+// range of events from a few nodes.
+
+/// The tracked metrics of a heap, in bytes unless stated otherwise.
+enum class Metric : std::uint8_t {
+  live,           // requested and not freed
+  held,           // live, or freed but still used by the device
+  reserved,       // segments
+  fragmentation,  // share of reserved that is not held, in millionths; 0 while more is held than the known segments
+                  // have
+};
+inline constexpr std::size_t metric_count = 4;
+using Metrics = std::array<std::uint64_t, metric_count>;  // by Metric
+
+inline std::uint64_t& part(Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
+inline std::uint64_t value_of(const Metrics& metrics, Metric f) { return metrics[static_cast<std::size_t>(f)]; }
+
+/// The range of the metrics over a run of events.
+struct Extent {
+  Metrics min{}, max{}, last{};
+
+  static Extent at(const Metrics& metrics) { return {metrics, metrics, metrics}; }
+  /// Appends a later run.
+  void add(const Extent& later) {
+    for (std::size_t f = 0; f < metric_count; ++f) {
+      min[f] = std::min(min[f], later.min[f]);
+      max[f] = std::max(max[f], later.max[f]);
+    }
+    last = later.last;
+  }
+  friend bool operator==(const Extent&, const Extent&) = default;
+};
+
+/// Events in a node of the lowest level, and nodes in one of the next level.
+inline constexpr std::uint32_t leaf_events = 128;
+inline constexpr std::uint32_t fan_out_bits = 4, fan_out = 1U << fan_out_bits;
+
+/// Whole leaves only; Document::extent adds partial ones.
+class PyramidView {
+ public:
+  PyramidView() = default;
+  explicit PyramidView(std::vector<ColumnView<Extent>> levels) : levels_(std::move(levels)) {}
+
+  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
+  const Extent& leaf(std::uint32_t i) const { return levels_[0][i]; }
+
+  /// Over the leaves `begin` .. `end` - 1, at least one. Reads at most 2 x 15 nodes of each level.
+  Extent over(std::uint32_t begin, std::uint32_t end) const {
+    Extent extent = leaf(begin);
+    std::uint32_t level = 0;
+    for (std::uint32_t at = begin + 1; at < end; at += 1U << (fan_out_bits * level)) {
+      // The largest node that begins here and ends by `end`; at least a leaf does.
+      while (is_within(level + 1, at, end)) ++level;
+      while (level > 0 && !is_within(level, at, end)) --level;
+      extent.add(levels_[level][at >> (fan_out_bits * level)]);
+    }
+    return extent;
+  }
+
+ private:
+  /// Whether there is a node of `level` that begins with the leaf `at` and ends with `end` or before.
+  bool is_within(std::uint32_t level, std::uint32_t at, std::uint32_t end) const {
+    if (level >= levels_.size()) return false;
+    const std::uint32_t bits = fan_out_bits * level, leaves = 1U << bits;
+    return at % leaves == 0 && end - at >= leaves && (at >> bits) < levels_[level].size();
+  }
+
+  std::vector<ColumnView<Extent>> levels_;  // a node exists once all below it do
+};
+
+class Pyramid {
+ public:
+  void push_leaf(const Extent& leaf) {
+    if (levels_.empty()) levels_.emplace_back();
+    levels_[0].push_back(leaf);
+    for (std::size_t level = 0; levels_[level].size() % fan_out == 0; ++level) {
+      const Growing<Extent>& below = levels_[level];
+      Extent node = below[below.size() - fan_out];
+      for (std::size_t i = below.size() - fan_out + 1; i < below.size(); ++i) node.add(below[i]);
+      if (level + 1 == levels_.size()) levels_.emplace_back();
+      levels_[level + 1].push_back(node);
+    }
+  }
+  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
+
+  PyramidView view() const {
+    std::vector<ColumnView<Extent>> levels;
+    levels.reserve(levels_.size());
+    for (const Growing<Extent>& level : levels_) levels.push_back(level.view());
+    return PyramidView(std::move(levels));
+  }
+
+ private:
+  std::vector<Growing<Extent>> levels_;
+};
+
+// Groups stacks that have the same name: one colour, one legend entry.
+
+/// By StackId: the first stack with the same label. Stacks added after this was built stand for themselves.
+using SiteTable = std::vector<StackId>;
+
+/// Builds the groups while a trace is read.
+class Sites {
+ public:
+  /// Adds the new stacks. Existing ids don't change.
+  std::shared_ptr<const SiteTable> extend(const Tables& tables);
+
+ private:
+  SiteTable of_stack_;
+  std::vector<std::uint32_t> depth_;
+  std::uint64_t frames_ = 0;  // frames processed so far
+  std::unordered_map<std::string, StackId> by_label_;
+};
 
 inline constexpr std::uint32_t never = LateEvent::never;
 

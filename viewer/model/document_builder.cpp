@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "formats/model/device_sample.h"
+#include "formats/model/event.h"
 #include "formats/model/frame_kind.h"
 
 namespace memreel::viewer {

@@ -7,11 +7,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/model/allocation_keys.h"
 #include "formats/model/flat_map.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/document.h"
-#include "viewer/model/segment_history.h"
+#include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
 

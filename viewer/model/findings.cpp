@@ -1,12 +1,95 @@
 #include "viewer/model/findings.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
+#include "analyzer/category/classify.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/replay/memory_summary.h"
-#include "formats/reader/load.h"
+#include "formats/model/files.h"
+#include "formats/reader/trace_reader.h"
+#include "formats/reader/trace_stream.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/source.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
+namespace {
+
+/// The most that classifying takes for an event, besides the trace itself.
+constexpr std::uint64_t bytes_per_event = 64;
+
+Result<void> check_memory(const Trace& trace, std::uint64_t file_size, Bytes memory_limit) {
+  const Bytes limit = memory_limit == 0_B ? trace_memory_limit(file_size) : memory_limit;
+  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
+  return over_memory_limit("the trace", "has categories that need more than", limit);
+}
+
+void add(LiveByCategory& live, Category category, Bytes size) {
+  CategoryHolding& holding = live.at(static_cast<std::size_t>(category));
+  holding.bytes += size;
+  ++holding.count;
+}
+
+}  // namespace
+
+std::string Classification::layer(const Tables& tables, StackId stack, std::uint16_t call) const {
+  constexpr std::size_t longest = 1000;
+  if (index(stack) >= categories.stacks.size()) return {};
+  std::string path = layer_path(tables, categories, stack, call);
+  if (path.size() > longest) {
+    const std::size_t part = path.find_first_of("/.", path.size() - longest);
+    path = "\u2026" + path.substr(part == std::string::npos ? path.size() - longest : part);
+  }
+  return path;
+}
+
+bool can_be_classified(const Document& document) { return document.event_count() <= longest_in_memory; }
+
+bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still) {
+  constexpr double patience = 2;
+  if (!followed || !classified) return true;
+  return events >= std::uint64_t{*classified} + *classified / 8 || (events != *classified && still > patience);
+}
+
+std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
+                                            const Progress& progress) {
+  Classification classification;
+  const auto trace = load_checked(file, "the trace", memory_limit);
+  if (progress.cancelled()) return std::nullopt;
+  progress.set(0.3);
+  const Result<void> fits = trace ? check_memory(*trace, file->size(), memory_limit) : trace.error();
+  if (!fits) {
+    classification.problem = fits.error().message();
+    return classification;
+  }
+  classification.categories = classify(*trace, [&] { return progress.cancelled(); });
+  if (progress.cancelled()) return std::nullopt;
+  classification.knows_any = std::ranges::any_of(classification.categories.evidence,
+                                                 [](Evidence e) { return category_of(e) != Category::unknown; });
+  classification.knows_layers = has_layers(classification.categories.stacks);
+  return classification;
+}
+
+LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
+                                std::uint32_t events, const Sieve* sieve) {
+  LiveByCategory live{};
+  for (const std::uint32_t id : held_at(document, heap, events))
+    if (document.requested(id) >= events && (sieve == nullptr || sieve->passes_but_category(id)))
+      add(live, classification.category(id), document.size_of(id));
+  return live;
+}
+
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
+                                const Sieve* sieve) {
+  LiveByCategory live{};
+  for (const HeldBlock& block : blocks)
+    if (!block.pending && (sieve == nullptr || sieve->passes_but_category(block.allocation)))
+      add(live, classification.category(block.allocation), block.size);
+  return live;
+}
+
 namespace {
 
 /// Whether the recorded allocator was reproduced, on every device.

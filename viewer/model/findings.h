@@ -1,20 +1,81 @@
-// The analyzer's verdicts on a whole trace: leaks, fragmentation, failed requests, and their summary.
+// What the analyzer finds in a trace: categories and layers of allocations; leaks, fragmentation, failed requests, and
+// their summary.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analyzer/category/classify.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/verdict/verdict.h"
-#include "viewer/model/classification.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/background.h"
+#include "viewer/model/document.h"
+#include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
+
+class Sieve;
+
+/// Covers the allocations and stacks that existed when it was made; later ones are unknown. Memory: two bytes for each
+/// allocation, and a few for each stack.
+struct Classification {
+  Categories categories;
+  bool knows_any = false;  // whether any allocation is other than `unknown`
+  bool knows_layers = false;
+  std::string problem;  // why nothing is known; empty: no problem
+
+  Evidence evidence(std::uint32_t allocation) const {
+    return allocation < categories.evidence.size() ? categories.evidence[allocation] : Evidence::none;
+  }
+  Category category(std::uint32_t allocation) const { return category_of(evidence(allocation)); }
+  Phase phase(std::uint32_t allocation) const {
+    return allocation < categories.phase.size() ? categories.phase[allocation] : Phase::other;
+  }
+  /// How many times the layer's line had run when the allocation was made (analyzer/category/layer_calls.h).
+  std::uint16_t call(std::uint32_t allocation) const { return categories.calls.of(allocation); }
+  /// The path of the layer, or the innermost part if it is long; empty if the stack is in no module.
+  std::string layer(const Tables& tables, StackId stack, std::uint16_t call) const;
+};
+
+/// The key is the number of events in the document.
+using ClassificationJob = Background<std::uint32_t, Classification>;
+
+/// Whether the trace is short enough to be judged: longer ones can only be browsed.
+bool can_be_classified(const Document& document);
+
+/// Whether it is time to classify `events` events, after `classified` were. A file that is still being written is
+/// classified again once it has grown by an eighth, or has been `still` for two seconds: in total some nine times the
+/// final number of events, however often it grows.
+bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still);
+
+/// Reads the whole trace. The result is empty if this needs more than `memory_limit` (0: a limit based on its size).
+/// None when cancelled.
+std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
+                                            const Progress& progress);
+
+struct CategoryHolding {
+  Bytes bytes;
+  std::uint64_t count = 0;
+};
+
+using LiveByCategory = std::array<CategoryHolding, category_count>;  // by Category
+
+/// Live bytes after `events` events. Costs as much as heap_at(). `sieve`: counts what matches apart from its category;
+/// null: all.
+LiveByCategory live_by_category(const Document& document, const Classification& classification, HeapId heap,
+                                std::uint32_t events, const Sieve* sieve = nullptr);
+/// The same for the blocks that a heap holds at an instant.
+LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
+                                const Sieve* sieve = nullptr);
 
 struct Findings {
   LeakReport leaks;

@@ -1,8 +1,121 @@
 #include "viewer/model/heap_at.h"
 
 #include <algorithm>
+#include <limits>
+
+#include "analyzer/insight/heap_map.h"
+#include "viewer/model/source.h"
 
 namespace memreel::viewer {
+namespace {
+
+Address end_of(Address address, Bytes size) {
+  constexpr Address last{std::numeric_limits<std::uint64_t>::max()};
+  return size > last - address ? last : address + size;
+}
+
+}  // namespace
+
+void SegmentHistory::begin(const Segment& segment, HeapId heap) {
+  open_[{heap, segment.address}] = static_cast<std::uint32_t>(segments_.size());
+  segments_.push_back(segment);
+  ends_.push_back();
+}
+
+std::int64_t SegmentHistory::cut(HeapId heap, Address begin_address, Address end_address, std::uint32_t at) {
+  std::int64_t change = 0;
+  auto place = open_.upper_bound({heap, begin_address});
+  if (place != open_.begin() && std::prev(place)->first.first == heap) --place;
+  while (place != open_.end() && place->first.first == heap && place->first.second < end_address) {
+    const Segment whole = segments_[place->second];
+    const Address whole_end = end_of(whole.address, whole.size);
+    if (whole_end <= begin_address) {
+      ++place;
+      continue;
+    }
+    ends_[place->second].set(at);
+    place = open_.erase(place);
+    const auto keep = [&](Address from, Address to) {
+      Segment part = whole;
+      part.address = from;
+      part.size = to - from;
+      part.begin = at;
+      begin(part, heap);
+    };
+    if (whole.address < begin_address) keep(whole.address, begin_address);
+    if (end_address < whole_end) keep(end_address, whole_end);
+    change -=
+        static_cast<std::int64_t>((std::min(end_address, whole_end) - std::max(begin_address, whole.address)).count);
+  }
+  return change;
+}
+
+std::int64_t SegmentHistory::apply(const Event& event, HeapId heap, std::uint32_t at) {
+  const Address end = end_of(event.address, event.size);
+  if (end == event.address) return 0;
+  const std::int64_t change = cut(heap, event.address, end, at);
+  if (event.kind == EventKind::segment_free || event.kind == EventKind::segment_unmap) return change;
+  begin({.address = event.address,
+         .size = end - event.address,
+         .origin = event.origin,
+         .mapped = event.kind == EventKind::segment_map,
+         .begin = at},
+        heap);
+  return change + static_cast<std::int64_t>((end - event.address).count);
+}
+
+std::vector<std::uint32_t> SegmentHistory::held() const {
+  std::vector<std::uint32_t> rows;
+  rows.reserve(open_.size());
+  for (const auto& [place, row] : open_) rows.push_back(row);
+  std::ranges::sort(rows);
+  return rows;
+}
+
+namespace {
+
+Event event_at(const Document& document, std::uint32_t at) {
+  const std::uint64_t target = document.columns.target[at];
+  if (target_kind(target) == EventTarget::other) return document.columns.other[target_row(target)].event;
+  const std::uint32_t id = target_row(target);
+  return {.kind = document.kind(at),
+          .origin = document.origin_of(id),
+          .allocation = AllocationId{id},
+          .address = {document.columns.address[id]},
+          .size = document.size_of(id)};
+}
+
+}  // namespace
+
+bool Rounding::is_known(HeapId heap) const { return std::ranges::find(heaps, heap) != heaps.end(); }
+
+Bytes Rounding::of(std::uint32_t allocation) const {
+  return allocation < extra.size() ? Bytes{extra[allocation]} : Bytes{};
+}
+
+bool has_known_rounding(const Document& document) {
+  return document.event_count() <= longest_in_memory &&
+         std::ranges::any_of(document.heaps,
+                             [&](const HeapSeries& series) { return is_torch_heap(*document.tables, series.heap); });
+}
+
+std::optional<Rounding> find_rounding(const Document& document, const Progress& progress) {
+  BlockSizes sizes(*document.tables);
+  GrowingPacked extra;
+  for (std::uint32_t at = 0; at < document.event_count(); ++at) {
+    if (at % (1U << 16U) == 0) {
+      if (progress.cancelled()) return std::nullopt;
+      progress.set(static_cast<double>(at) / document.event_count());
+    }
+    const Event event = event_at(document, at);
+    if (const auto taken = sizes.see(event)) extra.push_back((*taken - event.size).count);
+  }
+  Rounding rounding{.heaps = {}, .extra = extra.view()};
+  for (const HeapSeries& series : document.heaps)
+    if (is_torch_heap(*document.tables, series.heap)) rounding.heaps.push_back(series.heap);
+  return rounding;
+}
+
 namespace {
 
 template <class Range>

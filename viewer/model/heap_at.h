@@ -1,14 +1,60 @@
-// The state of a heap at an instant.
+// The state of a heap at an instant: its segments, its blocks, and what rounding adds to them.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "viewer/model/background.h"
 #include "viewer/model/document.h"
-#include "viewer/model/rounding.h"
 
 namespace memreel::viewer {
+
+/// Tracks the segment events of a trace. Contradictory events are resolved as in LiveSet (formats/model/live_set.h),
+/// except that adjacent ranges mapped separately stay separate.
+class SegmentHistory {
+ public:
+  /// A segment event. Returns the change of the reserved bytes of `heap`.
+  std::int64_t apply(const Event& event, HeapId heap, std::uint32_t at);
+
+  const Growing<Segment>& segments() const { return segments_; }
+  const Growing<LateEvent>& ends() const { return ends_; }
+  /// Rows of the segments that have not ended.
+  std::vector<std::uint32_t> held() const;
+
+ private:
+  using Place = std::pair<HeapId, Address>;
+
+  void begin(const Segment& segment, HeapId heap);
+  /// Ends the segments in the range; parts outside it begin as new segments.
+  std::int64_t cut(HeapId heap, Address begin, Address end, std::uint32_t at);
+
+  Growing<Segment> segments_;
+  Growing<LateEvent> ends_;
+  std::map<Place, std::uint32_t> open_;
+};
+
+/// Follows from the allocator's rules (analyzer/insight/heap_map.h). Memory: mostly one to three bytes for each
+/// allocation.
+struct Rounding {
+  std::vector<HeapId> heaps;  // heaps with known rounding
+  PackedView extra;           // bytes, by allocation; for those that had begun when this was computed
+
+  bool is_known(HeapId heap) const;
+  /// 0 if unknown.
+  Bytes of(std::uint32_t allocation) const;
+};
+
+/// The key is the number of events in the document.
+using RoundingJob = Background<std::uint32_t, Rounding>;
+
+/// Whether a heap of the document has known rules, and the trace is short enough to be judged.
+bool has_known_rounding(const Document& document);
+
+/// One pass over all events. None when cancelled.
+std::optional<Rounding> find_rounding(const Document& document, const Progress& progress);
 
 struct HeldBlock {
   std::uint32_t allocation = 0;

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <unordered_map>
 
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
-#include "viewer/model/stack_lines.h"
 
 namespace memreel::viewer {
 namespace {
@@ -145,6 +147,85 @@ std::string time_text(Nanoseconds since_begin, Nanoseconds resolution) {
   }
   const int digits = static_cast<int>(std::clamp(std::ceil(std::log10(scale / step)), 0.0, 9.0));
   return format("%.*f %s", digits, ns / scale, unit);
+}
+
+std::string frame_name(const Tables& tables, FrameId id) {
+  const FrameText frame = frame_text(tables, id);
+  if (!frame.function.empty()) return display_name(frame.kind, frame.function);
+  if (!frame.file.empty()) return "(unknown)";
+  const std::string offset = hexadecimal(tables[id].module_offset);
+  if (!frame.module_path.empty()) return std::string(file_name(frame.module_path)) + "+" + offset;
+  return tables[id].module_offset != 0 ? offset : "(unknown)";
+}
+
+std::vector<StackLine> stack_lines(const Tables& tables, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  if (frames.empty()) return {};
+  std::vector<StackLine> lines;
+  std::unordered_map<std::uint32_t, std::size_t> known;  // a recursion has few distinct frames
+  for (const FrameText& frame : frames) {
+    const FrameId id = tables[stack].frame;
+    stack = tables[stack].caller;
+    const auto [found, is_new] = known.try_emplace(index(id), lines.size());
+    if (!is_new) {
+      lines.push_back(lines[found->second]);
+      continue;
+    }
+    lines.push_back({.frame = frame,
+                     .name = frame_name(tables, id),
+                     .library = frame.owner != CodeOwner::user,
+                     .wrapper = passes_on(frame),
+                     .unnamed = frame.function.empty() && frame.file.empty()});
+  }
+  const FrameText own = own_frame(frames);
+  const auto first_own = std::ranges::find_if(lines, [&](const StackLine& line) {
+    const FrameText& frame = line.frame;
+    return frame.function == own.function && frame.file == own.file && frame.line == own.line &&
+           frame.module == own.module;
+  });
+  if (first_own != lines.end()) first_own->own = true;
+  return lines;
+}
+
+std::string copied_stack(const std::vector<StackLine>& lines) {
+  std::string text;
+  for (const StackLine& line : lines) text += (line.unnamed ? line.name : text_of(line.frame)) + "\n";
+  return text;
+}
+
+std::string own_line(const std::vector<StackLine>& lines) {
+  const auto own = std::ranges::find(lines, true, &StackLine::own);
+  if (own == lines.end()) return {};
+  if (own->frame.file.empty()) return own->name;
+  return std::string(file_name(own->frame.file)) + ":" + std::to_string(own->frame.line) + "  " + own->name;
+}
+
+namespace {
+
+bool is_own(const FrameText& frame) {
+  if (frame.owner != CodeOwner::user) return false;
+  return !passes_on(frame);
+}
+
+}  // namespace
+
+std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMeaning>& stacks) {
+  std::vector<bool> own(tables.frames.size());
+  for (std::uint32_t f = 1; f < own.size(); ++f) own[f] = is_own(frame_text(tables, FrameId{f}));
+  std::vector<bool> shown(std::min(stacks.size(), tables.stacks.size()));
+  for (std::uint32_t s = 1; s < shown.size(); ++s) {
+    const StackMeaning& meaning = stacks[s];
+    if (meaning.call != StackId::none)
+      shown[s] = meaning.call == StackId{s};
+    else
+      shown[s] = meaning.layer == StackId{s} || own[index(tables.stacks[s].frame)];
+  }
+  return shown;
+}
+
+bool has_layers(const std::vector<StackMeaning>& stacks) {
+  return std::ranges::any_of(stacks,
+                             [](const StackMeaning& s) { return s.layer != StackId::none || s.call != StackId::none; });
 }
 
 }  // namespace memreel::viewer

@@ -1,10 +1,14 @@
-// Labels for the things in a trace. Pools and streams: formats/model/origin_text.h.
+// Labels for what is in a trace: stacks as lines, the place that names them, the layers they pass. Pools and streams:
+// formats/model/stack_text.h.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "formats/model/origin_text.h"
+#include "analyzer/category/frame_rules.h"
+#include "formats/model/stack_text.h"
+#include "formats/model/tables.h"
 #include "formats/model/trace.h"
 #include "viewer/model/stacked_series.h"
 
@@ -27,5 +31,34 @@ std::string address_text(Address address);
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);
 /// The last component of a path.
 std::string_view file_name(std::string_view path);
+
+/// "forward"; "libtorch_cuda.so+0x1234" for a native frame without resolved symbols; "(unknown)" if nothing is known.
+std::string frame_name(const Tables& tables, FrameId frame);
+
+struct StackLine {
+  FrameText frame;   // valid as long as the tables
+  std::string name;  // frame_name()
+  bool own = false;  // the innermost one that the reader can change (own_frame.h)
+  bool library = false;
+  bool wrapper = false;  // passes_on() (frame_rules.h)
+  bool unnamed = false;  // its name is an offset in a module
+};
+
+/// Innermost first.
+std::vector<StackLine> stack_lines(const Tables& tables, StackId stack);
+
+/// The whole stack, a line for each frame, with full paths.
+std::string copied_stack(const std::vector<StackLine>& lines);
+
+/// "record.py:71  leak": the line of a stack that the reader can change; empty without frames.
+std::string own_line(const std::vector<StackLine>& lines);
+
+/// By StackId: whether its frame is a call of a module, which stands for the module's functions, or one of the
+/// program's own functions outside modules. If the recording does not know modules, the functions that nn.Module's
+/// machinery calls stand for them. That machinery, hooks, decorators and libraries are folded.
+std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMeaning>& stacks);
+
+/// Whether layer_frames() would name any layer.
+bool has_layers(const std::vector<StackMeaning>& stacks);
 
 }  // namespace memreel::viewer

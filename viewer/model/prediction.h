@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "analyzer/predict/arguments.h"
-#include "analyzer/predict/chart.h"
+#include "analyzer/predict/sizes.h"
 #include "formats/model/units.h"
 
 namespace memreel::viewer {

@@ -10,7 +10,7 @@
 
 #include "analyzer/category/category.h"
 #include "viewer/model/allocation_map.h"
-#include "viewer/model/axis_scale.h"
+#include "viewer/model/axis.h"
 #include "viewer/model/document.h"
 #include "viewer/model/stacked_series.h"
 

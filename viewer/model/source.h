@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -14,10 +15,21 @@
 
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"
+#include "viewer/model/background.h"
 #include "viewer/model/document.h"
-#include "viewer/model/worker.h"
 
 namespace memreel::viewer {
+
+// A trace completed as for judging (analyzer/replay/completed_trace.h), which is how it is shown.
+
+/// The most events of a trace that is held as a whole, at 37 bytes for each event, to be completed, judged or replayed.
+/// Longer ones are shown as recorded.
+inline constexpr std::uint64_t longest_in_memory = 50'000'000;
+
+/// The completed trace, as a file in memory; null if it equals the recorded one. Its events and allocations have other
+/// numbers, its table rows the same. Fails as load_checked() does.
+Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
+                                                 Bytes memory_limit = {});
 
 enum class Stage : std::uint8_t { importing, reading, complete, failed };
 
@@ -28,7 +40,8 @@ struct SourceStatus {
   std::optional<Error> error;
 };
 
-/// Reads in the background (worker.h) until this object is destroyed. Imported files are read while the import runs.
+/// Reads in the background (background.h) until this object is destroyed. Imported files are read while the import
+/// runs.
 class Source {
  public:
   /// `changed` is called on the reading thread whenever document() or status() has changed; may be empty.

@@ -1,4 +1,5 @@
-// The time series of a heap's live bytes, split by holder.
+// The time series of a heap's live bytes, split by holder; and a flight recorder's sums over events that it did not
+// keep.
 #pragma once
 
 #include <array>
@@ -10,11 +11,31 @@
 #include <vector>
 
 #include "viewer/model/background.h"
-#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
-#include "viewer/model/filter.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/flame.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
+
+/// The live bytes of a heap at the end of an interval of the sums.
+struct FoldedPoint {
+  Nanoseconds time{};
+  Bytes live;
+  friend bool operator==(const FoldedPoint&, const FoldedPoint&) = default;
+};
+
+/// From the beginning of the recording (0 bytes) until Losses::folded_until, where they match the trace's own
+/// allocations. Empty if nothing was folded.
+std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap);
+
+/// The live bytes at `time`, from the last interval that had ended by then; none before the first and after the last.
+std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& series, Nanoseconds time);
+
+/// What each stack allocated in intervals that overlap the range `begin` .. `end`: bytes and counts, without single
+/// allocations. `sieve` (null: all) limits stacks by its text; sums have no sizes or categories.
+std::optional<std::vector<StackWeight>> weigh_folded(const Document& document, HeapId heap, Nanoseconds begin,
+                                                     Nanoseconds end, const Sieve* sieve, const Progress& progress);
 
 /// A tag is the innermost range between two marks of its thread in which an allocation was made; a step is an iteration
 /// of the program's main loop (analyzer/replay/steps.h).
@@ -32,12 +53,12 @@ struct SplitQuery {
 };
 
 /// Bytes of each group after every `stride` events. Groups are the largest ones, then the rest together; for
-/// categories all of them, from the bottom of the stack (category_style.h).
+/// categories all of them, from the bottom of the stack (live_groups.h).
 struct StackedSeries {
   static constexpr std::size_t most_groups = 6;  // besides the rest: one for each distinguishable colour
   struct Group {
-    std::uint32_t key = 0;  // id of the site (sites.h), pool, stream, thread or string of the tag; number of the step,
-                            // from 0; Category, Phase
+    std::uint32_t key = 0;  // id of the site (document.h), pool, stream, thread or string of the tag; number of the
+                            // step, from 0; Category, Phase
     std::string label;
     bool is_rest = false;
     std::vector<std::uint64_t> bytes;  // held at the stretch's peak of the heap's live bytes

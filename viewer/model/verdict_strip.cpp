@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "analyzer/report/category_shares.h"
+#include "analyzer/report/live_groups.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 

@@ -1,4 +1,4 @@
-#include "viewer/model/worker.h"
+#include "viewer/model/background.h"
 
 #include <condition_variable>
 #include <mutex>

@@ -7,10 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "viewer/app/clock.h"
+#include "viewer/app/frames.h"
 #include "viewer/app/viewer.h"
 #include "viewer/app/window.h"
-#include "viewer/page/page.h"
 #include "viewer/page/page_window.h"
 
 namespace memreel::viewer {

@@ -1,4 +1,4 @@
-// Functions that the viewer calls in its page (viewer/page/page.h). Merged into emscripten's output.
+// Functions that the viewer calls in its page (viewer/page/page_window.h). Merged into emscripten's output.
 mergeInto(LibraryManager.library, {
   // Jobs take turns, each on its own stack, suspended where it yields. This needs JavaScript Promise Integration;
   // without it, a job runs to its end once started.

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "viewer/app/window.h"
-#include "viewer/model/worker.h"
-#include "viewer/page/page.h"
+#include "viewer/model/background.h"
+#include "viewer/page/page_window.h"
 
 namespace memreel::viewer {
 namespace {

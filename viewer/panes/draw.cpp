@@ -1,8 +1,14 @@
 #include "viewer/panes/draw.h"
 
+#include <GL/gl.h>
+#include <GL/glext.h>
+
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <type_traits>
 #include <utility>
 
 #include "formats/model/quantity.h"
@@ -302,6 +308,80 @@ void property(const char* label, const std::string& value, float column) {
   ImGui::PopStyleVar();
   ImGui::PopStyleColor();
   ImGui::PopID();
+}
+
+float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {
+  return area.bottom -
+         static_cast<float>(static_cast<double>(bytes) / static_cast<double>(std::max<std::uint64_t>(top, 1))) *
+             area.height();
+}
+
+void draw_series(const Theme& theme, ImDrawList& list, const Area& area, std::uint64_t top,
+                 const std::vector<SeriesColumn>& columns, bool has_pending, const ColumnPlace& x_of) {
+  struct Part {
+    Metric metric;
+    Colour colour;
+  };
+  const std::array<Part, 3> parts{
+      {{Metric::reserved, theme.reserved}, {Metric::held, theme.held}, {Metric::live, theme.live}}};
+  for (const Part& part : parts) {
+    // Without pending frees, held equals live.
+    if (part.metric == Metric::held && !has_pending) continue;
+    const auto y = [&](const Metrics& metrics) { return y_of(area, value_of(metrics, part.metric), top); };
+    // The colour is solid up to the minimum and paler from there to the maximum.
+    fill_columns(list, columns.size(), x_of, part.colour, [&](std::size_t x) {
+      return std::pair{y(columns[x].extent.min), area.bottom};
+    });
+    fill_columns(list, columns.size(), x_of, with_alpha(part.colour, part.metric == Metric::held ? 0x60 : 0xA0),
+                 [&](std::size_t x) {
+                   return std::pair{y(columns[x].extent.max), y(columns[x].extent.min)};
+                 });
+  }
+}
+
+std::string tick_text(std::uint64_t bytes) {
+  std::string label = text_of(Bytes{bytes});
+  if (const std::size_t zeros = label.find(".00"); zeros != std::string::npos) label.erase(zeros, 3);
+  return label;
+}
+
+std::uint64_t highest(const std::vector<SeriesColumn>& columns) {
+  std::uint64_t top = 0;
+  for (const SeriesColumn& c : columns)
+    top = std::max({top, value_of(c.extent.max, Metric::reserved), value_of(c.extent.max, Metric::held)});
+  return top;
+}
+
+void label(const Scene& scene, ImDrawList& list, ImVec2 at, const std::string& what) {
+  const ImVec2 size = ImGui::CalcTextSize(what.c_str());
+  list.AddRectFilled({at.x - scene.px(3), at.y}, {at.x + size.x + scene.px(3), at.y + size.y},
+                     with_alpha(scene.theme.panel, 0xB8), scene.px(2));
+  text(list, at, with_alpha(scene.theme.text, 0xD0), what);
+}
+
+Texture::~Texture() {
+  if (name_ != 0) glDeleteTextures(1, &name_);
+}
+
+void Texture::upload(std::uint32_t width, std::uint32_t height, std::span<const std::uint32_t> pixels) {
+  GLuint before = std::exchange(name_, 0);
+  glGenTextures(1, &name_);  // while the other exists: names of deleted textures are given again
+  if (before != 0) glDeleteTextures(1, &before);
+  glBindTexture(GL_TEXTURE_2D, name_);
+  // Nearest filtering keeps a rectangle of one pixel one pixel.
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MIN_FILTER, GL_NEAREST);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_MAG_FILTER, GL_NEAREST);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_S, GL_CLAMP_TO_EDGE);
+  glTexParameteri(GL_TEXTURE_2D, GL_TEXTURE_WRAP_T, GL_CLAMP_TO_EDGE);
+  glPixelStorei(GL_UNPACK_ROW_LENGTH, 0);
+  glTexImage2D(GL_TEXTURE_2D, 0, GL_RGBA8, static_cast<GLsizei>(width), static_cast<GLsizei>(height), 0, GL_RGBA,
+               GL_UNSIGNED_BYTE, pixels.data());
+}
+
+// A pointer up to Dear ImGui 1.91.3, a number of 64 bits since.
+ImTextureID Texture::id() const {
+  using Number = std::conditional_t<sizeof(ImTextureID) == sizeof(std::uint64_t), std::uint64_t, std::uint32_t>;
+  return std::bit_cast<ImTextureID>(Number{name_});
 }
 
 }  // namespace memreel::viewer

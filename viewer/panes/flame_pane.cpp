@@ -6,8 +6,6 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/layer_frames.h"
-#include "viewer/model/stack_lines.h"
 #include "viewer/panes/list_panes.h"
 
 namespace memreel::viewer {

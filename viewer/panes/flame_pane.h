@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "viewer/model/background.h"
-#include "viewer/model/flame_graph.h"
+#include "viewer/model/flame.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/verdicts.h"

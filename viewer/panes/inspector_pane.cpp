@@ -9,7 +9,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/categories.h"
+#include "viewer/panes/widgets.h"
 
 namespace memreel::viewer {
 namespace {

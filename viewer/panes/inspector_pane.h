@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "viewer/model/stack_lines.h"
+#include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {

@@ -10,7 +10,7 @@
 
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/background.h"
-#include "viewer/model/stack_weights.h"
+#include "viewer/model/flame.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/table.h"
 #include "viewer/panes/verdicts.h"

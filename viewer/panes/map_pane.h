@@ -10,9 +10,8 @@
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
 #include "viewer/panes/draw.h"
-#include "viewer/panes/stack_labels.h"
-#include "viewer/panes/texture.h"
 #include "viewer/panes/verdicts.h"
+#include "viewer/panes/widgets.h"
 
 namespace memreel::viewer {
 

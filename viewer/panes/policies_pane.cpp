@@ -12,9 +12,9 @@
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/quantity.h"
-#include "formats/reader/load.h"
-#include "viewer/model/completed_file.h"
-#include "viewer/model/policy_input.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/model/source.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 namespace {

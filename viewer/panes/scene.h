@@ -10,14 +10,12 @@
 #include <imgui.h>
 
 #include "formats/reader/trace_reader.h"
-#include "viewer/model/classification.h"
 #include "viewer/model/document.h"
-#include "viewer/model/filter.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/heap_at.h"
-#include "viewer/model/rounding.h"
 #include "viewer/model/selection.h"
 #include "viewer/model/stacked_series.h"
+#include "viewer/model/typed_input.h"
 #include "viewer/panes/theme.h"
 
 namespace memreel::viewer {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/report/category_style.h"
+#include "analyzer/report/live_groups.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel::viewer {

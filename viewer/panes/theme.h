@@ -34,7 +34,7 @@ struct Theme {
 
   /// The six hues of Okabe and Ito other than the alarm's, ordered so that neighbours contrast.
   Colour hue(std::size_t i) const;
-  /// Category colours: analyzer/report/category_style.h.
+  /// Category colours: analyzer/report/live_groups.h.
   Colour category(Category category) const;
   /// For many items: the six hues in three shades.
   Colour shade(std::uint64_t hash) const;

@@ -10,9 +10,8 @@
 
 #include "viewer/model/background.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/folded_series.h"
+#include "viewer/model/heap_series.h"
 #include "viewer/model/mark_bands.h"
-#include "viewer/model/series_columns.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/panes/draw.h"
 

@@ -9,7 +9,7 @@
 
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/report/html_text.h"
+#include "analyzer/report/markup.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

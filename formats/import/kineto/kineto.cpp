@@ -2,23 +2,240 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "formats/import/kineto/profile.h"
-#include "formats/import/kineto/thread_stacks.h"
-#include "formats/model/limits.h"
+#include "formats/import/source/json_values.h"
+#include "formats/model/files.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/total_bytes.h"
+#include "formats/model/units.h"
+#include "formats/model/value_check.h"
 
 namespace memreel::kineto {
+namespace {
+
+/// "torch/nn/modules/module.py(1739): _call_impl" has a file and a line. "nn.Module: GPT2MLP_3" is a call of GPT2MLP
+/// number 3, counted from 0. Built-in functions and operators have only a name.
+Frame frame_from(std::string_view name, TraceWriter& writer) {
+  constexpr std::string_view module = "nn.Module: ";
+  if (name.starts_with(module)) {
+    const std::string_view called = name.substr(module.size());
+    const std::size_t number = called.rfind('_');
+    std::string instance(called);
+    if (number != std::string_view::npos) instance[number] = ' ';
+    return {.function = writer.intern(name), .instance = writer.intern(instance)};
+  }
+  const std::size_t end = name.find("): ");
+  const std::size_t begin = end == std::string_view::npos ? end : name.rfind('(', end);
+  if (begin == std::string_view::npos || begin == 0) return {.function = writer.intern(name)};
+  std::uint32_t line = 0;
+  const auto [after, error] = std::from_chars(name.data() + begin + 1, name.data() + end, line);
+  if (error != std::errc{} || after != name.data() + end) return {.function = writer.intern(name)};
+  return {.function = writer.intern(name.substr(end + 3)), .file = writer.intern(name.substr(0, begin)), .line = line};
+}
+
+}  // namespace
+
+ThreadStacks::ThreadStacks(const std::vector<std::string>& names, TraceWriter& writer)
+    : names_(names), writer_(writer), frames_(names.size()) {}
+
+void ThreadStacks::enter(const Slice& slice) {
+  std::vector<Open>& open = open_[slice.tid];
+  while (!open.empty() && open.back().end_ns <= slice.begin_ns) open.pop_back();
+  if (open.size() >= max_stack_depth) return;
+  const std::int64_t end = open.empty() ? slice.end_ns : std::min(slice.end_ns, open.back().end_ns);
+  open.push_back({.end_ns = end, .name = slice.name});
+}
+
+StackId ThreadStacks::at(std::uint64_t tid, std::int64_t time_ns) {
+  const auto found = open_.find(tid);
+  if (found == open_.end()) return StackId::none;
+  std::vector<Open>& open = found->second;
+  while (!open.empty() && open.back().end_ns < time_ns) open.pop_back();
+  std::size_t made = open.size();
+  while (made > 0 && open[made - 1].stack == StackId::none) --made;
+  StackId stack = made == 0 ? StackId::none : open[made - 1].stack;
+  for (; made < open.size(); ++made)
+    stack = open[made].stack = writer_.intern(Stack{.frame = frame_of(open[made].name), .caller = stack});
+  return stack;
+}
+
+FrameId ThreadStacks::frame_of(std::uint32_t name) {
+  if (frames_[name] == FrameId::none) frames_[name] = writer_.intern(frame_from(names_[name], writer_));
+  return frames_[name];
+}
+
+namespace {
+
+constexpr std::uint64_t cuda = 1, hip = 6;  // c10::DeviceType
+constexpr std::int64_t most_devices = 1'000;
+constexpr std::string_view event_path = "traceEvents[]";
+
+/// What is kept of an event's members until it ends.
+struct RawEvent {
+  std::string phase, category, name;
+  std::optional<double> time_us, duration_us;
+  std::optional<std::uint64_t> pid, tid, device_type, address, total;
+  std::optional<std::int64_t> device, bytes;
+};
+
+/// None if the time is not a valid clock value.
+std::optional<std::int64_t> nanoseconds(std::optional<double> us) {
+  if (!us || !(std::abs(*us) * 1000 < static_cast<double>(max_time.count()) / 2)) return std::nullopt;
+  double whole = 0;
+  const double rest = std::modf(*us, &whole);  // split, since nanoseconds since the epoch need more than 53 bits
+  return static_cast<std::int64_t>(whole) * 1000 + std::llround(rest * 1000);
+}
+
+class Reader final : public JsonVisitor {
+ public:
+  explicit Reader(const ByteCursor& bytes) : bytes_(bytes) {}
+
+  Result<void> scalar(std::string_view path, const JsonScalar& value) override {
+    if (path.starts_with(event_path) && path.size() > event_path.size()) {
+      member(path.substr(event_path.size() + 1), value);
+      return {};
+    }
+    if (path == "baseTimeNanoseconds") {
+      const auto base = as_signed(value);
+      if (!base || *base > max_time.count() / 2 || *base < 0)
+        return Error{.what = "'baseTimeNanoseconds' is out of range", .remedy = "the file is damaged: write it again"};
+      profile.base_ns = *base;
+    }
+    if (path == "distributedInfo.rank") profile.rank = as_unsigned(value);
+    if (path == "distributedInfo.world_size") profile.world_size = as_unsigned(value);
+    return {};
+  }
+
+  Result<void> end_object(std::string_view path) override {
+    if (path != event_path) return {};
+    Result<void> taken = take();
+    event_ = {};
+    return taken;
+  }
+
+  Profile profile;
+
+ private:
+  void member(std::string_view key, const JsonScalar& value) {
+    if (key == "ph") event_.phase = as_text(value);
+    if (key == "cat") event_.category = as_text(value);
+    if (key == "name") event_.name = as_text(value);
+    if (key == "ts") event_.time_us = as_number(value);
+    if (key == "dur") event_.duration_us = as_number(value);
+    if (key == "pid") event_.pid = as_unsigned(value);
+    if (key == "tid") event_.tid = as_unsigned(value);
+    if (key == "args.Device Type") event_.device_type = as_unsigned(value);
+    if (key == "args.Device Id") event_.device = as_signed(value);
+    if (key == "args.Addr") event_.address = as_unsigned(value);
+    if (key == "args.Bytes") event_.bytes = as_signed(value);
+    if (key == "args.Total Allocated") event_.total = as_unsigned(value);
+  }
+
+  Result<void> take() {
+    if (event_.phase == "X") return take_slice();
+    const bool failed = event_.name == "[OutOfMemory]";
+    if (failed || event_.name == "[memory]") return take_memory(failed);
+    return {};
+  }
+
+  Result<void> take_slice() {
+    SliceKind kind{};
+    if (event_.category == "python_function")
+      kind = SliceKind::python_function;
+    else if (event_.category == "cpu_op")
+      kind = SliceKind::cpu_op;
+    else if (event_.category == "user_annotation")
+      kind = SliceKind::annotation;
+    else
+      return {};
+    const auto begin = nanoseconds(event_.time_us);
+    const auto duration = nanoseconds(event_.duration_us.value_or(0));
+    if (!begin || !duration || *duration < 0) {
+      ++profile.incomplete;
+      return {};
+    }
+    profile.slices.push_back({.begin_ns = *begin,
+                              .end_ns = *begin + *duration,
+                              .tid = event_.tid.value_or(0),
+                              .name = number_of(event_.name),
+                              .kind = kind});
+    return within_limit(sizeof(Slice));
+  }
+
+  Result<void> take_memory(bool failed) {
+    if (event_.device_type != cuda && event_.device_type != hip) {
+      ++profile.host_events;
+      return {};
+    }
+    const auto time = nanoseconds(event_.time_us);
+    if (!time || !event_.device || *event_.device < 0 || *event_.device >= most_devices || !event_.bytes) {
+      ++profile.incomplete;
+      return {};
+    }
+    if (!failed && event_.address.value_or(0) == 0) {
+      ++profile.without_address;
+      return {};
+    }
+    if (event_.pid && profile.process == 0) profile.process = *event_.pid;
+    profile.memory.push_back({.time_ns = *time,
+                              .tid = event_.tid.value_or(0),
+                              .device = static_cast<std::int32_t>(*event_.device),
+                              .failed = failed,
+                              .bytes = *event_.bytes,
+                              .address = event_.address.value_or(0),
+                              .total = event_.total});
+    const MemoryEvent& event = profile.memory.back();
+    const Bytes size{event.bytes < 0 ? -static_cast<std::uint64_t>(event.bytes)
+                                     : static_cast<std::uint64_t>(event.bytes)};
+    if (!failed) total_ += size;
+    if (!failed && (!is_possible(Address{event.address}, size) || event.total > max_allocation.count ||
+                    total_.bytes() > max_total))
+      return Error{.what = "an event [memory] has an address, a size or a total that no device has",
+                   .remedy = "the file is damaged: write it again"};
+    return within_limit(sizeof(MemoryEvent));
+  }
+
+  std::uint32_t number_of(const std::string& name) {
+    const auto [known, is_new] = numbers_.try_emplace(name, static_cast<std::uint32_t>(profile.names.size()));
+    if (is_new) {
+      profile.names.push_back(name);
+      held_ += Bytes{2 * name.size() + 128};
+    }
+    return known->second;
+  }
+
+  Result<void> within_limit(std::size_t more) {
+    held_ += Bytes{2 * more};  // twice: its vector may have just grown
+    if (held_ <= bytes_.memory_limit()) return {};
+    return over_memory_limit(bytes_.where(), "holds events that need more than", bytes_.memory_limit());
+  }
+
+  const ByteCursor& bytes_;
+  RawEvent event_;
+  std::unordered_map<std::string, std::uint32_t> numbers_;  // of names
+  Bytes held_;
+  TotalBytes total_;  // of all sizes
+};
+
+}  // namespace
+
+Result<Profile> read_profile(ByteCursor& bytes) {
+  Reader reader(bytes);
+  if (Result<void> read = visit_json(bytes, reader); !read) return read.error();
+  return std::move(reader.profile);
+}
+
 namespace {
 
 constexpr Bytes size_of(const MemoryEvent& event) {

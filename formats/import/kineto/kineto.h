@@ -22,15 +22,87 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::kineto {
+
+// What a profile says about memory, in the importer's own terms.
+
+/// Slices that begin together are nested in this order.
+enum class SliceKind : std::uint8_t { annotation, python_function, cpu_op };
+
+/// Something that ran on a thread. Times are in nanoseconds since Profile::base_ns.
+struct Slice {
+  std::int64_t begin_ns = 0, end_ns = 0;
+  std::uint64_t tid = 0;
+  std::uint32_t name = 0;  // in Profile::names
+  SliceKind kind = SliceKind::cpu_op;
+};
+
+/// "[memory]", or "[OutOfMemory]" when `failed`.
+struct MemoryEvent {
+  std::int64_t time_ns = 0;
+  std::uint64_t tid = 0;
+  std::int32_t device = 0;
+  bool failed = false;
+  std::int64_t bytes = 0;              // negative: freed
+  std::uint64_t address = 0;           // 0 only when failed
+  std::optional<std::uint64_t> total;  // allocated bytes after it
+};
+
+struct Profile {
+  std::vector<std::string> names;
+  std::vector<Slice> slices;        // in file order, like the next
+  std::vector<MemoryEvent> memory;  // of devices
+  std::int64_t base_ns = 0;         // since the epoch
+  std::uint64_t process = 0;        // 0: not known
+  std::optional<std::uint64_t> rank, world_size;
+  std::uint64_t host_events = 0;      // of other devices' memory
+  std::uint64_t without_address = 0;  // device memory events without an address
+  std::uint64_t incomplete = 0;       // events that lack something else
+};
+
+/// Reads the document. Errors: it is damaged, or has impossible values.
+Result<Profile> read_profile(ByteCursor& bytes);
+
+// What was running on each thread of a profile at an instant.
+
+/// Slices must be added in order of their begin; times never decrease.
+class ThreadStacks {
+ public:
+  ThreadStacks(const std::vector<std::string>& names, TraceWriter& writer);
+
+  /// A slice that outlasts its enclosing slice ends with it: clocks differ by some nanoseconds.
+  void enter(const Slice& slice);
+  /// Python functions and operators, innermost first; frames beyond the maximum stack depth are left out.
+  StackId at(std::uint64_t tid, std::int64_t time_ns);
+
+ private:
+  struct Open {
+    std::int64_t end_ns = 0;
+    std::uint32_t name = 0;
+    StackId stack = StackId::none;  // none: not yet requested
+  };
+
+  FrameId frame_of(std::uint32_t name);
+
+  const std::vector<std::string>& names_;
+  TraceWriter& writer_;
+  std::vector<FrameId> frames_;  // by name; none: not yet created
+  std::unordered_map<std::uint64_t, std::vector<Open>> open_;
+};
 
 /// How far into a file its first recognisable key may be: programs add their own data before it.
 inline constexpr std::size_t longest_preamble = std::size_t{64} << 10U;

@@ -1,4 +1,4 @@
-#include "formats/import/logs/bfc_dump.h"
+#include "formats/import/logs/logs.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "formats/import/source/log_lines.h"
-#include "formats/model/limits.h"
-#include "formats/model/no_history.h"
-#include "formats/model/total_bytes.h"
+#include "formats/model/trace.h"
+#include "formats/model/units.h"
+#include "formats/model/value_check.h"
 
 namespace memreel::logs {
 namespace {

@@ -1,4 +1,4 @@
-#include "formats/import/logs/cupy_log.h"
+#include "formats/import/logs/logs.h"
 
 #include <cstdint>
 #include <map>
@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/import/logs/logged_pool.h"
-#include "formats/import/source/json_scalars.h"
+#include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"
 
 namespace memreel::logs {

@@ -1,6 +1,6 @@
-#include "formats/import/logs/logged_pool.h"
+#include "formats/import/logs/logs.h"
 
-#include "formats/model/limits.h"
+#include "formats/model/value_check.h"
 
 namespace memreel::logs {
 

@@ -1,4 +1,4 @@
-#include "formats/import/logs/paddle_log.h"
+#include "formats/import/logs/logs.h"
 
 #include <array>
 #include <charconv>
@@ -9,7 +9,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "formats/import/logs/logged_pool.h"
 #include "formats/import/source/log_lines.h"
 
 namespace memreel::logs {

@@ -23,15 +23,40 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::pool_log {
+
+// One line of a pool log (pool_log.h).
+
+struct FrameText {
+  std::string function, file;
+  std::uint64_t line = 0;
+};
+
+/// The contents of an object. Unknown keys are in `others` if their value is a string, a number or a boolean.
+struct Line {
+  std::string op, name, metadata;
+  std::optional<std::uint64_t> id, size, ptr, stream, thread, device, time;
+  std::vector<FrameText> stack;
+  std::vector<std::pair<std::string, std::string>> others;
+};
+
+/// Reads one line; reuses the strings of `into`. False: it is not a JSON object with these keys. Skips anything nested
+/// deeper than a stack.
+bool parse(std::string_view text, Line& into);
 
 /// Whether the first line is one of these. If it is too long, whether its first key is "op".
 bool looks_like_pool_log(std::span<const std::byte> beginning);

@@ -17,20 +17,59 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string_view>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
+#include "formats/import/source/log_lines.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::rmm {
+
+// One line of a log from RMM's logging_resource_adaptor.
+
+enum class Action : std::uint8_t { allocate, free, allocate_failure };
+
+struct LogRecord {
+  std::uint64_t thread = 0;  // 0: not in the log
+  Nanoseconds time_of_day{};
+  Action action = Action::allocate;
+  Address pointer;
+  Bytes size;
+  std::uint64_t stream = 0;
+};
+
+/// `THREAD,HH:MM:SS.ffffff,ACTION,POINTER,SIZE,STREAM`; in the first half of 2020 without the thread and with a colon
+/// before the microseconds. Pointers and streams are hexadecimal, `(nil)` is 0; streams without 0x are read as decimal
+/// if possible, as they once were. Numbers have at most 19 decimal or 16 hexadecimal digits.
+LineComplaint parse(std::string_view line, LogRecord& record);
+
+/// Whether a line is a header.
+bool is_header(std::string_view line);
 
 /// Whether the first lines include a header or a record.
 bool looks_like_log(std::span<const std::byte> beginning);
 
 /// Memory: live allocations.
 Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink, const WriterOptions& options);
+
+// The format "rmm.debug": the log that RMM itself writes (RMM_DEBUG_LOG_FILE, rmm_log.txt by default), not the CSV of
+// logging_resource_adaptor.
+//
+// Source: rmm/logger.hpp, and RMM_LOG_* in rmm/mr/device: "[thread][time][level] message". A pool that can't grow says
+// "[A][Stream 0x1][Upstream 7449546240B][FAILURE maximum pool size exceeded]": a failed request. Builds with
+// RMM_LOGGING_LEVEL=TRACE also write "[A][stream 0x1][256B][0x7f..]" and "[D][...]": allocations and frees.
+// A log with neither, which is the normal case, is refused.
+
+bool looks_like_debug_log(std::span<const std::byte> beginning);
+
+Result<void> import_debug_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                              const WriterOptions& options);
 
 }  // namespace memreel::rmm

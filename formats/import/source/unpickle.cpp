@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "formats/import/source/pickle_opcodes.h"
-#include "formats/import/source/recent_texts.h"
+#include "formats/import/source/value_arena.h"
 
 namespace memreel {
 namespace {

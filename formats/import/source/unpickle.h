@@ -2,12 +2,32 @@
 // texts, lists, tuples and dicts are refused.
 #pragma once
 
-#include "formats/import/source/byte_cursor.h"
-#include "formats/import/source/document_sink.h"
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "formats/import/source/bytes.h"
 #include "formats/import/source/value_arena.h"
 #include "formats/model/result.h"
 
 namespace memreel {
+
+// Receives what the document parsers (pickle, JSON) read.
+
+/// Receives the long part of a document piece by piece while it is read, so that it is never in memory as a whole: the
+/// items of the lists root[streamed_key()][i], where root is a dict and root[streamed_key()] a list.
+class DocumentSink {
+ public:
+  DocumentSink() = default;
+  DocumentSink(const DocumentSink&) = delete;
+  DocumentSink& operator=(const DocumentSink&) = delete;
+  virtual ~DocumentSink() = default;
+
+  virtual std::string_view streamed_key() const = 0;
+  /// The next items of list `i`, in order. Their storage is recycled afterwards: they must be use()d, along with their
+  /// unshared and shared contents. `list` must be use()d too.
+  virtual Result<void> take(std::size_t i, Value list, std::span<const Value> items) = 0;
+};
 
 /// Reads the pickle (protocol 2 to 5) that begins at `bytes` and returns its root value. What `sink` streams is missing
 /// from that value: those lists are marked used.

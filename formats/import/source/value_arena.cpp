@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "formats/model/memory_limit.h"
+#include "formats/model/files.h"
 
 namespace memreel {
 namespace {

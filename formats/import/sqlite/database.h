@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 
 struct sqlite3;

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "formats/import/torch/ranges.h"
+#include "formats/import/torch/recorded_heap.h"
 
 namespace memreel::torch {
 namespace {

@@ -7,9 +7,9 @@
 
 #include <vector>
 
-#include "formats/import/torch/destroyed_pools.h"
+#include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/torch/host_settings.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 

@@ -2,19 +2,184 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "formats/import/source/json_scalars.h"
+#include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"
-#include "formats/model/limits.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/total_bytes.h"
+#include "formats/model/trace.h"
+#include "formats/model/units.h"
+#include "formats/model/value_check.h"
 
 namespace memreel::torch {
+namespace {
+
+struct CurrentAndPeak {
+  std::optional<std::uint64_t> current, peak;
+};
+
+/// What one table says of one device.
+struct DeviceStats {
+  CurrentAndPeak allocated, reserved;
+};
+
+constexpr std::string_view table_title = "memory summary, device ID ";
+
+/// The number that follows `key` behind quotes, colons and blanks; none if there is no such key.
+std::optional<std::uint64_t> number_after(std::string_view text, std::string_view key) {
+  const std::size_t found = text.find(key);
+  if (found == std::string_view::npos) return std::nullopt;
+  text.remove_prefix(found + key.size());
+  text.remove_prefix(std::min(text.find_first_not_of("'\": \t=,"), text.size()));
+  std::uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{}) return std::nullopt;
+  return number;
+}
+
+/// "  1024 MB " or "1024 MiB" or "512 B": powers of 1024 (_format_size of torch/cuda/memory.py).
+std::optional<std::uint64_t> table_size(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  std::uint64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc{}) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+  constexpr std::string_view prefixes = "KMGTPE";
+  const std::size_t power = text.empty() ? std::string_view::npos : prefixes.find(text[0]);
+  const unsigned shift = power == std::string_view::npos ? 0 : 10 * static_cast<unsigned>(power + 1);
+  if (number > max_allocation.count >> std::min(shift, 45U)) return std::nullopt;
+  return number << shift;
+}
+
+/// The first two columns of a row: "| Allocated memory      |    1024 MB |    2048 MB | ...".
+bool read_row(std::string_view line, std::string_view name, CurrentAndPeak& into) {
+  const std::size_t row = line.find(name);
+  if (row == std::string_view::npos) return false;
+  std::size_t bar = line.find('|', row + name.size());
+  if (bar == std::string_view::npos) return false;
+  into.current = table_size(line.substr(bar + 1));
+  bar = line.find('|', bar + 1);
+  if (bar == std::string_view::npos) return false;
+  into.peak = table_size(line.substr(bar + 1));
+  return into.current && into.peak;
+}
+
+class StatsReader {
+ public:
+  LineComplaint add(std::string_view line) {
+    if (const auto device = number_after(line, table_title); device && *device < 1000) {
+      stats_[device_ = static_cast<std::int32_t>(*device)] = {};  // the latest table of a device counts
+      in_table_ = true;
+      return nullptr;
+    }
+    DeviceStats& stats = stats_[device_];
+    if (in_table_ && (read_row(line, "| Allocated memory", stats.allocated) ||
+                      read_row(line, "| GPU reserved memory", stats.reserved)))
+      return nullptr;
+    const struct {
+      std::string_view key;
+      std::optional<std::uint64_t>& value;
+    } keys[] = {{"allocated_bytes.all.current", stats.allocated.current},
+                {"allocated_bytes.all.peak", stats.allocated.peak},
+                {"reserved_bytes.all.current", stats.reserved.current},
+                {"reserved_bytes.all.peak", stats.reserved.peak}};
+    bool any = false;
+    for (const auto& [key, value] : keys)
+      if (const auto number = key_number(line, key); number && *number <= max_allocation.count) {
+        value = number;
+        any = true;
+      }
+    return any ? nullptr : not_a_record;
+  }
+
+  std::vector<std::pair<std::int32_t, DeviceStats>> complete() const {
+    std::vector<std::pair<std::int32_t, DeviceStats>> result;
+    for (const auto& [device, stats] : stats_)
+      if (stats.allocated.current && stats.reserved.current) result.emplace_back(device, stats);
+    return result;
+  }
+
+ private:
+  /// "inactive_allocated_bytes.all.current" is another key.
+  static std::optional<std::uint64_t> key_number(std::string_view line, std::string_view key) {
+    for (std::size_t at = line.find(key); at != std::string_view::npos; at = line.find(key, at + 1))
+      if (at == 0 || line[at - 1] == '\'' || line[at - 1] == '"' || line[at - 1] == ' ' || line[at - 1] == '\t')
+        return number_after(line.substr(at), key);
+    return std::nullopt;
+  }
+
+  std::map<std::int32_t, DeviceStats> stats_;
+  std::int32_t device_ = 0;
+  bool in_table_ = false;
+};
+
+void write_stats(std::int32_t device, const DeviceStats& stats, TraceWriter& writer) {
+  const HeapId heap = writer.intern(Heap{
+      .name = writer.intern("torch.cuda"), .level = Level::framework, .device = device, .observes_completion = false});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  const StackId stack = writer.intern(
+      Stack{.frame = writer.intern(Frame{.function = writer.intern("<the sum of all blocks, from a table>")})});
+  const std::uint64_t allocated = *stats.allocated.current, reserved = std::max(*stats.reserved.current, allocated);
+  const std::uint64_t peak = std::max(stats.allocated.peak.value_or(allocated), allocated);
+  const std::uint64_t most_reserved = std::max({stats.reserved.peak.value_or(reserved), reserved, peak});
+  constexpr Address first{std::uint64_t{1} << 50U}, second{std::uint64_t{1} << 51U};
+  const auto append = [&](EventKind kind, Address address, std::uint64_t size,
+                          AllocationId allocation = AllocationId::none) {
+    return writer.append({.kind = kind,
+                          .origin = origin,
+                          .stack = is_free(kind) ? StackId::none : stack,
+                          .allocation = allocation,
+                          .address = address,
+                          .size = Bytes{size}});
+  };
+  // One block may straddle the two segments: only the sums mean anything.
+  append(EventKind::segment_alloc, first, reserved);
+  if (most_reserved > reserved) append(EventKind::segment_alloc, second, most_reserved - reserved);
+  if (allocated > 0) append(EventKind::alloc, first, allocated);
+  if (peak > allocated) {
+    const Address more = peak <= reserved ? first + Bytes{allocated} : second;
+    append(EventKind::free_requested, more, peak - allocated, append(EventKind::alloc, more, peak - allocated));
+  }
+  if (most_reserved > reserved) append(EventKind::segment_free, second, most_reserved - reserved);
+}
+
+}  // namespace
+
+bool looks_like_stats(std::span<const std::byte> beginning) {
+  const std::string_view text = text_of(beginning);
+  const auto lacks = [&](std::string_view word) { return text.find(word) == std::string_view::npos; };
+  return lacks(std::string_view("\0", 1)) && lacks("\"segments\"") && lacks("\"device_traces\"") &&
+         (text.find("allocated_bytes.all.current") != std::string_view::npos ||
+          (text.find(table_title) != std::string_view::npos &&
+           text.find("| Allocated memory") != std::string_view::npos));
+}
+
+Result<void> import_stats(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
+                          const WriterOptions& options) {
+  header.source = "torch.stats";
+  StatsReader reader;
+  const Result<LineTally> tally =
+      LogLines(bytes, [&](std::string_view line, std::uint64_t /*number*/) { return reader.add(line); }).read();
+  if (!tally) return tally.error();
+  const auto devices = reader.complete();
+  if (devices.empty())
+    return Error{.what = "has no complete table of torch.cuda.memory_summary() or memory_stats()",
+                 .where = bytes.where(),
+                 .remedy = "print it again, or dump a snapshot: torch.cuda.memory._dump_snapshot()"};
+  TraceWriter writer(std::move(sink), header, options);
+  for (const auto& [device, stats] : devices) write_stats(device, stats, writer);
+  writer.set_losses({.skipped = all_of_a_history()});
+  return writer.finish();
+}
+
 namespace {
 
 constexpr std::array<std::string_view, 8> category_names{

@@ -7,9 +7,9 @@
 #include <span>
 #include <unordered_map>
 
-#include "formats/import/torch/ranges.h"
+#include "formats/import/torch/recorded_heap.h"
 #include "formats/model/flat_map.h"
-#include "formats/model/total_bytes.h"
+#include "formats/model/units.h"
 
 namespace memreel::torch {
 namespace {

@@ -9,17 +9,20 @@
 #include <utility>
 #include <vector>
 
-#include "formats/import/source/document_sink.h"
+#include "formats/import/source/unpickle.h"
 #include "formats/import/source/value_arena.h"
-#include "formats/import/torch/segment_reader.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/import/torch/snapshot_keys.h"
-#include "formats/import/torch/table_reader.h"
 #include "formats/import/torch/value_reader.h"
 #include "formats/model/result.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::torch {
+
+// Values of allocator settings as text.
+
+/// As Python prints it (True, 0.6, -1, None), but texts without quotes, and dicts and lists as "[key:value,...]" and
+/// "[value,...]". None if it is nested more than three levels deep or longer than 4 KiB, as no setting is.
+std::optional<std::string> settings_text(const ValueArena& arena, Value value);
 
 /// Receives trace entries while the document is read, the rest at its end. Accepts the keys of every PyTorch release
 /// from 1.13 to 2.15; ignores unknown keys.

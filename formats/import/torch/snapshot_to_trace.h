@@ -2,11 +2,23 @@
 #pragma once
 
 #include "formats/import/torch/snapshot.h"
+#include "formats/model/event.h"
 #include "formats/model/result.h"
 #include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::torch {
+
+// Actions that PyTorch was configured not to record (skip_actions, 2.10 and newer). Snapshots don't say so, but it
+// shows: there are no entries of such an action, and the others occur twice at one address without it.
+
+/// Which requests, frees, completions, and segment allocations or releases were skipped. Skipped failures (oom) can't
+/// be distinguished from their absence.
+EventKinds find_skipped_actions(const DeviceHistory& history);
+
+/// Adds the missing half of each free: a request at the completion, or a completion at the request. If both were
+/// skipped nothing is added, as their places are unknown.
+void complete_frees(DeviceHistory& history, EventKinds skipped);
 
 /// One heap "torch.cuda" per device (or "torch.xpu", from the snapshot's device_type), and one "torch.host" for pinned
 /// host memory, with what the program itself page-locked in "cuda.host" (host_history.h). First, for each heap, its

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/category/layers.h"
+#include "analyzer/category/classify.h"
 #include "tests/unit/category/program.h"
 
 namespace memreel {

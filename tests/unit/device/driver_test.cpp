@@ -1,5 +1,5 @@
 // Finding a driver and opening a GPU, and the messages when that fails.
-#include "analyzer/device/driver.h"
+#include "analyzer/device/gpu.h"
 
 #include <gtest/gtest.h>
 

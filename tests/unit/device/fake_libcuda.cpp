@@ -12,7 +12,7 @@
 #include <map>
 #include <string>
 
-#include "analyzer/device/driver.h"
+#include "analyzer/device/gpu.h"
 
 namespace memreel::gpu {
 namespace {

@@ -1,9 +1,8 @@
 // Replays on the fake driver: what they request and report, and that they leave nothing behind.
-#include "analyzer/device/on_device.h"
+#include "analyzer/device/device_replay.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/device/measure_costs.h"
 #include "tests/unit/analyzer/history.h"
 #include "tests/unit/device/fake_gpu.h"
 

@@ -1,5 +1,5 @@
 // Totals of what a flight recorder has dropped: only resolution is lost.
-#include "formats/writer/folded_totals.h"
+#include "formats/writer/flight_generation.h"
 
 #include <gtest/gtest.h>
 

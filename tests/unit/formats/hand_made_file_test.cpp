@@ -7,7 +7,6 @@
 #include "formats/reader/trace_index.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/framing.h"
-#include "formats/wire/row_counts.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 

@@ -1,4 +1,4 @@
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 
 #include <gtest/gtest.h>
 

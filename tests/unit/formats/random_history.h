@@ -196,7 +196,7 @@ inline FileBytes random_trace(std::uint64_t seed, std::uint64_t events, const Wr
   return bytes;
 }
 
-/// The same within formats/model/limits.h.
+/// The same within formats/model/value_check.h.
 inline FileBytes possible_trace(std::uint64_t seed, std::uint64_t events, const WriterOptions& options = {}) {
   constexpr unsigned size_bits = 44;  // 2^18 of them is the most that a trace may have
   return random_trace(seed, events, options, size_bits);

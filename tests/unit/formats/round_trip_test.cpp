@@ -1,7 +1,7 @@
 // What is read equals what was written, and writing it again gives the same bytes.
 #include <gtest/gtest.h>
 
-#include "formats/model/limits.h"
+#include "formats/model/value_check.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/unit/formats/random_history.h"
 

@@ -1,4 +1,4 @@
-#include "formats/model/whole_file.h"
+#include "formats/model/files.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "formats/wire/column.h"
-#include "formats/wire/crc32c.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/zstd.h"
 #include "tests/bench/synthetic.h"

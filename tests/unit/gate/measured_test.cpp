@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/gate/completeness.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

@@ -1,4 +1,4 @@
-#include "analyzer/gate/summaries.h"
+#include "analyzer/gate/gate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

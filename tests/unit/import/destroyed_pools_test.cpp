@@ -1,5 +1,5 @@
 // Pools destroyed before the snapshot: which segments must have been theirs.
-#include "formats/import/torch/destroyed_pools.h"
+#include "formats/import/torch/empty_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "formats/import/source/byte_cursor.h"
+#include "formats/import/source/bytes.h"
 #include "formats/import/source/unpickle.h"
 #include "tests/unit/import/pickle_encoder.h"
 

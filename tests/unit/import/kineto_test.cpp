@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "formats/model/limits.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/value_check.h"
 #include "tests/unit/import/import_support.h"
 
 namespace memreel {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "formats/model/limits.h"
+#include "formats/model/value_check.h"
 #include "tests/unit/import/import_support.h"
 
 namespace memreel {

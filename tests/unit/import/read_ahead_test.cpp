@@ -1,4 +1,4 @@
-#include "formats/import/source/read_ahead.h"
+#include "formats/import/source/bytes.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 
 #include <string>
 
-#include "formats/import/rmm/log_line.h"
 #include "formats/import/rmm/rmm_log.h"
 #include "tests/unit/import/import_support.h"
 

@@ -7,7 +7,6 @@
 
 #include "formats/import/xplane/regions.h"
 #include "formats/import/xplane/xplane.h"
-#include "formats/import/xplane/xplane_to_trace.h"
 #include "formats/model/stack_text.h"
 #include "tests/unit/import/import_support.h"
 #include "tests/unit/import/xplane_encoder.h"

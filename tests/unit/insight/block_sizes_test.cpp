@@ -1,4 +1,4 @@
-#include "analyzer/insight/block_sizes.h"
+#include "analyzer/insight/heap_map.h"
 
 #include <gtest/gtest.h>
 

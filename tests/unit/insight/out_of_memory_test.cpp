@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analyzer/replay/implied_capacity.h"
+#include "analyzer/replay/capacity.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"

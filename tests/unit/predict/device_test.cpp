@@ -1,10 +1,9 @@
-#include "analyzer/predict/device.h"
+#include "analyzer/predict/cards.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "analyzer/predict/cards.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

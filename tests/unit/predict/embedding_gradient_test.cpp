@@ -1,4 +1,4 @@
-#include "analyzer/predict/embedding_gradient.h"
+#include "analyzer/predict/kernel_requests.h"
 
 #include <gmock/gmock.h>
 

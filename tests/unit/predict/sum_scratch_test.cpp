@@ -1,4 +1,4 @@
-#include "analyzer/predict/sum_scratch.h"
+#include "analyzer/predict/kernel_requests.h"
 
 #include <gtest/gtest.h>
 

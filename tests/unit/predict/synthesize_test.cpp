@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "analyzer/predict/place.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

@@ -1,5 +1,5 @@
 // A fake type in place of PyCode_Type, and code objects that are freed.
-#include "collector/python/code_deaths.h"
+#include "collector/python/code_table.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "collector/python/known_codes.h"
-#include "collector/python/line_table.h"
+#include "collector/python/code_view.h"
 
 namespace memreel::python {
 namespace {

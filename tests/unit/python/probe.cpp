@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "collector/python/code_deaths.h"
+#include "collector/python/code_table.h"
 #include "collector/python/frame_walker.h"
 
 namespace {

@@ -1,5 +1,5 @@
 // The appearance of categories, for people with full color vision and with color vision deficiencies.
-#include "analyzer/report/category_style.h"
+#include "analyzer/report/live_groups.h"
 
 #include <gtest/gtest.h>
 

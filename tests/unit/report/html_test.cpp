@@ -1,12 +1,10 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/insight/timeline.h"
-#include "analyzer/report/category_style.h"
+#include "analyzer/report/html/charts.h"
 #include "analyzer/report/html/flame_graph.h"
-#include "analyzer/report/html/memory_chart.h"
-#include "analyzer/report/html/page.h"
-#include "analyzer/report/html_text.h"
-#include "analyzer/report/markdown_text.h"
+#include "analyzer/report/live_groups.h"
+#include "analyzer/report/markup.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "analyzer/report/labels.h"
+#include "analyzer/report/own_frame.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

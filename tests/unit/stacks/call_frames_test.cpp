@@ -9,7 +9,6 @@
 #include <string>
 
 #include "collector/stacks/code_map.h"
-#include "collector/stacks/expression.h"
 #include "collector/stacks/unwind_rule.h"
 #include "tests/unit/stacks/c_library.h"
 

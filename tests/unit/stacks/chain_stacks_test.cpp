@@ -1,5 +1,5 @@
 // What a thread remembers of stacks with the same Python frames: it never returns another stack's key.
-#include "collector/stacks/chain_stacks.h"
+#include "collector/stacks/recent_walks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
 // All code of a function, including what the compiler placed elsewhere.
-#include "collector/stacks/function_parts.h"
+#include "collector/stacks/code_map.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "collector/stacks/code_map.h"
 #include "tests/unit/stacks/split_function.h"
 
 #if defined(__x86_64__)

@@ -1,5 +1,5 @@
 // Native and Python frames merged into one stack.
-#include "collector/stacks/merge.h"
+#include "collector/stacks/stack_tree.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a thread remembers of its stacks: it never returns another stack's key.
-#include "collector/stacks/recent_stacks.h"
+#include "collector/stacks/recent_walks.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/stacks/seen_modules.h"
+#include "collector/stacks/module_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "analyzer/symbols/demangle.h"
+#include "analyzer/symbols/elf_file.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "collector/recorder/recorder.h"
-#include "collector/torch/checksum.h"
-#include "collector/torch/current_stream.h"
+#include "collector/torch/diverted_calls.h"
 
 namespace memreel::torch {
 namespace {

@@ -1,4 +1,4 @@
-#include "analyzer/tune/setting_facts.h"
+#include "analyzer/tune/search_space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Two series on one axis.
-#include "viewer/model/alignment.h"
+#include "viewer/model/axis.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
-#include "viewer/model/series_columns.h"
+#include "viewer/model/heap_series.h"
 
 namespace memreel::viewer {
 namespace {

@@ -7,7 +7,7 @@
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/app/screen_scale.h"
-#include "viewer/model/axis_scale.h"
+#include "viewer/model/axis.h"
 #include "viewer/model/comparison.h"
 #include "viewer/model/mark_bands.h"
 #include "viewer/model/selection.h"

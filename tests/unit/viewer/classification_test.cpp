@@ -1,5 +1,5 @@
 // The viewer's categories of allocations, compared with the analyzer's.
-#include "viewer/model/classification.h"
+#include "viewer/model/findings.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 #include <atomic>
 #include <memory>
 
-#include "analyzer/report/category_style.h"
+#include "analyzer/report/live_groups.h"
 #include "tests/unit/category/program.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/allocation_list.h"
-#include "viewer/model/flame_graph.h"
-#include "viewer/model/layer_frames.h"
+#include "viewer/model/flame.h"
+#include "viewer/model/labels.h"
 #include "viewer/model/stacked_series.h"
 
 namespace memreel::viewer {

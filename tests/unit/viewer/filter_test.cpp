@@ -1,9 +1,9 @@
 // Filters typed for lists and pictures, and what they match.
-#include "viewer/model/filter.h"
+#include "viewer/model/typed_input.h"
 
 #include <gtest/gtest.h>
 
-#include "formats/model/origin_text.h"
+#include "formats/model/stack_text.h"
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/viewer/opened.h"
 

@@ -1,5 +1,5 @@
 // A flight recorder's totals, as the viewer shows them.
-#include "viewer/model/folded_series.h"
+#include "viewer/model/stacked_series.h"
 
 #include <gtest/gtest.h>
 

@@ -15,13 +15,13 @@
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"
 #include "viewer/model/device_memory.h"
-#include "viewer/model/filter.h"
-#include "viewer/model/flame_graph.h"
+#include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
+#include "viewer/model/heap_series.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/selection.h"
-#include "viewer/model/series_columns.h"
 #include "viewer/model/stacked_series.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 namespace {

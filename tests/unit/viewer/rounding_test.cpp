@@ -1,5 +1,5 @@
 // The viewer's sizes beyond the requested bytes equal those of the analyzer's heap map.
-#include "viewer/model/rounding.h"
+#include "viewer/model/heap_at.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,6 @@
 #include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"
 #include "tests/unit/viewer/opened.h"
-#include "viewer/model/heap_at.h"
 
 namespace memreel::viewer {
 namespace {

@@ -4,8 +4,8 @@
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/findings.h"
-#include "viewer/model/policy_input.h"
-#include "viewer/model/stack_lines.h"
+#include "viewer/model/labels.h"
+#include "viewer/model/typed_input.h"
 #include "viewer/model/verdict_strip.h"
 
 namespace memreel::viewer {

@@ -1,4 +1,4 @@
-#include "analyzer/heap/tournament.h"
+#include "analyzer/heap/maxima.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,6 @@
 #include <map>
 #include <vector>
 
-#include "analyzer/heap/maxima.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel {

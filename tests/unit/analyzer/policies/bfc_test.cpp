@@ -7,7 +7,6 @@
 #include <bit>
 #include <set>
 
-#include "analyzer/policies/ort_arena.h"
 #include "analyzer/policies/parameters.h"
 #include "tests/bench/synthetic.h"
 

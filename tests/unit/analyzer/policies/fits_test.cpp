@@ -1,12 +1,9 @@
 // The policies with one growing range, and next to them cuda.malloc and the bounds.
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/bound_live.h"
-#include "analyzer/policies/bound_pages.h"
+#include "analyzer/policies/bounds.h"
 #include "analyzer/policies/cuda_malloc.h"
-#include "analyzer/policies/fit_best.h"
-#include "analyzer/policies/fit_first.h"
-#include "analyzer/policies/fit_next.h"
+#include "analyzer/policies/fit.h"
 #include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {

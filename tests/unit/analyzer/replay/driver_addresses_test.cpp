@@ -1,5 +1,5 @@
 // Segment addresses compared with a real driver's, and the invariants that hold whatever is requested.
-#include "analyzer/engine/driver_addresses.h"
+#include "analyzer/engine/device.h"
 
 #include <gtest/gtest.h>
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/replay/prepare.h"
-#include "analyzer/replay/recorded_capacity.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"

@@ -1,4 +1,4 @@
-#include "analyzer/replay/unit_costs.h"
+#include "analyzer/replay/replay.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/trace/command_line.h"
+#include "collector/trace/job.h"
 
 #include <gtest/gtest.h>
 

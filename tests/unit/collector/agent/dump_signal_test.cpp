@@ -1,5 +1,5 @@
 // The dump signal, and programs that use that signal themselves.
-#include "collector/trace/dump_signal.h"
+#include "collector/trace/flight_dumps.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
 // What counts as running out of memory, and what as a retry.
-#include "collector/trace/dump_triggers.h"
+#include "collector/trace/flight_dumps.h"
 
 #include <gtest/gtest.h>
 

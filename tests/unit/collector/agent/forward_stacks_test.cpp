@@ -1,5 +1,5 @@
 // The backward pass to which an allocation belongs.
-#include "collector/trace/forward_stacks.h"
+#include "collector/trace/stack_rows.h"
 #include "formats/writer/trace_writer.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // Waiting for a lock that another thread, or no thread, will release.
-#include "collector/recorder/gate.h"
+#include "collector/recorder/own_thread.h"
 
 #include <gtest/gtest.h>
 

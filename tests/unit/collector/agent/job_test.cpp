@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "formats/model/printable.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::agent {
 namespace {

@@ -1,4 +1,4 @@
-#include "collector/attach/analysis.h"
+#include "collector/attach/session.h"
 
 #include <gtest/gtest.h>
 

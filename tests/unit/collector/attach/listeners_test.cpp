@@ -1,4 +1,4 @@
-#include "collector/attach/listeners.h"
+#include "collector/attach/session.h"
 
 #include <gmock/gmock.h>
 

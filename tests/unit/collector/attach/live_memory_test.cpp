@@ -1,4 +1,4 @@
-#include "collector/attach/live_memory.h"
+#include "collector/attach/live_view.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/attach/message.h"
+#include "collector/attach/control_socket.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/attach/process_status.h"
+#include "collector/attach/process.h"
 
 #include <gtest/gtest.h>
 

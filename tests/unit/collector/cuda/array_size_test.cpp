@@ -1,4 +1,4 @@
-#include "collector/cuda/array_size.h"
+#include "collector/cuda/decoder.h"
 
 #include <gtest/gtest.h>
 

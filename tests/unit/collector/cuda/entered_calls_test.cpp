@@ -1,4 +1,4 @@
-#include "collector/cuda/entered_calls.h"
+#include "collector/cuda/decoder.h"
 
 #include <gtest/gtest.h>
 

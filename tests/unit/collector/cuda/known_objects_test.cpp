@@ -1,4 +1,4 @@
-#include "collector/cuda/known_objects.h"
+#include "collector/cuda/decoder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/top/growth.h"
+#include "collector/top/watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collector/top/table.h"
+#include "collector/top/top_table.h"
 
 #include <gmock/gmock.h>
 

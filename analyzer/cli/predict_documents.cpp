@@ -1,0 +1,426 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <ostream>
+
+#include "analyzer/cli/console.h"
+#include "analyzer/cli/json.h"
+#include "analyzer/cli/predict_command.h"
+#include "analyzer/report/html/charts.h"
+#include "analyzer/report/markup.h"
+#include "analyzer/report/own_frame.h"
+#include "analyzer/report/text_table.h"
+#include "formats/model/quantity.h"
+
+namespace memreel::cli {
+namespace {
+
+/// "+1.2 %".
+std::string error_text(Bytes predicted, Bytes recorded) {
+  const double error = static_cast<double>(predicted.count) / static_cast<double>(std::max(recorded, 1_B).count) - 1;
+  if (std::abs(error) < 0.00005) return "exact";
+  return (error > 0 ? "+" : "-") + text_of_share(std::abs(error));
+}
+
+void print_recordings(const Predictor& predictor, const PredictReport& report) {
+  const std::vector<std::string>& names = predictor.options().names;
+  TextTable table({{"recorded"},
+                   {"peak live", Align::right},
+                   {"peak reserved", Align::right},
+                   {"predicted from the others", Align::right},
+                   {""}});
+  for (std::size_t r = 0; r < predictor.recorded().size(); ++r) {
+    const LeftOut& left_out = predictor.left_out()[r];
+    std::vector<std::string> row{values_text(left_out.at, names), text_of(left_out.recorded.live),
+                                 text_of(left_out.recorded.reserved)};
+    if (left_out.predicted) {
+      row.push_back(text_of(left_out.predicted->reserved));
+      row.push_back(error_text(left_out.predicted->reserved, left_out.recorded.reserved));
+    }
+    table.add_row(std::move(row));
+  }
+  table.print(std::cout, 2);
+  std::cout << '\n'
+            << text_of_share(predictor.aligned_share())
+            << " of the requested bytes have a counterpart in another recording, "
+            << text_of_share(predictor.exact_share()) << " grow by an exact function of "
+            << (names.size() == 1 ? names.front() : "the parameters") << '\n'
+            << gpu_note(predictor, report) << "\n\n";
+}
+
+void print_predictions(const Predictor& predictor, const PredictReport& report) {
+  const bool limited = report.device.capacity.has_value();
+  std::vector<TableColumn> columns{{"predicted"},
+                                   {"peak live", Align::right},
+                                   {"peak reserved", Align::right},
+                                   {"between", Align::right},
+                                   {"and", Align::right}};
+  if (limited) columns.push_back({"fits"});
+  TextTable table(std::move(columns));
+  for (const Prediction& prediction : report.predictions) {
+    std::vector<std::string> row{values_text(prediction.at, predictor.options().names), text_of(prediction.peaks.live),
+                                 text_of(prediction.peaks.reserved), text_of(prediction.reserved_low),
+                                 text_of(prediction.reserved_high)};
+    if (limited)
+      row.push_back(prediction.first_failure ? "no: " + text_of(prediction.first_failure->requested) + " fail at " +
+                                                   text_of(prediction.first_failure->reserved) + " reserved"
+                    : prediction.reserved_high > *report.device.capacity ? "likely: the range exceeds the capacity"
+                                                                         : "yes");
+    table.add_row(std::move(row));
+  }
+  table.print(std::cout, 2);
+  std::cout << '\n';
+}
+
+void print_device(const Predictor& predictor, const PredictReport& report) {
+  const PredictDevice& device = report.device;
+  if (!device.capacity) return;
+  std::cout << "capacity " << text_of(*device.capacity);
+  if (!device.card.empty())
+    std::cout << ": " << device.card << " less " << text_of(device.others) << " for "
+              << (device.assumed ? "the CUDA context and libraries, which is assumed" : "other memory seen in use");
+  std::cout << '\n';
+  const std::string& searched = predictor.options().names[report.which];
+  if (report.largest_whole && *report.largest_whole > 0)
+    std::cout << bold("the largest " + searched + " that fits is " + memreel::text_of(*report.largest_whole)) << '\n';
+  else
+    std::cout << bold("no " + searched + " fits") << '\n';
+  std::cout << '\n';
+}
+
+/// Prints which setting would help.
+void print_settings(const Predictor& predictor, const PredictReport& report) {
+  bool any = false;
+  for (std::size_t i = 0; i < report.predictions.size(); ++i) {
+    const PredictSetting& setting = report.settings[i];
+    const Prediction& prediction = report.predictions[i];
+    if (setting.tried == 0) continue;
+    const std::string at = values_text(prediction.at, predictor.options().names);
+    const std::string tried = memreel::text_of(setting.tried) + " settings replayed";
+    if (setting.conf.empty())
+      std::cout << (prediction.first_failure ? "no setting lets " + at + " fit" : "no setting is better for " + at)
+                << " (" << tried << ")\n";
+    else
+      std::cout << at << (prediction.first_failure ? " fits with " : " needs less with ") << bold(setting.conf)
+                << ": peak reserved " << text_of(setting.peak_reserved) << " (" << tried << ")\n";
+    any = true;
+  }
+  if (any) std::cout << '\n';
+}
+
+/// Prints what would have to shrink, and what need not.
+void print_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
+  const Recording& base = *predictor.recordings()[prediction.base];
+  const std::vector<std::string>& names = predictor.options().names;
+  std::cout << "live at the peak, by category:\n";
+  std::string unit;  // the parameter that differs
+  for (std::size_t p = 0; p < names.size(); ++p)
+    if (base.at[p] != prediction.at[p]) unit = names[p];
+  const bool per_unit = !held.categories.empty() && bytes_per_unit(predictor, prediction, held.categories.front());
+  std::vector<TableColumn> columns{{values_text(base.at, names), Align::right},
+                                   {values_text(prediction.at, names), Align::right}};
+  const std::string each = "each " + unit;
+  if (per_unit) columns.push_back({each, Align::right});
+  columns.push_back({"category"});
+  TextTable table(std::move(columns));
+  for (const LiveByCategory& category : held.categories) {
+    std::vector<std::string> row{text_of(category.recorded), text_of(category.predicted)};
+    if (per_unit) {
+      const double growth = bytes_per_unit(predictor, prediction, category).value_or(0);
+      row.push_back((growth < 0 ? "-" : "+") +
+                    text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))}));
+    }
+    row.emplace_back(name_of(category.category));
+    table.add_row(std::move(row));
+  }
+  table.print(std::cout, 2);
+  std::cout << '\n';
+}
+
+void print_sites(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
+  constexpr std::size_t most_sites = 8;
+  const Recording& base = *predictor.recordings()[prediction.base];
+  const std::vector<std::string>& names = predictor.options().names;
+  std::cout << "live at the peak, what grows most first:\n";
+  TextTable table({{values_text(base.at, names), Align::right},
+                   {values_text(prediction.at, names), Align::right},
+                   {"where", Align::left, Fit::clipped}});
+  Bytes recorded, predicted;
+  for (std::size_t s = 0; s < held.sites.size(); ++s) {
+    const LiveBySite& site = held.sites[s];
+    if (s < most_sites) {
+      table.add_row({text_of(site.recorded), text_of(site.predicted), site_label(base.trace.tables, site.stack)});
+    } else {
+      recorded += site.recorded;
+      predicted += site.predicted;
+    }
+  }
+  if (held.sites.size() > most_sites)
+    table.add_row({text_of(recorded), text_of(predicted),
+                   memreel::text_of(std::uint64_t{held.sites.size() - most_sites}) + " other call stacks"});
+  table.print(std::cout, 2);
+}
+
+}  // namespace
+
+void print_predict_text(const Predictor& predictor, const PredictReport& report) {
+  print_recordings(predictor, report);
+  print_predictions(predictor, report);
+  for (const std::string& doubt : predictor.doubts()) std::cout << "doubt: " << doubt << '\n';
+  if (!predictor.doubts().empty()) std::cout << '\n';
+  print_device(predictor, report);
+  print_settings(predictor, report);
+  if (report.predictions.empty()) return;
+  print_categories(predictor, report.predictions.back(), report.held.back());
+  print_sites(predictor, report.predictions.back(), report.held.back());
+}
+
+namespace {
+
+/// The value of a single parameter, or an object of several.
+Json json_of(const Values& at, const std::vector<std::string>& names) {
+  if (at.size() == 1) return at.front();
+  Json json = Json::object();
+  for (std::size_t p = 0; p < names.size(); ++p) json[names[p]] = at[p];
+  return json;
+}
+
+void add_peaks(Json& json, const Peaks& peaks, const std::string& before) {
+  json[before + "peak_live_bytes"] = peaks.live.count;
+  json[before + "peak_allocated_bytes"] = peaks.allocated.count;
+  json[before + "peak_reserved_bytes"] = peaks.reserved.count;
+}
+
+double error_of(Bytes predicted, Bytes recorded) {
+  return recorded == 0_B ? 0 : static_cast<double>(predicted.count) / static_cast<double>(recorded.count) - 1;
+}
+
+Json json_of(const LeftOut& left_out, const std::vector<std::string>& names) {
+  Json json{{"value", json_of(left_out.at, names)}};
+  add_peaks(json, left_out.recorded, "recorded_");
+  if (!left_out.predicted) {
+    for (const char* const key :
+         {"peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "live_error", "reserved_error"})
+      json[key] = nullptr;
+    return json;
+  }
+  add_peaks(json, *left_out.predicted, "");
+  json["live_error"] = error_of(left_out.predicted->live, left_out.recorded.live);
+  json["reserved_error"] = error_of(left_out.predicted->reserved, left_out.recorded.reserved);
+  return json;
+}
+
+Json json_of_sites(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
+  constexpr std::size_t most_sites = 10;
+  const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
+  Json sites = Json::array();
+  for (const LiveBySite& site : held.sites) {
+    if (sites.size() == most_sites) break;
+    sites.push_back({{"stack", json_of_stack(tables, site.stack)},
+                     {"recorded_bytes", site.recorded.count},
+                     {"predicted_bytes", site.predicted.count}});
+  }
+  return sites;
+}
+
+Json json_of_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
+  Json categories = Json::array();
+  for (const LiveByCategory& category : held.categories) {
+    const std::optional<double> growth = bytes_per_unit(predictor, prediction, category);
+    categories.push_back({{"category", name_of(category.category)},
+                          {"recorded_bytes", category.recorded.count},
+                          {"predicted_bytes", category.predicted.count},
+                          {"bytes_per_unit", growth ? Json(*growth) : Json(nullptr)}});
+  }
+  return categories;
+}
+
+Json json_of(const PredictSetting& setting, const PredictReport& report) {
+  if (setting.conf.empty()) return nullptr;
+  return {{"setting", setting.conf},
+          {"peak_reserved_bytes", setting.peak_reserved.count},
+          {"fits", report.device.capacity ? Json(true) : Json(nullptr)}};
+}
+
+}  // namespace
+
+void print_predict_json(const Predictor& predictor, const PredictReport& report) {
+  const std::vector<std::string>& names = predictor.options().names;
+  Json recordings = Json::array();
+  for (std::size_t r = 0; r < predictor.recordings().size(); ++r) {
+    const Recording& recording = *predictor.recordings()[r];
+    Json json{{"value", json_of(recording.at, names)}, {"trace", recording.file.string()}};
+    add_peaks(json, predictor.recorded()[r], "");
+    json["requests"] = recording.requests.rows.size();
+    recordings.push_back(std::move(json));
+  }
+  Json left_out = Json::array();
+  for (const LeftOut& one : predictor.left_out()) left_out.push_back(json_of(one, names));
+  Json predictions = Json::array();
+  for (std::size_t i = 0; i < report.predictions.size(); ++i) {
+    const Prediction& prediction = report.predictions[i];
+    Json json{{"value", json_of(prediction.at, names)}};
+    add_peaks(json, prediction.peaks, "");
+    json["peak_reserved_low_bytes"] = prediction.reserved_low.count;
+    json["peak_reserved_high_bytes"] = prediction.reserved_high.count;
+    json["fits"] = report.device.capacity ? Json(!prediction.first_failure) : Json(nullptr);
+    json["first_failure"] = cli::json_of_failure(prediction.first_failure);
+    json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
+    json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
+    json["settings_tried"] = report.settings[i].tried;
+    json["setting"] = json_of(report.settings[i], report);
+    predictions.push_back(std::move(json));
+  }
+  const PredictDevice& device = report.device;
+  const auto or_null = [](const std::optional<std::uint64_t>& value) {
+    return value && *value > 0 ? Json(*value) : Json(nullptr);
+  };
+  const PolicySpec& policy = predictor.options().policy;
+  print_json({{"schema", "memreel.predict/1"},
+              {"parameter", names.size() == 1 ? Json(names.front()) : Json(names)},
+              {"recordings", recordings},
+              {"aligned_share", predictor.aligned_share()},
+              {"exact_share", predictor.exact_share()},
+              {"leave_one_out", left_out},
+              {"doubts", predictor.doubts()},
+              {"capacity_bytes", device.capacity ? Json(device.capacity->count) : Json(nullptr)},
+              {"card", device.card.empty() ? Json(nullptr) : Json(device.card)},
+              {"other_bytes", device.card.empty() ? Json(nullptr) : Json(device.others.count)},
+              {"other_bytes_assumed", device.card.empty() ? Json(nullptr) : Json(device.assumed)},
+              {"gpu",
+               {{"multiprocessors", predictor.gpu().multiprocessors},
+                {"threads_per_multiprocessor", predictor.gpu().threads},
+                {"compute_capability", predictor.gpu().compute_capability},
+                {"assumed", !device.gpu && !predictor.gpu_seen()}}},
+              {"predictions", predictions},
+              {"largest_that_fits", or_null(report.largest ? report.largest : report.largest_whole)},
+              {"largest_whole_number_that_fits", or_null(report.largest_whole)},
+              {"policy", policy.name},
+              {"params", policy.parameters}});
+}
+
+namespace {
+
+constexpr std::size_t most_growths = 12;
+
+class PredictPage {
+ public:
+  PredictPage(const Predictor& predictor, const PredictReport& report)
+      : predictor_(predictor), report_(report), names_(predictor.options().names) {}
+
+  std::string text() {
+    const std::string& parameter = names_[report_.which];
+    const std::string title = "Memory over " + clipped(parameter, 80);
+    body_ = "<h1>" + html_escaped(title) +
+            "</h1>\n<p class=quiet>Predicted from recordings, not recorded: " + html_escaped(recordings()) + "</p>\n";
+    headlines();
+    body_ += growth_chart(make_growth_chart(predictor_, report_.predictions, report_.which, report_.device));
+    predictions();
+    recorded();
+    if (!report_.held.empty()) held();
+    return html_page(title + " · memreel", body_);
+  }
+
+ private:
+  std::string recordings() const {
+    std::string text;
+    for (const auto& recording : predictor_.recordings())
+      text += (text.empty() ? "" : ", ") + clipped(recording->file.filename().string(), 80) + " at " +
+              values_text(recording->at, names_);
+    return text;
+  }
+
+  void headlines() {
+    const std::string& parameter = names_[report_.which];
+    body_ += "<ul class=headlines>\n";
+    if (report_.device.capacity) {
+      const bool any = report_.largest_whole && *report_.largest_whole > 0;
+      const std::string in = " fits in " + text_of(*report_.device.capacity) + limit_reason();
+      body_ += std::string("<li") + (any ? "" : " class=alarm") + ">" +
+               html_escaped(any ? "The largest " + parameter + " that" + in + " is " +
+                                      memreel::text_of(*report_.largest_whole)
+                                : "No " + parameter + in) +
+               "</li>\n";
+    }
+    for (std::size_t i = 0; i < report_.settings.size(); ++i) {
+      const PredictSetting& setting = report_.settings[i];
+      if (setting.conf.empty()) continue;
+      const Prediction& prediction = report_.predictions[i];
+      body_ += "<li>" + html_escaped(values_text(prediction.at, names_)) +
+               (prediction.first_failure ? " fits with " : " needs less with ") + "<code>" +
+               html_escaped(setting.conf) + "</code>: " + text_of(setting.peak_reserved) + " reserved, replayed</li>\n";
+    }
+    body_ += "<li>" + text_of_share(predictor_.exact_share()) + " of the requested bytes grow by an exact function, " +
+             text_of_share(predictor_.aligned_share()) + " have a counterpart in another recording</li>\n<li>" +
+             html_escaped(gpu_note(predictor_, report_)) + "</li>\n</ul>\n";
+  }
+
+  std::string limit_reason() const {
+    const PredictDevice& device = report_.device;
+    if (device.card.empty()) return {};
+    return " (" + device.card + " less " + text_of(device.others) + (device.assumed ? ", assumed," : "") +
+           " for other things)";
+  }
+
+  void predictions() {
+    const bool limited = report_.device.capacity.has_value();
+    std::vector<HtmlTable::Column> columns{
+        {"peak live", true}, {"peak reserved", true}, {"between", true}, {"and", true}, {"predicted"}};
+    if (limited) columns.push_back({"fits"});
+    HtmlTable table(columns);
+    for (const Prediction& p : report_.predictions) {
+      std::vector<std::string> row{text_of(p.peaks.live), text_of(p.peaks.reserved), text_of(p.reserved_low),
+                                   text_of(p.reserved_high), html_escaped(values_text(p.at, names_))};
+      if (limited)
+        row.push_back(p.first_failure ? "<span class=bad>no</span>: " + text_of(p.first_failure->requested) +
+                                            " fail at " + text_of(p.first_failure->reserved) + " reserved"
+                                      : "yes");
+      table.add_row(row);
+    }
+    body_ += "<h2>Predicted</h2>\n" + table.text();
+  }
+
+  void recorded() {
+    HtmlTable table({{"peak live", true}, {"peak reserved", true}, {"predicted from the others", true}, {"recorded"}});
+    for (const LeftOut& left_out : predictor_.left_out())
+      table.add_row({text_of(left_out.recorded.live), text_of(left_out.recorded.reserved),
+                     left_out.predicted ? text_of(left_out.predicted->reserved) : "",
+                     html_escaped(values_text(left_out.at, names_))});
+    body_ += "<h2>Recorded</h2>\n" + table.text();
+  }
+
+  void held() {
+    const Prediction& prediction = report_.predictions.back();
+    const LiveAtPeak& held = report_.held.back();
+    const Recording& base = *predictor_.recordings()[prediction.base];
+    const std::string before = html_escaped(values_text(base.at, names_));
+    const std::string after = html_escaped(values_text(prediction.at, names_));
+    HtmlTable categories({{before, true}, {after, true}, {"per unit", true}, {"category"}});
+    for (const LiveByCategory& category : held.categories) {
+      const std::optional<double> growth = bytes_per_unit(predictor_, prediction, category);
+      const Bytes unit{growth && *growth > 0 ? static_cast<std::uint64_t>(*growth) : 0};
+      categories.add_row({text_of(category.recorded), text_of(category.predicted), growth ? text_of(unit) : "",
+                          std::string(name_of(category.category))});
+    }
+    body_ += "<h2>Live at the peak</h2>\n" + categories.text();
+    HtmlTable sites({{before, true}, {after, true}, {"where"}});
+    for (std::size_t s = 0; s < std::min(most_growths, held.sites.size()); ++s)
+      sites.add_row({text_of(held.sites[s].recorded), text_of(held.sites[s].predicted),
+                     html_escaped(clipped(site_label(base.trace.tables, held.sites[s].stack), 160))});
+    body_ += sites.text();
+  }
+
+  const Predictor& predictor_;
+  const PredictReport& report_;
+  const std::vector<std::string>& names_;
+  std::string body_;
+};
+
+}  // namespace
+
+void write_predict_html(const Predictor& predictor, const PredictReport& report, std::ostream& out) {
+  out << PredictPage(predictor, report).text();
+}
+
+}  // namespace memreel::cli

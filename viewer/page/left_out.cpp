@@ -1,0 +1,37 @@
+// A page shows one file, which is a trace: stubs for the viewer's functions on several files and other formats.
+
+#include "formats/import/import.h"
+#include "formats/reader/trace_reader.h"
+#include "viewer/app/open_dialog.h"
+#include "viewer/model/prediction.h"
+#include "viewer/model/ranks.h"
+#include "viewer/page/page_window.h"
+
+namespace memreel {
+
+Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& path, const ImportOptions&, std::stop_token) {
+  auto file = open_file(path);
+  if (!file) return std::move(file).error();
+  return OpeningTrace{.file = *std::move(file)};
+}
+
+}  // namespace memreel
+
+namespace memreel::viewer {
+
+Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()>, Bytes) : files_(std::move(files)) {}
+std::shared_ptr<const RankSeries> Ranks::series(std::size_t) const { return nullptr; }
+std::string Ranks::name(std::size_t file) const { return files_[file].filename().string(); }
+Bytes Ranks::highest() const { return {}; }
+std::shared_ptr<const PredictionView> PredictionJob::result() const { return nullptr; }
+
+// A page opens files with the browser's own dialog.
+
+void OpenDialog::open(const std::filesystem::path& /*folder*/) { page_choose_file(); }
+
+/// The chosen file arrives through memreel_open().
+std::optional<std::filesystem::path> OpenDialog::draw(Scene& /*scene*/, const Window& /*window*/) {
+  return std::nullopt;
+}
+
+}  // namespace memreel::viewer
