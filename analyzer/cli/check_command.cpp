@@ -48,6 +48,7 @@ struct Question {
   std::vector<PolicySpec> policies;  // empty: what the program ran with
   std::optional<Measured> baseline;
   MeasureOptions measure;
+  LeakOptions leaks;
 };
 
 /// "0.15" or "15%".
@@ -162,7 +163,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   }
   Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return std::move(leaks).error();
-  question.measure.leak_options = *std::move(leaks);
+  question.leaks = *std::move(leaks);
   for (const auto& entry : question.budgets.max_category) question.measure.categories.insert(entry.first);
   question.measure.leaks =
       question.budgets.max_leaked || !arguments.baseline.empty() || !arguments.write_baseline.empty();
@@ -171,17 +172,16 @@ Result<Question> question_of(const CheckArguments& arguments) {
 
 /// Chooses what to replay when no policy is given: what the program ran with, if known. For other pools, judges the
 /// recorded reserved bytes; nothing, if all budgets given need neither.
-Result<void> choose_policies(const CheckArguments& arguments, const Trace& trace, const std::vector<Prepared>& heaps,
-                             Question& question) {
-  if (const auto recorded = recorded_policy(trace, heaps)) {
+Result<void> choose_policies(const CheckArguments& arguments, const Analysis& analysis,
+                             const std::vector<Prepared>& heaps, Question& question) {
+  if (const auto recorded = recorded_policy(analysis.trace(), heaps)) {
     question.policies = {*recorded};
     return {};
   }
   const Budgets& budgets = question.budgets;
-  const std::vector<HeapHistory> histories = heap_histories(trace);
   const auto reserved_is_known = [&](const Prepared& heap) {
-    const auto history = std::ranges::find(histories, heap.heap, &HeapHistory::heap);
-    return history != histories.end() && records_reserved(*history, heap.level);
+    const auto history = std::ranges::find(analysis.histories(), heap.heap, &HeapHistory::heap);
+    return history != analysis.histories().end() && records_reserved(*history, heap.level);
   };
   question.measure.recorded = std::ranges::all_of(heaps, reserved_is_known);
   if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded))
@@ -319,15 +319,16 @@ Exit run_check(const CheckArguments& arguments) {
           judge_completeness(arguments, missing, arguments.file, "record the program from its start to its end");
       !complete)
     return fail(complete.error());
+  const Analysis analysis(*trace, {.leaks = question->leaks});
   if (question->policies.empty() && !question->measure.recorded) {
-    const Result<void> chosen = choose_policies(arguments, *trace, heaps, *question);
+    const Result<void> chosen = choose_policies(arguments, analysis, heaps, *question);
     if (!chosen) return fail(chosen.error());
     // A replay that starts midway may need less than the program had already reserved.
     question->measure.recorded |= !missing.empty();
   }
   const Result<Measured> measured = [&] {
     const ProgressBar bar("replaying");
-    return measure(*trace, heaps, question->policies, question->measure);
+    return measure(analysis, heaps, question->policies, question->measure);
   }();
   if (!measured) return fail(measured.error());
 

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <utility>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/category/classify.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/heap_map.h"
@@ -19,7 +20,6 @@
 #include "analyzer/insight/remedies.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/report/live_groups.h"
-#include "analyzer/verdict/verdict.h"
 #include "formats/import/import.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -43,11 +43,11 @@ std::string names_of(const Holders& holders) {
   return text.empty() ? "nothing that was recorded" : text;
 }
 
-Holders holders_at(const Trace& trace, const OutOfMemory& oom) {
-  const std::vector<Lifetime> lives = lifetimes(trace);
-  const Categories categories = classify(trace);
-  Holders holders = holders_by_category(category_shares(trace, lives, categories, oom.heap, oom.event));
-  return holders.parts.empty() ? holders_by_stack(trace, lives, oom.heap, oom.event) : holders;
+Holders holders_at(const Analysis& analysis, const OutOfMemory& oom) {
+  const Trace& trace = analysis.trace();
+  Holders holders =
+      holders_by_category(category_shares(trace, analysis.lives(), analysis.categories(), oom.heap, oom.event));
+  return holders.parts.empty() ? holders_by_stack(trace, analysis.lives(), oom.heap, oom.event) : holders;
 }
 
 /// The pool's numbers; at driver level, the device's.
@@ -70,10 +70,8 @@ std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
 
 std::vector<std::string> failure_lines(Trace trace) {
   complete_trace(trace);
-  Remedies remedies = untried_remedies(trace);
-  OutOfMemories failures = judge_failures(trace, recorded_blocks(trace), remedies);
-  replay_remedies(trace, remedies);
-  find_survivors(trace, remedies, failures);
+  const Analysis analysis(trace);
+  const OutOfMemories& failures = analysis.survivors();
   if (failures.examined.empty()) return {"out of memory: the failed request is not among the events that were kept"};
   const OutOfMemory& oom = failures.examined.back();
   const Heap& heap = trace.tables[oom.heap];
@@ -81,8 +79,8 @@ std::vector<std::string> failure_lines(Trace trace) {
   if (oom.verdict == OomVerdict::lack_of_memory) verdict += ", not fragmentation";
   if (oom.own_limit()) verdict += ", at a limit that the program set";
   return {"out of memory on GPU " + std::to_string(heap.device) + ": " + text_of(oom.requested) + " refused, " +
-              text_of(oom.live) + " live, held by " + names_of(holders_at(trace, oom)),
-          verdict + " (" + numbers_of(oom) + "); " + remedy_for(oom, remedies)};
+              text_of(oom.live) + " live, held by " + names_of(holders_at(analysis, oom)),
+          verdict + " (" + numbers_of(oom) + "); " + remedy_for(oom, analysis.remedies())};
 }
 
 void settle_in(int last_file) {

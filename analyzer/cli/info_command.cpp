@@ -6,13 +6,13 @@
 #include <iostream>
 #include <string>
 
+#include "analyzer/analysis/verdict.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/rounds.h"
 #include "analyzer/report/text_table.h"
-#include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

@@ -40,11 +40,11 @@ Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
 }
 
 std::string oom_setting_text(const Report& report) {
-  const OutOfMemories& ooms = report.ooms;
+  const OutOfMemories& ooms = report.ooms();
   if (ooms.fragmented == 0) return {};
   const std::string of = ooms.fragmented == 1 ? "the request" : "the " + text_of(ooms.fragmented) + " requests";
   if (!ooms.answer) return "None of the settings tried serves " + of + " that failed by fragmentation.";
-  const std::string setting = report.remedies.tried[ooms.answer->remedy].text;
+  const std::string setting = report.remedies().tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)
     return setting + " serves " + (ooms.fragmented == 1 ? of : "all of " + of) +
            " that failed by fragmentation, by replay.";
@@ -55,17 +55,18 @@ std::string oom_setting_text(const Report& report) {
 namespace {
 
 std::string side_effects_text(const Report& report, std::size_t remedy) {
-  const std::string effects = report.remedies.is_torch ? side_effects_of(report.remedies.baseline.policy,
-                                                                         report.remedies.tried[remedy].outcome.policy)
-                                                       : "";
+  const std::string effects =
+      report.remedies().is_torch
+          ? side_effects_of(report.remedies().baseline.policy, report.remedies().tried[remedy].outcome.policy)
+          : "";
   return effects.empty() ? effects : " Side effects of the first: " + effects;
 }
 
 }  // namespace
 
 std::string step_plan_text(const Report& report) {
-  if (!report.step_plan || report.step_plan->saves() <= step_plan_margin) return "";
-  const StepPlan& plan = *report.step_plan;
+  if (!report.step_plan() || report.step_plan()->saves() <= step_plan_margin) return "";
+  const StepPlan& plan = *report.step_plan();
   return "A static plan of step " + text_of(plan.step) + ", in which most is live, needs " + text_of(plan.peak) + ", " +
          text_of_share(plan.saves()) + " less than " +
          (plan.least_by.empty() ? "with the recorded settings" : plan.least_by) +
@@ -77,7 +78,7 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
   if (oom.level == Level::driver) return "No settings tried: the program asked the driver directly.";
   if (!oom.capacity) return "No settings tried: the capacity is unknown.";
-  if (report.remedies.tried.empty()) return "No settings tried: memreel knows none for this allocator.";
+  if (report.remedies().tried.empty()) return "No settings tried: memreel knows none for this allocator.";
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
   const std::string at = " at " + text_of(*oom.capacity);
   if (!oom.serve_only.empty() && oom.survivors.empty()) {
@@ -87,19 +88,19 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
             : "Serve this request" + at + ", by replay; what the program would have requested next is not recorded: ";
     for (std::size_t i = 0; i < std::min(most_named, oom.serve_only.size()); ++i) {
       const OutOfMemory::Served& served = oom.serve_only[i];
-      text += (i > 0 ? "; " : "") + report.remedies.tried[served.remedy].text;
+      text += (i > 0 ? "; " : "") + report.remedies().tried[served.remedy].text;
       if (!oom.rest) text += " (" + text_of(served.spare) + " to spare)";
     }
     return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
   }
   if (oom.survivors.empty())
-    return "None of the " + text_of(std::uint64_t{report.remedies.tried.size()}) +
+    return "None of the " + text_of(std::uint64_t{report.remedies().tried.size()}) +
            " settings tried would have survived" + at + ".";
   std::string text =
       std::string(oom.is_last ? "Would have survived this request and the rest of the step" : "Would have survived") +
       at + ", by replay: ";
   for (std::size_t i = 0; i < std::min(most_named, oom.survivors.size()); ++i)
-    text += (i > 0 ? "; " : "") + report.remedies.tried[oom.survivors[i]].text;
+    text += (i > 0 ? "; " : "") + report.remedies().tried[oom.survivors[i]].text;
   if (oom.survivors.size() > most_named)
     text += "; and " + text_of(std::uint64_t{oom.survivors.size() - most_named}) + " more";
   return text + "." + side_effects_text(report, oom.survivors.front());
@@ -267,12 +268,12 @@ void print_size_classes(const Fragmentation& found, std::size_t top) {
 }  // namespace
 
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options) {
-  if (report.fragmentation.empty()) {
+  if (report.fragmentation().empty()) {
     std::cout << "fragmentation: not known, no segments were recorded\n";
     return;
   }
   bool first = true;
-  for (const Fragmentation& found : report.fragmentation) {
+  for (const Fragmentation& found : report.fragmentation()) {
     if (!std::exchange(first, false)) std::cout << '\n';
     std::cout << bold("fragmentation of " + heap_title(trace.tables, found.heap)) << "\n\n";
     print_totals(trace, found);
@@ -282,7 +283,7 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
     print_pool_streams(trace, found, options.top);
     print_size_classes(found, options.top);
   }
-  print_remedies(report.remedies, options.top);
+  print_remedies(report.remedies(), options.top);
   if (const std::string text = step_plan_text(report); !text.empty()) std::cout << '\n' << wrapped(text, 4);
 }
 
@@ -367,25 +368,26 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
                    {"verdict"},
                    {"survives with"},
                    {"where", Align::left, Fit::clipped}});
-  const std::size_t shown = std::min(top, report.ooms.examined.size());
+  const std::size_t shown = std::min(top, report.ooms().examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
-    const OutOfMemory& oom = report.ooms.examined[i];
+    const OutOfMemory& oom = report.ooms().examined[i];
     table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_pool_stream),
-                   std::string(name_of(oom.verdict)), survivor_text(report.remedies, oom),
+                   std::string(name_of(oom.verdict)), survivor_text(report.remedies(), oom),
                    site_label(trace.tables, trace.events.stack[oom.event])});
   }
   table.print(std::cout, 2);
-  if (shown < report.ooms.count) std::cout << "  ... and " << text_of(report.ooms.count - shown) << " more (--top)\n";
+  if (shown < report.ooms().count)
+    std::cout << "  ... and " << text_of(report.ooms().count - shown) << " more (--top)\n";
 }
 
 }  // namespace
 
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options) {
-  if (report.ooms.count == 0) {
+  if (report.ooms().count == 0) {
     std::cout << "out of memory: no request failed\n";
     return;
   }
-  std::cout << red("failed requests") << ": " << text_of(report.ooms.count) << "\n\n";
+  std::cout << red("failed requests") << ": " << text_of(report.ooms().count) << "\n\n";
   if (const std::string setting = oom_setting_text(report); !setting.empty()) {
     print_wrapped(setting, 2);
     std::cout << '\n';
@@ -395,9 +397,9 @@ void print_ooms_text(const Trace& trace, const Report& report, const ReportOptio
     std::cout << "  each in full: --oom\n";
     return;
   }
-  for (std::size_t i = 0; i < std::min(options.top, report.ooms.examined.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(options.top, report.ooms().examined.size()); ++i) {
     std::cout << '\n';
-    print_oom(trace, report, report.ooms.examined[i]);
+    print_oom(trace, report, report.ooms().examined[i]);
   }
 }
 

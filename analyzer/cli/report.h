@@ -5,20 +5,16 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/difference/instant.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/fragmentation.h"
-#include "analyzer/insight/leaks.h"
-#include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/private_pools.h"
-#include "analyzer/insight/remedies.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/live_groups.h"
-#include "analyzer/verdict/verdict.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {
@@ -42,30 +38,22 @@ struct HeapReport {
   std::vector<PrivatePool> pools;  // largest peak first
 };
 
-/// The requested parts of a report.
-struct Sections {
-  bool live = false;  // who held the memory
-  bool leaks = false;
-  bool fragmentation = false;
-  bool ooms = false;
-
-  bool any() const { return live || leaks || fragmentation || ooms; }
-};
-
 struct Report {
+  std::shared_ptr<const Analysis> analysis;
   GroupBy by = GroupBy::stack;
   Sections sections;
   std::optional<Instant> instant;  // shown instead of the peak and the end
-  Categories categories;           // of all allocations
-  std::vector<MemorySummary> summaries;
   std::vector<HeapReport> heaps;
-  LeakReport leaks;
-  std::vector<Fragmentation> fragmentation;
-  OutOfMemories ooms;
-  Remedies remedies;                     // for both of these
-  std::optional<StepPlan> step_plan;     // of the part on fragmentation
   Verdict verdict;                       // on the requested parts
   std::vector<VerdictLine> first_lines;  // those that make_report() had before the replays
+
+  // Parts of the analysis; empty unless they were requested.
+  const Categories& categories() const;
+  const LeakReport& leaks() const;
+  const std::vector<Fragmentation>& fragmentation() const;
+  const OutOfMemories& ooms() const;
+  const Remedies& remedies() const;  // for both of these
+  const std::optional<StepPlan>& step_plan() const;
 };
 
 struct ReportQuestion {

@@ -115,7 +115,7 @@ Exit run_report(const ReportArguments& arguments) {
   const Result<Trace> trace = open_completed(arguments.options.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
-  if (!sections.any()) sections = {.live = true, .leaks = true, .fragmentation = true, .ooms = true};
+  if (!sections.any()) sections = Sections::all();
   if (const auto unknown = without_device(*trace, arguments.options.device)) return fail(*unknown);
   const bool is_text = document == documents.end();
   std::function<void(const Report&)> on_first_lines;
@@ -135,49 +135,61 @@ Exit run_report(const ReportArguments& arguments) {
   return written ? Exit::done : fail(written.error());
 }
 
-Categories classify_shown(const Trace& trace) {
-  const ProgressBar bar("classifying allocations");
-  return classify(trace);
-}
-
-Verdict verdict_on(const Trace& trace, const std::vector<Lifetime>& lives, const Report& report) {
-  std::vector<HeapHistory> heaps;
-  for (const HeapReport& heap : report.heaps) heaps.push_back(heap.history);
-  Findings findings{.heaps = heaps};
-  Holders holders;
-  const HeapHistory* const decides = deciding_heap(trace.tables, heaps);
-  if (report.sections.live && decides != nullptr) {
-    const auto heap =
-        std::ranges::find(report.heaps, decides->heap, [](const HeapReport& h) { return h.history.heap; });
-    holders = holders_at_peak(trace, lives, *decides, heap->at_peak.categories);
-    findings.holders = &holders;
-  }
-  if (report.sections.leaks) findings.leaks = &report.leaks;
-  if (report.sections.fragmentation) findings.fragmentation = &report.fragmentation;
-  if (report.sections.ooms) findings.ooms = &report.ooms;
-  if (!report.remedies.heaps.empty()) findings.remedies = &report.remedies;
-  findings.exact = !report.summaries.empty() && std::ranges::all_of(report.summaries, &MemorySummary::exact);
-  return make_verdict(trace, findings);
-}
-
 }  // namespace
+
+const Categories& Report::categories() const {
+  static const Categories none;
+  return sections.live ? analysis->categories() : none;
+}
+
+const LeakReport& Report::leaks() const {
+  static const LeakReport none;
+  return sections.leaks ? analysis->leaks() : none;
+}
+
+const std::vector<Fragmentation>& Report::fragmentation() const {
+  static const std::vector<Fragmentation> none;
+  return sections.fragmentation ? analysis->fragmentation() : none;
+}
+
+const OutOfMemories& Report::ooms() const {
+  static const OutOfMemories none;
+  return sections.ooms ? analysis->survivors() : none;
+}
+
+const Remedies& Report::remedies() const {
+  static const Remedies none;
+  return sections.fragmentation || sections.ooms ? analysis->remedies() : none;
+}
+
+const std::optional<StepPlan>& Report::step_plan() const {
+  static const std::optional<StepPlan> none;
+  return sections.fragmentation ? analysis->step_plan() : none;
+}
 
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
                            const std::function<void(const Report&)>& on_first_lines) {
   const Sections& sections = question.sections;
-  Report report{.by = question.by, .sections = sections, .instant = question.instant};
-  const std::vector<Lifetime> lives = lifetimes(trace);
-  if (sections.live) report.categories = classify_shown(trace);
-  for (const HeapHistory& history : heap_histories(trace)) {
+  ProgressBar* replaying = nullptr;
+  const auto analysis = std::make_shared<const Analysis>(
+      trace, AnalysisOptions{.leaks = question.leaks, .on_replay = [&](std::uint64_t done, std::uint64_t total) {
+                               if (replaying != nullptr) replaying->update(done, total);
+                             }});
+  Report report{.analysis = analysis, .by = question.by, .sections = sections, .instant = question.instant};
+  if (sections.live) {
+    const ProgressBar bar("classifying allocations");
+    analysis->categories();
+  }
+  for (const HeapHistory& history : analysis->histories()) {
     HeapReport& heap = report.heaps.emplace_back();
     heap.history = history;
     if (!sections.live) continue;
     const auto view = [&](std::uint64_t events) {
-      return live_view(trace, lives, history.heap, events, question.by, report.categories);
+      return live_view(trace, analysis->lives(), history.heap, events, question.by, analysis->categories());
     };
     heap.at_peak = view(history.allocations == 0 ? 0 : history.peak_live_event + 1);
     heap.at_end = view(trace.events.count());
-    heap.phases = phase_peaks(trace, report.categories, history.heap);
+    heap.phases = phase_peaks(trace, analysis->categories(), history.heap);
     heap.ranges = range_peaks(trace, history.heap);
     heap.pools = private_pools(trace, history.heap);
     std::ranges::stable_sort(heap.pools, std::ranges::greater{}, &PrivatePool::peak_reserved);
@@ -188,40 +200,34 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
   }
   if (sections.leaks) {
     const ProgressBar bar("looking for leaks");
-    report.leaks = find_leaks(trace, question.leaks);
+    analysis->leaks();
   }
   if (sections.fragmentation || sections.ooms) {
-    RecordedBlocks blocks;
     {
       const ProgressBar bar("judging the heap");
-      blocks = recorded_blocks(trace);
-      if (sections.fragmentation) report.fragmentation = find_fragmentation(trace, blocks);
+      if (sections.fragmentation) analysis->fragmentation();
+      if (sections.ooms) analysis->failures();
     }
-    Remedies remedies = untried_remedies(trace, question.leaks.capacity);
-    if (sections.ooms) report.ooms = judge_failures(trace, blocks, remedies, question.leaks.capacity);
     if (on_first_lines) {
-      report.verdict = verdict_on(trace, lives, report);
+      report.verdict = analysis->first_verdict(sections);
       report.first_lines = lines_of(report.verdict, true);
       on_first_lines(report);
     }
     ProgressBar bar("replaying settings");
-    replay_remedies(trace, remedies, remedy_rows, 0,
-                    [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
-    report.remedies = std::move(remedies);
-    if (sections.fragmentation) report.step_plan = plan_peak_step(report.remedies);
-    if (sections.ooms) find_survivors(trace, report.remedies, report.ooms);
+    replaying = &bar;
+    if (sections.ooms) analysis->survivors();
+    analysis->remedies();
+    if (sections.fragmentation) analysis->step_plan();
+    replaying = nullptr;
   }
   {
     const ProgressBar bar("replaying the recorded allocator");
-    // Other allocators have no such summary; the report works without it.
-    if (Result<std::vector<MemorySummary>> summaries = memory_summaries(trace))
-      report.summaries = *std::move(summaries);
     for (HeapReport& heap : report.heaps) {
-      const auto summary = std::ranges::find(report.summaries, heap.history.heap, &MemorySummary::heap);
-      if (summary != report.summaries.end()) heap.summary = &*summary;
+      const auto summary = std::ranges::find(analysis->summaries(), heap.history.heap, &MemorySummary::heap);
+      if (summary != analysis->summaries().end()) heap.summary = &*summary;
     }
   }
-  report.verdict = verdict_on(trace, lives, report);
+  report.verdict = analysis->verdict(sections);
   return report;
 }
 

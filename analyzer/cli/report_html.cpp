@@ -96,22 +96,22 @@ class Page {
     }
     tile(text_of(live), "live at the peak");
     if (reserved > 0_B) tile(text_of(reserved), "reserved at the peak");
-    if (!report_.fragmentation.empty())
-      tile(text_of_share(report_.fragmentation.front().at_peak.fragmentation()), "fragmentation at the peak");
+    if (!report_.fragmentation().empty())
+      tile(text_of_share(report_.fragmentation().front().at_peak.fragmentation()), "fragmentation at the peak");
     if (report_.sections.leaks) {
       Bytes leaked;
-      for (const LeakCause& cause : report_.leaks.causes) leaked += cause.bytes;
+      for (const LeakCause& cause : report_.leaks().causes) leaked += cause.bytes;
       tile(leaked == 0_B ? "none" : text_of(leaked), "leaked", leaked > 0_B);
     }
     if (report_.sections.ooms)
-      tile(report_.ooms.count == 0 ? "none" : text_of(report_.ooms.count), "failed requests", report_.ooms.count > 0);
+      tile(report_.ooms().count == 0 ? "none" : text_of(report_.ooms().count), "failed requests",
+           report_.ooms().count > 0);
     body_ += "</div>\n";
   }
 
   void pictures() {
-    const RecordedBlocks blocks = recorded_blocks(trace_);
-    const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, blocks, columns);
-    const std::vector<CategoryTimeline> categories = category_timelines(trace_, report_.categories, columns);
+    const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, report_.analysis->blocks(), columns);
+    const std::vector<CategoryTimeline> categories = category_timelines(trace_, report_.categories(), columns);
     std::size_t drawn = 0;
     for (const HeapReport& heap : report_.heaps) {
       const HeapId id = heap.history.heap;
@@ -127,7 +127,7 @@ class Page {
       body_ +=
           "<p class=quiet>Callers above, width is bytes<i class=keys style=\"background:var(--own)\"></i>your code"
           "<i class=keys style=\"background:var(--library)\"></i>libraries</p>\n";
-      body_ += flame_graph(trace_.tables, flame_tree(trace_, id, heap.at_peak.events));
+      body_ += flame_graph(trace_.tables, flame_tree(trace_, report_.analysis->lives(), id, heap.at_peak.events));
       groups(heap.at_peak);
       pools(heap);
     }
@@ -175,7 +175,7 @@ class Page {
   }
 
   void leaks() {
-    const LeakReport& leaks = report_.leaks;
+    const LeakReport& leaks = report_.leaks();
     body_ += "<h2>Leaks</h2>\n";
     if (leaks.unrecorded) {
       body_ += paragraph("Leaks are " + std::string(leaks_not_judged) + ".");
@@ -205,9 +205,9 @@ class Page {
 
   void fragmentation() {
     body_ += "<h2>Fragmentation</h2>\n";
-    if (report_.fragmentation.empty()) body_ += "<p>Not known: no segments were recorded.</p>\n";
-    for (std::size_t i = 0; i < std::min(most_heaps, report_.fragmentation.size()); ++i)
-      fragmentation_of(report_.fragmentation[i]);
+    if (report_.fragmentation().empty()) body_ += "<p>Not known: no segments were recorded.</p>\n";
+    for (std::size_t i = 0; i < std::min(most_heaps, report_.fragmentation().size()); ++i)
+      fragmentation_of(report_.fragmentation()[i]);
     remedies();
   }
 
@@ -236,7 +236,7 @@ class Page {
   }
 
   void remedies() {
-    const Remedies& remedies = report_.remedies;
+    const Remedies& remedies = report_.remedies();
     HtmlTable table({{"saves", true},
                      {"reserved", true},
                      {"calls", true},
@@ -255,7 +255,7 @@ class Page {
   }
 
   void ooms() {
-    const OutOfMemories& ooms = report_.ooms;
+    const OutOfMemories& ooms = report_.ooms();
     body_ += "<h2>Out of memory</h2>\n";
     if (ooms.count == 0) {
       body_ += "<p>No request failed.</p>\n";

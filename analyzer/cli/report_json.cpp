@@ -264,13 +264,13 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
   const Event event = trace.events[oom.event];
   Json survivors = Json::array();
   for (const std::size_t i : oom.survivors) {
-    const Remedy& remedy = report.remedies.tried[i];
+    const Remedy& remedy = report.remedies().tried[i];
     survivors.push_back(
         {{"kind", name_of(remedy.kind)}, {"setting", remedy.text}, {"policy", remedy.outcome.policy.text()}});
   }
   Json serve_only = Json::array();
   for (const OutOfMemory::Served& served : oom.serve_only) {
-    const Remedy& remedy = report.remedies.tried[served.remedy];
+    const Remedy& remedy = report.remedies().tried[served.remedy];
     serve_only.push_back({{"kind", name_of(remedy.kind)},
                           {"setting", remedy.text},
                           {"policy", remedy.outcome.policy.text()},
@@ -330,23 +330,23 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
 
 Json json_of_fragmentation(const Trace& trace, const Report& report) {
   Json heaps = Json::array();
-  for (const Fragmentation& found : report.fragmentation) heaps.push_back(json_of(trace, found));
-  return {{"heaps", heaps}, {"remedies", json_of(report.remedies)}, {"step_plan", json_of(report.step_plan)}};
+  for (const Fragmentation& found : report.fragmentation()) heaps.push_back(json_of(trace, found));
+  return {{"heaps", heaps}, {"remedies", json_of(report.remedies())}, {"step_plan", json_of(report.step_plan())}};
 }
 
 Json json_of_oom_setting(const Report& report) {
-  if (!report.ooms.answer) return nullptr;
-  const Remedy& remedy = report.remedies.tried[report.ooms.answer->remedy];
+  if (!report.ooms().answer) return nullptr;
+  const Remedy& remedy = report.remedies().tried[report.ooms().answer->remedy];
   return {{"kind", name_of(remedy.kind)},
           {"setting", remedy.text},
           {"policy", remedy.outcome.policy.text()},
-          {"served_requests", report.ooms.answer->served},
-          {"fragmented_requests", report.ooms.fragmented}};
+          {"served_requests", report.ooms().answer->served},
+          {"fragmented_requests", report.ooms().fragmented}};
 }
 
 Json json_of_ooms(const Trace& trace, const Report& report) {
   Json ooms = Json::array();
-  for (const OutOfMemory& oom : report.ooms.examined) ooms.push_back(json_of(trace, report, oom));
+  for (const OutOfMemory& oom : report.ooms().examined) ooms.push_back(json_of(trace, report, oom));
   return ooms;
 }
 
@@ -502,11 +502,11 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
   if (report.sections.live)
     document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}, {"peaks", spans}, {"private_pools", pools}});
   if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
-  if (report.sections.leaks) add_leaks(document, trace, report.leaks, options.allocations);
+  if (report.sections.leaks) add_leaks(document, trace, report.leaks(), options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);
   if (report.sections.ooms) {
-    document["failed_requests"] = report.ooms.count;
-    document["retried_requests"] = report.ooms.retried;
+    document["failed_requests"] = report.ooms().count;
+    document["retried_requests"] = report.ooms().retried;
     document["oom_setting"] = json_of_oom_setting(report);
     document["ooms"] = json_of_ooms(trace, report);
   }

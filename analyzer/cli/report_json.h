@@ -1,9 +1,9 @@
 // The value of `verdict` in a report.
 #pragma once
 
+#include "analyzer/analysis/verdict.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/verdict/verdict.h"
 
 namespace memreel::cli {
 

@@ -97,18 +97,18 @@ void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks)
 }
 
 void write_fragmentation(std::ostream& out, const Report& report) {
-  if (report.fragmentation.empty()) return;
+  if (report.fragmentation().empty()) return;
   open_section(out, "Fragmentation");
   row(out, {"saves", "reserved", "setting, by replay"});
   row(out, {"---:", "---:", "---"});
   std::size_t shown = 0;
-  for (const Remedy& remedy : report.remedies.tried) {
-    if (report.remedies.gives_back(remedy) <= 0 || shown++ == most_table_rows) break;
-    row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies.gives_back(remedy))}),
+  for (const Remedy& remedy : report.remedies().tried) {
+    if (report.remedies().gives_back(remedy) <= 0 || shown++ == most_table_rows) break;
+    row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies().gives_back(remedy))}),
               text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text)});
   }
   if (const std::string text = step_plan_text(report); !text.empty()) out << '\n' << markdown_escaped(text) << '\n';
-  const Fragmentation& found = report.fragmentation.front();
+  const Fragmentation& found = report.fragmentation().front();
   if (!found.sites.empty()) {
     out << '\n';
     row(out, {"unreleasable", "alone", "bytes", "allocated at"});
@@ -122,19 +122,19 @@ void write_fragmentation(std::ostream& out, const Report& report) {
 }
 
 void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
-  if (report.ooms.count == 0) return;
+  if (report.ooms().count == 0) return;
   open_section(out, "Out of memory");
   row(out, {"requested", "live", "reserved", "largest free", "verdict", "survives with", "where"});
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
-  for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms.examined.size()); ++i) {
-    const OutOfMemory& oom = report.ooms.examined[i];
+  for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms().examined.size()); ++i) {
+    const OutOfMemory& oom = report.ooms().examined[i];
     row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_pool_stream),
               std::string(name_of(oom.verdict)),
-              oom.survivors.empty() ? survivor_text(report.remedies, oom)
-                                    : markdown_code(survivor_text(report.remedies, oom)),
+              oom.survivors.empty() ? survivor_text(report.remedies(), oom)
+                                    : markdown_code(survivor_text(report.remedies(), oom)),
               markdown_code(site_label(trace.tables, trace.events.stack[oom.event]))});
   }
-  out << '\n' << markdown_escaped(explanation(report.ooms.examined.front())) << '\n';
+  out << '\n' << markdown_escaped(explanation(report.ooms().examined.front())) << '\n';
   close_section(out);
 }
 
@@ -147,7 +147,7 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (const std::string line = provenance(trace.header); !line.empty()) out << "- " << markdown_escaped(line) << '\n';
   for (const std::string& line : shortcomings(trace)) out << "- incomplete: " << markdown_escaped(line) << '\n';
   write_summary(out, trace, report);
-  if (report.sections.leaks) write_leaks(out, trace, report.leaks);
+  if (report.sections.leaks) write_leaks(out, trace, report.leaks());
   if (report.sections.ooms) write_ooms(out, trace, report);
   if (report.sections.fragmentation) write_fragmentation(out, report);
   if (report.sections.live) {

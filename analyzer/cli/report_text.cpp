@@ -296,17 +296,17 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
         print_briefly(trace, heap);
       }
   // A report on what holds the memory also mentions leaks, if there are any.
-  const std::vector<LeakFinding>& findings = report.leaks.findings;
+  const std::vector<LeakFinding>& findings = report.leaks().findings;
   const bool accused = !findings.empty() && accuses(findings.front().verdict);
   if (report.sections.leaks && (!report.sections.live || accused)) {
     separate();
-    print_leaks_text(trace, report.leaks, options);
+    print_leaks_text(trace, report.leaks(), options);
   }
   if (report.sections.fragmentation && !report.sections.live) {
     separate();
     print_fragmentation_text(trace, report, options);
   }
-  if (report.sections.ooms && (report.ooms.count > 0 || !report.sections.live)) {
+  if (report.sections.ooms && (report.ooms().count > 0 || !report.sections.live)) {
     separate();
     print_ooms_text(trace, report, options);
   }

@@ -5,9 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/heap_map.h"
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
@@ -34,9 +32,9 @@ std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
 }
 
 /// Frames in a form that is equal on every rank, computed once for each stack.
-class Sites {
+class RankSites {
  public:
-  explicit Sites(const Tables& tables) : tables_(tables) {}
+  explicit RankSites(const Tables& tables) : tables_(tables) {}
 
   /// Innermost first. Unnamed native frames and those that reports hide say little, so they appear only if there is
   /// nothing else.
@@ -82,14 +80,15 @@ const HeapHistory* main_heap(const std::vector<HeapHistory>& histories, const st
   return main;
 }
 
-void add_sites(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
+void add_sites(const Trace& trace, std::span<const Lifetime> lives, const HeapHistory& heap, RankSites& sites,
+               RankSummary& summary) {
   struct Held {
     StackId stack = StackId::none;
     Bytes at_peak, at_end;
     std::uint64_t count = 0;
   };
   std::unordered_map<std::uint64_t, Held> held;
-  for (const Lifetime& life : lifetimes(trace)) {
+  for (const Lifetime& life : lives) {
     if (life.begin == never || trace.tables[trace.events.origin[life.begin]].heap != heap.heap) continue;
     const bool peak = life.live_after(heap.peak_live_event + 1);
     const bool end = life.live_after(trace.events.count());
@@ -123,8 +122,7 @@ void add_sites(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSu
   std::ranges::sort(summary.sites, {}, &RankSite::id);
 }
 
-void add_leaks(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSummary& summary) {
-  const LeakReport report = find_leaks(trace);
+void add_leaks(const LeakReport& report, const HeapHistory& heap, RankSites& sites, RankSummary& summary) {
   for (const LeakFinding& finding : report.findings) {
     if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
     summary.leaks.push_back({.verdict = std::string(name_of(finding.verdict)),
@@ -138,8 +136,8 @@ void add_leaks(const Trace& trace, const HeapHistory& heap, Sites& sites, RankSu
   std::ranges::stable_sort(summary.leaks, std::greater{}, &RankLeak::bytes);
 }
 
-void add_timeline(const Trace& trace, HeapId heap, RankSummary& summary) {
-  const auto lines = memory_timelines(trace, recorded_blocks(trace), RankSummary::timeline_columns);
+void add_timeline(const Analysis& analysis, HeapId heap, RankSummary& summary) {
+  const auto lines = memory_timelines(analysis.trace(), analysis.blocks(), RankSummary::timeline_columns);
   const auto line = std::ranges::find(lines, heap, &MemoryTimeline::heap);
   if (line == lines.end()) return;
   for (const MemoryColumn& column : line->columns) {
@@ -268,7 +266,8 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
     summary.end = *std::ranges::max_element(trace.events.time);
   }
   const std::vector<Prepared> heaps = program_heaps(trace);
-  const std::vector<HeapHistory> histories = heap_histories(trace);
+  const Analysis analysis(trace);
+  const std::vector<HeapHistory>& histories = analysis.histories();
   const HeapHistory* const main = main_heap(histories, heaps);
   if (main == nullptr) {
     if (summary.reason.empty()) summary.reason = "it holds no allocations";
@@ -282,7 +281,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.allocations = main->allocations;
   summary.peak_live = main->peak_live;
   summary.end_live = main->end_live;
-  add_timeline(trace, main->heap, summary);
+  add_timeline(analysis, main->heap, summary);
   summary.peak_allocated = std::max(summary.peak_allocated, main->peak_live);
   // Where segments are not recorded, live bytes are the known part of what was reserved.
   const bool segments = main->peak_reserved != 0_B;
@@ -312,9 +311,9 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
     const AllocationId allocation = trace.events.allocation[event];
     return index(allocation) < older.size() && older[index(allocation)] != 0;
   });
-  Sites sites(trace.tables);
-  add_sites(trace, *main, sites, summary);
-  add_leaks(trace, *main, sites, summary);
+  RankSites sites(trace.tables);
+  add_sites(trace, analysis.lives(), *main, sites, summary);
+  add_leaks(analysis.leaks(), *main, sites, summary);
   return summary;
 }
 

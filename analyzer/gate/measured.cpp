@@ -5,7 +5,6 @@
 #include <map>
 #include <utility>
 
-#include "analyzer/history/lifetimes.h"
 #include "analyzer/report/live_groups.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
@@ -136,7 +135,7 @@ void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, cons
   }
 }
 
-std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Prepared> heaps,
+std::vector<DeviceMetrics> device_metrics(const Analysis& analysis, std::span<const Prepared> heaps,
                                           const MeasureOptions& options) {
   struct OfDevice {
     Bytes peak_live, leaked;
@@ -144,21 +143,21 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
     SiteBytes sites, leaks;
     std::map<Category, CategoryMetrics> categories;
   };
+  const Trace& trace = analysis.trace();
+  const std::vector<HeapHistory>& histories = analysis.histories();
   std::map<std::int32_t, OfDevice> by_device;
-  const std::vector<Lifetime> lives = lifetimes(trace);
-  const std::vector<HeapHistory> histories = heap_histories(trace);
-  const Categories categories = options.categories.empty() ? Categories{} : classify(trace);
   for (const Prepared& heap : heaps) {
     const auto history = std::ranges::find(histories, heap.heap, &HeapHistory::heap);
     if (history == histories.end()) continue;
     OfDevice& of = by_device[heap.device];
     of.peak_live += history->peak_live;
-    add_sites(trace, lives, *history, of.sites);
+    add_sites(trace, analysis.lives(), *history, of.sites);
     for (const Category category : options.categories) of.categories[category];
-    if (!of.categories.empty()) add_categories(trace, lives, categories, heap.heap, of.categories);
+    if (!of.categories.empty())
+      add_categories(trace, analysis.lives(), analysis.categories(), heap.heap, of.categories);
   }
   if (options.leaks) {
-    const LeakReport report = find_leaks(trace, options.leak_options);
+    const LeakReport& report = analysis.leaks();
     std::map<std::int32_t, const Rounds*> most;  // by device, of its heaps
     for (const HeapRounds& of : report.heaps) {
       const auto heap = std::ranges::find(heaps, of.heap, &Prepared::heap);
@@ -191,10 +190,11 @@ std::vector<DeviceMetrics> device_metrics(const Trace& trace, std::span<const Pr
 
 /// What the recorded allocators reserved, by device. As with replays, the heap that reserved most determines the
 /// fragmentation of the device.
-std::map<std::int32_t, PolicyMetrics> recorded(const Trace& trace, std::span<const Prepared> heaps) {
+std::map<std::int32_t, PolicyMetrics> recorded(std::span<const HeapHistory> histories,
+                                               std::span<const Prepared> heaps) {
   std::map<std::int32_t, PolicyMetrics> by_device;
   std::map<std::int32_t, Bytes> most;
-  for (const HeapHistory& history : heap_histories(trace)) {
+  for (const HeapHistory& history : histories) {
     const auto heap = std::ranges::find(heaps, history.heap, &Prepared::heap);
     if (heap == heaps.end() || !records_reserved(history, heap->level)) continue;
     PolicyMetrics& metrics =
@@ -220,11 +220,11 @@ bool records_reserved(const HeapHistory& history, Level level) {
   return history.peak_reserved > 0_B || level == Level::driver;
 }
 
-Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options) {
   const Result<std::vector<ReplayResult>> results = replay(heaps, specs, {.device = options.device});
   if (!results) return results.error();
-  Measured measured{.policies = {}, .devices = device_metrics(trace, heaps, options)};
+  Measured measured{.policies = {}, .devices = device_metrics(analysis, heaps, options)};
   for (std::size_t s = 0; s < specs.size(); ++s) {
     std::map<std::int32_t, PolicyMetrics> by_device;
     for (const ReplayResult& r : std::span(*results).subspan(s * heaps.size(), heaps.size())) {
@@ -239,7 +239,7 @@ Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, st
     for (const auto& [device, metrics] : by_device) measured.policies.push_back(metrics);
   }
   if (options.recorded)
-    for (const auto& [device, metrics] : recorded(trace, heaps)) measured.policies.push_back(metrics);
+    for (const auto& [device, metrics] : recorded(analysis.histories(), heaps)) measured.policies.push_back(metrics);
   return measured;
 }
 

@@ -10,9 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/category/category.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -92,15 +90,14 @@ struct MeasureOptions {
   bool leaks = true;                  // find leaks: costs another pass
   std::set<Category> categories;      // to measure
   bool recorded = false;              // add recorded_metrics, for devices with recorded reserved memory
-  LeakOptions leak_options;
 };
 
 /// Whether the trace shows how much the heap reserved: by its segments, or because it hands out device memory.
 bool records_reserved(const HeapHistory& history, Level level);
 
-/// Replays `specs` on `heaps`, the judged heaps of `trace`. Adds up the needs of a device's heaps, even if their peaks
-/// are at different times. Errors: as replay().
-Result<Measured> measure(const Trace& trace, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+/// Replays `specs` on `heaps`, the judged heaps of the trace. Adds up the needs of a device's heaps, even if their
+/// peaks are at different times. Errors: as replay().
+Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options);
 
 }  // namespace memreel

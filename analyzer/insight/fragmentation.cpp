@@ -192,9 +192,9 @@ std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
   return last;
 }
 
-std::vector<Plan> plans_for(const Trace& trace) {
+std::vector<Plan> plans_for(const Trace& trace, std::span<const HeapHistory> histories) {
   std::vector<Plan> plans;
-  for (const HeapHistory& history : heap_histories(trace)) {
+  for (const HeapHistory& history : histories) {
     if (history.peak_reserved == 0_B || history.allocations == 0) continue;
     Plan& plan = plans.emplace_back();
     plan.found.heap = history.heap;
@@ -225,8 +225,9 @@ double FragmentationPoint::fragmentation() const {
   return reserved == 0_B ? 0 : 1 - static_cast<double>(allocated.count) / static_cast<double>(reserved.count);
 }
 
-std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks, std::size_t points) {
-  std::vector<Plan> plans = plans_for(trace);
+std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<const HeapHistory> histories,
+                                              const RecordedBlocks& blocks, std::size_t points) {
+  std::vector<Plan> plans = plans_for(trace, histories);
   if (plans.empty()) return {};
   // Each heap is followed by itself: a moment of one costs what that one holds, whatever the others do.
   using Moment = std::pair<std::uint64_t, std::size_t>;  // events, number of the plan

@@ -94,8 +94,8 @@ struct Fragmentation {
 };
 
 /// One result per heap of the trace that records segments and allocations in them.
-std::vector<Fragmentation> find_fragmentation(const Trace& trace, const RecordedBlocks& blocks,
-                                              std::size_t points = 64);
+std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<const HeapHistory> histories,
+                                              const RecordedBlocks& blocks, std::size_t points = 64);
 
 /// The same for one heap at another moment than its peak: after serving the next request at or after `event`.
 /// `over_time` has only that moment. Nothing if nothing was reserved or allocated by then.

@@ -178,9 +178,9 @@ bool is_complete(const Outcome& outcome) {
   return std::ranges::all_of(outcome.heaps, [](const ReplayResult& r) { return r.events > 0 && !r.defect; });
 }
 
-Bytes recorded_peak(const Trace& trace, std::span<const Prepared> heaps) {
+Bytes recorded_peak(std::span<const HeapHistory> histories, std::span<const Prepared> heaps) {
   Bytes peak;
-  for (const HeapHistory& history : heap_histories(trace))
+  for (const HeapHistory& history : histories)
     for (const Prepared& heap : heaps)
       if (heap.heap == history.heap) peak = std::max(peak, history.peak_reserved);
   return peak;
@@ -222,7 +222,8 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
   return remedies;
 }
 
-void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows, unsigned threads,
+void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories, Remedies& remedies, std::uint64_t rows,
+                     unsigned threads,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
   if (remedies.heaps.empty()) return;
   const std::span<const Prepared> heaps = remedies.heaps;
@@ -262,7 +263,7 @@ void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows,
     // Peaks only grow. At a limit, it is failures that count.
     if (!limited) give_up_above = remedies.baseline_peak;
   } else {
-    remedies.baseline_peak = recorded_peak(trace, heaps);
+    remedies.baseline_peak = recorded_peak(histories, heaps);
   }
   runner.run(trials, remedies.devices, give_up_above);
   for (std::size_t i = 0; i < candidates.size(); ++i) {

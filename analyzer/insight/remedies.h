@@ -88,7 +88,8 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity = {}
 ///
 /// Tries nothing for programs that take their memory from the driver without a pool. Any thread may call `on_progress`,
 /// after each replay.
-void replay_remedies(const Trace& trace, Remedies& remedies, std::uint64_t rows = remedy_rows, unsigned threads = 0,
+void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories, Remedies& remedies,
+                     std::uint64_t rows = remedy_rows, unsigned threads = 0,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
 
 /// The maximum that a pool's own log states; none for PyTorch's.

@@ -64,7 +64,7 @@ class Table {
 
 Remedies replayed(const Trace& trace) {
   Remedies remedies = untried_remedies(trace);
-  replay_remedies(trace, remedies);
+  replay_remedies(trace, heap_histories(trace), remedies);
   return remedies;
 }
 
@@ -82,14 +82,14 @@ void run(std::uint64_t count) {
   table.measure("all verdicts", [&] {
     const RecordedBlocks blocks = recorded_blocks(trace);
     const Remedies remedies = replayed(trace);
-    const auto found = find_fragmentation(trace, blocks);
+    const auto found = find_fragmentation(trace, heap_histories(trace), blocks);
     OutOfMemories ooms = judge_failures(trace, blocks, remedies);
     find_survivors(trace, remedies, ooms);
     return find_leaks(trace).findings.size() + found.size() + ooms.count;
   });
   table.measure("  leaks", [&] { return find_leaks(trace).findings.size(); });
   const RecordedBlocks blocks = table.measure("  block sizes", [&] { return recorded_blocks(trace); });
-  table.measure("  fragmentation", [&] { return find_fragmentation(trace, blocks).size(); });
+  table.measure("  fragmentation", [&] { return find_fragmentation(trace, heap_histories(trace), blocks).size(); });
   const Remedies remedies = table.measure("  remedies, replayed", [&] { return replayed(trace); });
   table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
   table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });

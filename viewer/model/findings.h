@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/category/classify.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
-#include "analyzer/verdict/verdict.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
@@ -77,11 +77,7 @@ LiveByCategory live_by_category(const Document& document, const Classification& 
 LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
                                 const Sieve* sieve = nullptr);
 
-struct Findings {
-  LeakReport leaks;
-  std::vector<Fragmentation> fragmentation;
-  Remedies remedies;
-  OutOfMemories ooms;
+struct Findings : Analysis::Results {
   Verdict verdict;  // as `memreel report` opens
   /// The leak verdict of each kept allocation, by number; none for freed ones.
   std::vector<std::optional<LeakVerdict>> of_allocation;

@@ -97,9 +97,9 @@ std::string percent(Bytes part, Bytes whole) {
 
 }  // namespace
 
-std::vector<FlameNode> flame_tree(const Trace& trace, HeapId heap, std::uint64_t events, std::size_t most_nodes) {
+std::vector<FlameNode> flame_tree(const Trace& trace, std::span<const Lifetime> lives, HeapId heap,
+                                  std::uint64_t events, std::size_t most_nodes) {
   std::map<std::uint32_t, Bytes> by_stack;
-  const std::vector<Lifetime> lives = lifetimes(trace);
   for (const Lifetime& life : lives)
     if (life.live_after(events) && trace.tables[trace.events.origin[life.begin]].heap == heap)
       by_stack[index(trace.events.stack[life.begin])] += trace.events.size[life.begin];

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analyzer/history/lifetimes.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -18,7 +20,8 @@ struct FlameNode {
 
 /// The root is everything live after the first `events` events in `heap`; children are ordered by size. Parents precede
 /// their children. At most `most_nodes` nodes, the widest ones, none deeper than 64.
-std::vector<FlameNode> flame_tree(const Trace& trace, HeapId heap, std::uint64_t events, std::size_t most_nodes = 700);
+std::vector<FlameNode> flame_tree(const Trace& trace, std::span<const Lifetime> lives, HeapId heap,
+                                  std::uint64_t events, std::size_t most_nodes = 700);
 
 /// At most 1300 bytes per node, however long the names of frames.
 std::string flame_graph(const Tables& tables, const std::vector<FlameNode>& tree);

@@ -20,7 +20,7 @@ TEST(Measured, AddsUpWhatEachFunctionHoldsAtThePeak) {
   build.alloc(origin, {0x900000}, 1_MiB, build.stack({"after@/home/me/data.py:9"}));
   const std::vector<Prepared> heaps = prepare(build.trace());
 
-  const auto measured = measure(build.trace(), heaps, *parse_policies("bound.live,fit.best"), {});
+  const auto measured = measure(Analysis(build.trace()), heaps, *parse_policies("bound.live,fit.best"), {});
 
   ASSERT_TRUE(measured);
   ASSERT_EQ(measured->devices.size(), 1U);
@@ -37,7 +37,7 @@ TEST(Measured, DevicesAreKeptApart) {
   TraceBuilder build;
   build.alloc(build.origin(HeapId{1}), {0x100000}, 2_MiB);
   build.alloc(build.origin(build.heap("torch.cuda", Level::framework, 1)), {0x100000}, 5_MiB);
-  const auto measured = measure(build.trace(), prepare(build.trace()), *parse_policies("bound.live"), {});
+  const auto measured = measure(Analysis(build.trace()), prepare(build.trace()), *parse_policies("bound.live"), {});
   ASSERT_TRUE(measured);
   ASSERT_EQ(measured->devices.size(), 2U);
   EXPECT_EQ(measured->devices[1].peak_live, 5_MiB);
@@ -50,7 +50,7 @@ TEST(Measured, ReservedMemoryOfACustomPoolIsWhatWasRecorded) {
   build.event(EventKind::segment_alloc, pool, {0x100000}, 8_MiB);
   build.alloc(pool, {0x100000}, 2_MiB);
   build.alloc(pool, {0x300000}, 4_MiB);
-  const auto measured = measure(build.trace(), prepare(build.trace()), {}, {.recorded = true});
+  const auto measured = measure(Analysis(build.trace()), prepare(build.trace()), {}, {.recorded = true});
   ASSERT_TRUE(measured);
   ASSERT_EQ(measured->policies.size(), 1U);
   EXPECT_EQ(measured->policies[0].policy, recorded_metrics);
@@ -74,7 +74,7 @@ TEST(Completeness, WhatATraceLacksIsNamed) {
 TEST(Measured, AnUnknownPolicyIsAnError) {
   TraceBuilder build;
   build.alloc(build.origin(HeapId{1}), {0x100000}, 2_MiB);
-  EXPECT_FALSE(measure(build.trace(), prepare(build.trace()), *parse_policies("no.such"), {}));
+  EXPECT_FALSE(measure(Analysis(build.trace()), prepare(build.trace()), *parse_policies("no.such"), {}));
 }
 
 }  // namespace

@@ -11,6 +11,10 @@ namespace {
 
 using testing::base;
 
+std::vector<Fragmentation> fragmentation_of(const Trace& trace) {
+  return find_fragmentation(trace, heap_histories(trace), recorded_blocks(trace));
+}
+
 /// Three segments: one pinned by a small block of `leak`, one by two sites, one full.
 class Pinned : public ::testing::Test {
  protected:
@@ -25,7 +29,7 @@ class Pinned : public ::testing::Test {
     builder_.alloc(origin, base + 40_MiB, 12_MiB, work);
     segment(origin, 2);
     builder_.alloc(origin, base + 64_MiB, 20_MiB, work);
-    found_ = find_fragmentation(builder_.trace(), recorded_blocks(builder_.trace())).at(0);
+    found_ = fragmentation_of(builder_.trace()).at(0);
   }
 
   void segment(OriginId origin, std::uint64_t n) {
@@ -82,7 +86,7 @@ TEST(Fragmentation, FreeMemoryOfAnotherStreamIsStranded) {
   builder.free(builder.alloc(first, base, 12_MiB));
   builder.event(EventKind::segment_alloc, second, base + 64_MiB, 12_MiB);
   builder.alloc(second, base + 64_MiB, 12_MiB);
-  const Fragmentation found = find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).at(0);
+  const Fragmentation found = fragmentation_of(builder.trace()).at(0);
   EXPECT_EQ(found.growth->stranded_stream, 20_MiB);
   EXPECT_EQ(found.growth->stranded_pool, 0_B);
   ASSERT_EQ(found.pool_streams.size(), 2U);
@@ -97,7 +101,7 @@ TEST(Fragmentation, WasteIsCountedBySizeOfTheRequest) {
   builder.alloc(origin, base, 100_B);
   builder.alloc(origin, base + 512_B, 70_B);
   builder.alloc(origin, base + 1024_B, 512_B);
-  const Fragmentation found = find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).at(0);
+  const Fragmentation found = fragmentation_of(builder.trace()).at(0);
   // Reserved memory is at its peak from the first of them on; most is live after the last.
   ASSERT_EQ(found.size_classes.size(), 2U);
   EXPECT_EQ(found.size_classes[0].least, 64_B);
@@ -116,7 +120,7 @@ class Plateau : public ::testing::Test {
     builder_.alloc(origin_, base + 2_MiB, 10_MiB, builder_.stack({"work@train.py:9"}));
   }
 
-  Fragmentation found() { return find_fragmentation(builder_.trace(), recorded_blocks(builder_.trace())).at(0); }
+  Fragmentation found() { return fragmentation_of(builder_.trace()).at(0); }
 
   testing::TraceBuilder builder_;
   OriginId origin_ = OriginId::none;
@@ -156,7 +160,7 @@ TEST_F(InheritedPlateau, IsTheProgramsOwnOnceItGrows) {
 TEST(Fragmentation, IsNotJudgedWithoutSegments) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(HeapId{1}), base, 1_MiB);
-  EXPECT_TRUE(find_fragmentation(builder.trace(), recorded_blocks(builder.trace())).empty());
+  EXPECT_TRUE(fragmentation_of(builder.trace()).empty());
 }
 
 TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
@@ -165,7 +169,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
   const auto trace = open_any(*file);
   ASSERT_TRUE(trace);
   const RecordedBlocks blocks = recorded_blocks(*trace);
-  const Fragmentation whole = find_fragmentation(*trace, blocks).at(0);
+  const Fragmentation whole = fragmentation_of(*trace).at(0);
   const auto at_peak = fragmentation_at(*trace, blocks, whole.heap, whole.at_peak.events - 1);
   ASSERT_TRUE(at_peak);
   EXPECT_EQ(at_peak->at_peak.unreleasable, whole.at_peak.unreleasable);
@@ -190,7 +194,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
   EXPECT_FALSE(fragmentation_at(*trace, blocks, whole.heap, trace->events.count()));
 }
 
-TEST(Fragmentation, AnEmptyTraceHasNone) { EXPECT_TRUE(find_fragmentation({}, recorded_blocks({})).empty()); }
+TEST(Fragmentation, AnEmptyTraceHasNone) { EXPECT_TRUE(fragmentation_of({}).empty()); }
 
 }  // namespace
 }  // namespace memreel

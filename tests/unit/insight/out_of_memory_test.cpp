@@ -23,7 +23,7 @@ struct Judged {
 Judged judge_with_remedies(const Trace& trace, std::optional<Bytes> capacity = {}) {
   Judged judged{.remedies = untried_remedies(trace, capacity), .ooms = {}};
   judged.ooms = judge_failures(trace, recorded_blocks(trace), judged.remedies, capacity);
-  replay_remedies(trace, judged.remedies);
+  replay_remedies(trace, heap_histories(trace), judged.remedies);
   find_survivors(trace, judged.remedies, judged.ooms);
   return judged;
 }

@@ -13,7 +13,7 @@ using testing::base;
 
 Remedies replayed(const Trace& trace, std::uint64_t rows = remedy_rows) {
   Remedies remedies = untried_remedies(trace);
-  replay_remedies(trace, remedies, rows);
+  replay_remedies(trace, heap_histories(trace), remedies, rows);
   return remedies;
 }
 

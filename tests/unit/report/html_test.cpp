@@ -103,7 +103,7 @@ TEST(FlameGraph, AddsUpCallersAndEscapesTheirNames) {
   const StackId step = builder.stack({"<b>step</b>@train.py:3"});
   builder.alloc(origin, base, 3_MiB, step);
   builder.alloc(origin, base + 4_MiB, 1_MiB, builder.stack({"loss@train.py:9"}));
-  const auto tree = flame_tree(builder.trace(), HeapId{1}, builder.trace().events.count());
+  const auto tree = flame_tree(builder.trace(), lifetimes(builder.trace()), HeapId{1}, builder.trace().events.count());
   ASSERT_EQ(tree.size(), 3U);
   EXPECT_EQ(tree[0].size, 4_MiB);
   EXPECT_EQ(tree[1].size, 3_MiB);
@@ -119,7 +119,7 @@ TEST(FlameGraph, StaysSmallWhateverTheFramesAreCalled) {
   const std::string name(4000, '"');
   for (std::uint64_t i = 0; i < 900; ++i)
     builder.alloc(origin, base + 1_MiB * i, 1_MiB, builder.stack({name + std::to_string(i) + "@a.py:1"}));
-  const auto tree = flame_tree(builder.trace(), HeapId{1}, builder.trace().events.count());
+  const auto tree = flame_tree(builder.trace(), lifetimes(builder.trace()), HeapId{1}, builder.trace().events.count());
   EXPECT_LE(tree.size(), 700U);
   EXPECT_LT(flame_graph(builder.trace().tables, tree).size(), 1300 * tree.size());
 }

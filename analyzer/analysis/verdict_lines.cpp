@@ -2,8 +2,8 @@
 #include <array>
 #include <cmath>
 
+#include "analyzer/analysis/verdict.h"
 #include "analyzer/report/text_table.h"
-#include "analyzer/verdict/verdict.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -1,4 +1,4 @@
-#include "analyzer/verdict/verdict.h"
+#include "analyzer/analysis/verdict.h"
 
 #include <algorithm>
 #include <array>

@@ -1,0 +1,101 @@
+#include "analyzer/analysis/analysis.h"
+
+#include <algorithm>
+
+#include "analyzer/report/live_groups.h"
+
+namespace memreel {
+
+const std::vector<Lifetime>& Analysis::lives() const {
+  return lives_.get([&] { return lifetimes(trace_); });
+}
+
+const std::vector<HeapHistory>& Analysis::histories() const {
+  return histories_.get([&] { return heap_histories(trace_); });
+}
+
+const Categories& Analysis::categories() const {
+  if (options_.categories != nullptr) return *options_.categories;
+  return categories_.get([&] { return classify(trace_); });
+}
+
+const RecordedBlocks& Analysis::blocks() const {
+  return blocks_.get([&] { return recorded_blocks(trace_); });
+}
+
+const LeakReport& Analysis::leaks() const {
+  return leaks_.get([&] { return find_leaks(trace_, options_.leaks); });
+}
+
+const std::vector<Fragmentation>& Analysis::fragmentation() const {
+  return fragmentation_.get([&] { return find_fragmentation(trace_, histories(), blocks()); });
+}
+
+const std::vector<MemorySummary>& Analysis::summaries() const {
+  return summaries_.get([&] {
+    Result<std::vector<MemorySummary>> summaries = memory_summaries(trace_);
+    return summaries ? *std::move(summaries) : std::vector<MemorySummary>{};
+  });
+}
+
+const Remedies& Analysis::untried() const {
+  return remedies_.get([&] { return untried_remedies(trace_, options_.leaks.capacity); });
+}
+
+const OutOfMemories& Analysis::failures() const {
+  return failures_.get([&] { return judge_failures(trace_, blocks(), untried(), options_.leaks.capacity); });
+}
+
+const Remedies& Analysis::remedies() const {
+  untried();
+  std::call_once(replayed_,
+                 [&] { replay_remedies(trace_, histories(), remedies_.value(), remedy_rows, 0, options_.on_replay); });
+  return remedies_.value();
+}
+
+const std::optional<StepPlan>& Analysis::step_plan() const {
+  return step_plan_.get([&] { return plan_peak_step(remedies()); });
+}
+
+const OutOfMemories& Analysis::survivors() const {
+  return survivors_.get([&] {
+    OutOfMemories ooms = failures();
+    find_survivors(trace_, remedies(), ooms);
+    return ooms;
+  });
+}
+
+Verdict Analysis::first_verdict(Sections sections) const {
+  return verdict(sections, sections.ooms ? &failures() : nullptr, nullptr);
+}
+
+Verdict Analysis::verdict(Sections sections) const {
+  const bool tries = sections.fragmentation || sections.ooms;
+  return verdict(sections, sections.ooms ? &survivors() : nullptr, tries ? &remedies() : nullptr);
+}
+
+Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Remedies* remedies) const {
+  Findings findings{.heaps = histories(), .ooms = ooms, .remedies = remedies};
+  Holders holders;
+  const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
+  if (sections.live && heap != nullptr) {
+    const std::uint64_t peak = heap->allocations == 0 ? 0 : heap->peak_live_event + 1;
+    holders = holders_at_peak(trace_, lives(), *heap, category_shares(trace_, lives(), categories(), heap->heap, peak));
+    findings.holders = &holders;
+  }
+  if (sections.leaks) findings.leaks = &leaks();
+  if (sections.fragmentation) findings.fragmentation = &fragmentation();
+  if (remedies != nullptr && remedies->heaps.empty()) findings.remedies = nullptr;
+  if (findings.remedies != nullptr)
+    findings.exact = !summaries().empty() && std::ranges::all_of(summaries(), &MemorySummary::exact);
+  return make_verdict(trace_, findings);
+}
+
+Analysis::Results Analysis::take() && {
+  return {.leaks = std::move(leaks_).take(),
+          .fragmentation = std::move(fragmentation_).take(),
+          .remedies = std::move(remedies_).take(),
+          .ooms = std::move(survivors_).take()};
+}
+
+}  // namespace memreel

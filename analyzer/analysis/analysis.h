@@ -1,0 +1,120 @@
+// What memreel finds in one recording, each thing once.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analyzer/analysis/verdict.h"
+#include "analyzer/category/classify.h"
+#include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/fragmentation.h"
+#include "analyzer/insight/heap_map.h"
+#include "analyzer/insight/leaks.h"
+#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/remedies.h"
+#include "analyzer/replay/memory_summary.h"
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// A value computed on first use, by the thread that asks first; others wait for it.
+template <class T>
+class Once {
+ public:
+  const T& get(auto compute) const {
+    std::call_once(flag_, [&] { value_.emplace(compute()); });
+    return *value_;
+  }
+  /// The value, to change a part that nobody else reads yet. Only after get().
+  T& value() const { return *value_; }
+  /// The value if it was computed, else an empty one.
+  T take() && { return value_ ? *std::move(value_) : T{}; }
+
+ private:
+  mutable std::once_flag flag_;
+  mutable std::optional<T> value_;
+};
+
+/// Parts of an analysis that a question is about.
+struct Sections {
+  bool live = false;  // who held the memory
+  bool leaks = false;
+  bool fragmentation = false;
+  bool ooms = false;
+
+  static constexpr Sections all() { return {.live = true, .leaks = true, .fragmentation = true, .ooms = true}; }
+  bool any() const { return live || leaks || fragmentation || ooms; }
+};
+
+struct AnalysisOptions {
+  LeakOptions leaks;  // their `capacity` is the devices', for failures and settings too
+  /// Of all allocations, where the caller has classified them; null: they are classified on first use.
+  const Categories* categories = nullptr;
+  /// Any thread may call it, after each replay of a setting.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_replay;
+};
+
+/// Everything derived from one trace that several answers share: the report, the viewer's findings, gates, ranks. Each
+/// result is computed at most once, on first use, and is safe to ask for on any thread.
+class Analysis {
+ public:
+  /// `trace` is complete (analyzer/replay/completed_trace.h), and outlives this, as do the options' categories.
+  explicit Analysis(const Trace& trace, AnalysisOptions options = {}) : trace_(trace), options_(std::move(options)) {}
+
+  const Trace& trace() const { return trace_; }
+  const std::vector<Lifetime>& lives() const;
+  const std::vector<HeapHistory>& histories() const;
+  const Categories& categories() const;
+  const RecordedBlocks& blocks() const;
+  const LeakReport& leaks() const;
+  const std::vector<Fragmentation>& fragmentation() const;
+  /// Of heaps whose allocator is PyTorch's; none for others.
+  const std::vector<MemorySummary>& summaries() const;
+
+  /// Why requests failed. Needs no replay: what would have served them is in survivors().
+  const OutOfMemories& failures() const;
+  /// What would have needed less. The one result that takes long.
+  const Remedies& remedies() const;
+  /// What a static plan of the peak's step would need; none if there is none.
+  const std::optional<StepPlan>& step_plan() const;
+  /// failures(), with what would have served each.
+  const OutOfMemories& survivors() const;
+
+  /// The verdict on these parts, without a setting: it needs no replay.
+  Verdict first_verdict(Sections sections) const;
+  /// The verdict on these parts; with a setting if they are about fragmentation or failures.
+  Verdict verdict(Sections sections) const;
+
+  /// The results to keep when the trace is no longer needed.
+  struct Results {
+    LeakReport leaks;
+    std::vector<Fragmentation> fragmentation;
+    Remedies remedies;
+    OutOfMemories ooms;
+  };
+  Results take() &&;
+
+ private:
+  Verdict verdict(Sections sections, const OutOfMemories* ooms, const Remedies* remedies) const;
+  const Remedies& untried() const;
+
+  const Trace& trace_;
+  const AnalysisOptions options_;
+  Once<std::vector<Lifetime>> lives_;
+  Once<std::vector<HeapHistory>> histories_;
+  Once<Categories> categories_;
+  Once<RecordedBlocks> blocks_;
+  Once<LeakReport> leaks_;
+  Once<std::vector<Fragmentation>> fragmentation_;
+  Once<std::vector<MemorySummary>> summaries_;
+  Once<Remedies> remedies_;  // replayed in place: they hold the requests of all heaps
+  mutable std::once_flag replayed_;
+  Once<std::optional<StepPlan>> step_plan_;
+  Once<OutOfMemories> failures_, survivors_;
+};
+
+}  // namespace memreel

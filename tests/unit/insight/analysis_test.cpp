@@ -1,0 +1,73 @@
+#include "analyzer/analysis/analysis.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tests/unit/analyzer/history.h"
+
+namespace memreel {
+namespace {
+
+using testing::base;
+
+/// Two segments, each with a block in the middle, and a request that fits in neither gap: the last of the recording.
+class Failing : public ::testing::Test {
+ protected:
+  Failing() {
+    const OriginId origin = builder_.origin(HeapId{1});
+    builder_.event(EventKind::segment_alloc, origin, base, 20_MiB);
+    builder_.alloc(origin, base + 9_MiB, 2_MiB, builder_.stack({"keep@train.py:7"}));
+    builder_.event(EventKind::segment_alloc, origin, base + 64_MiB, 20_MiB);
+    builder_.alloc(origin, base + 74_MiB, 2_MiB, builder_.stack({"keep@train.py:7"}));
+    builder_.event(EventKind::alloc_failed, origin, {}, 15_MiB, builder_.stack({"step@train.py:9"}));
+  }
+
+  testing::TraceBuilder builder_;
+};
+
+TEST_F(Failing, WhyIsKnownBeforeAnyReplay) {
+  int replays = 0;
+  const Analysis analysis(builder_.trace(), {.on_replay = [&](std::uint64_t, std::uint64_t) { ++replays; }});
+  const Verdict first = analysis.first_verdict(Sections::all());
+  EXPECT_EQ(replays, 0);
+  ASSERT_TRUE(first.decides);
+  EXPECT_EQ(first.decides->reason, "fragmentation");
+  EXPECT_FALSE(first.setting);
+
+  const Verdict whole = analysis.verdict(Sections::all());
+  EXPECT_GT(replays, 0);
+  EXPECT_TRUE(whole.setting);
+  EXPECT_EQ(whole.decides->reason, first.decides->reason);
+  EXPECT_EQ(whole.holders->total, first.holders->total);
+}
+
+TEST_F(Failing, EachResultIsComputedOnce) {
+  const Analysis analysis(builder_.trace());
+  std::vector<const Remedies*> remedies(4);
+  std::vector<const LeakReport*> leaks(4);
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < remedies.size(); ++i)
+      threads.emplace_back([&, i] {
+        remedies[i] = &analysis.remedies();
+        leaks[i] = &analysis.leaks();
+      });
+  }
+  for (const Remedies* each : remedies) EXPECT_EQ(each, remedies.front());
+  for (const LeakReport* each : leaks) EXPECT_EQ(each, leaks.front());
+  EXPECT_FALSE(remedies.front()->tried.empty());
+}
+
+TEST_F(Failing, PartsThatNobodyAsksForAreEmpty) {
+  Analysis analysis(builder_.trace());
+  analysis.leaks();
+  const Analysis::Results results = std::move(analysis).take();
+  EXPECT_FALSE(results.leaks.heaps.empty());
+  EXPECT_TRUE(results.remedies.heaps.empty());
+  EXPECT_EQ(results.ooms.count, 0U);
+}
+
+}  // namespace
+}  // namespace memreel
