@@ -31,6 +31,10 @@ const std::vector<Fragmentation>& Analysis::fragmentation() const {
   return fragmentation_.get([&] { return find_fragmentation(trace_, histories(), blocks()); });
 }
 
+const std::vector<HeapPools>& Analysis::pools() const {
+  return pools_.get([&] { return private_pools(trace_); });
+}
+
 const std::vector<MemorySummary>& Analysis::summaries() const {
   return summaries_.get([&] {
     Result<std::vector<MemorySummary>> summaries = memory_summaries(trace_);
@@ -94,6 +98,7 @@ Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Re
 Analysis::Results Analysis::take() && {
   return {.leaks = std::move(leaks_).take(),
           .fragmentation = std::move(fragmentation_).take(),
+          .pools = std::move(pools_).take(),
           .remedies = std::move(remedies_).take(),
           .ooms = std::move(survivors_).take()};
 }

@@ -15,6 +15,7 @@
 #include "analyzer/insight/heap_map.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/private_pools.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/replay/memory_summary.h"
 #include "formats/model/trace.h"
@@ -72,6 +73,7 @@ class Analysis {
   const RecordedBlocks& blocks() const;
   const LeakReport& leaks() const;
   const std::vector<Fragmentation>& fragmentation() const;
+  const std::vector<HeapPools>& pools() const;
   /// Of heaps whose allocator is PyTorch's; none for others.
   const std::vector<MemorySummary>& summaries() const;
 
@@ -93,6 +95,7 @@ class Analysis {
   struct Results {
     LeakReport leaks;
     std::vector<Fragmentation> fragmentation;
+    std::vector<HeapPools> pools;
     Remedies remedies;
     OutOfMemories ooms;
   };
@@ -110,6 +113,7 @@ class Analysis {
   Once<RecordedBlocks> blocks_;
   Once<LeakReport> leaks_;
   Once<std::vector<Fragmentation>> fragmentation_;
+  Once<std::vector<HeapPools>> pools_;
   Once<std::vector<MemorySummary>> summaries_;
   Once<Remedies> remedies_;  // replayed in place: they hold the requests of all heaps
   mutable std::once_flag replayed_;

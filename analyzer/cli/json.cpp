@@ -60,6 +60,20 @@ Json json_of_failure(const ReplayFailure* failure) {
           {"largest_free_bytes", failure->largest_free.count}};
 }
 
+Json json_of(const Cell& cell) {
+  return std::visit(
+      [](const auto& value) -> Json {
+        using Value = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<Value, std::monostate>)
+          return nullptr;
+        else if constexpr (std::is_same_v<Value, Bytes>)
+          return value.count;
+        else
+          return value;
+      },
+      cell);
+}
+
 Json json_of_calls(const DriverCalls& calls) {
   return {{"malloc", calls.malloc},
           {"free", calls.free},

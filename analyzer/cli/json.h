@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "analyzer/replay/replay.h"
+#include "analyzer/report/fields.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 
@@ -34,6 +35,18 @@ Json json_of_losses(const Trace& trace);
 Json json_of_failure(const ReplayFailure* failure);
 inline Json json_of_failure(const std::optional<ReplayFailure>& failure) {
   return json_of_failure(failure ? &*failure : nullptr);
+}
+
+/// A cell's value; null for none.
+Json json_of(const Cell& cell);
+
+/// The object of a row: its fields that have a key.
+template <class Row>
+Json json_of_fields(const Tables& tables, const Row& row) {
+  Json json = Json::object();
+  for (const ResultField<Row>& field : FieldsOf<Row>::all)
+    if (!field.key.empty()) json[std::string(field.key)] = json_of(field.value(tables, row));
+  return json;
 }
 
 /// The value of `driver_calls`.

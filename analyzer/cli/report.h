@@ -7,11 +7,11 @@
 #include <iosfwd>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/difference/instant.h"
-#include "analyzer/insight/private_pools.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/live_groups.h"
@@ -35,7 +35,7 @@ struct HeapReport {
   std::optional<LiveView> at_instant;  // if requested
   std::vector<PhasePeak> phases;
   std::vector<RangePeak> ranges;
-  std::vector<PrivatePool> pools;  // largest peak first
+  std::span<const PrivatePool> pools;  // largest peak first
 };
 
 struct Report {
@@ -89,5 +89,8 @@ void write_report_html(const Trace& trace, const Report& report, const ReportOpt
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);
+
+/// What sharing a private pool saves; empty if it has one use or saves nothing.
+std::string sharing_words(const Tables& tables, const PrivatePool& pool);
 
 }  // namespace memreel::cli

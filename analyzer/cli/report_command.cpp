@@ -191,8 +191,8 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     heap.at_end = view(trace.events.count());
     heap.phases = phase_peaks(trace, analysis->categories(), history.heap);
     heap.ranges = range_peaks(trace, history.heap);
-    heap.pools = private_pools(trace, history.heap);
-    std::ranges::stable_sort(heap.pools, std::ranges::greater{}, &PrivatePool::peak_reserved);
+    const auto pools = std::ranges::find(analysis->pools(), history.heap, &HeapPools::heap);
+    if (pools != analysis->pools().end()) heap.pools = pools->pools;
     if (!question.instant) continue;
     const Result<std::uint64_t> events = events_at(*question.instant, trace, history, find_steps(trace, history.heap));
     if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};

@@ -5,7 +5,6 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/cli/report_text.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/report/html/charts.h"
@@ -159,13 +158,14 @@ class Page {
     if (heap.pools.empty()) return;
     body_ += "<h3>Private pools of CUDA graphs and MemPools</h3>\n";
     std::vector<HtmlTable::Column> titles;
-    for (const std::string_view title : pool_titles) titles.push_back({title, !titles.empty()});
+    for_each_column<PrivatePool>([&](const ResultField<PrivatePool>& field) {
+      titles.push_back({field.title, field.is_number()});
+    });
     HtmlTable table(titles);
     const std::size_t shown = std::min(most_rows, heap.pools.size());
     for (std::size_t i = 0; i < shown; ++i) {
-      const auto cells = pool_cells(trace_.tables, heap.pools[i]);
       std::vector<std::string> texts;
-      for (const std::string& text : cells) texts.push_back(cell(text));
+      for (const std::string& text : cells_of(trace_.tables, heap.pools[i])) texts.push_back(cell(text));
       table.add_row(texts);
     }
     body_ += table.text() + more(shown, heap.pools.size());

@@ -432,23 +432,10 @@ Json json_of_spans(const Trace& trace, const HeapReport& heap) {
 Json json_of_pools(const Trace& trace, const HeapReport& heap) {
   Json pools = Json::array();
   for (const PrivatePool& pool : heap.pools) {
-    Json uses = Json::array();
-    for (const PoolUse& use : pool.uses)
-      uses.push_back({{"event", use.event},
-                      {"allocated_at", site_label(trace.tables, use.stack)},
-                      {"allocations", use.allocations},
-                      {"grew_bytes", use.grew.count},
-                      {"used_bytes", use.used.count},
-                      {"kept_bytes", use.kept.count}});
-    pools.push_back({{"pool", pool_label(trace.tables, pool.pool)},
-                     {"cuda_graphs", pool.has_captures},
-                     {"reserved_bytes", pool.reserved.count},
-                     {"live_bytes", pool.live.count},
-                     {"reusable_bytes", pool.reusable().count},
-                     {"peak_reserved_bytes", pool.peak_reserved.count},
-                     {"peak_live_bytes", pool.peak_live.count},
-                     {"shared_bytes", pool.shared().count},
-                     {"uses", std::move(uses)}});
+    Json json = json_of_fields(trace.tables, pool);
+    json["uses"] = Json::array();
+    for (const PoolUse& use : pool.uses) json["uses"].push_back(json_of_fields(trace.tables, use));
+    pools.push_back(std::move(json));
   }
   return {{"device", trace.tables[heap.history.heap].device},
           {"heap", trace.tables[trace.tables[heap.history.heap].name]},

@@ -6,7 +6,6 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/cli/report_text.h"
 #include "analyzer/report/markup.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/shortcomings.h"
@@ -71,12 +70,15 @@ void write_pools(std::ostream& out, const Trace& trace, const Report& report) {
   for (const HeapReport& heap : report.heaps) {
     if (heap.pools.empty()) continue;
     open_section(out, "Private pools of CUDA graphs and MemPools");
-    row(out, {pool_titles.begin(), pool_titles.end()});
-    row(out, {"---", "---:", "---:", "---:", "---:", "---:", "---:"});
-    for (std::size_t i = 0; i < std::min(most_table_rows, heap.pools.size()); ++i) {
-      const auto cells = pool_cells(trace.tables, heap.pools[i]);
-      row(out, {cells.begin(), cells.end()});
-    }
+    std::vector<std::string> titles, rules;
+    for_each_column<PrivatePool>([&](const ResultField<PrivatePool>& field) {
+      titles.emplace_back(field.title);
+      rules.emplace_back(field.is_number() ? "---:" : "---");
+    });
+    row(out, titles);
+    row(out, rules);
+    for (std::size_t i = 0; i < std::min(most_table_rows, heap.pools.size()); ++i)
+      row(out, cells_of(trace.tables, heap.pools[i]));
     close_section(out);
   }
 }

@@ -1,12 +1,14 @@
 #include "analyzer/insight/private_pools.h"
 
 #include <array>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 #include "analyzer/category/frame_rules.h"
+#include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -165,11 +167,75 @@ Bytes PrivatePool::shared() const {
   return apart - std::min(apart, peak_live);
 }
 
+std::optional<Bytes> PrivatePool::marginal() const {
+  if (uses.size() < 2) return std::nullopt;
+  std::vector<Bytes> costs;
+  for (auto use = uses.begin() + 1; use != uses.end(); ++use) costs.push_back(use->grew);
+  const auto middle = costs.begin() + static_cast<std::ptrdiff_t>(costs.size() / 2);
+  std::ranges::nth_element(costs, middle);
+  return *middle;
+}
+
+const std::array<ResultField<PoolUse>, 6> FieldsOf<PoolUse>::all{{
+    {"event", "", Unit::count, "Event of its first request",
+     [](const Tables&, const PoolUse& use) -> Cell { return use.event; }},
+    {"allocated_at", "", Unit::text, "Where the first request was made",
+     [](const Tables& tables, const PoolUse& use) -> Cell { return site_label(tables, use.stack); }},
+    {"allocations", "", Unit::count, "How many requests it made",
+     [](const Tables&, const PoolUse& use) -> Cell { return use.allocations; }},
+    {"grew_bytes", "", Unit::bytes, "What the pool reserved for it: the marginal cost of this graph",
+     [](const Tables&, const PoolUse& use) -> Cell { return use.grew; }},
+    {"used_bytes", "", Unit::bytes, "The most that its own requests held at once",
+     [](const Tables&, const PoolUse& use) -> Cell { return use.used; }},
+    {"kept_bytes", "", Unit::bytes, "Of these, live when the next use begins, or when the trace ends",
+     [](const Tables&, const PoolUse& use) -> Cell { return use.kept; }},
+}};
+
+const std::array<ResultField<PrivatePool>, 11> FieldsOf<PrivatePool>::all{{
+    {"pool", "pool", Unit::text, "Name of the pool",
+     [](const Tables& tables, const PrivatePool& pool) -> Cell { return pool_label(tables, pool.pool); }},
+    {"cuda_graphs", "", Unit::flag, "Whether stacks, or the pool's id, show that CUDA graphs were captured into it",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.has_captures; }},
+    {"", "captures", Unit::count, "How many captures, or uses, it served",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return std::uint64_t{pool.uses.size()}; }},
+    {"reserved_bytes", "reserved", Unit::bytes, "Held when the trace ends",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.reserved; }},
+    {"live_bytes", "", Unit::requested, "Of that, live",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.live; }},
+    {"peak_reserved_bytes", "peak", Unit::bytes, "The most it held",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.peak_reserved; }},
+    {"peak_live_bytes", "", Unit::requested, "The most that was live in it",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.peak_live; }},
+    {"reusable_bytes", "reusable", Unit::bytes, "Held and not live: only the pool itself can use it",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.reusable(); }},
+    {"shared_bytes", "", Unit::requested,
+     "What its uses would need beyond the pool's peak if each had a pool of its own",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.shared(); }},
+    {"", "first", Unit::bytes, "What its first use reserved",
+     [](const Tables&, const PrivatePool& pool) -> Cell { return pool.uses.front().grew; }},
+    {"", "each more", Unit::bytes, "What each further use reserved, as their median",
+     [](const Tables&, const PrivatePool& pool) -> Cell {
+       const std::optional<Bytes> each = pool.marginal();
+       return each ? Cell{*each} : Cell{};
+     }},
+}};
+
 std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap) {
   if (trace.tables.pools.size() < 2 || trace.tables[heap].level != Level::framework) return {};
   PoolUses uses(trace, heap);
   for (std::size_t i = 0; i < trace.events.count(); ++i) uses.see(i);
   return std::move(uses).take();
+}
+
+std::vector<HeapPools> private_pools(const Trace& trace) {
+  std::vector<HeapPools> heaps;
+  for (std::uint32_t heap = 1; heap < trace.tables.heaps.size(); ++heap) {
+    HeapPools found{.heap = HeapId{heap}, .pools = private_pools(trace, HeapId{heap})};
+    if (found.pools.empty()) continue;
+    std::ranges::stable_sort(found.pools, std::ranges::greater{}, &PrivatePool::peak_reserved);
+    heaps.push_back(std::move(found));
+  }
+  return heaps;
 }
 
 }  // namespace memreel

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
+#include "analyzer/report/fields.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -19,6 +22,11 @@ struct PoolUse {
   Bytes kept;  // of these, still live when the pool's next use begins or, for the last one, when the trace ends
 };
 
+template <>
+struct FieldsOf<PoolUse> {
+  static const std::array<ResultField<PoolUse>, 6> all;
+};
+
 /// Bytes are requested bytes, except for `reserved`.
 struct PrivatePool {
   PoolId pool = PoolId::default_pool;
@@ -31,6 +39,13 @@ struct PrivatePool {
   Bytes reusable() const { return reserved - std::min(live, reserved); }
   /// What its uses would need beyond the pool's peak if each had its own pool.
   Bytes shared() const;
+  /// What each use after the first reserved, as their median; none if there is one use.
+  std::optional<Bytes> marginal() const;
+};
+
+template <>
+struct FieldsOf<PrivatePool> {
+  static const std::array<ResultField<PrivatePool>, 11> all;
 };
 
 /// The private pools of `heap` that served allocations, in order of their ids. A driver has none: what recordings call
@@ -40,5 +55,14 @@ struct PrivatePool {
 /// runs on its own threads. It ends where its thread allocates elsewhere in the heap, or where another capture begins
 /// (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
 std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap);
+
+/// The private pools of a heap, largest peak first.
+struct HeapPools {
+  HeapId heap = HeapId::none;
+  std::vector<PrivatePool> pools;
+};
+
+/// Of each heap that has any.
+std::vector<HeapPools> private_pools(const Trace& trace);
 
 }  // namespace memreel

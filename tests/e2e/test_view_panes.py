@@ -33,6 +33,19 @@ class Panes(ViewTest):
         self.assertEqual(int(self.copied_row(view, "stacks")[2].replace(",", "")), largest["count"])
         self.end(view)
 
+    def test_private_pools_are_those_of_the_report(self):
+        trace = SAMPLES / "graphs_default.reel"
+        pools = json.loads(run("report", trace, "--json").stdout)["private_pools"][0]["pools"]
+        largest = max(pools, key=lambda pool: pool["reserved_bytes"])
+        view = self.open(trace, "--pane", "pools")
+        self.assertEqual(view.settled()["pools_listed"], len(pools))
+        self.assertEqual(self.copied_row(view, "pools")[:2], [largest["pool"], str(len(largest["uses"]))])
+        self.assertEqual(view.click_on("pools/first row")["cursor"], largest["uses"][0]["event"] + 1)
+        self.end(view)
+        view = self.open(SAMPLES / "gpt_default.reel")
+        self.assertNotIn("tab/pools", view.settled()["places"], "it has none")
+        self.end(view)
+
     def test_where_there_is_no_room_columns_are_left_out_and_not_cut(self):
         view = self.open(SAMPLES / "oom_default.reel", "--pane", "fragmentation", size="720x500")
         places = view.settled()["places"]

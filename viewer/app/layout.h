@@ -15,9 +15,10 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 12> tab_names{"allocations", "stacks",        "flame", "segments",
+inline constexpr std::array<std::string_view, 13> tab_names{"allocations", "stacks",        "flame", "segments",
                                                             "leaks",       "fragmentation", "oom",   "policies",
-                                                            "compare",     "heaps",         "ranks", "prediction"};
+                                                            "compare",     "pools",         "heaps", "ranks",
+                                                            "prediction"};
 /// Panes that are always visible.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 

@@ -56,6 +56,7 @@ struct Panes {
   StacksPane stacks;
   FlamePane flame;
   SegmentsPane segments;
+  PoolsPane pools;
   LeaksPane leaks;
   FragmentationPane fragmentation;
   FailuresPane failures;
@@ -99,7 +100,8 @@ class Viewer {
   void compare_with(const std::filesystem::path& file) { panes_->compare.set_other(file.string()); }
   /// Whether a tab has content for the open file.
   bool has_tab(std::string_view name) const {
-    return (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
+    return (name != "pools" || document_->tables->pools.size() > 1) &&
+           (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
            (name != "prediction" || prediction_ != nullptr);
   }
 

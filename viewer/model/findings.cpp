@@ -114,6 +114,7 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
   progress.set(0.4);
   if (progress.cancelled()) return std::nullopt;
   analysis.fragmentation();
+  analysis.pools();
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
   analysis.remedies();

@@ -456,4 +456,29 @@ void SegmentsPane::draw(Scene& scene) {
   table_.draw(scene, rows);
 }
 
+void PoolsPane::draw(Scene& scene, Verdicts& verdicts) {
+  listed_ = 0;
+  const auto findings = verdicts.get(scene, "pools");
+  if (!findings) return;
+  const auto found = std::ranges::find(findings->pools, scene.selection.heap, &HeapPools::heap);
+  if (found == findings->pools.end()) {
+    const Area area = take_area("pools");
+    note_place(scene, "pools", area);
+    return explain(scene, area, "This heap has no private pools.",
+                   "CUDA graphs and torch.cuda.MemPool have pools of their own.");
+  }
+  const std::vector<PrivatePool>& pools = found->pools;
+  listed_ = pools.size();
+  Rows rows = rows_of<PrivatePool>(scene.tables(), pools);
+  rows.of = findings;
+  // Where the pool was first used: of a CUDA graph, its capture.
+  rows.on_click = [&](std::uint64_t row) {
+    const PoolUse& first = pools[row].uses.front();
+    scene.selection.cursor = static_cast<std::uint32_t>(first.event) + 1;
+    scene.selection.select(first.stack);
+    scene.selection.remember();
+  };
+  table_.draw(scene, rows);
+}
+
 }  // namespace memreel::viewer

@@ -100,6 +100,19 @@ class SegmentsPane {
   std::uint32_t shown_event_ = 0;
 };
 
+/// The private pools of CUDA graphs and MemPools of a heap.
+class PoolsPane {
+ public:
+  PoolsPane() : table_("pools", columns_of<PrivatePool>()) { table_.set_sort(2, true); }
+  void draw(Scene& scene, Verdicts& verdicts);
+  /// The number of rows. For tests.
+  std::size_t listed() const { return listed_; }
+
+ private:
+  Table table_;
+  std::size_t listed_ = 0;
+};
+
 /// The key of the weights, for the jobs of several panes.
 WeightQuery weight_query(const Scene& scene, Weighing weighing);
 /// The job that computes the weights. None if it has to wait for the leak verdicts.

@@ -5,11 +5,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <imgui.h>
 
+#include "analyzer/report/fields.h"
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {
@@ -38,6 +40,35 @@ struct Rows {
   std::function<double(std::uint64_t row, int sort)> key;
   std::shared_ptr<const void> of;
 };
+
+/// The columns of a described row type; numbers can be sorted by.
+template <class Row>
+std::vector<Column> columns_of() {
+  std::vector<Column> columns;
+  for_each_column<Row>([&](const ResultField<Row>& field) {
+    const bool number = field.is_number();
+    columns.push_back({.title = field.title.data(),  // a literal
+                       .width = number ? 100.0F : 160.0F,
+                       .right = number,
+                       .sort = number ? static_cast<int>(columns.size()) : -1});
+  });
+  return columns;
+}
+
+/// Their rows, which must outlive the result, as must `tables`.
+template <class Row>
+Rows rows_of(const Tables& tables, std::span<const Row> all) {
+  std::vector<const ResultField<Row>*> fields;
+  for_each_column<Row>([&](const ResultField<Row>& field) { fields.push_back(&field); });
+  const auto cell = [&tables, all, fields](std::uint64_t row, int column) {
+    return fields[static_cast<std::size_t>(column)]->value(tables, all[row]);
+  };
+  Rows rows;
+  rows.count = all.size();
+  rows.cell = [cell](std::uint64_t row, int column) { return text_of(cell(row, column)); };
+  rows.key = [cell](std::uint64_t row, int column) { return number_of(cell(row, column)); };
+  return rows;
+}
 
 class Table {
  public:

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "tests/histories.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -176,6 +179,44 @@ TEST(PrivatePools, TracesWithoutThemHaveNone) {
   TraceBuilder build;
   build.alloc(build.origin(HeapId{1}), {1}, 1_MiB);
   EXPECT_TRUE(private_pools(build.trace(), HeapId{1}).empty());
+}
+
+/// What the schema says of the fields of a row, which are described beside it.
+template <class Row>
+void expect_described(const nlohmann::json& schema) {
+  std::size_t described = 0;
+  for (const ResultField<Row>& field : FieldsOf<Row>::all) {
+    if (field.key.empty()) continue;
+    ++described;
+    const nlohmann::json& property = schema.at("properties").at(std::string(field.key));
+    EXPECT_EQ(property.at("type"), schema_type(field.unit)) << field.key;
+    EXPECT_EQ(property.at("description"), field.description()) << field.key;
+    EXPECT_EQ(property.contains("minimum"), schema_type(field.unit) == "integer") << field.key;
+  }
+  std::size_t rows = 0;  // properties that list other rows
+  for (const auto& property : schema.at("properties")) rows += property.at("type") == "array" ? 1U : 0U;
+  EXPECT_EQ(schema.at("properties").size(), described + rows);
+  EXPECT_EQ(schema.at("required").size(), described + rows);
+}
+
+TEST(PrivatePools, TheSchemaSaysWhatTheirFieldsSay) {
+  std::ifstream file(test::source_directory() / "docs" / "schema" / "report.json");
+  const nlohmann::json pool = nlohmann::json::parse(file)
+                                  .at("properties")
+                                  .at("private_pools")
+                                  .at("items")
+                                  .at("properties")
+                                  .at("pools")
+                                  .at("items");
+  expect_described<PrivatePool>(pool);
+  expect_described<PoolUse>(pool.at("properties").at("uses").at("items"));
+}
+
+TEST(PrivatePools, EachFurtherUseIsWorthTheMedian) {
+  PrivatePool pool{.uses = {{.grew = 100_MiB}}};
+  EXPECT_EQ(pool.marginal(), std::nullopt) << "one use says nothing of further ones";
+  for (const Bytes grew : {8_MiB, 2_MiB, 4_MiB}) pool.uses.push_back({.grew = grew});
+  EXPECT_EQ(pool.marginal(), 4_MiB);
 }
 
 }  // namespace
