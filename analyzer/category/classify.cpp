@@ -9,7 +9,6 @@
 #include <tuple>
 
 #include "analyzer/category/observations.h"
-#include "analyzer/category/older.h"
 
 namespace memreel {
 namespace {

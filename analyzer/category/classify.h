@@ -8,6 +8,7 @@
 #include "analyzer/category/category.h"
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/category/layer_calls.h"
+#include "analyzer/category/observations.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 
@@ -38,5 +39,15 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
 /// Otherwise all module calls, outermost first: "x.py:682 #3/x.py:305/linear.py:134", where `call` is the run of the
 /// line in Categories::calls, or LayerCalls::none.
 std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call);
+
+// What a program held before its recording began.
+
+/// Fills in the evidence of allocations that are older than the recording and that their frames don't explain: by the
+/// sizes of what the recording's backward passes leave, which are those of the parameters; by who frees them; and
+/// where a recording has no backward pass, by being held throughout.
+///
+/// Copies of equal size differ by their age only, which the addresses give roughly: CUDA hands out the address space
+/// in one direction, and what lies in a segment that was made for a larger request came after that one.
+void conclude_older(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence);
 
 }  // namespace memreel

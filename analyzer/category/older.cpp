@@ -1,4 +1,4 @@
-#include "analyzer/category/older.h"
+#include "analyzer/category/classify.h"
 
 #include <algorithm>
 #include <array>

@@ -16,7 +16,6 @@
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/gate/baseline_file.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/registry.h"

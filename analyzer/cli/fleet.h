@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyzer/fleet/fleet.h"
-#include "analyzer/fleet/settings.h"
+#include "analyzer/fleet/fleet_settings.h"
 
 namespace memreel::cli {
 

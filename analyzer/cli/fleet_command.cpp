@@ -18,8 +18,6 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/question.h"
-#include "analyzer/fleet/result_file.h"
-#include "analyzer/fleet/shard.h"
 #include "analyzer/fleet/tables.h"
 #include "formats/model/quantity.h"
 

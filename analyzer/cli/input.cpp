@@ -11,7 +11,7 @@
 
 #include "analyzer/cli/console.h"
 #include "analyzer/fleet/inputs.h"
-#include "analyzer/insight/skip_frames.h"
+#include "analyzer/insight/suppressions.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/report/shortcomings.h"
 #include "formats/import/import.h"

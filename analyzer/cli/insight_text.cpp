@@ -1,4 +1,4 @@
-#include "analyzer/cli/insight_text.h"
+#include "analyzer/cli/report.h"
 
 #include <algorithm>
 #include <array>
@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/report.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"

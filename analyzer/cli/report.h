@@ -8,9 +8,12 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analyzer/analysis/analysis.h"
+#include "analyzer/analysis/verdict.h"
+#include "analyzer/cli/json.h"
 #include "analyzer/difference/instant.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
@@ -92,5 +95,39 @@ void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOp
 
 /// What sharing a private pool saves; empty if it has one use or saves nothing.
 std::string sharing_words(const Tables& tables, const PrivatePool& pool);
+
+// Phrases shared by text, Markdown and HTML.
+
+/// "torch.cuda, device 0"; for host memory only the name.
+std::string heap_title(const Tables& tables, HeapId heap);
+
+/// "stream 0x7f.., pool (0, 1), small": the parts that differ from the default.
+std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
+
+std::string text_of_time(Nanoseconds duration);
+
+/// Time elapsed since the first event.
+Nanoseconds since_start(const Trace& trace, Nanoseconds time);
+
+/// A sentence about the one setting for the whole program; empty if no request failed by fragmentation.
+std::string oom_setting_text(const Report& report);
+
+/// A sentence listing the settings and allocators that serve a failed request, or why there are none.
+std::string survivors_text(const Report& report, const OutOfMemory& oom);
+
+/// A sentence about what a static plan of one step would save; empty if that is too little to say.
+std::string step_plan_text(const Report& report);
+
+// The value of `verdict` in a report.
+
+Json json_of_verdict(const Tables& tables, const Verdict& verdict);
+
+// The values of `fragmentation` and `ooms` in a report.
+
+Json json_of_fragmentation(const Trace& trace, const Report& report);
+Json json_of_ooms(const Trace& trace, const Report& report);
+
+/// The value of `oom_setting`: the setting that serves the most failed requests; null if none serves any.
+Json json_of_oom_setting(const Report& report);
 
 }  // namespace memreel::cli

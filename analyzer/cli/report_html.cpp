@@ -3,7 +3,6 @@
 #include <string>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/replay.h"

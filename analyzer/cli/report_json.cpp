@@ -1,10 +1,8 @@
-#include "analyzer/cli/report_json.h"
+#include "analyzer/cli/report.h"
 
 #include <algorithm>
 
-#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/json.h"
-#include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"

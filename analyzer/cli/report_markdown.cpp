@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/report/markup.h"
 #include "analyzer/report/own_frame.h"

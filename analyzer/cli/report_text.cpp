@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "analyzer/cli/console.h"
-#include "analyzer/cli/insight_text.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/history/lifetimes.h"

@@ -5,7 +5,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/symbols/bundle.h"
+#include "analyzer/symbols/symbols.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

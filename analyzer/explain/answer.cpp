@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "analyzer/explain/grammar.h"
-#include "analyzer/explain/rules.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "analyzer/explain/grammar.h"
-#include "analyzer/explain/rules.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::explain {

@@ -1,6 +1,7 @@
 // The table of error texts: how each is recognised, and which figures it has.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -73,5 +74,14 @@ class Matcher {
 
 /// An expression of RE2 that finds any of the keys in raw text, also across line breaks.
 std::string expression_for_keys();
+
+// What the figures of a text decide, whichever framework printed it.
+
+/// Fills in the kind, the reason and the shortfall from the figures, and figures that follow from others (needed,
+/// reserved, others). A family's own rule calls it once its figures mean what Field says.
+void judge_by_figures(Failure& failure);
+
+/// "1.93 GiB".
+std::string in_words(std::uint64_t bytes);
 
 }  // namespace memreel::explain

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "analyzer/explain/rules.h"
+#include "analyzer/explain/grammar.h"
 
 namespace memreel::explain {
 namespace {

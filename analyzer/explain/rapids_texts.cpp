@@ -3,7 +3,6 @@
 #include <array>
 
 #include "analyzer/explain/grammar.h"
-#include "analyzer/explain/rules.h"
 
 namespace memreel::explain {
 namespace {

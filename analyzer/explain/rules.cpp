@@ -1,4 +1,4 @@
-#include "analyzer/explain/rules.h"
+#include "analyzer/explain/grammar.h"
 
 #include <algorithm>
 #include <cmath>

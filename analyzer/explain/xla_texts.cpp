@@ -4,7 +4,6 @@
 #include <charconv>
 
 #include "analyzer/explain/grammar.h"
-#include "analyzer/explain/rules.h"
 
 namespace memreel::explain {
 namespace {

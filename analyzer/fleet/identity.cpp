@@ -2,7 +2,12 @@
 
 #include <re2/re2.h>
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <limits>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "analyzer/report/markup.h"
@@ -116,5 +121,155 @@ Identity identify(const Header& header, const std::filesystem::path& file, const
   identity.coordinates = coordinates_in(file.string());
   return identity;
 }
+
+namespace {
+
+using Ranks = std::vector<std::optional<std::uint32_t>>;
+
+bool in_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; }
+bool in_number(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+struct NameNumber {
+  std::uint32_t value = 0;
+  std::string word;    // in front of it, without separators
+  bool alone = false;  // nothing but "rank" and the number in its part of the path, or memreel's own name
+};
+
+struct Name {
+  std::string rest;  // letters and '#' for each number, by directory
+  std::vector<NameNumber> numbers;
+};
+
+/// The file's name without storage suffixes: "rank3.pickle.xz" gives "rank3".
+std::string stem_of(const std::filesystem::path& file) {
+  const std::string name = file.filename().string();
+  return name.substr(0, name.find('.', 1));
+}
+
+/// How long the date or time of day at `at` is: "20261126-100947", "2026-11-26T10_09_47", "Nov_26_10_09_47". 0: none.
+std::size_t length_of_date(std::string_view text, std::size_t at) {
+  constexpr std::string_view months = "janfebmaraprmayjunjulaugsepoctnovdec";
+  const auto fits = [&](std::string_view pattern) {  // 9: a digit, _: a separator
+    if (text.size() - at < pattern.size()) return false;
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+      const char c = text[at + i];
+      if (pattern[i] == '9' ? !in_number(c) : pattern[i] == '_' ? in_number(c) || in_word(c) : !in_word(c))
+        return false;
+    }
+    return at + pattern.size() == text.size() || !in_number(text[at + pattern.size()]);
+  };
+  if (at > 0 && in_number(text[at - 1])) return 0;
+  for (const std::string_view pattern : {"9999_99_99a99_99_99", "9999_99_99_99_99_99", "9999_99_99", "99999999_999999",
+                                         "99999999a999999", "99999999999999"})
+    if (fits(pattern)) return pattern.size();
+  if (fits("99999999") && (text.substr(at, 2) == "19" || text.substr(at, 2) == "20")) return 8;
+  for (const std::string_view pattern : {"aaa_99_99_99_99", "aaa_9_99_99_99", "aaa99_99_99_99", "aaa_99", "aaa_9"}) {
+    const std::size_t month = fits(pattern) ? months.find(text.substr(at, 3)) : std::string_view::npos;
+    if (month != std::string_view::npos && month % 3 == 0 && (at == 0 || !in_word(text[at - 1]))) return pattern.size();
+  }
+  return 0;
+}
+
+void add_part(std::string part, Name& name) {
+  for (char& c : part) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  name.rest += '/';
+  const std::size_t first = name.numbers.size(), begin = name.rest.size();
+  for (std::size_t i = 0; i < part.size();) {
+    if (const std::size_t date = length_of_date(part, i); date > 0) {
+      i += date;
+    } else if (in_word(part[i])) {
+      name.rest += part[i++];
+    } else if (!in_number(part[i])) {
+      ++i;  // separators differ between tools
+    } else {
+      const std::size_t end = std::min(part.find_first_not_of("0123456789", i), part.size());
+      NameNumber number{.value = std::numeric_limits<std::uint32_t>::max()};
+      std::from_chars(part.data() + i, part.data() + end, number.value);
+      std::size_t last = i;  // of the word in front
+      while (last > 0 && !in_word(part[last - 1]) && !in_number(part[last - 1])) --last;
+      std::size_t from = last;
+      while (from > 0 && in_word(part[from - 1])) --from;
+      number.word = part.substr(from, last - from);
+      name.rest += '#';
+      name.numbers.push_back(std::move(number));
+      i = end;
+    }
+  }
+  const std::string_view rest = std::string_view(name.rest).substr(begin);
+  if (rest == "#") name.numbers[first].word = "r";
+  if (rest == "rank#" || rest.starts_with("memreelrank#")) name.numbers[first].alone = true;
+}
+
+Name name_of(const std::filesystem::path& file) {
+  Name name;
+  for (const auto& part : file.parent_path()) add_part(part.string(), name);
+  add_part(stem_of(file), name);
+  return name;
+}
+
+/// The number that is called a rank; of several, the last, in the file's own name.
+const NameNumber* called_rank(const Name& name) {
+  for (const std::string_view word : {"rank", "r"})
+    for (std::size_t i = name.numbers.size(); i-- > 0;) {
+      const NameNumber& number = name.numbers[i];
+      if (number.value < most_ranks && (number.word == word || (word == "rank" && number.word.ends_with("globalrank"))))
+        return &number;
+    }
+  return nullptr;
+}
+
+/// A set of ranks has few gaps: at least `share` of those up to the highest are there.
+bool is_dense(const std::set<std::uint32_t>& values, double share) {
+  return !values.empty() && static_cast<double>(values.size()) >= share * (static_cast<double>(*values.rbegin()) + 1);
+}
+
+/// By what is called a rank. A matrix has one too, which is the same in all names, or a power of two.
+void find_called(const std::vector<Name>& names, Ranks& ranks) {
+  std::set<std::uint32_t> values;
+  for (const Name& name : names)
+    if (const NameNumber* const number = called_rank(name)) values.insert(number->value);
+  const bool ranks_of_processes = values.size() > 1 && is_dense(values, 0.5);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const NameNumber* const number = called_rank(names[i]);
+    if (number != nullptr && (ranks_of_processes || number->alone)) ranks[i] = number->value;
+  }
+}
+
+/// By the only number that differs between names, or, where dates, hosts and processes do too, the only one that
+/// counts them from 0.
+void find_counted(const std::vector<Name>& names, const std::vector<std::size_t>& alike, Ranks& ranks) {
+  const std::size_t numbers = names[alike.front()].numbers.size();
+  std::optional<std::size_t> found;
+  std::size_t differing = 0, counting = 0;
+  for (std::size_t n = 0; n < numbers; ++n) {
+    std::set<std::uint32_t> values;
+    for (const std::size_t i : alike) values.insert(names[i].numbers[n].value);
+    if (values.size() == 1) continue;
+    ++differing;
+    if (values.size() != alike.size() || *values.rbegin() + 1 != alike.size()) continue;
+    ++counting;
+    found = n;
+  }
+  if (differing == 0 || counting != 1) return;
+  for (const std::size_t i : alike) ranks[i] = names[i].numbers[*found].value;
+}
+
+}  // namespace
+
+std::vector<std::optional<std::uint32_t>> ranks_in_names(std::span<const std::filesystem::path> files) {
+  std::vector<Name> names;
+  names.reserve(files.size());
+  for (const std::filesystem::path& file : files) names.push_back(name_of(file));
+  Ranks ranks(files.size());
+  find_called(names, ranks);
+  std::map<std::string, std::vector<std::size_t>> alike;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!ranks[i]) alike[names[i].rest].push_back(i);
+  for (const auto& [rest, group] : alike)
+    if (group.size() > 1) find_counted(names, group, ranks);
+  return ranks;
+}
+
+std::string name_without_numbers(const std::filesystem::path& file) { return name_of(file).rest; }
 
 }  // namespace memreel

@@ -14,6 +14,15 @@
 
 namespace memreel {
 
+// Result files that several processes may write at the same time.
+
+/// Writes under a name that nobody can foresee, then renames: readers never see a partial file.
+Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
+
+/// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories are distinct.
+std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording,
+                                  const std::string& extension);
+
 struct MapOptions {
   std::filesystem::path out;  // directory of the results; created if missing
   RankPattern pattern;

@@ -1,4 +1,4 @@
-#include "analyzer/fleet/rank_file.h"
+#include "analyzer/fleet/rank_summary.h"
 
 #include <map>
 #include <protozero/exception.hpp>

@@ -124,4 +124,14 @@ RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pat
 /// The same for a trace in memory, without file, bytes and checksum.
 RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern);
 
+// Rank summaries as files: formats/proto/memreel/rank.proto.
+
+inline constexpr std::string_view rank_file_extension = ".rank";
+
+/// Equal summaries give equal bytes.
+std::string encode_rank(const RankSummary& summary);
+
+/// Errors: it is not a rank summary, or one of a newer version. `where`: the name used in errors.
+Result<RankSummary> decode_rank(std::string_view bytes, const std::string& where);
+
 }  // namespace memreel

@@ -1,4 +1,4 @@
-#include "analyzer/gate/baseline_file.h"
+#include "analyzer/gate/gate.h"
 #include "formats/model/files.h"
 
 #include <cmath>

@@ -1,6 +1,7 @@
 // Budgets and baselines: does a run need more memory than allowed, or than before?
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/gate/measured.h"
+#include "formats/model/result.h"
 #include "formats/model/units.h"
 
 namespace memreel {
@@ -65,5 +67,14 @@ std::string junit_of(std::span<const Check> checks, std::string_view subject);
 
 /// A pull-request comment: a table of all checks, and a line for each failed one.
 std::string markdown_of(std::span<const Check> checks, std::string_view subject);
+
+// The file that a run is compared with: JSON that is easy to read and to diff, one metric per line.
+
+std::string baseline_text(const Measured& measured);
+
+/// `where`: the file name used in errors.
+Result<Measured> parse_baseline(std::string_view text, const std::string& where);
+
+Result<Measured> read_baseline(const std::filesystem::path& file);
 
 }  // namespace memreel

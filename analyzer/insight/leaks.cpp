@@ -10,7 +10,6 @@
 #include <tuple>
 
 #include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/leaks_growth.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/event.h"
 #include "formats/model/quantity.h"

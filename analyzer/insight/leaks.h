@@ -4,8 +4,10 @@
 // everything else from the same place, never freed. docs/leaks.md explains the rules, their reasons, and their limits.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,5 +88,13 @@ struct LeakOptions {
 };
 
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options = {});
+
+// Nothing leaks more than live memory grows by.
+
+/// Which of the accused among `findings`, all of `heap`, only take the place of what was freed: of older memory of the
+/// same size, as in a queue that is longer than the recording; or, if all accusations together exceed what live memory
+/// grew by over the rounds, first the suspicions, then the rest.
+std::vector<std::size_t> unfounded(const Trace& trace, HeapId heap, const Rounds& rounds,
+                                   std::span<const LeakFinding> findings);
 
 }  // namespace memreel

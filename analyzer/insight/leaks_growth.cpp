@@ -1,4 +1,4 @@
-#include "analyzer/insight/leaks_growth.h"
+#include "analyzer/insight/leaks.h"
 
 #include <algorithm>
 #include <cmath>

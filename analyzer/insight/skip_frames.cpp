@@ -1,4 +1,4 @@
-#include "analyzer/insight/skip_frames.h"
+#include "analyzer/insight/suppressions.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,6 @@
 #include <unordered_set>
 #include <utility>
 
-#include "analyzer/insight/suppressions.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -1,13 +1,16 @@
-// Call sites that the user has judged and that are not to be reported, in the syntax of LeakSanitizer.
+// What a user wants left out: call sites that are judged already, and frames between an allocation and the code that
+// requested it.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 
@@ -38,5 +41,14 @@ class Suppressions {
 
 /// Whether a name matches a pattern as described above.
 bool matches(std::string_view pattern, std::string_view name);
+
+/// Removes these frames from the stacks of a trace's events:
+/// - memreel's own, through which an annotated program describes its pool (memreel.h, `import memreel`), and those
+///   below: ctypes, libffi;
+/// - those whose function or file matches one of `patterns` (suppressions.h), anywhere in the stack;
+/// - in each heap except PyTorch's, a wrapper that all allocations go through: the innermost user frames, as long as
+///   they are the same place for all allocations, if several places call the wrapper.
+/// Returns one sentence per wrapper. O(events + frames of all stacks).
+std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns);
 
 }  // namespace memreel

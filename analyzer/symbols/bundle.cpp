@@ -1,4 +1,4 @@
-#include "analyzer/symbols/bundle.h"
+#include "analyzer/symbols/symbols.h"
 
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"

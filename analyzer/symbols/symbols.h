@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/model/result.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -16,7 +17,7 @@ namespace memreel {
 struct SymbolOptions {
   std::filesystem::path sysroot;         // directory with the recorded machine's files; empty: it is this machine
   bool debuginfod = false;               // query the servers in DEBUGINFOD_URLS for what is not found
-  std::vector<std::string> skip_frames;  // removed once frames have names (insight/skip_frames.h)
+  std::vector<std::string> skip_frames;  // removed once frames have names (insight/suppressions.h)
   bool all_frames = false;               // also those that is_hidden() (formats/model/frame_kind.h)
 };
 
@@ -75,6 +76,16 @@ enum class Unnamed : std::uint8_t {
 /// up once; tables without native frames stay unchanged.
 std::pair<std::vector<StackId>, SymbolFindings> name_frames(
     Tables& tables, const SymbolOptions& options, Unnamed unnamed,
+    const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
+
+// A trace that contains the names of its native frames.
+
+/// Writes `trace` to `output`, which may be the same file, with functions, files and lines in its frames, so that it
+/// can be read where the recorded modules are missing. `output` is replaced once it is complete. Memory: the trace's
+/// tables and one block. Errors: the trace can't be read or is damaged (what is known of the damage would be lost), or
+/// `output` can't be written.
+Result<SymbolFindings> bundle_symbols(
+    const std::filesystem::path& trace, const std::filesystem::path& output, const SymbolOptions& options,
     const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
 
 }  // namespace memreel

@@ -15,8 +15,6 @@
 #include <string>
 #include <utility>
 
-#include "collector/agent/control.h"
-#include "collector/agent/frameworks.h"
 #include "collector/attach/control_socket.h"
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"

@@ -3,11 +3,13 @@
 
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "collector/options/options.h"
+#include "collector/recorder/recorder.h"
 #include "collector/recorder/usage.h"
 #include "collector/trace/recording.h"
 #include "formats/model/result.h"
@@ -68,5 +70,50 @@ bool restart();
 /// Otherwise the agent hands CUPTI over and switches to the interposed driver calls, unless the options demand CUPTI.
 /// May miss calls that are in progress at that moment. Does nothing if the agent does not hold CUPTI.
 void cupti_wanted(bool shares);
+
+}  // namespace memreel::agent
+
+// The agent's control socket: clients that may control this process start and stop recording through it
+// (collector/attach/control_socket.h).
+//
+// | question | fields | answer |
+// |---|---|---|
+// | start | variables of options.h | as for status, or the error |
+// | stop | | trace, events, lost, cost_ns, own_ns; trace is empty when nothing was recorded |
+// | dump | | trace: the dump's file |
+// | status | | the fields in attach/process.h |
+
+namespace memreel::agent::control {
+
+/// Serves requests for the life of the process, in its own thread, which sleeps between requests. Does nothing if a
+/// thread already listens.
+void listen();
+
+/// Serves requests in the calling thread until a recording is stopped, or nobody starts one for ten seconds. Returns at
+/// once if a thread already listens. Calls `may_clean_up` with each request until it returns true.
+void visit(const std::function<bool()>& may_clean_up);
+
+/// Runs visit() in its own thread.
+void invite();
+
+}  // namespace memreel::agent::control
+
+// Python, PyTorch and annotated libraries may load at any time, often after recording began.
+
+namespace memreel::agent {
+
+/// Connects newly loaded frameworks to `recorder`, as the options say. `began_late`: the program ran unrecorded before.
+/// Called when a recording starts, and periodically by the writing thread: takes the dynamic loader's lock. Returns a
+/// message for the user, each one only once; usually empty.
+std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late);
+
+/// How many frames are missing from stacks because the table of Python code objects was full.
+std::uint64_t refused_python_codes();
+
+/// A recording of a running program has begun: hooks the frameworks, and records what they already hold.
+void joined_frameworks(const Options& options);
+
+/// The recording has ended: removes all hooks from the frameworks.
+void left_frameworks();
 
 }  // namespace memreel::agent

@@ -1,4 +1,4 @@
-#include "collector/agent/control.h"
+#include "collector/agent/agent.h"
 
 #include <pthread.h>
 
@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "collector/agent/agent.h"
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"
 #include "collector/options/options.h"

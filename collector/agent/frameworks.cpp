@@ -1,4 +1,4 @@
-#include "collector/agent/frameworks.h"
+#include "collector/agent/agent.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -8,14 +8,11 @@
 #include <cstdint>
 #include <span>
 
-#include "collector/agent/agent.h"
-#include "collector/agent/control.h"
 #include "collector/annotate/annotations.h"
 #include "collector/attach/bootstrap.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
-#include "collector/nvtx/memory.h"
-#include "collector/nvtx/ranges.h"
+#include "collector/nvtx/names.h"
 #include "collector/python/code_table.h"
 #include "collector/python/frame_walker.h"
 #include "collector/torch/allocator_trace.h"

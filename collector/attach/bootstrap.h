@@ -8,7 +8,7 @@
 // sleep had elapsed: the sleep starts over.
 //
 // The page is readable, writable and executable while it is needed: once no thread needs it, the agent unmaps it at the
-// first request it serves (agent/control.h).
+// first request it serves (agent/agent.h).
 #pragma once
 
 #include <sys/types.h>

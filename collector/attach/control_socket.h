@@ -24,7 +24,7 @@ namespace memreel::attach {
 //
 // A message is a sequence of strings, each terminated by a zero byte: the protocol version, a word, and "NAME=VALUE"
 // fields. Requests: "start" (fields: the variables of options/options.h), "stop", "status", "dump". Responses: "ok"
-// with result fields (listed in agent/control.h), or "error" with `what`, `where` and `remedy`. Unknown fields are
+// with result fields (listed in agent/agent.h), or "error" with `what`, `where` and `remedy`. Unknown fields are
 // ignored.
 
 /// The maximum size of a message, in bytes; larger ones are refused.

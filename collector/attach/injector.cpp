@@ -19,7 +19,6 @@
 #include "collector/attach/bootstrap.h"
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"
-#include "collector/attach/refusal.h"
 #include "collector/attach/remote_process.h"
 
 namespace memreel::attach {

@@ -1,4 +1,4 @@
-#include "collector/attach/python_door.h"
+#include "collector/attach/injector.h"
 
 #include <fcntl.h>
 #include <spawn.h>

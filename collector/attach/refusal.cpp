@@ -1,4 +1,4 @@
-#include "collector/attach/refusal.h"
+#include "collector/attach/injector.h"
 
 #include <elf.h>
 #include <unistd.h>

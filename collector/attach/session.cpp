@@ -24,8 +24,6 @@
 #include "collector/attach/control_socket.h"
 #include "collector/attach/injector.h"
 #include "collector/attach/process.h"
-#include "collector/attach/python_door.h"
-#include "collector/attach/refusal.h"
 #include "collector/record/command.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"

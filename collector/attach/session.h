@@ -128,14 +128,14 @@ struct Joined {
   };
   Door door = Door::open;
   std::chrono::nanoseconds pause{};  // of one of the program's threads, if it was entered
-  Message status;                    // the agent's report on the recording (agent/control.h)
+  Message status;                    // the agent's report on the recording (agent/agent.h)
 };
 
 /// Starts a recording in `process` with `options`: asks the dormant agent in it, or loads the agent first; at most
 /// `limit` in all. Errors: why it can't, with a remedy; the process is then unchanged.
 Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::milliseconds limit);
 
-/// Ends the recording and returns its result (agent/control.h). Errors: nothing is being recorded there.
+/// Ends the recording and returns its result (agent/agent.h). Errors: nothing is being recorded there.
 Result<Message> leave(pid_t process);
 
 Result<Message> status_of(pid_t process);

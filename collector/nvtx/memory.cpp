@@ -1,4 +1,4 @@
-#include "collector/nvtx/memory.h"
+#include "collector/nvtx/names.h"
 
 #include <atomic>
 #include <bit>
@@ -7,7 +7,6 @@
 #include <span>
 
 #include "collector/annotate/annotations.h"
-#include "collector/nvtx/names.h"
 #include "collector/recorder/recorder.h"
 
 namespace memreel::nvtx {

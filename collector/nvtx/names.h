@@ -25,4 +25,20 @@ std::uint64_t with_communicator(std::uint64_t name, std::span<const Payload> pay
 /// Takes notice of what payloads of this kind hold. Returns the kind's number.
 std::uint64_t register_schema(const void* domain, const Schema* schema);
 
+// NVTX's memory extension (nvtx3/nvToolsExtMem.h): heaps that a program registers become custom pools in the trace, and
+// regions registered in them become their allocations.
+
+/// Installs our functions in one copy of the memory extension. `device` returns the current CUDA ordinal of the calling
+/// thread, negative if there is none: NVTX does not say where a heap's memory is, so memreel assumes the device that
+/// was current at registration. False for other extensions, which then run without a tool.
+bool take_over_memory(const ExtensionInfo& info, int (*device)());
+
+// NVTX marks and ranges, as marks in the trace.
+
+/// Installs our functions in one copy of NVTX. False if it is of an unknown version; it then runs without a tool.
+bool take_over(GetExportTable get_table);
+
+/// Likewise in one copy of the payload extension, by which a range can end, too. False for other extensions.
+bool take_over_payloads(const ExtensionInfo& info);
+
 }  // namespace memreel::nvtx

@@ -10,7 +10,6 @@
 
 #include "collector/nvtx/names.h"
 #include "collector/nvtx/nvtx_api.h"
-#include "collector/nvtx/ranges.h"
 #include "collector/recorder/recorder.h"
 #include "formats/model/tables.h"
 

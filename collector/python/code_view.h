@@ -46,7 +46,7 @@ struct Types {
 };
 
 /// `object` as code; none if it is something else. Texts longer than 4 KiB and line tables longer than 64 KiB are cut.
-/// `Memory` is Direct or Careful (memory.h). The view is valid while the code object lives.
+/// `Memory` is Direct or Careful (python_layout.h). The view is valid while the code object lives.
 template <class Memory>
 std::optional<CodeView> view_of(const void* object, const Layout& layout, const Types& types, Memory& memory);
 

@@ -73,7 +73,7 @@ enum class Space : std::uint8_t {
   torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
   torch_traced,  // ... as reported by its allocator's trace: sizes as requested, separate completions. The lower
                  // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
-                 // of an allocation the upper half is its place in autograd (collector/torch/autograd.h), with
+                 // of an allocation the upper half is its place in autograd (collector/torch/reporters.h), with
                  // `status` 1 in a backward pass
   own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h; 0: of the one that has
                  // something at `address`

@@ -1,4 +1,4 @@
-#include "collector/top/openmetrics.h"
+#include "collector/top/scrape_server.h"
 
 #include <array>
 #include <charconv>

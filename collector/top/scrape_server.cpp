@@ -27,7 +27,6 @@
 #include <vector>
 
 #include "collector/options/options.h"
-#include "collector/top/openmetrics.h"
 #include "collector/top/watch.h"
 #include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"

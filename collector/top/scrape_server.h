@@ -8,14 +8,25 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
+#include "collector/top/watch.h"
 #include "formats/model/result.h"
 
 namespace memreel::top {
+
+// What recorded processes hold, in OpenMetrics 1.0 format, which Prometheus reads.
+
+/// The HTTP content type: https://prometheus.io/docs/specs/om/open_metrics_spec/
+inline constexpr const char* openmetrics_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// One family after the other, each with its type and help, then "# EOF". Device metrics have the names of NVIDIA's
+/// dcgm-exporter and, like there, are in MiB; all others begin with memreel_. docs/production.md lists them.
+std::string openmetrics(std::span<const WatchedProcess> processes);
 
 struct Endpoint {
   std::string host;        // a numeric address, "127.0.0.1" or "::1"

@@ -18,7 +18,6 @@
 
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
-#include "collector/torch/autograd.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/reporters.h"
 #include "formats/torch/alloc_conf.h"

@@ -1,4 +1,4 @@
-#include "collector/torch/autograd.h"
+#include "collector/torch/reporters.h"
 
 #include <dlfcn.h>
 

@@ -10,7 +10,6 @@
 
 #include "collector/recorder/recorder.h"
 #include "collector/torch/allocator_trace.h"
-#include "collector/torch/autograd.h"
 #include "formats/torch/alloc_conf.h"
 
 namespace memreel::torch {

@@ -58,7 +58,7 @@ std::vector<std::pair<std::string, std::string>> torch_host_settings(const Trace
 /// Splits the reserve segment (pinned_reserve_segment_size_mb). A trace has it as one segment; PyTorch's history has a
 /// segment for each block cut from it, until empty_cache() drops the block.
 ///
-/// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15. The inverse of formats/import/torch/host_history.h.
+/// Source: ATen/core/CachingHostAllocator.h of PyTorch 2.15. The inverse of formats/import/torch/snapshot_to_trace.h.
 class TorchHostReserve {
  public:
   explicit TorchHostReserve(const Trace& trace);

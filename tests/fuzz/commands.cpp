@@ -21,7 +21,7 @@
 #include "analyzer/cli/program.h"
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/map.h"
-#include "analyzer/fleet/rank_file.h"
+#include "analyzer/fleet/rank_summary.h"
 #include "analyzer/replay/replay.h"
 #include "formats/wire/framing.h"
 

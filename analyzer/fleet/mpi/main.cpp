@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/fleet/fleet_settings.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
 #include "analyzer/fleet/question.h"
-#include "analyzer/fleet/settings.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "formats/import/torch/host_history.h"
+#include "formats/import/torch/snapshot_to_trace.h"
 
 #include <algorithm>
 #include <bit>

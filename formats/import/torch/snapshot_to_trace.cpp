@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "formats/import/torch/empty_cache.h"
-#include "formats/import/torch/host_history.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
 #include "formats/model/trace.h"

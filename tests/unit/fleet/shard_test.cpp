@@ -1,4 +1,4 @@
-#include "analyzer/fleet/shard.h"
+#include "analyzer/fleet/inputs.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "analyzer/gate/baseline_file.h"
+#include "analyzer/gate/gate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

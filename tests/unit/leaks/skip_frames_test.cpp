@@ -1,4 +1,4 @@
-#include "analyzer/insight/skip_frames.h"
+#include "analyzer/insight/suppressions.h"
 
 #include <gtest/gtest.h>
 

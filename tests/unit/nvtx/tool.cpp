@@ -1,7 +1,6 @@
 // Makes memreel the tool of this program's copy of NVTX, which reads this variable when the environment names no
 // library.
-#include "collector/nvtx/memory.h"
-#include "collector/nvtx/ranges.h"
+#include "collector/nvtx/names.h"
 
 extern "C" {
 // NOLINTNEXTLINE(readability-identifier-naming): what NVTX looks for

@@ -13,7 +13,6 @@
 #include <string>
 
 #include "analyzer/report/own_frame.h"
-#include "analyzer/symbols/bundle.h"
 #include "collector/stacks/module_table.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"

@@ -1,5 +1,5 @@
 // The message for users without permission to trace a process.
-#include "collector/attach/refusal.h"
+#include "collector/attach/injector.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

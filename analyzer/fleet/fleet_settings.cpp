@@ -1,12 +1,13 @@
-#include "analyzer/fleet/settings.h"
+#include "analyzer/fleet/fleet_settings.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <tuple>
 #include <utility>
 
-#include "analyzer/fleet/result_file.h"
+#include "analyzer/fleet/map.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/verify.h"
