@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Exploit mitigations for every program and library of this project. MemreelOptions defines the target
 # `memreel_options`, which all of them link; tests/e2e/test_hardening.py checks what is installed.
 #

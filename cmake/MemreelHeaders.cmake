@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # memreel::headers: memreel.h and policy.h, for programs that annotate their own pools and for allocators to replay.
 # Header-only. Available through find_package(memreel CONFIG), pkg-config, FetchContent, vcpkg and Conan.
 include(CMakePackageConfigHelpers)

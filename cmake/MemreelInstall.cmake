@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What `cmake --install` installs where, and in which component (--component). The wheel has runtime, viewer, headers
 # (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Manual pages, generated from the programs' --help. Skipped where the programs can't run or run slowly.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT MEMREEL_SANITIZE)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Options, and the interface target `memreel_options` that every target of this project links: language level, warnings,
 # sanitizer. Nothing here touches third-party targets, so a dependency's header can't break our warnings.
 include(GNUInstallDirs)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Debian packages, made by `./dev packages` or by cpack in a build folder: memreel, memreel-viewer, memreel-doc,
 # libmemreel-dev and memreel-mpi. Their dependencies are read from the programs.
 set(CPACK_GENERATOR DEB)

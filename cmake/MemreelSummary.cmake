@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Printed at the end of every configuration: what is built, what is not, and why.
 include(FeatureSummary)
 

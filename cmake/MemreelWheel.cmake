@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Programs for the wheel made by `./dev wheel`, which must run on systems other than this one. Set with -D:
 #   MEMREEL_OLD_GLIBC   the output of cmake/wheel/old_glibc.py: symbols of a C library older than this system's
 #   MEMREEL_GLFW        a libglfw.so.3 from PyPI that loads X11 at startup; Debian's links it. Installed next to

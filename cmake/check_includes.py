@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), and the table for
-cycles. Exit code 1: a forbidden include; each is printed with its file and line.
+# SPDX-License-Identifier: Apache-2.0
+"""Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), the table and the
+headers for cycles, and that every source names its licence. Exit code 1: each finding is printed with its place.
 
     cmake/check_includes.py            checks
     cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
@@ -11,6 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("formats", "collector", "analyzer", "viewer")
+SOURCES = (".h", ".hpp", ".cpp", ".c", ".cu", ".py", ".sh", ".cmake", ".proto", ".js")
+LICENCE = "SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
@@ -58,16 +61,33 @@ def findings(root, table):
             yield f"cmake/arrows.txt: {folder} may be included and has no line of its own"
         if not (root / folder).is_dir():
             yield f"cmake/arrows.txt: there is no folder {folder}"
+    headers = {}
     for file in sorted(f for room in ROOMS for f in (root / room).rglob("*") if f.suffix in (".h", ".cpp")):
+        included_headers = headers.setdefault(file.relative_to(root).as_posix(), set())
         folder = file.parent.relative_to(root).as_posix()
         for number, line in enumerate(file.read_text().splitlines(), 1):
             include = INCLUDE.match(line)
             if not include or not (root / include[1]).is_file():
                 continue  # in the same folder, or generated
+            included_headers.add(include[1])
             included = Path(include[1]).parent.as_posix()
             if included != folder and included not in table.get(folder, ()):
                 yield (f"{file.relative_to(root)}:{number}: {folder} may not include {included} "
                        f"(allowed: {' '.join(sorted(table.get(folder, ()))) or 'nothing'}; see cmake/arrows.txt)")
+    around = cycle(headers)
+    if around:
+        yield f"{around[0]}:1: includes itself: " + " -> ".join(around)
+
+
+def unlicensed(root):
+    """Error messages, one per line: sources whose first lines don't name the licence."""
+    for room in (*ROOMS, "samples", "tests", "cmake"):
+        for file in sorted((root / room).rglob("*")):
+            if file.suffix not in SOURCES or "data" in file.parts or "corpus" in file.parts or not file.is_file():
+                continue
+            text = file.read_text()
+            if text and LICENCE not in text[:200]:
+                yield f"{file.relative_to(root)}:1: add '{LICENCE}' as the first comment"
 
 
 def markdown(table):
@@ -82,7 +102,7 @@ def main():
     if sys.argv[1:] == ["--table"]:
         print("\n".join(markdown(table)))
         return 0
-    found = list(findings(ROOT, table))
+    found = [*findings(ROOT, table), *unlicensed(ROOT)]
     guide = ROOT / "docs/ARCHITECTURE.md"
     if guide.exists() and "\n".join(markdown(table)) not in guide.read_text():
         found.append("docs/ARCHITECTURE.md: not the table of cmake/arrows.txt; print it with: cmake/check_includes.py --table")

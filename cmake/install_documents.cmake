@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Runs at installation: rewrites links in pages to what is installed; links into the source tree become plain text. Set
 # by the caller: source, the source tree; staging, a folder for intermediate pages; destination, in the prefix.
 file(GLOB pages RELATIVE ${source} ${source}/README.md ${source}/CHANGELOG.md ${source}/docs/*.md ${source}/docs/history/*.md)

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs clang-tidy over the translation units of a build, skipping those that were clean and have not changed since.
 
 A unit has changed when its own text, a project header that it includes, its compiler options or .clang-tidy has. Clean

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes a manual page from each command's --help: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
 import gzip
 import os

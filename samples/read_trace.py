@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Reads a memreel trace with nothing but its schema: counts events by kind and finds the peak of live bytes.
 
     read_trace.py TRACE.reel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real histories that tests run on: all of them beside a developer's checkout, and the samples that come with it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Made-up programs of which it is known what leaks: many kinds, each different with every seed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How well verdicts on leaks agree with what is known to have leaked.
 #pragma once
 

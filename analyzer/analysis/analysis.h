@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What memreel finds in one recording, each thing once.
 #pragma once
 

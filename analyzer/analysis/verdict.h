@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The summary of a report: at most five lines that open it, as values shared by every format and the viewer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The category of an allocation, the phase it was made in, and the evidence.
 #pragma once
 

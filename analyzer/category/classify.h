@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Classifies every allocation of a trace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a frame of a stack says about the memory allocated below it, as a table of rules.
 #pragma once
 

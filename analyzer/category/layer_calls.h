@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers the runs of a line in a model's forward(), for recordings that don't identify the called module.
 #pragma once
 

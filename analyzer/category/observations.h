@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Observations of each allocation, the input of all conclusions.
 #pragma once
 

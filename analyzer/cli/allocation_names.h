@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The categories, layers and phases of a trace's allocations as text, for exports.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel check --fleet: budgets and a baseline for all ranks of a job.
 #pragma once
 

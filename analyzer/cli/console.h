@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Terminal output other than the result: progress, colour, errors. Everything here goes to standard error.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/flight_dump.h"
 
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the recorder asks of memreel about a flight dump: whether it is whole, and why a request failed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How every command opens its trace, and what it always reports about it.
 #pragma once
 

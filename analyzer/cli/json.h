@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON documents of the command line: keys in insertion order, one document to standard output.
 #pragma once
 

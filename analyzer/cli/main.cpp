@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel: reads, replays and judges traces.
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `memreel replay` on a real GPU, and the comparison with the model.
 #pragma once
 

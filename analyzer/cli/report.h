@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The result of `memreel report`, before it becomes text or JSON.
 #pragma once
 

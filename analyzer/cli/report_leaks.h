@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The leaks part of `memreel report`: its options, text and JSON.
 #pragma once
 

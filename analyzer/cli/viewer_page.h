@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer as a browser page (viewer/page), with a trace embedded.
 #pragma once
 

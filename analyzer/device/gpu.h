@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One GPU, opened through the driver, that meters every call with a cost.
 #pragma once
 

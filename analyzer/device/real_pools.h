@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's own allocators as policies: the driver makes every decision, on real memory.
 //
 // Measurements replace what a model would compute: `reserved` is what the device reports as given, `allocated` is what

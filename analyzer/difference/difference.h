@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Differences between two recordings, or two instants of one: growth by call stack, and the peaks of their steps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moments of a trace in command-line syntax: "run.reel@peak", "run.reel@step:40".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/difference/stack_match.h"
 
 #include <algorithm>

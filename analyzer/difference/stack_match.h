@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches the stacks of two recordings, even if the program was loaded elsewhere or edited in between.
 #pragma once
 

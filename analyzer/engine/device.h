@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device as seen by a policy: grants or refuses memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The replay loop: drives one policy with one heap's operations and measures it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work on several cores.
 #pragma once
 

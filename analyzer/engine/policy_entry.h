@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A registry entry of a policy. The replay itself is compiled next to each policy (engine.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // "torch.native{max_split_size_mb=128}": a policy with its parameters. "torch{max_split_size_mb:128}" is also accepted.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A heap's history resolved for replay: dense ids, read-only columns, no decisions of a policy.
 #pragma once
 

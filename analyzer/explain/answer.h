@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a failure means and what to do about it, in words.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of serving engines, whose plans fail before any allocation does.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an error text says of one failed request, and what its figures decide.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of error texts: how each is recognised, and which figures it has.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds failures in a log of any length.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of RMM and of what uses it (cuDF, Spark), and of CuPy.
 #include <algorithm>
 #include <array>

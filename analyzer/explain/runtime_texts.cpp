@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of inference runtimes and other frameworks: ONNX Runtime, TensorRT, llama.cpp, PaddlePaddle, CUDA.jl, Triton.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's texts. Figures are rounded to two decimals; sizes are powers of 1024 whatever the release.
 #include <algorithm>
 #include <array>

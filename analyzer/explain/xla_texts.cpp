@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Texts of TensorFlow and JAX, which share the BFC allocator and XLA.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work on untrusted files, each in its own process: one that crashes, hangs or exhausts memory affects nothing else.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One result for all ranks of a job: which rank decides whether it fits, which ranks are equal, which stand out, which
 // leak.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budgets and baselines for a whole job.
 #pragma once
 

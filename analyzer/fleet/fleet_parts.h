@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of assemble_fleet(), each of which fills in its own members.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One allocator setting for a whole job, proven by replay: ranks of a class make the same requests, so each class is
 // replayed once. It takes two rounds, since a setting that suits one class may not suit another: each of the heaviest
 // classes proposes its best settings, then all classes replay all proposals.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Identifies which process of a job made a recording.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which of the recordings in a directory are of one job.
 #include <algorithm>
 #include <charconv>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits the work on a job into files: one result file per recording, made by any number of processes on any number of
 // machines, in any order and repeatedly. The files are the state: a lost process loses only what it was working on.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layout of a job's ranks over the kinds of parallelism: "pp=4,dp=4".
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user asks of a fleet, on the command line of `memreel fleet` and of `memreel-fleet-mpi`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The summary of one recording used to judge a job: a few tens of kilobytes, sufficient for everything except replays.
 #pragma once
 

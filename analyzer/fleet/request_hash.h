@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process's requests to its allocator as numbers that can be compared across a job.
 //
 // Replicas of one model make the same requests at other addresses and times, and free the same blocks between two

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A job as tables for other tools: ranks, settings, sites, timeline (docs/fleet.md lists their columns).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Budgets and baselines: does a run need more memory than allowed, or than before?
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics that a gate judges, and where the memory was held at their worst.
 #pragma once
 

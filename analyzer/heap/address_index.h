@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Free blocks ordered by address, searchable by size: the first one at or after an address that is large enough.
 #pragma once
 

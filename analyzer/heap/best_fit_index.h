@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Free blocks ordered by (size, tie): exact best fit; among blocks of equal size, the one at the lowest address, or the
 // one that has been free longest.
 //

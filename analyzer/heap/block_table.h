@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of a heap: the pieces its segments are cut into, each linked to its neighbours.
 #pragma once
 

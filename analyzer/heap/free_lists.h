@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // LIFO lists of free blocks, used by allocators with bounded running time.
 //
 // The links are in one array indexed by block, next to the BlockTable and not in it, because policies that search

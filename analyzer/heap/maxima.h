@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The largest of many numbers of which one changes at a time: of the largest free blocks of a heap's pools and streams,
 // of which there may be a hundred thousand.
 #pragma once

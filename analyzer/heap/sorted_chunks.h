@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A sorted sequence of any length: an array cut into chunks, with a directory that summarizes each.
 //
 // Insertion and removal move at most one chunk's entries and search one contiguous directory, so a sequence of 65,536

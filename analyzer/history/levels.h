@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Links the two levels of a recording: what a framework sub-allocates is what it got from the driver.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When each allocation of a trace began and ended, and the resulting totals of every heap.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why a heap reserved more than it allocated: what pins its segments, what is stranded on another stream or in another
 // pool, and what rounding takes.
 //

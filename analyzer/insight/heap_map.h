@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recorded heap at an instant: its segments, with their blocks and the gaps between them.
 #pragma once
 

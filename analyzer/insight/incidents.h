@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups refusals into incidents: a failed request is refused by its pool, and before that, perhaps twice, by the
 // driver.
 #pragma once

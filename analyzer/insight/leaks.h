@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program keeps, and whether that is a leak.
 //
 // Judged per stack over rounds (rounds.h): a leak is memory allocated at a steady rate until the end and, unlike

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether what a call site keeps is a leak. docs/leaks.md has the rules and their reasons.
 #pragma once
 

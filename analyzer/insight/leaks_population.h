@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What one call site kept beyond the end of a round, and for how long: the basis of every verdict.
 #pragma once
 

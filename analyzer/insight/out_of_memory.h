@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Why requests failed: lack of memory or fragmentation, in the trace's numbers at that moment.
 //
 // Definitions: docs/out-of-memory.md.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Private pools of CUDA graphs and torch.cuda.MemPool: what each holds, and what each capture added to it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What would have needed less memory or survived, found by replay.
 #pragma once
 

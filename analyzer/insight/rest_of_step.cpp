@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/insight/rest_of_step.h"
 
 #include <algorithm>

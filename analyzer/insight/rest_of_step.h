@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a program goes on after a request that failed, as far as earlier steps show it.
 #pragma once
 

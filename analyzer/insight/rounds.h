@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unit of growth: rounds of the program's outermost loop, which its users call steps.
 #pragma once
 

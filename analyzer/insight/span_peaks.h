@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Peaks of a heap during parts of a run: the phases of its steps, and the ranges named by the program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a user wants left out: call sites that are judged already, and frames between an allocation and the code that
 // requested it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of a heap over time in the columns of a chart, with exact minima and maxima.
 #pragma once
 

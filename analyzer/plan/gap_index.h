@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds free offsets over a time span among buffers that are already placed.
 //
 // Time is cut into blocks of some hundred arrivals and departures each. What is taken during a lifetime is the union of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places one buffer after another, each where it fits among those placed before.
 //
 // Largest first into the smallest gap is the method of TensorFlow Lite's and XLA's planners (Pisarchyk and Lee,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Local search for a lower peak, for problems of any size.
 //
 // The peak is lowered in small steps. What ends above the target is taken out; then, one by one, the heaviest of what

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The least peak, by complete searches of one capacity after another.
 //
 // How long a search takes depends on luck with its order: most orders find a placement at once or not for hours. So

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Online allocation as one plan among others: what an allocator would do that sees one request after another. On real
 // programs it is hard to beat; with many short lifetimes it beats the greedy planners.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places outward from the instant at which most is alive, first what is alive then, without any gap.
 //
 // From there, time is swept in both directions, as an allocator would see it, but each lifetime is known. Of the gaps

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offline plans for a program whose requests are all known in advance.
 //
 // Finding the least peak is NP-complete. It is never below LOAD, the most that is alive at one time, and comes close to

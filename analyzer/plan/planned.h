@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // plan.size{align=512,page=2MiB}, plan.best{align=512,page=2MiB,effort=20000000,capacity=none}: placement with every
 // lifetime known in advance.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offline placement problem, as seen by the planners: every lifetime is known.
 //
 // Time is cut into sections: a section begins where something is allocated after something was freed. Two buffers share

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Complete search for a placement below a capacity: finds one, or proves that there is none, given enough nodes.
 //
 // The state is a floor in every section of time: what lies below is decided. A section is open if every buffer that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks plans, independently of how they are made.
 #pragma once
 

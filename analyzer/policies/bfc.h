@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tf.bfc: the "best fit with coalescing" allocator of TensorFlow, XLA and JAX. ort.arena uses the same rules.
 //
 // Source: xla/tsl/framework/bfc_allocator.{h,cc} of openxla/xla (September 2026); tested against JAX 0.11.2

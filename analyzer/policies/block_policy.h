@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common part of all policies that keep every block, allocated or free, in one table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lower bounds: what any allocator needs at least.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // buddy{min=512,max=32MiB}: blocks are powers of two, split into halves and merged with the half they were split from.
 //
 // - A request is rounded up to a power of two, at least `min`. It takes the most recently freed block of the smallest

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda.malloc: every request is a cudaMalloc, every free a cudaFree.
 //
 // Source: measured on an NVIDIA H200 with driver 580 (CUDA 13.0) by tests/gpu/probe_allocators; docs/measurements.md

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cupy.pool{limit=none}: CuPy's MemoryPool, the default of `import cupy`.
 //
 // Source: cupy/cuda/memory.pyx of CuPy 14; 13 differs only in which of several equal chunks is taken.

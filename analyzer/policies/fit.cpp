@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/policies/fit.h"
 
 #include "analyzer/policies/growing_range.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // First, next and best fit in one range of addresses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gmlake{fragLimit=512MiB,reuseLimit=10,level=0}: PyTorch's allocator with stitching of large blocks.
 //
 // - Small requests, up to 1 MiB, are served as by torch.native. Larger ones are rounded up to pages of 2 MiB, and their

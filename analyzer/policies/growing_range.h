@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The classic fits: one contiguous range that grows at its end.
 //
 // - A request is rounded up to `align`, and further if Placement requires, and takes the front of the free block that

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A user-defined policy: a shared library that implements the C header analyzer/include/memreel/policy.h.
 //
 // Checks every answer of the library against what memreel itself knows (segments, allocations, their extents). The

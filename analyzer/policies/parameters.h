@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strict parsing of policy parameters: an unknown, malformed or out-of-range parameter is an error that says what is
 // allowed.
 #pragma once

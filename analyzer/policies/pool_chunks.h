@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The physical memory of a stream-ordered pool: chunks of equal size, mapped side by side into the pool's addresses.
 #pragma once
 

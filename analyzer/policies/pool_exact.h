@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pool.exact{behind=torch.native}: a pool of exact-size objects in front of an allocator, as people write by hand.
 //
 // - A request is rounded up to 512 B. If the pool holds a block of exactly this size, obtained by the same stream in

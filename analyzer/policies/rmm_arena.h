@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rmm.arena{size=half}: RMM's arena_memory_resource.
 //
 // Source: rmm/mr/detail/{arena.hpp,arena_memory_resource_impl} of RMM 25.12 to 26.12, without the size classes of a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rmm.binning{smallest=256KiB,largest=4MiB,initial=half,maximum=none,release=26.10,stream_order=first_use}: RMM's
 // binning_memory_resource on a pool.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rmm.pool{initial=half,maximum=none,release=26.10,stream_order=first_use}: RMM's pool_memory_resource on cudaMalloc.
 //
 // Source: rmm/mr/detail/{pool_memory_resource_impl,coalescing_free_list,stream_ordered_memory_resource} of RMM 25.12 to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // slab{classes_per_doubling=4,min=512,page=2MiB}: blocks of fixed sizes, each size with its own slabs.
 //
 // - A request is rounded up to a size class: `min`, and `classes_per_doubling` evenly spaced ones for every doubling.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // tlsf{classes=32,align=512,page=2MiB}: two-level segregated fit, a good fit in a bounded number of steps.
 //
 // - Free blocks are listed by class: every doubling of the size has `classes` of them; sizes below `classes` times

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expandable segments of PyTorch's allocator: address ranges behind which memory is mapped on demand.
 //
 // Source: ExpandableSegment, find_expandable_block, map_block and unmap_block in c10/cuda/CUDACachingAllocator.cpp of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torch.host{pinned_max_round_threshold_mb=unlimited,pinned_max_cached_size_mb=unlimited,
 // pinned_reserve_segment_size_mb=0}: PyTorch's allocator of pinned host memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torch.native: PyTorch's CUDA caching allocator.
 //
 // Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11; formats/torch/release.h has what differs in other

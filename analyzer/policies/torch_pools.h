@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of PyTorch's allocator, grouped into interchangeable ones.
 //
 // Source: BlockPool, PrivatePool and their users in c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11. A free block

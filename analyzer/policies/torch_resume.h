@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Continues PyTorch's allocator from where a recording began.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings of PyTorch's allocators (formats/torch) as the parameters of policies.
 #pragma once
 

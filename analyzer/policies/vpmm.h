@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vpmm{page=2MiB,pages=0}: OpenVM's virtual pool. Pages of device memory are moved to where a request fits, not copied.
 //
 // - Requests of a page and more are rounded up to pages and get a region of virtual addresses: the smallest free one of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches the requests of two recordings of the same program at different sizes.
 //
 // The order in which a program requests memory hardly depends on the size of its data; what a library requests inside a

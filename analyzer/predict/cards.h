@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The graphics card that predictions are made for: its memory, what is in use already, and the properties that
 // determine how much scratch its kernels take.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the size of a request depends on the program's parameters.
 //
 // Sizes are products of shapes, so integer arithmetic searches for an exact polynomial of few terms; never a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scratch that kernels request in addition to their result: it appears, grows and stops growing at sizes that follow
 // from a library's source, where no recording of a smaller run can show it. Such requests are computed, not learned.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the requests for results of kernels that request more (kernel_requests.h), and the size of their arguments.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was learned from recordings of one program at several sizes: how each request of one of them, the base, grows.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Predicts what a program needs at sizes at which it never ran.
 //
 // Recordings of the program at two or more sizes are aligned (align.h); how each request grows is learned (growth.h,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests of one recorded program, in a form comparable across recordings.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sizes that predictions are made for: as given on the command line, and as the axis of a chart.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes what a program would do at parameter values that were not recorded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory the recorded program can have been allowed: from the device's reports, refusals, and a limit that
 // explains the history.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a history that began late can't tell about the state it began in, learned from where its replay goes wrong.
 #pragma once
 

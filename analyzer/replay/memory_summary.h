@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The metrics of torch.cuda.memory_summary(), for a history instead of a running process.
 //
 // Meanings as in c10/core/CachingDeviceAllocator.h and c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.11:

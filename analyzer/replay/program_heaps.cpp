@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/replay/program_heaps.h"
 
 #include <algorithm>

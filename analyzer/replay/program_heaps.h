@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which heaps of a trace are judged, and the allocator they ran with: a trace may hold both the program's requests and
 // what their allocator requested from the driver.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device at the time of recording: grants what it granted, refuses what it refused.
 #pragma once
 

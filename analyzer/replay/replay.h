@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays the program's requests against allocator policies: what would each have reserved?
 //
 // Inputs come from the program (requests, frees, empty_cache), decisions from the policy (rounding, placement,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a program's steps end: the iterations of a training or serving loop, from the marks of the trace.
 #pragma once
 

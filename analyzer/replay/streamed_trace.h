@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace file that is replayed without being held in memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of a program to PyTorch's allocator, in recordings that only have what the allocator did.
 #pragma once
 

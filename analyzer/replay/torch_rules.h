@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The PyTorch release whose rules are used to replay a history.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays a recorded history with the device answering as recorded, and compares every address and every segment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Results described once: each row type has a list of its fields, of which every output is made: the text, Markdown and
 // HTML tables, JSON and its schema, and the viewer's table.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds the memory at an instant, by a chosen grouping.
 #pragma once
 

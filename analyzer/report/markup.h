@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escaping for HTML and Markdown. A trace's contents are untrusted: they must not become markup, a mention or a link.
 #pragma once
 

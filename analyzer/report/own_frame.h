@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which frame of a stack the user can change.
 #pragma once
 

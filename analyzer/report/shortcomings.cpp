@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/shortcomings.h"
 
 #include "analyzer/history/lifetimes.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/text_table.h"
 
 #include <sys/ioctl.h>

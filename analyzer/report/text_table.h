@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables for terminals: aligned columns, right-aligned numbers, and no line wider than the terminal.
 #pragma once
 

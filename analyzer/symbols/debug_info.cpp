@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/symbols/debug_info.h"
 
 #include <dlfcn.h>

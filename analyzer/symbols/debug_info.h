@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions, inlined calls and source lines from DWARF.
 #pragma once
 

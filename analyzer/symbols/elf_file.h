@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ELF file on this machine: a module, or its separate debug information.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Maps positions in a module to functions and source lines.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The effect of a setting or an allocator on a whole process, and the ranking of several.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which settings of PyTorch's allocator are worth trying on a program.
 #pragma once
 

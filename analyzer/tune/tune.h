@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which settings would have needed less memory, and whether empty_cache() is worth calling.
 //
 // Every answer is a replay. The search has three rounds: each setting alone, combinations of the best of each, and

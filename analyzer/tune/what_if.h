@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same program with other calls of empty_cache, or none.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel.h and memreel/policy.h for Conan 2, from this source tree: conan create cmake/conan"""
 
 import re

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # usage: unpack_wheel.sh WHEEL PREFIX
 # Unpacks the wheel to the layout of `cmake --install`: PREFIX/bin, lib, share; the Python package is in
 # PREFIX/share/memreel/python.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # memreel.h and memreel/policy.h, from the source tree of this port: vcpkg install memreel --overlay-ports=cmake/vcpkg
 set(VCPKG_BUILD_TYPE release)  # headers are the same for debug
 get_filename_component(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)

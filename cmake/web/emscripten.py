@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The tools that emscripten uses (emcc --em-config): Debian's, with the compiler explained in cmake/web/toolchain.cmake.
 import os
 

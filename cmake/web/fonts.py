@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes a C++ file with the page's fonts: the subset of each file that viewer/page/page_window.h describes.
 
     fonts.py OUTPUT ROBOTO DEJAVU"""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // std::from_chars for floating-point numbers, which LLVM's C++ library has since release 20. Included before everything
 // else in files of the web build.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # LLVM's C++ library, from the sources of Debian's package llvm-toolchain-19 in MEMREEL_WEB_SOURCES. All C++ code here
 # links `web_libcxx`; the parts of libc++abi that it needs are emscripten's.
 set(libcxx ${MEMREEL_WEB_SOURCES}/llvm/libcxx)

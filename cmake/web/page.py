@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Assembles the viewer's page in one file: the program as base64 in an element, its script, and a placeholder for a
 trace.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # WebAssembly, by Debian's emscripten (`./dev web`). Debian 12 has release 3.1.6, whose C++ library is LLVM 13's,
 # without range algorithms, std::jthread and std::stop_token. So emscripten provides the C library, the runtime for
 # pages and the linking; the compiler is Clang 19, and the C++ library is LLVM 19's, built from Debian's sources

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the contents of a wheel (or a directory) run on systems as old as its tag promises.
 
     check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]

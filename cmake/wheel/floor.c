@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that Debian's static libraries and headers use from the C library and that glibc 2.28 lacks.
 #include <pthread.h>
 #include <signal.h>

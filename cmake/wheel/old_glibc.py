@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes link-time libraries for programs that must run with a C library as old as FLOOR.
 
     old_glibc.py DIRECTORY

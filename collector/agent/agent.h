@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's life cycle in a process: when it records, when it does not, and what it reports about that.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder's end of collector/include/memreel/memreel.h.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a borrowed thread runs: the only code that memreel makes one of the program's own threads run. It starts a
 // thread that loads the agent, signals that it did, and waits to be restored.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The control socket of a program that memreel may join. It is in the abstract namespace, so it leaves no file behind;
 // its name holds the process ID and start time, so a process that reuses the ID is not mistaken for the earlier one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads the agent into a running process without its cooperation (ptrace(2); Linux on x86-64, glibc).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A periodically redrawn table of what memory is used for while a program is being recorded.
 #pragma once
 

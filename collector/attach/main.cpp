@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel-attach: records a program that is already running. `memreel attach`, `detach` and `dump` run this program.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait
 #include <unistd.h>

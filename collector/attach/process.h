@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What /proc says about a process. Every answer is a snapshot: the process may end and its ID be reused.
 #pragma once
 

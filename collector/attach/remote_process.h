@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Another process's memory and mapped files, read without stopping it.
 #pragma once
 

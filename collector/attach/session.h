@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Attaching to a running program, and detaching.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver calls that affect memory: their numbers and parameters.
 //
 // The numbers are CUPTI's callback IDs in the driver domain; the structures have the layout in which CUPTI passes a

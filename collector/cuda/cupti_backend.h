@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Driver calls, as CUPTI reports them.
 #pragma once
 

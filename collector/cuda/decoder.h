@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns driver calls into records: what each call, its parameters and its result mean for memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where libcupti may be, in the order to try.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI accepts one subscriber, unless all allow others (13.3 and newer). When another component of the program
 // (torch.profiler's Kineto, XLA's profiler) requests it and can't share, memreel hands it over and records interposed
 // driver calls from then on.

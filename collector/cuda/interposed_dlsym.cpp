@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our dlsym. It must jump to the C library's instead of calling it: the meaning of RTLD_NEXT and RTLD_DEFAULT depends
 // on the library that the call returns to. So it checks whether the symbol is one of ours (memreel_our_symbol), and
 // otherwise continues as if it had never been there.

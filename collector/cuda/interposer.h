@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Driver calls intercepted by the agent's own symbols, which precede the driver's when the agent is preloaded. For
 // programs in which another tool holds CUPTI.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compiled if a CUDA toolkit is present: checks that our copies of its numbers and structures match.
 #include <cuda.h>
 #include <cupti.h>

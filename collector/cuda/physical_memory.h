@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory created separately from the addresses it is mapped at (cuMemCreate, cuMemMap). It is freed once it is mapped
 // nowhere and all references to its handle are released, in either order (cuda.h, cuMemRelease and cuMemUnmap).
 // Releasing the handle right after mapping, as many programs do, frees nothing yet; and the driver may reuse the

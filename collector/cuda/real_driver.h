@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The real driver, for the interposer: its functions, behind ours.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Periodically queries how much memory is used: on each device in total, including other processes and the driver
 // itself, and by memory pools, which hold more than they give out.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part that both backends share: decodes each call, tracks contexts and pools, and suspends sampling of whatever is
 // being destroyed.
 #pragma once

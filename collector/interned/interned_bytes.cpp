@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/interned/interned_bytes.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte strings that hooks encounter (names, code objects), each stored once and identified by a number.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that a program passes to NVTX, as numbers in Recorder::names().
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of NVTX's injection interface that memreel uses, as declared in nvtx3/nvtxDetail/nvtxTypes.h and
 // nvToolsExt.h (version 3). NVTX promises that numbers and layouts are constant; layout_check.cpp compares them with
 // its headers where available.

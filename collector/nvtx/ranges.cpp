@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVTX's marks and ranges become marks in the trace. At its first call, a program's copy of NVTX loads the library
 // named in NVTX_INJECTION64_PATH, and its functions are replaced by those below.
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of the flight recorder (docs/flight-recorder.md): what it keeps, and when it writes a dump.
 #pragma once
 

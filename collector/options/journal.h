@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file through which recorded processes report to the launcher: each appends a line when it begins a trace and one
 // when it ends it. A "began" without an "ended" means the process was killed or is still running.
 #pragma once

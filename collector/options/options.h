@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the launcher passes to the agent in the profiled process. It travels in environment variables, so that children
 // inherit it; an unset variable means the default below.
 #pragma once

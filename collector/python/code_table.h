@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every code object seen on a stack, stored once, copied while it was alive.
 #pragma once
 

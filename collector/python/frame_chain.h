@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python frames of a thread, cached so that its next walk reads only what changed.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python frames of the calling thread, read in place: without the GIL, without Python's functions.
 //
 // A thread that runs C code, ours included, can't change its frames meanwhile, and each frame keeps its code object

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPython in this process, found through its symbols: nothing here links against Python.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading the interpreter's structures: directly, or carefully while their layout is unverified.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A child program run on the user's behalf: signals are passed on to it, and we end as it ends.
 #pragma once
 

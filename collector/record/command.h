@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What memreel-record, memreel-attach and memreel-top share as commands of memreel.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the launcher must know about a program before starting it.
 #pragma once
 

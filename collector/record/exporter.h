@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exports metrics of a recording in progress: a companion program (memreel-top) serves them, so that scrapers reach
 // neither the program nor the launcher.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel-record: runs a program with the agent loaded. `memreel record` runs this program.
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The closing paragraph of a recording: where the traces are, and what is in them at a glance.
 #pragma once
 

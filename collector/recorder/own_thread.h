@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The agent's threads in the program's process; all signals are blocked in them.
 #pragma once
 

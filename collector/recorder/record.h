@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a hook observed, on its way from the program's thread to the writing thread: a fact about one call. What the
 // facts mean for the trace (which memory lives how long, in which heap) is decided by the reader of the rings.
 #pragma once

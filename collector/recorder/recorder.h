@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where hooks deliver what they observe. Everything that watches the program (CUDA calls, PyTorch's reports) calls
 // emit(); the writing thread drains.
 #pragma once

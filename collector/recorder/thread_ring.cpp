@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/recorder/thread_ring.h"
 
 #include <linux/futex.h>

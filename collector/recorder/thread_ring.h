@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of one thread on their way to the writing thread, and the thread's other recording state.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the program's heaps hold, for queries by the program itself and by outside watchers while it runs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/stacks/call_frames.h"
 
 #include <cstddef>

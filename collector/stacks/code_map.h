@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the unwinding tables for a code address.
 #pragma once
 

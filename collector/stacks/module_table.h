@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The module that contains a native frame, even after the module is unloaded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread's recent whole walks: the next one from the same place compares instead of walking.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading the calling thread's stack without ever touching unmapped memory.
 #pragma once
 

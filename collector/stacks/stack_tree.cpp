@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/stacks/stack_tree.h"
 
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every stack seen in the program, each once, as a tree in grow-only memory.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts of a stack that a thread walked before: the next walk takes each in one step.
 #pragma once
 

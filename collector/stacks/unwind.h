@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native stack of the calling thread.
 #pragma once
 

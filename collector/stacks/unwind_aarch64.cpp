@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stack walk for aarch64: its procedure call standard keeps frame records (AAPCS64, 6.4.6), and Linux compilers
 // emit them by default.
 #include "collector/stacks/unwind.h"

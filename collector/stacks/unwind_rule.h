@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How to get from a frame to its caller, in one number: a digest of call frame information.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stack walk for x86-64: by cached rules if they suffice, otherwise from the start with all registers and the
 // tables themselves.
 #include "collector/stacks/unwind.h"

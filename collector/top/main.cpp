@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel-top: what all recorded processes on this machine hold, as a table, a document or metrics. `memreel top` runs
 // this program; `memreel record` and `memreel attach` do for --openmetrics.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigprocmask

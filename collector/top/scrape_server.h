@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves metrics to scrapers over HTTP.
 #pragma once
 

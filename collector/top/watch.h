@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What recorded processes hold, sampled from outside.
 #pragma once
 

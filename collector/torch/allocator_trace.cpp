@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/torch/allocator_trace.h"
 
 #include <dlfcn.h>

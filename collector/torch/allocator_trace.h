@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's CUDA allocator reports everything it does to registered trackers: requested sizes, streams, pools,
 // completion, segments (`attachAllocatorTraceTracker`, PyTorch 2.2 and newer). Registering is a virtual function whose
 // slot moves from release to release, and the report is a structure that grows at its end. Neither is guessed:

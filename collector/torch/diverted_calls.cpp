@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/torch/diverted_calls.h"
 
 #include <elf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's reports in a program that memreel attached to. A preloaded library precedes libc10 in symbol lookup; one
 // loaded later must change resolved symbols: the GOT slots in libc10_cuda through which it calls the two functions of
 // reporters.h. They are restored when the recording ends.

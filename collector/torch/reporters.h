@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch reports every tensor allocation and free to its profiler, whether or not it is being profiled, by calling a
 // libc10 function through the dynamic linker. A preloaded library precedes libc10 in the search for that function:
 // reporters.cpp defines it, records, and calls libc10's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/trace/flight_dumps.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When and how a flight recorder writes dumps, each a file of its own next to the recording.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs memreel from within a program that must not notice.
 #pragma once
 

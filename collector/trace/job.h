@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process knows about its job, for the trace's header.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Custom pools (collector/include/memreel/memreel.h) as heaps of the trace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace being written: the file and the thread that writes it.
 #pragma once
 

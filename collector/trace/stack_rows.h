@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks in the trace: nodes of the in-memory tree become table rows when first used.
 #pragma once
 

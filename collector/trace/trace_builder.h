@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns records into events of a trace: which heap an event belongs to, which allocation a free ends, what is freed
 // with a context. docs/collector.md describes the heaps.
 #pragma once

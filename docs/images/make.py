@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes docs/pictures.md and its pictures: every pane of five recorded histories, light and dark, at 1x and 2x.
 
     docs/images/make.py build/release/bin/memreel-view

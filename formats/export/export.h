@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exports a trace in formats that other tools read.
 #pragma once
 

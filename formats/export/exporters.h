@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The formats that other tools read, one function each, and what an export needs besides the trace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes plain data as a Python pickle, protocol 4.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An event with all its references resolved: the contents of one line of an export.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state at the end of a trace, as in a PyTorch memory snapshot: segments, the blocks in them, and pinned host
 // memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/export/stack_weights.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every call site holds at an instant, and what it had allocated by then.
 #pragma once
 

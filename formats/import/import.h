@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Imports recordings of other tools as traces.
 #pragma once
 

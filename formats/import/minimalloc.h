@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "minimalloc.csv": buffers with lifetimes, the input of static memory planners (google/minimalloc,
 // idealloc).
 //

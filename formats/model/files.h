@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of this machine: read as a whole, kept out of a program's way, how much memory they may claim, and the sample
 // recording.
 #pragma once

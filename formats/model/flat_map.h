@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash map for the hot paths of recording and replay: one array, no allocation per entry, removal without tombstones.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a flight recorder keeps of discarded events: sums per stack over time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a frame of a stack is. Decided once, where frames enter the tables; nothing later looks at a path again.
 #pragma once
 

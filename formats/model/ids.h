@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dense identifiers. Each refers to a row of one table of the trace (formats/model/tables.h); kinds can't be mixed.
 #pragma once
 

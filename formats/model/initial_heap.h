@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What an allocator held when its recording began, and how it was divided.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How launchers tell a process its rank and job size. A single list for naming recordings, identifying their process,
 // and dividing work.
 #pragma once

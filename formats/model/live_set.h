@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is live at an instant: allocations and segments of every heap.
 #pragma once
 

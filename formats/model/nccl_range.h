@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a trace names NCCL's ranges: NCCL marks each of its calls (NVTX), from 2.25 on with the communicator.
 #pragma once
 

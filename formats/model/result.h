@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How memreel reports failures: a value or an Error, never an exception across a function that returns a Result.
 #pragma once
 

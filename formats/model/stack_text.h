@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that a recorded program gave to its stacks, streams and pools, as text that is safe to show.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables that events refer to: each row is written to the trace once and identified by a dense ID from then on.
 #pragma once
 

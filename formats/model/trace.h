@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A whole trace in memory: the result of load(), and the input of every analysis.
 #pragma once
 

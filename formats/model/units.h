@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strong types for the quantities in a trace.
 //
 // Bytes and Address are both 64-bit numbers and are mixed in every allocator; giving them different types turns

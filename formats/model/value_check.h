@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits on the numbers in a trace, and their check: once, by importers on input and when a trace is opened for
 // computation, so that later code adds and subtracts without checks.
 #pragma once

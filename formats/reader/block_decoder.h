@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes the columns of an EventBlock into events.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decodes packets, except tables and the columns of blocks.
 //
 // These functions throw protozero::exception on malformed messages: a packet with a correct CRC that still can't be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the packets of a file: in sequence, skipping damage, or by the footer of a complete trace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the state of all heaps at any instant of a trace without reading all of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a trace: block by block in constant memory, as a whole into columns, or from any instant through its index.
 #pragma once
 

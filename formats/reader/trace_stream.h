@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packets of a file as one trace: the common part of TraceReader and load().
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text in which users write the settings of PyTorch's allocators: PYTORCH_CUDA_ALLOC_CONF and its other names.
 //
 // "expandable_segments:True,roundup_power2_divisions:[256:1,>:8]". Source: lexArgs() and parseArgs() in

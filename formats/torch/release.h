@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch releases, and the rules of its allocator that not all of them have: one row each, with the releases that have
 // it and where its code is.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Settings of PyTorch's CUDA caching allocator, and the rules about sizes that follow from them: what a request is
 // rounded to, which free block may serve it, whether the rest is split off, and the segment taken if none does.
 //

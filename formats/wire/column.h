@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Columns: packed varints (protobuf's encoding of `repeated uint64`), where a column of equal values shrinks to one
 // value and a column of zeros to nothing.
 #pragma once

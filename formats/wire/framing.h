@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layout of packets in a file.
 //
 //   offset  0      1            5           6..13        14          15..18   19

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the fields of an untrusted protobuf message.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers.
 #pragma once
 

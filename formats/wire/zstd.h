@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // zstd frames; working memory is kept between calls.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One of the traces that a flight recorder writes in parallel.
 #pragma once
 

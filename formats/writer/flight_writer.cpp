@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/writer/flight_writer.h"
 
 #include <algorithm>

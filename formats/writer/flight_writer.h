@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flight recorder: writes a trace indefinitely, in bounded space. docs/flight-recorder.md explains it.
 //
 // At any moment the file is a valid trace: what was live at some instant, with the original times and stacks, sums of

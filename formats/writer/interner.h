@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tables that grow by rows they don't have yet.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packets: tables, events, and the others.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where a recorder writes events: a trace (trace_writer.h), or a flight recorder's (flight_writer.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a trace: takes events one at a time, packs them into column blocks, interns what they refer to.
 #pragma once
 

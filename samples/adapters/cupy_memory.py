@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports the allocations of CuPy's memory pool to memreel.
 
     import cupy_memory, cupy

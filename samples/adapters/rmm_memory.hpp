@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports an RMM pool's allocations, and what it gets from its upstream, to memreel.
 //
 //     rmm::mr::cuda_memory_resource cuda;

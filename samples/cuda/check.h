@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Error handling for every sample: print the error and exit.
 #pragma once
 

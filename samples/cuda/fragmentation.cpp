@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Out of memory with half of the memory free.
 //
 //   memreel record ./fragmentation && memreel report --oom memreel-*.reel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory nodes of a CUDA graph: capturing an allocation allocates nothing, and the address is the same in every launch.
 //
 //   memreel record ./graph && memreel report memreel-*.reel

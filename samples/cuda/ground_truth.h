@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A recorded program's own account of its events, to compare a trace with it event by event.
 //
 // One line for each event, in one write, to the file that MEMREEL_TRUTH names, else to standard output:

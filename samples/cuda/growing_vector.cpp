@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management: an array that grows in place, without copying and without needing a larger free block.
 //
 //   memreel record ./growing_vector && memreel report memreel-*.reel

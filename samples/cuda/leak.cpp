@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Three ways to leak GPU memory, and one that only looks like it.
 //
 //   memreel record ./leak && memreel report --leaks memreel-*.reel

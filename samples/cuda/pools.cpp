@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream-ordered allocation: the device's default pool, and a pool that keeps its memory.
 //
 //   memreel record ./pools && memreel report memreel-*.reel

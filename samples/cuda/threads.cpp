@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Eight threads allocate, hand buffers to each other and free what others allocated.
 //
 //   memreel record ./threads && memreel report --by thread memreel-*.reel

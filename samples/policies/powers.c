@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Every size is rounded up to a power of two, at least `min`; freed memory is kept for requests of the same size.
  *
  *     cc -std=c99 -O2 -shared -fPIC -I analyzer/include samples/policies/powers.c -o powers.so

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Regenerates the traces of this directory: make.py MEMREEL HISTORIES [RECORDED]
 
 HISTORIES has the histories and their truth.json. RECORDED is what tests/gpu/record_matrix.py recorded; without it, the

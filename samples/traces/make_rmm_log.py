@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Makes rmm_third_run.csv, a log in the format of RMM's logging_resource_adaptor: make_rmm_log.py > rmm_third_run.csv
 
 Synthetic, not recorded. It has the pattern of https://github.com/rapidsai/rmm/issues/1969: the same program runs three

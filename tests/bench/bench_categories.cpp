@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of categorizing every allocation of a long trace. Its accuracy: tests/e2e/category_score.py.
 //
 //     bench_categories [FILE]     default: the history random_2m

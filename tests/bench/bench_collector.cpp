@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a recorded call costs the program's thread: as with CUPTI, each thread calls at the start and end of an
 // allocation and of its free: two events with four callbacks. Meanwhile another thread drains the rings.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares two long traces like `memreel diff A B`, starting from the files.
 //
 //   bench_diff [EVENTS]     (default 10,000,000 in each)

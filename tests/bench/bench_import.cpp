@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Import of a PyTorch snapshot compared with Python's pickle.load of the same file, alternating, each in its own
 // process.
 //

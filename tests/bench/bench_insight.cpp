@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of all verdicts on a long trace: leaks, fragmentation, failures, and the replays they need.
 //
 //   bench_insight [EVENTS]     (default 10,000,000)

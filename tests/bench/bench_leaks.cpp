@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How well leaks are distinguished from lookalikes, and how fast.
 //
 //     bench_leaks [DIRECTORY...]    labelled histories (FILE.pickle.xz, FILE.truth.json); default: those in tests/data,

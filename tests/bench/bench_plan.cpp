@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planning speed for 100,000 buffers, compared with greedy by size without an index. Reports peak / LOAD of each.
 #include <benchmark/benchmark.h>
 

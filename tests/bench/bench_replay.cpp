@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replay speed of the policies, compared with best fit on std::set, the structure that allocators use. A free and its
 // completion count as one event. Measures synthetic histories, and real ones where available (tests/histories.h).
 #include <benchmark/benchmark.h>

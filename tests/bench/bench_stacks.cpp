@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stack capture, compared with the unwinders that programs use otherwise. `depth` is the number of native frames, in
 // code without frame pointers.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays traces of growing length with `memreel replay --stream` in a 1 GiB address space, and all but the longest
 // also from memory without a limit. A streamed replay's memory does not grow with the trace.
 //

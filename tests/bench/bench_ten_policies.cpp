@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ten policies compared on one long trace: the user's waiting time, compared with best fit on std::set.
 #include <algorithm>
 #include <chrono>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writing and reading speed of traces, and their size: a synthetic training loop, a synthetic random history, and the
 // trace named by MEMREEL_TRACE.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer's model on a long trace: the cost of indexing on top of reading, and the latency of what panes wait for,
 // each compared with the direct computation. `bench_view [EVENTS]`; `memreel view --bench-frames` measures the window
 // itself. A file name as second argument writes the trace there and keeps it.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The cost of a job with many ranks: time per file as their number grows, memory, and the gain from a second process.
 
 fleet.py MEMREEL HISTORIES [--ranks 1024] [--setting]: copies of the sixteen recordings in HISTORIES/fleet16, named

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The cost of the flight recorder on the fake GPU, compared with recording everything.
 
 flight.py [EVENTS] [--flight SIZE] [--soak SECONDS]

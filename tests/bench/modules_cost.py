@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ns that an event costs a program whose nn.Modules change at every second allocation/free pair, without a GPU.
 
 modules_cost.py [--turns N] [--lines N] [--python PYTHON] [NAME=AGENT...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long Chromium takes to open the viewer's page with an embedded trace (memreel report --interactive) from disk.
 
 page.py [HISTORY...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The baseline of bench_import: the time of Python's own pickle.load.
 
 pickle_load.py FILE              prints the seconds that pickle.load(FILE) takes

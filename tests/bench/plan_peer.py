@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """memreel plan beside google/minimalloc on its eleven instances: both in one run, alternating, seconds of wall clock and of processor.
 
 usage: MINIMALLOC=PATH tests/bench/plan_peer.py MEMREEL [ROUNDS]

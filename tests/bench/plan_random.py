@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How close memreel plan comes to the bound on 100,000 random buffers, and how long the command takes, for several kinds of random.
 
 usage: tests/bench/plan_random.py MEMREEL [ALIGNMENT [ARGUMENTS of memreel plan...]]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The errors of `memreel predict`, from the three smallest sizes of a program to each larger one, against recordings.
 
 predict_errors.py [--from smallest|two|upper] DIRECTORY...      with PROGRAM-SIZE.pickle.xz and truth.jsonl

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records programs at growing sizes for predict_errors.py: what PyTorch's allocator did, and the peaks it reports.
 
 predict_record.py OUT [--programs gpt_seq,lstm_seq,...] [--jobs N]

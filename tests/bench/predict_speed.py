@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long `memreel predict` takes on one core, from three recordings of 100 k events each.
 
 predict_speed.py

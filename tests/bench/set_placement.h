@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The baseline for replays: best fit on a balanced tree.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic histories for benchmarks and property tests: the same options give the same trace on every platform.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program under test in modules_cost.py: reports tensors as PyTorch's allocator does, through the dynamic linker,
 // and measures the time of each report.
 #include <algorithm>

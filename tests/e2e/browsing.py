@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives pages in headless Chromium with real input events and inspects what is rendered. Commands go over a pipe (DevTools
 protocol)."""
 

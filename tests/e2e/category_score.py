@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How well memreel's categories agree with the programs' own labels: precision and recall by category.
 
     category_score.py [FILE.pickle.xz...]    labelled histories; default: all in shared/histories/labels and

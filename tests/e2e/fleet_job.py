@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes the recordings of a job of any size, as an operator's folder has them: 8 GPUs a host, each rank on the GPU of its
 local rank, some files damaged, begun late, dumped, or of another attempt or job.
 

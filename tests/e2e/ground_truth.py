@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares a program's own account (samples/cuda/ground_truth.h) with memreel's trace of it."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Locates recorded histories: in $MEMREEL_HISTORIES or beside the checkout, and the samples inside it."""
 
 import json

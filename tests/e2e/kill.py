@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Kills recorded programs and checks the traces they leave: kill.py MEMREEL PROGRAM COUNT [JOBS] [--json]
 
 A trace must open and lack nothing older than 100 ms at the time of the kill: that is what a recording promises."""

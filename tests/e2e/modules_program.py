@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model of fake modules on the fake GPU: modules_program.py DIRECTORY LIBC10_CUDA MODULE_DIR [named].
 
 DIRECTORY has a torch/nn/modules/module.py. Prints a JSON list: for each tensor its size and the path of its module.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Third-party Python packages that tests compare memreel with, in environments of their own below build/."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds the descendants of a process."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs memreel as a user would and checks the results."""
 
 import json

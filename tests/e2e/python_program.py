@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Python program on the fake GPU that logs its stack at every event: python_program.py LIBC10_CUDA MODULE_DIR.
 
 Prints a JSON list of [event, size, [[file, line, function], ... innermost first]].

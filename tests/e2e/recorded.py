@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records programs with `memreel record` on the fake GPU of tests/fake, as a user would on a real one."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthetic programs of any size, as PyTorch would record them: input and expected output of `memreel predict`."""
 
 import pickle

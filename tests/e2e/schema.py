@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Validates JSON documents against the schemas in docs/schema: only the part of JSON Schema 2020-12 that these use."""
 
 import json

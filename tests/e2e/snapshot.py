@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes snapshots in the format of torch.cuda.memory._snapshot(), for cases that no available recording covers.
 
 As a program, writes them in every encoding into the given directory, as seeds for the fuzzers."""

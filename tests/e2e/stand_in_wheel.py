@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A wheel whose memreel is the program under test: tests code that installs a wheel without building one."""
 
 import zipfile

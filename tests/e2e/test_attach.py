@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running programs are attached to and detached from, again and again, without noticing."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel attach --flight: running programs are recorded indefinitely from now on."""
 
 import os

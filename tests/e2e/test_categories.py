@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel's categories, compared with the programs' own labels."""
 
 import json

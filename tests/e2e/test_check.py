@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel check in a pipeline: budgets, baselines, exit codes, and the files it writes for other tools."""
 
 import json

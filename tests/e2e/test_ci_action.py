@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GitHub action's own scripts, run as its steps run them."""
 
 import os

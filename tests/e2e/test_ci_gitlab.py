@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The GitLab template, included as in docs/ci.md: its scripts, executed as a runner would."""
 
 import os

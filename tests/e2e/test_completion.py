@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What shells complete after `memreel`."""
 
 import os

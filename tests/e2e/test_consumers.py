@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is installed for other projects: the headers through find_package, pkg-config and FetchContent; the pages."""
 
 import os

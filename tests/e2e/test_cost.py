@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a command costs grows about as its input does, however hard the input: its peak memory, and the instructions that
 it executes, are counted at three sizes. The processor counts instructions where the system lets it (perf_event_open),
 else valgrind, if it is there, for reports. MEMREEL_COST_N: the smallest size; the default finds what is grossly worse."""

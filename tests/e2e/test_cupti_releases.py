@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's own libcupti from 11.8 to 13.5, from PyPI, and its headers: what memreel assumes about each.
 
 Without a GPU none of them can be subscribed to: they ask the driver for tables that the fake one does not have. What can

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel demo: the first thing a new user sees."""
 
 import shutil

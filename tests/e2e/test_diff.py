@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel diff: two runs, or two instants of one."""
 
 import pickle

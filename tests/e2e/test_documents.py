@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JSON documents: exactly the keys of docs/command-line.md, so that scripts built on them keep working."""
 
 import pickle

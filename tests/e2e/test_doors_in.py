@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Synthetic recordings in other tools' formats: what a user learns from each."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traces exported for other tools, checked by those tools' own rules."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exported traces, read by the tools that they were written for."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel explain: error texts to answers."""
 
 import importlib.util

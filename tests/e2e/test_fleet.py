@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel fleet: one answer for the ranks of a job, for real recordings and for broken ones."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs of four H100 (tests/data/job): what memreel says of them is what their ranks, PyTorch and the driver said."""
 
 import json

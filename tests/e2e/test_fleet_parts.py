@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel fleet map, merge and memreel-fleet-mpi: the same bytes and the same answer, whichever process does the work."""
 
 import json

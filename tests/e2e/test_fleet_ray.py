@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel fleet --engine ray: tasks on a local cluster, one of whose workers is killed."""
 
 import json

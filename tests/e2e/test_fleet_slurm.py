@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """samples/fleet/slurm.sbatch and arrays, on a one-node Slurm started by the test."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel fleet --parquet, read by pyarrow and DuckDB: the queries of docs/fleet.md."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What reports say of a snapshot does not depend on how its stacks were recorded: PyTorch's default has C++ and Python frames
 interleaved, in the styles of interpreters and systems."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hardening of the installed binaries, as shown by readelf: bugs in them are hard to exploit (cmake/MemreelHardening.cmake)."""
 
 import os

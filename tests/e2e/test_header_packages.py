@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The vcpkg port and the Conan recipe of the headers."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What real allocators did, and memreel's results for it. One test per history, named after its file."""
 
 import unittest

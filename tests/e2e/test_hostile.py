@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No file or name does harm: every command on recordings crafted, or damaged, to do harm."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No file does harm to the viewer: every pane, on recordings crafted, or damaged, to do harm."""
 
 import os

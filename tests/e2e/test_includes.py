@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The include check finds the violations it is meant to find."""
 
 import importlib.util
@@ -30,6 +31,19 @@ class Includes(unittest.TestCase):
         found = self.findings("formats/model:\nformats/reader:\n")
         self.assertEqual(len(found), 1)
         self.assertTrue(found[0].startswith("formats/reader/event.h:3: formats/reader may not include formats/model"), found)
+
+    def test_header_that_includes_itself(self):
+        (self.root / "formats/model/event.h").write_text('#include "formats/model/units.h"\n')
+        (self.root / "formats/model/units.h").write_text('#include "formats/model/event.h"\n')
+        found = self.findings("formats/model:\nformats/reader: formats/model\n")
+        self.assertEqual(found, ["formats/model/event.h:1: includes itself: formats/model/event.h -> formats/model/units.h -> "
+                                 "formats/model/event.h"])
+
+    def test_source_without_a_licence(self):
+        (self.root / "formats/reader/event.h").write_text("// SPDX-License-Identifier: Apache-2.0\n#pragma once\n")
+        found = list(check_includes.unlicensed(self.root))
+        self.assertEqual(len(found), 1)
+        self.assertIn("formats/model/event.h:1: add 'SPDX-License-Identifier: Apache-2.0'", found[0])
 
     def test_cycle_in_the_table(self):
         found = self.findings("formats/model: formats/reader\nformats/reader: formats/model\n")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that hold one instant, or no addresses: pages, timelines, tables, dumps in logs, JAX's profiles."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings that begin late: snapshots whose histories are cut at random, as a late start, a ring or a second recording
 of the same process would; the segments at the end stay."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel report --leaks on recorded programs with known leaks."""
 
 import json

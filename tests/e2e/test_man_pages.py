@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Manual pages, generated from the commands' own help (cmake/man_pages.py)."""
 
 import gzip

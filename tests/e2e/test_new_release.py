@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a PyTorch release with a new rule touches, shown with a made-up one (tests/data/torch/new_release.patch)."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replays on a GPU that is simulated by tests/unit/device/fake_libcuda.cpp: no GPU is needed."""
 
 import json

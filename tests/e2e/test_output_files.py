@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files that commands write are complete or absent, and nothing but the user's own regular files is overwritten."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Python package memreel, as in the repository and as installed by `cmake --install`."""
 
 import json

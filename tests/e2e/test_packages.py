@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Debian packages made by cpack, installed in a bare Debian 12."""
 
 import json

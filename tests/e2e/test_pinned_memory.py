@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's pinned host memory: synthetic histories, replayed, verified and tuned. Real ones: test_releases.py."""
 
 import pickle

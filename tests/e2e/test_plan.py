@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel plan: the public instances, checked here and not by memreel; files in and out."""
 
 import csv

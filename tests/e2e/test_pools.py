@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools other than PyTorch's: RMM 26.10 and CuPy 14.2, as they recorded themselves on an H200, and ONNX Runtime's arena, as
 driven by tests/lab/run. Every address is reproduced."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel predict: predictions of a larger run, compared with that larger run."""
 
 import collections

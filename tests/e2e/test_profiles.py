@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Profiles of JAX programs, recorded and synthetic."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long work shows its progress on a terminal, and nowhere else."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every memreel command in the README runs as written."""
 
 import os

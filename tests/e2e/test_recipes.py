@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Dockerfile and the conda recipe, as far as they can be tested without Docker and conda."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A program's annotations of its own pools are in the trace, whenever they are made and in whichever language."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two backends that see driver calls, and recording that stops and restarts."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel check on recordings of native programs: reserved memory counts, and code has its names."""
 
 import json

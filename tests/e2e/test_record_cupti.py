@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Releases of CUPTI from 11.8 to 13.5, simulated by tests/fake: each records, and those that can be shared are."""
 
 import os

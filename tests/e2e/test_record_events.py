@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace matches what the program did with memory, event by event."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs recorded indefinitely, in bounded space: what is kept, and when it is written out."""
 
 import json

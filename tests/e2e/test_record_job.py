@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recordings of a job's processes know their rank and world size, and the fleet relies on that."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel record --json FILE, attach --json, detach --json: the outcome of a recording, for scripts."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `memreel record` does around a program: nothing that the program or its caller would notice, and clear messages."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Leaks of C++ programs are found in their recordings, down to the line; and nothing else is accused."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The nn.Module that made a tensor: by the program's name for it, or by class and number."""
 
 import csv

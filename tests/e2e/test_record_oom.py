@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that fail while a program is recorded: a refusal by the driver and by the pool above it is one failure."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory that is not where the current context is: pools by location, locality domains, green contexts, other devices' streams."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Processes that fork, exec, end at the wrong moment or are killed: they don't notice, and their traces open."""
 
 import ctypes.util

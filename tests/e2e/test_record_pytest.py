@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits on GPU memory in pytest, on the fake GPU."""
 
 import re

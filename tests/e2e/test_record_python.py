@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python programs under `memreel record`: their own lines in stacks, tensors, steps and pools, on every CPython here."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Other users of the machine gain nothing from a recorded program, and a program loses nothing by being recorded."""
 
 import os

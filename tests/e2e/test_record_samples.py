@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs of samples/cuda, on the fake GPU: each one's own account matches its trace, event by event."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The trace of PyTorch's own allocator, recorded and replayed."""
 
 import os

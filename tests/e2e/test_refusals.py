@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wrong input of every kind: exit code 2 and one line that says what, where and how to fix it."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each release of PyTorch, as recorded by its own allocator (tests/lab/run): every address reproduced by its own rules."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel report as a document: HTML, Markdown, and names that contain markup."""
 
 import html.parser

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of memreel report that not every machine can test: in a browser, and for a trace with millions of events.
 
 Each is a separate ctest test, so that skipping one does not fail the others."""

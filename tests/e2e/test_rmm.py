@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a RAPIDS RMM log to the question behind it: why did the third run fail, and which pool would have survived?"""
 
 import subprocess

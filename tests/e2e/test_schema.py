@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every JSON document against its installed schema: documented and actual keys agree."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshots without traces, one after the other: a timeline of instants. Also how the type of the devices is found."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Snapshots that lack some or all of their history: every statement is true, and what can't be known is named."""
 
 import lzma

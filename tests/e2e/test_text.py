@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text output: help with examples, and tables whose columns line up."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel top and --openmetrics: what recorded processes hold, seen from outside, on the fake GPU."""
 
 import fcntl

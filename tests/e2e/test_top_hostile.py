@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel top and its metrics beside processes that report arbitrary data."""
 
 import os

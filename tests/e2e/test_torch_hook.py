@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel.torch_oom_hook() and the callbacks of memreel.integrations, above stand-ins for PyTorch and what trains with it.
 
 test_torch_hook_peers.py has the same above the real ones.

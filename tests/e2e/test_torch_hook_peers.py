@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel.torch_oom_hook() and the callbacks of memreel.integrations, with PyTorch, Lightning and transformers themselves.
 
 Their GPU is made up (torch_peer.py); what runs out of memory is PyTorch's own allocator, with its own records.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel tune: the advice, in text and as a document."""
 
 import pickle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lines that open every report, read once and kept: tests/golden/verdicts/NAME.txt.
 
 MEMREEL_WRITE_GOLDEN=1 writes them anew; read each before keeping it.

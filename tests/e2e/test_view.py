@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uses the viewer as a user would: opens files, navigates, takes screenshots."""
 
 import json

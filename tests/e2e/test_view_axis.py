@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One shared time axis for all panes that have one, and the panes' sizes."""
 
 import json

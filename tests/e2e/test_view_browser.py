@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's page in Chromium: pages that memreel writes and serves are opened, zoomed, dragged and searched with real events.
 Needs the page (./dev web) and the browser."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's categories, layers and phases, compared with the commands' output for the same trace."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters by text, size and category, in every pane."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Difficult user input: menus, keys at awkward moments, files that change while open, signals."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Jobs beside the viewer's window: started, cancelled and resumed by clicks."""
 
 import time

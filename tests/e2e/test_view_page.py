@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's page for browsers as served and written by memreel, with a stand-in for the page itself; test_view_browser.py
 covers the real one."""
 

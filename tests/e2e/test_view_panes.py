@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The contents of the viewer's panes, compared with the commands' output, and the effect of clicks in them."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dragging the cursor, marking a time range, and the lists' scope."""
 
 import csv

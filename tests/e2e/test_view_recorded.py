@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Data that only memreel's own recordings have, in the window: samples of the device beside those of its pools, and a flight
 recorder's sums over older events."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A series of snapshots without traces in the window: each is an instant, with the memory live at it."""
 
 import unittest

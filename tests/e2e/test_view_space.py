@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How panes show the space that memory takes: labels and axes of the map, all heaps side by side."""
 
 import unittest

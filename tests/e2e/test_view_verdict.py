@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The viewer's first screen: the main finding, who holds the peak, what leaks, and the setting that helps."""
 
 import json

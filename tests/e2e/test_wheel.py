@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The wheel made by `./dev wheel`, installed in bare environments."""
 
 import json

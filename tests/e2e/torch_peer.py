@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real PyTorch on top of the fake CUDA of tests/fake, in a separate environment below build/: its allocator is the real one.
 
 The wheel is installed without NVIDIA's libraries, which are gigabytes and are stood in for (tests/lab/stubs.py).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A script that mimics PyTorch's allocator on the fake GPU: torch_program.py LIBC10_CUDA [fail].
 
 The script decides as PyTorch would, with all requests above 10 MiB: each has a segment of its own, rounded up to 2 MiB,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives the viewer on a virtual display: real key and mouse events, and checks of its screenshots."""
 
 import json

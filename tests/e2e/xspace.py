@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes profiles in the format of jax.profiler.trace(), for cases that no available recording covers.
 
 As a program, writes some into the given directory, as seeds for the fuzzers."""

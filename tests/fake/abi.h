@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of the libcuda.so.1 and libcupti.so.* ABIs that the fake libraries implement, declared independently.
 // Numbers and layouts are those of CUDA 11.3 to 13.x; abi_check.cpp compares them with the toolkit's headers.
 #pragma once

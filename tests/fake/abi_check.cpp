@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares the fakes' view of CUDA's ABI (abi.h, and the callback ids in the sources) with CUDA's own headers. All
 // checks happen at compile time.
 #include <cuda.h>

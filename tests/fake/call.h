@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One call into the fake driver: listeners are notified before and after it, and tests can delay it or make it fail.
 #pragma once
 

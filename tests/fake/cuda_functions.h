@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver functions that the test programs call, declared as libcuda.so.1 exports them. A program linked against the
 // fake library also runs on the real one.
 #pragma once

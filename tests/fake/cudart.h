@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // State shared by the parts of the fake libcudart.so: each thread's device and last error.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The part of the fake libcudart.so that PyTorch and other frameworks call beyond what the samples need. Kernel
 // launches and copies do nothing, so tensor contents are never right; what is allocated, and when, is.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of the fake driver: one per process, like the real one's.
 #pragma once
 

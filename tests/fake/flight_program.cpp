@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs that are recorded indefinitely, for tests of the flight recorder.
 //
 //   flight_program MODE [NUMBER...]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulated GPU memory: who owns how much, and how much is left. It has no contents to read or write.
 //
 // Sizes follow measurements on an H200 (docs/measurements.md): requests up to 1 MiB share 2 MiB pages, larger ones take

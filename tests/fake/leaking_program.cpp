@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // C++ programs with known leaks, recorded on the fake GPU and judged.
 //
 //   leaking_program PROGRAM       each_step, slow, bounded_cache or unmarked

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fake libcuda.so.1: initialization, devices, contexts, and symbol lookup.
 //
 // Read once, by cuInit:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake libcudart.so: the runtime functions that the samples call, on top of the fake driver. The real one asks the
 // driver for undocumented private tables, so it can't run on a fake driver.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The fake libcupti: subscriptions to and callbacks from the fake driver, as in releases 11.8 to 13.5. FAKE_CUPTI_API
 // selects the release at build time: it is what cuptiGetVersion returns, and the library exports and does only what
 // that release does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory functions of the fake libcuda.so.1: linear, page-locked, arrays, external and IPC memory.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An address range that hands out and takes back pieces: best fit, lowest address first, so that a freed address is
 // soon reused, possibly by another thread.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams, pools, graphs and capture of the fake libcuda.so.1. Streams hold no queue: everything runs at once.
 #include <mutex>
 #include <utility>

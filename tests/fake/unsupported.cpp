@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Driver functions that programs look up without depending on them: they exist, and report that this GPU does not
 // support them.
 #include "tests/fake/abi.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The virtual memory functions of the fake libcuda.so.1: address ranges, physical memory, and mappings between them.
 #include <mutex>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A single-threaded program that notices when it is disturbed:
 //
 //   waiting_program KIND      sleep, poll, read, futex, select, wait, epoll, compute

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work submitted to streams. This GPU's addresses have no memory behind them, so nothing is copied; host functions run
 // at once.
 #include "tests/fake/abi.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel's commands as functions of a file, in one process.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The inputs of fuzzers that are checked in: tests/fuzz/corpus/TARGET.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to the reader of unwinding tables, as if a library contained them. It must not crash, hang or
 // read out of bounds.
 //

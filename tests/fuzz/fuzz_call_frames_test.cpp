@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the unwinding table fuzzer's target over this program's tables and over damaged copies, without libFuzzer.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any recording may be given to any command. Most inputs are well-formed recordings of impossible programs: the mutator
 // changes numbers and names, and fixes the checksums.
 #include <cstddef>

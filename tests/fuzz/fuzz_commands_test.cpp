@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs commands over recordings that once broke them, and over mutated versions, without libFuzzer.
 #include <gtest/gtest.h>
 

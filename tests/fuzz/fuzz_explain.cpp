@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any log may be explained: the answer is one of plain lines, whatever the pieces in which the log arrives.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the target of the fuzzer of logs over every text that is known, and damaged versions, without libFuzzer.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any bytes may be imported: the result is a trace that can be read back, or a one-line error.
 #include <algorithm>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the import fuzzer's target over valid recordings and many damaged versions, without libFuzzer.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Feeds arbitrary bytes to the trace reader. It must not crash, hang or contradict itself.
 //
 // A randomly changed file fails its CRCs, so the reader's code behind them would never be reached. Therefore the first

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the reader fuzzer's target over the golden files and damaged copies of them, without libFuzzer.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Any recording may be opened by the viewer.
 #include <cstddef>
 #include <cstdint>

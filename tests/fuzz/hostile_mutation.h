@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damage that checksums do not catch: recordings with changed numbers and names, reassembled.
 #pragma once
 

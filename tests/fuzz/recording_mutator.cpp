@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The mutator of the fuzzers that take recordings and logs.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the viewer computes to show a recording, without a window.
 #pragma once
 

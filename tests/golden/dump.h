@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace as text, complete and plain: what golden files are compared by.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes golden files: make_golden DIRECTORY. Those that are there are never written again: for a new version take all,
 // for fields that were added within one take those of the case that has them.
 #include <cstdint>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotated steps, ranges and pools of programs on a real GPU: annotated_programs.py DIRECTORY. Prints the expected
 trace contents."""
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repeatedly attaches to a training program and detaches: attach_cycles.py MEMREEL DIRECTORY entered|dormant CYCLES
 
 Prints one line: the observed pauses, losses, memory, threads and files, and whether the program learned the same as

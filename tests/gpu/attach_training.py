@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A deterministic training loop: attach_training.py LOSSES [STEPS]
 
 Without STEPS it runs until a file LOSSES.stop appears. Writes the exact loss of every step to LOSSES.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of CUPTI itself: a library to be injected (CUDA_INJECTION64_PATH) that subscribes to the calls that memreel
 // records, with empty callbacks.
 #include <dlfcn.h>

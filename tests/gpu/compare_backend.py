@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compare_backend.py MEMREEL TRACE SAID: checks that the trace has each tensor of torch_backends.py as a driver
 call."""
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares a recording with PyTorch's own history of the same run, as imported by memreel:
 
 compare_history.py MEMREEL TRACE SNAPSHOT.pickle.xz LOG

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares what memreel says of a job of torch_job.py with what its ranks said themselves.
 
   compare_job.py judge MEMREEL DIR PROGRAM    DIR/job has the recordings, DIR the ranks' files; DIR/setting gets a setting

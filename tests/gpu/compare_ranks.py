@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that the memory of a rank not requested by PyTorch is on the rank's own device.
 
 compare_ranks.py MEMREEL TRACE RANK.json RANK

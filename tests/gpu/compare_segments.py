@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares PyTorch's segments with the driver calls recorded in the same run:
 
 compare_segments.py MEMREEL TRACE SNAPSHOT.pickle.xz

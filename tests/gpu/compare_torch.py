@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares a recording with what PyTorch recorded of the same run: compare_torch.py MEMREEL TRACE SNAPSHOT STATS.
 
 The trace must include the allocator's own trace (docs/frameworks.md). Prints one line for each required property; exit

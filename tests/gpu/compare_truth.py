@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares a program's ground truth with its traces: compare_truth.py MEMREEL TRUTH TRACE...
 
 Each trace is compared with what its threads logged. Prints one line; exit code 1 on a difference."""

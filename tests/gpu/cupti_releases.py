@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How one libcupti can be subscribed to on this machine's driver: cupti_releases.py LIBRARY
 
 Tries what programs do, each in its own process, since some releases crash on an older driver. Prints one line: CUPTI's

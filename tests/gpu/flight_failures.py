@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs out of memory under a flight recorder on a real GPU: flight_failures.py MEMREEL DIRECTORY HOW
 
 HOW: `limit` (PyTorch's own, set_per_process_memory_fraction), `profiled` (the same while torch.profiler runs),

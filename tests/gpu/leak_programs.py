@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that leak, and programs that only appear to, for record_leaks.py.
 
 Each is a function (torch, rng) -> Program. Its `step(i)` is called for i = 0 .. steps - 1, and it puts what it leaks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares predictions with what PyTorch did: replays each program's runs under default settings with the settings of
 other recorded runs of the same program and seed, and prints the table of docs/measurements.md.
 

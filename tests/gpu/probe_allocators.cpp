@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Probes the GPU driver for the behavior of CUDA's own allocators, on which the models in analyzer/policies are based.
 //
 //   probe_allocators script FILE             runs the commands of the file, one per line, and answers each (see Script)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Experiments with CUDA's allocators, written as scripts.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs whose GPU memory use is recorded as ground truth. Each takes torch and a random number generator."""
 
 import gc

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records ground truth: runs small PyTorch programs (programs.py) and dumps what the real allocator did.
 
 record_histories.py OUT_DIR [--programs gpt,decode,...] [--seeds 1,2] [--conf "max_split_size_mb:128"]

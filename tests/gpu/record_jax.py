@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records ground truth: runs small JAX programs under jax.profiler.trace and keeps what the real BFC allocator did.
 
 record_jax.py OUT_DIR [--runs mlp_growth,churn_fraction,...] [--seeds 1,2] [--jobs 4]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records the labelled programs of leak_programs.py with PyTorch's own recorder.
 
 record_leaks.py OUT_DIR [--programs a,b] [--seeds 1,2] [--jobs 6]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records every program under settings that exercise its rules: record_matrix.py OUT_DIR [NAME_PREFIX...]
 
 The programs at the end run under each setting with the same seed, so that their requests are equal, and without

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch without its caching allocator: torch_backends.py KIND, where KIND is async, uncached, plugged or native.
 
 Allocates 100 tensors and frees them. compare_backend.py compares the trace with the output.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backward allocations and their operators: torch_backward.py, and torch_backward.py MEMREEL TRACE.
 
 Each layer is called on a line of its own; allocations in a layer's backward pass must name that line."""

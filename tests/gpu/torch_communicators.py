@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NCCL's memory by communicator: torch_communicators.py run, torch_communicators.py MEMREEL TRACE.
 
 `run`, under `memreel record`, creates three single-rank communicators on three lines and uses each of them.

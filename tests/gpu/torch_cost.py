@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What recording adds to a loop that allocates a tensor and frees it: torch_cost.py TURNS DIRECTORY RECORD...
 
 RECORD is `memreel record` with the options common to all. In each turn one process runs the loop bare; one runs it

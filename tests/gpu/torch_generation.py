@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Text generation with a static cache, whose CUDA graph trees lay out their pool again between runs.
 
 usage: torch_generation.py OUT.pickle.xz [--empty-cache]      for `memreel verify`; needs PyTorch and transformers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory held by CUDA graph captures, compared with PyTorch's: torch_graphs.py run, torch_graphs.py MEMREEL TRACE
 SAID.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Two processes that share CUDA tensors: torch_ipc.py
 
 The second is on the last device and opens memory of the first on the first device."""

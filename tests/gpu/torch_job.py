@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A job of several ranks, for torchrun: torch_job.py PROGRAM OUT_DIR
 
   fsdp       FSDP2 with activation checkpointing; its communicator is made when the process group is

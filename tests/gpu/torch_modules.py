@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Modules of activations, compared with PyTorch's hooks: torch_modules.py MODEL run, torch_modules.py MODEL MEMREEL
 TRACE SAID.
 

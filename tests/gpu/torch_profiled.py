@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.profiler together with a recording: torch_profiled.py first|second|alone.
 
 `second`: memreel starts before the profiler. `first`: the recording starts after the profiler has run (the program

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Data-parallel training with NCCL, for torchrun: torch_ranks.py OUT_DIR
 
 Each rank records its own history from its first allocation on and writes rank_R.pickle.xz and rank_R.json: the final

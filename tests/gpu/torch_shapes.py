@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Uses PyTorch in many ways while PyTorch records its own history: torch_shapes.py DIRECTORY.
 
 Run under `memreel record`; compare_torch.py then compares the trace with the history, event by event. Writes

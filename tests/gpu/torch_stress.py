@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that could deadlock with a recorder, at once: torch_stress.py SECONDS.
 
 Training on one thread, threads that allocate on their own streams, constant memory_stats() and empty_cache(), threads

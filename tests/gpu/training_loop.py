@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """A training loop with timed steps: training_loop.py small|usual STEPS [python|all]. Prints the median milliseconds.
 
 `small` is the worst case for a recorder: kernels are so short that the processor is the bottleneck, with almost a

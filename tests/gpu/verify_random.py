@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Records programs with random settings and verifies each history: verify_random.py MEMREEL OUT [SECONDS [SEED]]
 
 Prints a line for each history that is not exact, and keeps it in OUT. The last line has the totals. Excluded are

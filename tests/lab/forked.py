@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a program in a fork of this process, so that its effects on the allocator end with it."""
 
 import os

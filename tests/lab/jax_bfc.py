@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs random programs on this Python's JAX, on a fake GPU, and keeps the profiles in which its allocator
 reports what it did.
 

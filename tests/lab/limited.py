@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Programs that may run out of memory, on this Python's PyTorch: read from standard input, one JSON object a line.
 
 {"program", "seed", "conf", "memory", "fraction", "out"}: runs `program` with PYTORCH_CUDA_ALLOC_CONF=`conf` on a device of `memory` bytes,

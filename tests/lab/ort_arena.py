@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Drives the arena of this Python's ONNX Runtime through the C API, with random requests and settings.
 
 LD_PRELOAD=ort_upstream.so ort_arena.py OUT --count N [--seed S]

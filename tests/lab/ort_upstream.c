@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where ONNX Runtime's CPU arena gets its memory when this is preloaded: from the C library while nothing is recorded,
 // from a simulated parent otherwise. Releases differ in what they call: posix_memalign(), or aligned new, which calls
 // aligned_alloc(). The arena never touches its memory, so an address is all it needs, and terabytes cost nothing.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Runs random programs with random settings on this Python's PyTorch, and dumps their histories.
 
 record.py OUT --count N [--seed S]

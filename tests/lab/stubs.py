@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stand-ins for the NVIDIA libraries that a wheel links: every function exists, does nothing and returns 0.
 
 A PyTorch wheel needs a dozen libraries besides CUDA's runtime (cuBLAS, cuDNN, NCCL...). Its allocator uses none of

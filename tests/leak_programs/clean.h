@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs that hold much, long or more and more for a while, and let go of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hand-made trace small enough to check by eye, for tests of everything that reads traces.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes small snapshots in the styles in which people record PyTorch: C++ and Python frames interleaved, begun late, one
 step, a full ring, one instant, several devices.
 

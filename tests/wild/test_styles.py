@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First answers on small snapshots in the styles that people record."""
 
 import pathlib

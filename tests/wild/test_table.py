@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Public PyTorch snapshots of strangers: how often memreel's first answer agrees with what the snapshot itself says.
 
 Prints a table; each row has a limit. The files are not part of this repository: without them, the test is skipped."""

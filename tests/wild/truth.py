@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a PyTorch memory snapshot says, read without memreel: the history is rewound from the final segments.
 
 The snapshot's last state is known exactly. Undoing its entries from the last to the first gives what was live and reserved

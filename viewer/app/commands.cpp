@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "viewer/app/commands.h"
 
 #include <GLFW/glfw3.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All commands with a key: one list for the keyboard, the palette and the help.
 #pragma once
 

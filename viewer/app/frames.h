@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the window and the page need for their frames: a clock, and which frames change the picture.
 #pragma once
 

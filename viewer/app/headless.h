@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Non-interactive use: screenshots, benchmarks, and tests that query what is on screen.
 #pragma once
 

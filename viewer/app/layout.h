@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The panes' layout: all of them with one list below, or one alone; and the space for each.
 #pragma once
 
@@ -15,10 +16,9 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 13> tab_names{"allocations", "stacks",        "flame", "segments",
-                                                            "leaks",       "fragmentation", "oom",   "policies",
-                                                            "compare",     "pools",         "heaps", "ranks",
-                                                            "prediction"};
+inline constexpr std::array<std::string_view, 13> tab_names{"allocations",   "stacks", "flame",     "segments", "leaks",
+                                                            "fragmentation", "oom",    "policies",  "compare",  "pools",
+                                                            "heaps",         "ranks",  "prediction"};
 /// Panes that are always visible.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 

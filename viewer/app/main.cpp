@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel-view: browses a trace. `memreel view` runs it.
 #include <CLI/CLI.hpp>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "viewer/app/open_dialog.h"
 
 #include <GLFW/glfw3.h>

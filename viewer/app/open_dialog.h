@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dialog that opens a file: type a path or browse to it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenGL's functions, looked up on first call, so that memreel-view starts without OpenGL and reports what is missing.
 // These are all that window.cpp and panes/draw.cpp use; Dear ImGui looks up its own.
 

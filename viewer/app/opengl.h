@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // OpenGL from elsewhere than GLFW: its functions, and a context without a display.
 #pragma once
 

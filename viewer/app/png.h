@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Screenshots as files, with few colours where that makes them small.
 #pragma once
 

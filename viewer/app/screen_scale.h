@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pixels per unit of length where nothing specifies it: enough to be legible.
 #pragma once
 

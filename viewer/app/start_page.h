@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // For who has nothing on screen yet: the page shown while there is no trace, and the tour.
 #pragma once
 

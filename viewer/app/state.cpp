@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer's state, for tests and scripts.
 #include <imgui.h>
 

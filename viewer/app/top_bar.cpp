@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The line above all panes: the open file, the search, and what is not known.
 #include <imgui.h>
 // after imgui.h

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer as a whole: the open file, the panes and their layout, what keys do.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The window: setup and teardown of GLFW, OpenGL 3 and ImGui; keys; screenshots.
 #pragma once
 

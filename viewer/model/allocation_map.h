@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The allocation map, rasterized: address over time, each allocation a rectangle.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time axes: their unit (nanoseconds, events, or the program's steps), and two series on one of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work that takes longer than a frame: done in the background while the previous result stays on screen.
 #pragma once
 

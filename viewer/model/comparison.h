@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds more at one moment than at another, of the same trace or of two.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a trace says beside its heaps: the device's own memory figures, and the cost of the recording.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer's representation of a trace: compact columns, and indexes that answer the panes' queries in time that does
 // not grow with the trace.
 //

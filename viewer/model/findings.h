@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the analyzer finds in a trace: categories and layers of allocations; leaks, fragmentation, failed requests, and
 // their summary.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory attributed to each call stack, and the flame graph made of it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of a heap at an instant: its segments, its blocks, and what rounding adds to them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The series of a heap's metrics, event by event and in columns of pixels.
 #pragma once
 

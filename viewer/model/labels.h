@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Labels for what is in a trace: stacks as lines, the place that names them, the layers they pass. Pools and streams:
 // formats/model/stack_text.h.
 #pragma once

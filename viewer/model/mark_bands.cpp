@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "viewer/model/mark_bands.h"
 
 #include <algorithm>

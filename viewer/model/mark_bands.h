@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges between marks, shown one by one or merged into bands, as space allows.
 #pragma once
 

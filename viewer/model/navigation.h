@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Navigation targets: named instants, the next event or mark, the selection's lifetime.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory needs of larger runs, predicted from recordings of small ones: the chart of `memreel predict`.
 #pragma once
 

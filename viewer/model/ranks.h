@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recordings of several processes: what the list of ranks and their small multiples need of each.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads a file into a Document: opens it, imports it if it is not a trace, reads it block by block, and follows it
 // while it grows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The time series of a heap's live bytes, split by holder; and a flight recorder's sums over events that it did not
 // keep.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What users type: filters of lists and pictures, and lists of policies.
 #pragma once
 

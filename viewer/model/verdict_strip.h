@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The summary of a trace that the viewer opens with: the main finding, who holds the peak, what leaks, and the best
 // setting, each with its place in the trace.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A page shows one file, which is a trace: stubs for the viewer's functions on several files and other formats.
 
 #include "formats/import/import.h"

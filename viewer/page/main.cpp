@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer in a page, which puts a trace into its own file system and calls memreel_open().
 #include <emscripten/emscripten.h>
 #include <emscripten/html5.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions that the viewer calls in its page (viewer/page/page_window.h). Merged into emscripten's output.
 mergeInto(LibraryManager.library, {
   // Jobs take turns, each on its own stack, suspended where it yields. This needs JavaScript Promise Integration;

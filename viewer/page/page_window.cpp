@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The window is the page's canvas: browser events, WebGL, and the page's embedded fonts.
 
 #include "viewer/page/page_window.h"

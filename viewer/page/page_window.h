@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer in a page: the interface to page.js, its window, keys and fonts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work in a page, which has one thread: it starts after a frame was drawn, and yields to the next frame if the browser
 // can suspend running code (page.js). Otherwise it runs to its end at once.
 #include <emscripten/emscripten.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares two instants of this trace, or two traces, one below the other on one axis: who holds more, who holds less.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Drawing helpers shared by the panes: rectangles, time series, textures.
 #pragma once
 

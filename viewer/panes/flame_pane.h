@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The flame graph of memory live at the cursor or at the peak, allocated in the view, or leaked: by stack or by layer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Heaps: one at the cursor, segment by segment; and all of all devices on the timeline's axis.
 #pragma once
 

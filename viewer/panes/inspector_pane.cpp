@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "viewer/panes/inspector_pane.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The selection: its lifetime, its address, its stack with source lines.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several recordings together: the ranks of a job, and predictions over a program's parameter.
 #pragma once
 

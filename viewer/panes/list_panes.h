@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tables of the lower half: allocations, stacks, segments.
 #pragma once
 

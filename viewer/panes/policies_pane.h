@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays other allocators: what they would have reserved, overlaid on the timeline.
 #pragma once
 

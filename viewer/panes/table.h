@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A table with any number of rows that only touches the rows on screen.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Colours: a quiet background, few lines, and data colours that everybody can distinguish.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's marks below the timeline's plot: ranges, nested and numbered, failures, emptied caches.
 
 #include <algorithm>

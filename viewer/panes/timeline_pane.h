@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reserved, held and live bytes over time; fragmentation and the device's free memory, each on an axis of its own;
 // marks; other policies' reserved bytes; the minimap.
 #pragma once

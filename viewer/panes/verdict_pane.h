@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The summary of the trace: the main finding, who holds the peak, what leaks, the setting that helps. Each is a click
 // away from its moment.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The analyzer's verdicts on the whole trace: leaks, fragmentation, failed requests. Computed once, on first request.
 #pragma once
 

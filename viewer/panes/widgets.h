@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What several panes draw: labels of stacks, the legend of categories, the filter menus.
 #pragma once
 

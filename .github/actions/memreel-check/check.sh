@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Judges MEMREEL_TRACE by MEMREEL_ARGUMENTS. Leaves memreel.xml (JUnit) and memreel.md, which is the job's summary, too.
 # Out-of-memory errors in MEMREEL_LOG, if that is set, are explained in both.
 set -uo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs MEMREEL_WHEEL into an environment of its own, and puts its programs on the path of the steps that follow.
 set -euo pipefail
 environment=$RUNNER_TEMP/memreel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work sharing over MPI: an idle process takes the next item that it can read.
 #pragma once
 

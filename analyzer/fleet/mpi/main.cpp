@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // memreel-fleet-mpi: the work of `memreel fleet` on many nodes. Files are read where they are, and results are written
 // to files in a shared directory; the final answer is that of `memreel fleet merge`, which finds all work done.
 #include <unistd.h>

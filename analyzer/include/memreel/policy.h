@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A custom allocator policy, which memreel replays a program against.
  *
  * Put the functions below into a shared library, in C99 or newer, C++, or any language that can export them:

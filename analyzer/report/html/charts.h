@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An HTML report: its page, which needs no network, and its charts, SVGs that stretch to the page's width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Who holds memory at an instant, as an HTML flame graph: callers above, width is bytes.
 #pragma once
 

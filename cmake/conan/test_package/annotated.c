@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <memreel/memreel.h>
 #include <stdio.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by `conan create`: programs that find the headers with find_package."""
 
 from conan import ConanFile

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* memreel.h: tell memreel about memory that only your program can see.
  *
  * To the CUDA driver, a program with its own memory pool makes a few large allocations. The calls below say how the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU memory: annotations by the program (step, tag, pool...), analysis of recordings (load), and PyTorch's own history
 when memory runs out (torch_oom_hook).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Analysis of a recording, as Python values: memreel.load("snapshot.pickle").
 
 Every method runs the program memreel and reads its JSON document; memreel's docs/schema describes each key.

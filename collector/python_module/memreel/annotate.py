@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tell memreel about memory that only your program can see, from Python.
 
 A single file that needs only the standard library: without memreel installed, copy it as memreel.py. If the process is

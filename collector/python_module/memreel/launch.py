@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds memreel's programs, and replaces this one with them."""
 from __future__ import annotations
 

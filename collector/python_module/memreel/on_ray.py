@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """memreel fleet on a Ray cluster: `memreel fleet --engine ray -o OUT FILES`.
 
 Each recording is a task that runs `memreel fleet map` on the node that has the file, or on any; a task whose worker or

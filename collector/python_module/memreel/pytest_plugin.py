@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GPU memory limits in pytest, with the same terms as pytest-memray.
 
     @pytest.mark.memreel_limit("2 GiB")        # fails if the test uses more at any time

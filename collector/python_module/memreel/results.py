@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What memreel says of several recordings, as values: memreel.fleet(), memreel.predict(), memreel.diff().
 
 Fields are the keys of the program's JSON documents, which docs/schema describes; `document` has those that are not fields

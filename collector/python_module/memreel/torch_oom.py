@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dumps PyTorch's own memory history when it runs out of memory, with memreel's verdict on it; see torch_oom_hook().
 
 Nothing here changes what the program does: no error leaves the hook, and the verdict comes from a separate process.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "torch.profiler": what torch.profiler and Kineto export as a Chrome trace,
 // `profile(profile_memory=True, with_stack=True)` and `export_chrome_trace("trace.json.gz")`.
 //

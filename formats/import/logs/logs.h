@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs of allocators: TensorFlow's BFC, CuPy's pool, Paddle's; and the pool that such a log describes.
 #pragma once
 

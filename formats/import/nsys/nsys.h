@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "nsys.sqlite": an Nsight Systems recording, exported with `nsys export --type sqlite`.
 //
 // Source: the SQLite schema of the Nsight Systems User Guide, "Exporting and Querying Data" (2026.4, schema 3.28).

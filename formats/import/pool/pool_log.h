@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "pool.jsonl": a pool's log, one JSON object per line. It is memreel's own, and the simplest way to have
 // your own allocator analysed: any language writes it in ten lines. docs/pool-log.md has an example.
 //

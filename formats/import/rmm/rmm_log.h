@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "rmm.log": the output of RAPIDS RMM's logging_resource_adaptor.
 //
 // Source: cpp/src/mr/detail/logging_resource_adaptor_impl.cpp of RMM 26, and its predecessor since 2020,

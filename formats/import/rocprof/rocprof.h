@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recordings of ROCm's profiler: `rocprofv3 --memory-allocation-trace -f csv json rocpd -- PROGRAM`.
 //
 // - "rocprof.csv": NAME_memory_allocation_trace.csv (source/lib/output/generateCSV.cpp of ROCm/rocprofiler-sdk);

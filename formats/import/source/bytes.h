@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The bytes of a foreign file: in blocks, compressed or not, read ahead by a thread.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a log in which other output may be mixed with the records.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The opcodes of Python's pickle format, protocols 0 to 5 (Lib/pickletools.py documents each).
 #pragma once
 

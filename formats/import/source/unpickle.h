@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a pickle of plain data. Never executes anything in it: opcodes that import, call or build anything but numbers,
 // texts, lists, tuples and dicts are refused.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The values of a parsed document (pickle or JSON): numbers, texts, lists and dictionaries, eight bytes each, in one
 // arena. Values may be shared and may even contain themselves: nothing here follows references, so neither is a
 // problem.

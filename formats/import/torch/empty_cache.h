@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the calls of torch.cuda.empty_cache() in a history: the program made them, but they leave no record of their
 // own.
 #pragma once

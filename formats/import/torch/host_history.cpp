@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/import/torch/snapshot_to_trace.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "torch.timeline": profile.export_memory_timeline("x.raw.json.gz") of torch.profiler, 2.1 and newer.
 //
 // Source: torch/profiler/_memory_profiler.py, MemoryProfileTimeline.export_memory_timeline_raw: a list of

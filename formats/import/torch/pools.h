@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assigns each record of a history to its memory pool.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a device held before its history began.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a device's memory was divided at any moment of a recorded history.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A PyTorch memory snapshot as plain data: the result of torch.cuda.memory._snapshot(), reduced to what a trace needs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the values of a snapshot document (pickle or JSON) into a Snapshot.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a Snapshot as the events of a trace.
 #pragma once
 

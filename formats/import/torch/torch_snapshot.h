@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The format "torch.snapshot": PyTorch memory snapshots.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the values of a snapshot document as their expected types, and reports where one differs.
 #pragma once
 

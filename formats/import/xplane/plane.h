@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads one XPlane: a timeline per thread, with events that refer to their kind and statistics by number.
 //
 // Field numbers: xplane.proto of openxla/xla (xla/tsl/profiler/protobuf).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Infers which memory an allocator held: profiles don't record when it got regions from the device.
 //
 // They do record the addresses of allocations, the sizes of their chunks and, after each event, the share of the free

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles of XLA programs (JAX, TensorFlow): XSpace files, NAME.xplane.pb.
 #pragma once
 

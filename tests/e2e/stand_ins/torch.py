@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of PyTorch that memreel uses when memory runs out. Its snapshot is the file $STAND_IN_SNAPSHOT."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of Hugging Face's transformers that a callback uses."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes that use memory of several devices, contexts or processes.
 #include <unistd.h>
 

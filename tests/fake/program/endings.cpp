@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes that end in unusual ways, and modes that do unusual things to their own process.
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that uses GPU memory in one particular way and logs what it did (samples/cuda/ground_truth.h).
 //
 //   fake_program MODE [NUMBER...]       without arguments, lists the modes

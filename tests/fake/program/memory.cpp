@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes that allocate on one device.
 #include <mutex>
 #include <thread>

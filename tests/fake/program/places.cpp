@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes whose memory is neither where the current context is nor where an argument says: on the second GPU, if there is
 // one, or on the host. They also run on real GPUs, skipping what the driver does not support.
 #include <dlfcn.h>

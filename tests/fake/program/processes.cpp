@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes that start processes or exec another program.
 #include <dlfcn.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Modes that measure the cost of an event.
 #include <algorithm>
 #include <chrono>

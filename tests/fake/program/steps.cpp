@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/fake/program/steps.h"
 
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building blocks of fake_program's modes: driver calls, and the ground truth they log (samples/cuda/ground_truth.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The history of one framework heap, written call by call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a real driver's answers: tests/gpu/recorded, recorded on an NVIDIA H200 by tests/gpu/probe_allocators.
 // probe_script.h describes the commands.
 #pragma once

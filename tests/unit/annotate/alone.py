@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Annotations in a process without a recorder, then with one that arrives late: alone.py LIBRARY [RECORDER]."""
 import ctypes
 import os

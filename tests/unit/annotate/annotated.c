@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* An annotated C99 library that does not depend on a recorder: it must load and run with and without one. */
 #include "collector/include/memreel/memreel.h"
 

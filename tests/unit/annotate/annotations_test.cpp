@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An annotated program and the records that it produces.
 #include "collector/annotate/annotations.h"
 

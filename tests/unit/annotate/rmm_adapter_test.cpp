@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The RMM adapter, with a stand-in for RMM's header.
 #include "samples/adapters/rmm_memory.hpp"
 

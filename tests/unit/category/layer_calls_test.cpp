@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/category/layer_calls.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs of a few allocations, with the stacks that PyTorch would record.
 #pragma once
 

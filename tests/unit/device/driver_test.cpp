@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding a driver and opening a GPU, and the messages when that fails.
 #include "analyzer/device/gpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU of the fake driver, for one test.
 #pragma once
 

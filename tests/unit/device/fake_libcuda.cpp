@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A GPU driver with simulated memory, for tests on machines without a GPU. It is strict: what the real driver would
 // refuse or crash on is an error here.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What logs say: each text of the table, variants of it, and logs as launchers, terminals and attackers make them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

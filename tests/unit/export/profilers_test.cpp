@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exports for heap profilers: a trace small enough to check by eye.
 #include <gtest/gtest.h>
 

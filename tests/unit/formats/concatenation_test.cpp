@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // `cat a.reel b.reel` is one trace.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file conforms to the published schema when read by code generated from it.
 #include <gtest/gtest.h>
 #include <zstd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that are truncated, damaged, or still being written.
 #include <gtest/gtest.h>
 

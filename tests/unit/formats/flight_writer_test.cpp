@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Flight recorders: what they keep is correct, and within their space limit at every moment.
 #include "formats/writer/flight_writer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Totals of what a flight recorder has dropped: only resolution is lost.
 #include "formats/writer/flight_generation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames as PyTorch's default recorder, memreel's own and pools' logs write them, on the systems that people use.
 #include "formats/model/frame_kind.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of earlier versions stay readable.
 //
 // tests/golden/v<N>/*.reel were written by the first release of format version N and are never rewritten; next to each

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that our writer never produces: from a newer version, or malicious.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is live, step by step.
 #include "formats/model/live_set.h"
 

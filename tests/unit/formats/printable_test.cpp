@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "formats/model/stack_text.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random histories with every kind of event, and what a reader must return for them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What is read equals what was written, and writing it again gives the same bytes.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state at any instant, found through the index, equals that of a replay from the beginning.
 #include "formats/reader/trace_index.h"
 

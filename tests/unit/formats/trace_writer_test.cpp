@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guarantees for recorders and importers.
 #include "formats/writer/trace_writer.h"
 

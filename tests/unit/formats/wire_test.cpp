@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The building blocks of the wire format.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressed files: whole, several in one, truncated and damaged.
 #include <gtest/gtest.h>
 #include <lzma.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools destroyed before the snapshot: which segments must have been theirs.
 #include "formats/import/torch/empty_cache.h"
 

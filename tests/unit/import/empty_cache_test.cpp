@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which releases the program requested: empty_cache() leaves no record of its own.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real histories, compared with their own records.
 #include <gtest/gtest.h>
 

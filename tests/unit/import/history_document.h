@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Real histories as documents, for tests to modify.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // import_file() and open_any() as callers see them.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files to import, and snapshots to put in them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged or malicious JSON.
 #include <gtest/gtest.h>
 

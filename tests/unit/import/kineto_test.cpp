@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chrome traces of torch.profiler: what their memory events say, directly and through their totals.
 #include <gtest/gtest.h>
 

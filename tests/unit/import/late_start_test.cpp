@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histories that begin in the middle of the program, derived from a real one.
 #include <gtest/gtest.h>
 

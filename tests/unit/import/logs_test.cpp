@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Logs of CuPy's hook and of PaddlePaddle's allocator, with unrelated lines in between.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers with lifetimes are imported as one heap and exported again; anything else is rejected with its line.
 #include <gtest/gtest.h>
 

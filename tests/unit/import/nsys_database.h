@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A database as exported by Nsight Systems, small enough to damage byte by byte.
 #pragma once
 

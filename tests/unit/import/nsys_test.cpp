@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nsight Systems databases: what their rows mean together, and whatever else a database may contain.
 #include <gtest/gtest.h>
 

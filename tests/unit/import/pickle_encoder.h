@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes pickles the way Python's and PyTorch's picklers do, for tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Damaged or malicious pickles.
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a pool did, one JSON object per line: each kind of line, and whatever else a file may contain.
 #include <gtest/gtest.h>
 

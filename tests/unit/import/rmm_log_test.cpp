@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMM logs: the result of each kind of line, and of invalid lines.
 #include <gtest/gtest.h>
 

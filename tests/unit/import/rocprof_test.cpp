@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of rocprofv3 in each of its formats.
 #include <gtest/gtest.h>
 

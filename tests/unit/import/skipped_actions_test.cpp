@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Histories from which PyTorch was told to omit actions (skip_actions).
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How snapshots become traces, on small hand-made snapshots.
 #include <gtest/gtest.h>
 

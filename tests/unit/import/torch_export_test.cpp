@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exported snapshots are unchanged when imported again.
 #include <gtest/gtest.h>
 

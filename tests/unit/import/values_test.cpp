@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arena for parsed documents: what it frees and what it keeps.
 #include "formats/import/source/value_arena.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles of XLA programs.
 #include <gtest/gtest.h>
 

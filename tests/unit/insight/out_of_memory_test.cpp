@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/insight/out_of_memory.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leaks visible in a flight recorder's totals but not in its events.
 #include <gtest/gtest.h>
 

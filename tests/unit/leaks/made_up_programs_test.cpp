@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many kinds of programs with many seeds each: leaks are found, and nothing else.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Programs recorded by PyTorch: labelled ones, and all other histories, of which only `leak` leaks.
 #include <gtest/gtest.h>
 

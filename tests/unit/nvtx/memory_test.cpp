@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Heaps and regions of a program that uses NVTX's memory extension as shipped.
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExtMem.h>

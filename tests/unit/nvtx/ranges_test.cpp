@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of a program that uses NVTX as shipped, where its headers are installed.
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes memreel the tool of this program's copy of NVTX, which reads this variable when the environment names no
 // library.
 #include "collector/nvtx/names.h"

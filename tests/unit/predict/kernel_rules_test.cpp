@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which requests of recorded programs are for results of kernels that need more in larger runs.
 #include "analyzer/predict/kernel_rules.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A fake type in place of PyCode_Type, and code objects that are freed.
 #include "collector/python/code_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of code objects, and what is read from them.
 #include "collector/python/code_table.h"
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a test on every CPython 3.MINOR of this machine: each_python.py MINOR SCRIPT ARGUMENTS...
 
 Looks in MEMREEL_TEST_PYTHONS (colon-separated programs), the folders of pyenv and uv, and PATH. Each interpreter runs

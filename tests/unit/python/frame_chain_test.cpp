@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A chain of fake frames, followed repeatedly, compared with the same frames read afresh each time.
 #include "collector/python/frame_chain.h"
 

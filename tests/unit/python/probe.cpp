@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that a Python program loads with ctypes to see its own frames as memreel does.
 #include <sys/mman.h>
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames as walked by memreel's probe, compared with those that Python itself reports.
 
 usage: walk_test.py PROBE_LIBRARY [TEST...]; runs on every CPython since 3.9.

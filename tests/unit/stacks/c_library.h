@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C library that the program has loaded.
 #pragma once
 

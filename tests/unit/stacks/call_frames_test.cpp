@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unwinding tables: the C library's, and hand-made ones.
 #include "collector/stacks/call_frames.h"
 

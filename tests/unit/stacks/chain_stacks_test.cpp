@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a thread remembers of stacks with the same Python frames: it never returns another stack's key.
 #include "collector/stacks/recent_walks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All code of a function, including what the compiler placed elsewhere.
 #include "collector/stacks/code_map.h"
 

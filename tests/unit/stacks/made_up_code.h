@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Synthetic code and stacks in which any word may change, for comparing walks that use remembered data.
 #pragma once
 

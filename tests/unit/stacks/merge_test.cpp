@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native and Python frames merged into one stack.
 #include "collector/stacks/stack_tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses and the modules that contain them.
 #include "collector/stacks/module_table.h"
 

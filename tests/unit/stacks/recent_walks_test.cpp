@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remembered walks compared with walks without memory.
 #include "collector/stacks/recent_walks.h"
 

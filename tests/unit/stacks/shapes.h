@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions with every kind of stack frame that compilers generate, built several times with different options.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A function whose cold part compilers place elsewhere.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree of all stacks: what is inserted can be read back, is stored once, from any number of threads.
 #include "collector/stacks/stack_tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stretches compared with a walk without memory.
 #include "collector/stacks/stretches.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native stack, compared with the compiler's own unwinder.
 #include "collector/stacks/unwind.h"
 

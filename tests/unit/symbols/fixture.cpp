@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library with inlined calls, to be found by their addresses.
 namespace fixture {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names for native code addresses, from what is left of a library's debug information.
 #include "analyzer/symbols/symbols.h"
 

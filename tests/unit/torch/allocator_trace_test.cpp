@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The allocator's own trace, reported by a stand-in for PyTorch.
 #include "collector/torch/allocator_trace.h"
 

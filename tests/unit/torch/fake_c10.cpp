@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for libc10.so: PyTorch's side of the reports.
 // NOLINTBEGIN: PyTorch's names
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for libc10_cuda.so: calls the reports as PyTorch's allocator does, through the dynamic linker, and has the
 // allocator's own trace where PyTorch 2.8 has it. Its caller decides addresses.
 // NOLINTBEGIN: PyTorch's names

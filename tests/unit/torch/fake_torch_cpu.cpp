@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for libtorch_cpu.so of releases whose get_current_node() returns a c10::intrusive_ptr: one word, with the
 // reference count in the node.
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports of a stand-in for PyTorch, loaded with RTLD_LOCAL, as Python loads extensions. This program precedes it in
 // symbol lookup, like a preloaded library.
 #include "collector/torch/reporters.h"

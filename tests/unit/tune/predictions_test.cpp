@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A history recorded under one setting predicts what PyTorch reserved under another, for the same program: requests and
 // their order are the same, so only the allocator differs.
 #include <gtest/gtest.h>

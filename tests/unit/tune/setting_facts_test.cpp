@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/tune/search_space.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two series on one axis.
 #include "viewer/model/axis.h"
 

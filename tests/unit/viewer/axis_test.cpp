@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An axis of time, events or steps; ranges, as room permits; stacks with one name.
 #include <gtest/gtest.h>
 

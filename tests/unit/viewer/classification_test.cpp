@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer's categories of allocations, compared with the analyzer's.
 #include "viewer/model/findings.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A Document's answers equal those of a replay of the whole trace, at every instant and for every version.
 #include "viewer/model/document.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Filters typed for lists and pictures, and what they match.
 #include "viewer/model/typed_input.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A flight recorder's totals, as the viewer shows them.
 #include "viewer/model/stacked_series.h"
 

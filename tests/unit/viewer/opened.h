@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces as the viewer holds them, for its tests.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The panes' queries to a document, checked against the whole trace.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The viewer's sizes beyond the requested bytes equal those of the analyzer's heap map.
 #include "viewer/model/heap_at.h"
 

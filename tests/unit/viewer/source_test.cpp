@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files on their way to documents: valid, foreign, damaged, growing.
 #include "viewer/model/source.h"
 

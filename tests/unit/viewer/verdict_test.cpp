@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the first screen says of a trace, and the user's input, in the model's terms.
 #include <gtest/gtest.h>
 

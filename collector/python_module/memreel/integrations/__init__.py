@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Callbacks for PyTorch training frameworks; each module here needs its framework, which nothing else imports.
 
     from memreel.integrations.lightning import MemreelCallback       # PyTorch Lightning

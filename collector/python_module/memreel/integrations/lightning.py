@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A callback for PyTorch Lightning, the package lightning or pytorch_lightning:
 
     from memreel.integrations.lightning import MemreelCallback

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What memreel does during training, for any framework."""
 from __future__ import annotations
 

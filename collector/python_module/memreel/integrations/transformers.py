@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A callback for Hugging Face's transformers.Trainer:
 
     from memreel.integrations.transformers import MemreelCallback

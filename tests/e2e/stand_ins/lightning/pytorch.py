@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 class Callback:
     """Every hook exists and does nothing."""
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/heap/best_fit_index.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Instances to plan, and the properties of every valid plan.
 #pragma once
 

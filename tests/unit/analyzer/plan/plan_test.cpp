@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans are valid, as good as they claim, and deterministic.
 #include "analyzer/plan/plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of TensorFlow's allocator, one by one.
 #include "analyzer/policies/bfc.h"
 #include "analyzer/replay/registry.h"

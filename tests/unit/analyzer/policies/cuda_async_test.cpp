@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules of cuda.async, one by one.
 #include "analyzer/policies/cuda_async.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuda.malloc and cuda.async compared with a real driver: tests/gpu/recorded, recorded on an NVIDIA H200 by
 // tests/gpu/probe_allocators; probe_script.h describes the commands. Every address and every size must be equal.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cupy.pool: each rule by hand. Recordings of the real one: tests/e2e/test_pools.py.
 #include "analyzer/policies/cupy_pool.h"
 

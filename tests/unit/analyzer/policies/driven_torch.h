@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's allocator driven by hand, call by call.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The policies with one growing range, and next to them cuda.malloc and the bounds.
 #include <gtest/gtest.h>
 

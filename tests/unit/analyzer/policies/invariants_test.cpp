@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Invariants of every policy that places blocks, checked after every operation of random programs.
 #include <gtest/gtest.h>
 

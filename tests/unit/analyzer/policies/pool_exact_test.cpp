@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pool.exact on top of the two allocators that it supports.
 #include "analyzer/policies/pool_exact.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random programs that check the invariants of placing policies after every operation.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rmm.binning: the bins in front of a pool.
 #include "analyzer/policies/rmm_binning.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rmm.pool: each rule by hand, the cases of its issues, and random programs compared with the plain lists of RMM
 // itself.
 #include "analyzer/policies/rmm_pool.h"

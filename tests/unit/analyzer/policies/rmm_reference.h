@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMM's pool and arena implemented as in RMM, with plain lists and sets searched from the beginning: slow, but short
 // enough to compare with RMM's source by eye. The faster policies must give the same results.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Expandable segments, rule by rule.
 #include "analyzer/policies/torch_expandable.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // torch.host: each rule by hand. Histories of the real one: tests/e2e/test_releases.py.
 #include "analyzer/policies/torch_host.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What JAX's own allocator did on a GPU, reproduced exactly to the last address and metric.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segment addresses compared with a real driver's, and the invariants that hold whatever is requested.
 #include "analyzer/engine/device.h"
 

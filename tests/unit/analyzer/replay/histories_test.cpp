@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What PyTorch's own allocator did on a GPU, reproduced exactly to the last address.
 #include <gtest/gtest.h>
 

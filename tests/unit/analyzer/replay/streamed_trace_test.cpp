@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A replay gives the same result from memory and block by block, with any number of threads.
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/prepare.h"

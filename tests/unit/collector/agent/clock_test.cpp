@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hooks' clock agrees with the system's.
 #include "collector/recorder/clock.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The dump signal, and programs that use that signal themselves.
 #include "collector/trace/flight_dumps.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What counts as running out of memory, and what as a retry.
 #include "collector/trace/flight_dumps.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The backward pass to which an allocation belongs.
 #include "collector/trace/stack_rows.h"
 #include "formats/writer/trace_writer.h"

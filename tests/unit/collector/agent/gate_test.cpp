@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiting for a lock that another thread, or no thread, will release.
 #include "collector/recorder/own_thread.h"
 

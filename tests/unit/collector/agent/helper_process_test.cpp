@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A process that only memreel knows of.
 #include "collector/trace/helper_process.h"
 

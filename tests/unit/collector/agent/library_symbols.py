@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Fails when libmemreel-agent.so exports more than its entry points, or imports more than the C library provides."""
 
 import re

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract between launcher and agent: what one writes, the other reads.
 #include "collector/options/options.h"
 

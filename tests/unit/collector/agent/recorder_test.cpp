@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records on their way from many threads to one.
 #include "collector/recorder/recorder.h"
 

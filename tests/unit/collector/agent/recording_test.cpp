@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From a program's first call to its trace.
 #include "collector/trace/recording.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks through modules that are loaded and unloaded during recording, with old and new loaders.
 #include "collector/trace/stack_rows.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What records mean: the resulting trace, read back.
 #include "collector/trace/trace_builder.h"
 

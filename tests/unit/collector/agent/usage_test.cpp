@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a running program can query about its heaps.
 #include "collector/recorder/usage.h"
 

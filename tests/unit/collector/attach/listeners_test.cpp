@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "collector/attach/session.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether an awaited process is still the same one and still running.
 #include "collector/attach/process.h"
 

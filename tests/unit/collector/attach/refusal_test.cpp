@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The message for users without permission to trace a process.
 #include "collector/attach/injector.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each kind of call becomes. Calls consist of parameters and results as CUPTI reports them.
 #include "collector/cuda/decoder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which copy of CUPTI is chosen from those in a test directory.
 #include "collector/cuda/find_cupti.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When memory that is created and mapped separately is freed, compared with a model that counts references and
 // mappings.
 #include "collector/cuda/physical_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which contexts are known, and as what.
 #include "collector/cuda/watch.h"
 

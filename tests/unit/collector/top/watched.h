@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes as `memreel top` sees them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Places allocations one after the other in 64 MiB, and answers wrongly as the parameter `lie` selects. */
 #include <stdio.h>
 #include <stdlib.h>

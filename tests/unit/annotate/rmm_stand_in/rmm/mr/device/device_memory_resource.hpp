@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A stand-in for RMM's header: the parts that an adapter needs.
 // NOLINTBEGIN: RMM's names
 #pragma once
