@@ -2,6 +2,7 @@
 #include "tests/fuzz/commands.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +12,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <new>
 #include <streambuf>
 #include <string>
 #include <string_view>
@@ -200,11 +202,16 @@ class CommandLine {
     std::vector<const char*> argv{"memreel"};
     for (const std::string& argument : arguments_) argv.push_back(argument.c_str());
     exit_ = cli::Exit::done;
+    rlimit memory{};  // a command lowers it for the rest of its process, which has more commands to run here
+    ::getrlimit(RLIMIT_DATA, &memory);
     try {
       app_.parse(static_cast<int>(argv.size()), argv.data());
     } catch (const CLI::ParseError&) {
       std::abort();  // none of these lines is invalid
+    } catch (const std::bad_alloc&) {
+      exit_ = cli::Exit::unusable;  // as main() has it
     }
+    ::setrlimit(RLIMIT_DATA, &memory);
     return exit_;
   }
 
