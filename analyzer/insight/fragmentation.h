@@ -9,9 +9,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/heap_map.h"
 #include "formats/model/trace.h"
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
+#include "analyzer/history/lifetimes.h"
 #include "analyzer/tune/outcome.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
