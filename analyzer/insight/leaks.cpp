@@ -211,7 +211,8 @@ class Search {
   using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
 
   void look_into(HeapId heap) {
-    Rounds rounds = rounds_of(heap);
+    const std::uint32_t end = end_of_life(trace_, heap);
+    Rounds rounds = rounds_until(end, rounds_of(heap));
     const std::size_t first = report_.findings.size();
     std::map<Line, std::vector<Population>> by_line;
     for (Population& population : populations(trace_, heap, rounds)) {
@@ -229,7 +230,19 @@ class Search {
     acquit_unfounded(heap, rounds, first);
     claim_older(first);
     look_back(heap, rounds);
+    if (end < trace_.events.count())
+      for (LeakFinding& finding : std::span(report_.findings).subspan(first))
+        if (accuses(finding.verdict)) finding.evidence += "; it was live when its pool was destroyed";
     report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .steps_left = {}});
+  }
+
+  /// Rounds in which there was no pool any more say nothing about it.
+  static Rounds rounds_until(std::uint32_t end, Rounds rounds) {
+    const std::size_t later = std::erase_if(rounds.ends, [&](std::uint32_t event) { return event > end; });
+    if (later == 0) return rounds;
+    rounds.last_is_open = false;
+    rounds.unfinished = true;
+    return rounds;
   }
 
   Rounds rounds_of(HeapId heap) {

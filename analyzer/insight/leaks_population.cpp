@@ -66,7 +66,8 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
   std::uint32_t round = 0;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
+  const std::uint32_t end = end_of_life(trace, heap);
+  for (std::uint32_t i = 0; i < end; ++i) {
     while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
     const EventKind kind = events.kind[i];
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
@@ -153,6 +154,22 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
   }
   for (Population& population : found) sort_by_id(population.held);
   return found;
+}
+
+std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
+  const EventColumns& events = trace.events;
+  const auto last = static_cast<std::uint32_t>(events.count());
+  std::uint32_t end = last;
+  bool is_destroyed = false;
+  for (std::uint32_t i = 0; i < last; ++i) {
+    const EventKind kind = events.kind[i];
+    if (kind != EventKind::alloc && kind != EventKind::pool_created && kind != EventKind::pool_destroyed) continue;
+    if (trace.tables[events.origin[i]].heap != heap) continue;
+    if (kind == EventKind::pool_destroyed && end == last) end = i;
+    if (kind == EventKind::alloc && !is_destroyed) end = last;
+    if (kind != EventKind::alloc) is_destroyed = kind == EventKind::pool_destroyed;
+  }
+  return end;
 }
 
 Population merged(std::vector<Population> parts) {

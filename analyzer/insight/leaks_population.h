@@ -44,6 +44,10 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
 /// Merges them into one, under the stack of the first.
 Population merged(std::vector<Population> parts);
 
+/// The event at which the heap's life ends: the destruction of a pool that is not used again. Else the number of
+/// events. What is freed from there on was not freed by the program.
+std::uint32_t end_of_life(const Trace& trace, HeapId heap);
+
 // A flight recorder's events may cover the last minutes, and a leak days: its sums go further back.
 
 /// The intervals of the sums, from the first to the end of the trace. None if there are no sums.

@@ -77,7 +77,7 @@ enum class Space : std::uint8_t {
                  // of an allocation the upper half is its place in autograd (collector/torch/reporters.h), with
                  // `status` 1 in a backward pass
   own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h; 0: of the one that has
-                 // something at `address`
+                 // something at `address`. `status` 1: it is older than the recording
 };
 inline constexpr std::size_t space_count = 12;
 

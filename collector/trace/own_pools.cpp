@@ -11,6 +11,20 @@
 
 namespace memreel::agent {
 
+namespace {
+
+/// Destroyed pools beyond this are forgotten: some programs make one for each request. Their use is then one of a pool
+/// made before the recording.
+constexpr std::size_t most_gone = std::size_t{1} << 16U;
+
+}  // namespace
+
+/// A trace has a limited number of heaps: programs that make a pool for each request share the last one.
+bool OwnPools::is_full() const {
+  constexpr std::size_t others = 64;  // for those of drivers and frameworks
+  return writer_->tables().heaps.size() + others >= max_heaps;
+}
+
 OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
                                std::string_view name) {
   const auto outer = pools_.find(parent);
@@ -20,9 +34,7 @@ OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::
     const Heap& heap = tables[other.second.heap];
     return heap.device == device && tables[heap.name] == name;
   });
-  // A trace has a limited number of heaps: programs that make a pool for each request share the last one.
-  constexpr std::size_t others = 64;  // for those of drivers and frameworks
-  const bool full = tables.heaps.size() + others >= max_heaps;
+  const bool full = is_full();
   const std::string text = full           ? "other pools"
                            : name.empty() ? "pool " + std::to_string(number)
                            : taken        ? std::string(name) + " " + std::to_string(number)
@@ -36,42 +48,66 @@ OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::
   return pool;
 }
 
+/// A pool created before the recording began, of which only the number is known; or one that was destroyed, again in
+/// its heap unless that is another's by now.
+OwnPools::Pool& OwnPools::unknown(const Record& record, HeapId driver) {
+  const auto gone = gone_.find(record.object);
+  if (gone == gone_.end()) return make(record.object, 0, record.device, driver, "");
+  HeapId id = gone->second;
+  gone_.erase(gone);
+  if (!is_full() && std::ranges::any_of(pools_, [&](const auto& other) { return other.second.heap == id; })) {
+    Heap heap = writer_->tables()[id];
+    heap.name = writer_->intern(writer_->tables()[heap.name] + " " + std::to_string(record.object));
+    id = writer_->intern(heap);
+  }
+  Pool& pool = pools_[record.object];
+  pool.heap = id;
+  step(pool, {.kind = EventKind::pool_destroyed}, true);
+  return pool;
+}
+
 OwnPools::Pools::iterator OwnPools::pool_at(std::uint64_t address) {
   return std::ranges::find_if(pools_, [&](const auto& pool) { return pool.second.live.contains(address); });
 }
 
-void OwnPools::end_allocation(Pool& pool, std::uint64_t address) {
+void OwnPools::end_allocation(Pool& pool, std::uint64_t address, bool implied) {
   if (pool.live.erase(address) != 0) pool.requested.insert(address);
-  step(pool, {.kind = EventKind::free_requested, .address = {address}});
+  step(pool, {.kind = EventKind::free_requested, .address = {address}}, implied);
 }
 
-void OwnPools::complete(Pool& pool, std::uint64_t address) {
+void OwnPools::complete(Pool& pool, std::uint64_t address, bool implied) {
   pool.requested.erase(address);
-  step(pool, {.kind = EventKind::free_completed, .address = {address}});
+  step(pool, {.kind = EventKind::free_completed, .address = {address}}, implied);
+}
+
+void OwnPools::destroy(Pool& pool) {
+  step(pool, {.kind = EventKind::pool_destroyed});
+  while (!pool.live.empty()) end_allocation(pool, *pool.live.begin(), true);
+  while (!pool.requested.empty()) complete(pool, *pool.requested.begin(), true);
+  for (const auto& [address, size] : pool.segments)
+    step(pool, {.kind = EventKind::segment_free, .address = {address}, .size = {size}}, true);
 }
 
 const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId driver, std::string_view name) {
   steps_.clear();
   if (record.kind == RecordKind::own_pool_made) {
-    make(record.object, record.stream, record.device, driver, name);
+    step(make(record.object, record.stream, record.device, driver, name), {.kind = EventKind::pool_created});
     return steps_;
   }
   const auto known = record.object != 0 ? pools_.find(record.object) : pool_at(record.address);
   if (record.object == 0 && known == pools_.end()) return steps_;
-  // A pool created before the recording began: only its number is known.
-  Pool& pool = known != pools_.end() ? known->second : make(record.object, 0, record.device, driver, "");
+  Pool& pool = known != pools_.end() ? known->second : unknown(record, driver);
 
   switch (record.kind) {
     case RecordKind::own_pool_gone:
-      while (!pool.live.empty()) end_allocation(pool, *pool.live.begin());
-      while (!pool.requested.empty()) complete(pool, *pool.requested.begin());
-      for (const auto& [address, size] : pool.segments)
-        step(pool, {.kind = EventKind::segment_free, .address = {address}, .size = {size}});
+      destroy(pool);
+      if (gone_.size() >= most_gone) gone_.clear();
+      gone_[record.object] = pool.heap;
       pools_.erase(record.object);
       break;
     case RecordKind::alloc:
-      if (pool.live.contains(record.address)) end_allocation(pool, record.address);
-      if (pool.requested.contains(record.address)) complete(pool, record.address);
+      if (pool.live.contains(record.address)) end_allocation(pool, record.address, true);
+      if (pool.requested.contains(record.address)) complete(pool, record.address, true);
       pool.live.insert(record.address);
       step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
       break;
@@ -81,10 +117,13 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
       pool.live.insert(record.address);
       step(pool, {.kind = EventKind::alloc, .address = {record.address}, .size = {record.size}});
       break;
-    case RecordKind::free:
+    case RecordKind::free: {
+      // Of what is not there, one event is enough.
+      const bool is_there = pool.live.contains(record.address) || pool.requested.contains(record.address);
       end_allocation(pool, record.address);
-      complete(pool, record.address);
+      if (is_there) complete(pool, record.address);
       break;
+    }
     case RecordKind::free_requested:
       end_allocation(pool, record.address);
       break;

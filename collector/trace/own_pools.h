@@ -25,6 +25,7 @@ class OwnPools {
   struct Step {
     HeapId heap = HeapId::none;
     Event event;
+    bool implied = false;  // not a call of the program's: the record's stack is not its
   };
 
   /// `record` is in Space::own. `driver` is the driver's heap on the record's device, `name` the name for its name
@@ -42,12 +43,16 @@ class OwnPools {
 
   Pools::iterator pool_at(std::uint64_t address);
   Pool& make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver, std::string_view name);
-  void step(const Pool& pool, Event event) { steps_.push_back({pool.heap, event}); }
-  void end_allocation(Pool& pool, std::uint64_t address);
-  void complete(Pool& pool, std::uint64_t address);
+  Pool& unknown(const Record& record, HeapId driver);
+  bool is_full() const;
+  void step(const Pool& pool, Event event, bool implied = false) { steps_.push_back({pool.heap, event, implied}); }
+  void end_allocation(Pool& pool, std::uint64_t address, bool implied = false);
+  void complete(Pool& pool, std::uint64_t address, bool implied = false);
+  void destroy(Pool& pool);
 
   TraceOutput* writer_;
   Pools pools_;
+  std::unordered_map<std::uint64_t, HeapId> gone_;  // destroyed
   std::vector<Step> steps_;
 };
 

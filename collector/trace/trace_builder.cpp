@@ -216,15 +216,19 @@ void TraceBuilder::pool_found(const Record& record) {
   last_origin_ = OriginId::none;
 }
 
+StackId TraceBuilder::preexisting_stack() {
+  const FrameId frame = writer_->intern(Frame{.function = writer_->intern(preexisting_frame)});
+  return writer_->intern(Stack{.frame = frame});
+}
+
 /// Memory held before, unless it was seen to begin or end since.
 void TraceBuilder::held(const Record& record) {
   const LiveKey key{record.address, namespace_of(record.space)};
   if (slots_.find(key) != absent || touched_.find(key) != absent) return;
-  const FrameId frame = writer_->intern(Frame{.function = writer_->intern(preexisting_frame)});
   Live live{.record = record, .used = true};
   live.allocation = append(record, {.kind = EventKind::alloc,
                                     .origin = origin_of(record),
-                                    .stack = writer_->intern(Stack{.frame = frame}),
+                                    .stack = preexisting_stack(),
                                     .address = {record.address},
                                     .size = {record.size}});
   keep(key, live);
@@ -427,11 +431,17 @@ void TraceBuilder::mark(const Record& record) {
 
 void TraceBuilder::own(const Record& record) {
   const std::string_view name = record.kind == RecordKind::own_pool_made ? name_of(record.address) : std::string_view{};
-  for (const auto& [heap, event] : own_pools_.steps(record, driver_heap(record.device), name)) {
+  Record unasked = record;
+  unasked.stack = stacks::StackKey::none;
+  for (const auto& [heap, event, implied] : own_pools_.steps(record, driver_heap(record.device), name)) {
     Event placed = event;
     placed.origin = writer_->intern(Origin{
         .heap = heap, .stream = writer_->intern(Stream{.handle = record.stream}), .thread = thread_row(record.thread)});
-    append(record, placed);
+    if (record.status != 0 && event.kind == EventKind::alloc) {
+      placed.stack = preexisting_stack();
+      ++held_before_;
+    }
+    append(implied ? unasked : record, placed);
   }
 }
 

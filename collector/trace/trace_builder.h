@@ -117,6 +117,7 @@ class TraceBuilder {
   HeapId heap_of(Space space, std::int16_t device);
   PoolId pool_of(const Record& record);
   ThreadId thread_row(std::uint32_t thread);
+  StackId preexisting_stack();
 
   TraceOutput* writer_;
   DumpTriggers* triggers_;

@@ -23,16 +23,18 @@ enum class EventKind : std::uint8_t {
   segment_free = 5,
   segment_map = 6,  // a pool mapped `size` bytes of physical memory at `address` (cuMemMap)
   segment_unmap = 7,
-  alloc_failed = 8,  // a request for `size` bytes failed; `value` = bytes the device said were free, 0 if unknown
-  pool_begin = 9,    // from here on allocations of this origin's thread or stream go to its pool
-  pool_end = 10,     // the origin's pool is destroyed: it grows no more, and its unused memory may be released
-  sync = 11,         // the host waited, or an event edge; `value`: see sync_* below
-  empty_cache = 12,  // the program released unused memory: of the origin's pool; the default pool stands for all
-  mark = 13,         // `value` = MarkId
-  settings = 14,     // `value` = SettingsId
-  memory_info = 15,  // sample of the device: `size` = used, `value` = free
+  alloc_failed = 8,     // a request for `size` bytes failed; `value` = bytes the device said were free, 0 if unknown
+  pool_begin = 9,       // from here on allocations of this origin's thread or stream go to its pool
+  pool_end = 10,        // the origin's pool is destroyed: it grows no more, and its unused memory may be released
+  sync = 11,            // the host waited, or an event edge; `value`: see sync_* below
+  empty_cache = 12,     // the program released unused memory: of the origin's pool; the default pool stands for all
+  mark = 13,            // `value` = MarkId
+  settings = 14,        // `value` = SettingsId
+  memory_info = 15,     // sample of the device: `size` = used, `value` = free
+  pool_created = 16,    // the origin's heap is a pool that the program made now, perhaps under an earlier one's name
+  pool_destroyed = 17,  // ... and destroys now: the frees of what is live in it, and its segments', follow directly
 };
-inline constexpr std::size_t event_kind_count = 16;
+inline constexpr std::size_t event_kind_count = 18;
 
 /// The name used in reports, exports and JSON, e.g. "free_requested".
 std::string_view name_of(EventKind kind);
@@ -48,7 +50,8 @@ constexpr bool has_size(EventKind kind) {
   return has_address(kind) || kind == EventKind::alloc_failed || kind == EventKind::memory_info;
 }
 constexpr bool has_value(EventKind kind) {
-  return kind == EventKind::alloc_failed || (kind >= EventKind::sync && kind != EventKind::empty_cache);
+  return kind == EventKind::alloc_failed ||
+         (kind >= EventKind::sync && kind <= EventKind::memory_info && kind != EventKind::empty_cache);
 }
 
 /// `value` of a `sync` event: the host waited for the origin's stream, for the whole device, or the origin's stream

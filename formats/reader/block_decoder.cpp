@@ -302,6 +302,8 @@ bool assign_details(const ColumnsMessage& columns, const DetailColumns& details,
       case EventKind::pool_begin:
       case EventKind::pool_end:
       case EventKind::empty_cache:
+      case EventKind::pool_created:
+      case EventKind::pool_destroyed:
         break;
       default:
         rows.kind[i] = EventKind::unknown;

@@ -135,6 +135,27 @@ Result<void> write_flight(TraceWriter writer) {
   return writer.finish();
 }
 
+/// A pool of the program's own that is destroyed with something live in it, and made again.
+Result<void> write_pools(TraceWriter writer) {
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("mine"), .level = Level::framework});
+  const OriginId origin = writer.intern(Origin{.heap = heap});
+  Nanoseconds time{1'700'000'000'000'000'000};
+  const auto append = [&](Event event) {
+    event.origin = origin;
+    event.time = (time += Nanoseconds(1500));
+    return writer.append(event);
+  };
+  append({.kind = EventKind::pool_created});
+  append({.kind = EventKind::segment_alloc, .address = {0x10000}, .size = 1_MiB});
+  const AllocationId block = append({.kind = EventKind::alloc, .address = {0x10200}, .size = 77_B});
+  append({.kind = EventKind::pool_destroyed});
+  append({.kind = EventKind::free_requested, .allocation = block});
+  append({.kind = EventKind::free_completed, .allocation = block});
+  append({.kind = EventKind::segment_free, .address = {0x10000}, .size = 1_MiB});
+  append({.kind = EventKind::pool_created});
+  return writer.finish();
+}
+
 Result<void> write_random(TraceWriter writer) {
   testing::RandomHistory history(writer, 2024);
   history.append(250);
@@ -157,6 +178,7 @@ Result<void> make(const std::filesystem::path& directory) {
   if (auto made = make_one("random", {.events_per_block = 60, .events_per_keyframe = 120}, write_random); !made)
     return made;
   if (auto made = make_one("flight", {}, write_flight); !made) return made;
+  if (auto made = make_one("pools", {}, write_pools); !made) return made;
   return make_one("job", {}, [](TraceWriter writer) { return writer.finish(); });
 }
 

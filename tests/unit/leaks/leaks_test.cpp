@@ -317,6 +317,59 @@ TEST(Leaks, MemoryThatAPoolTookFromTheDriverIsThePools) {
   EXPECT_TRUE(find_leaks(build.trace()).findings.empty());
 }
 
+/// A program of 40 steps, each of which leaks 100 KiB in a pool, and goes on without the pool after `steps_of_pool`.
+struct PoolOfALeak {
+  testing::TraceBuilder build;
+  OriginId pool = build.origin(build.heap("mine", Level::framework, 0));
+  std::vector<AllocationId> kept;
+
+  void work(std::uint32_t steps) {
+    const StackId stack = build.stack({"leak@pool.cpp:9", "main@pool.cpp:20"});
+    for (std::uint32_t step = 0; step < steps; ++step) {
+      build.free(build.alloc(pool, {0x10'0000}, 1_MiB, build.stack({"work@pool.cpp:8", "main@pool.cpp:21"})));
+      kept.push_back(build.alloc(pool, {0x1000'0000 + kept.size() * 0x10'0000}, 100_KiB, stack));
+      end_step();
+    }
+  }
+  void end_step() {
+    Tables& tables = build.trace().tables;
+    tables.marks = {{}, {.name = build.string("step")}};
+    build.push({.kind = EventKind::mark, .origin = pool, .value = 1});
+  }
+  void destroy() {
+    build.push({.kind = EventKind::pool_destroyed, .origin = pool});
+    for (const AllocationId id : std::exchange(kept, {})) build.free(id);
+  }
+};
+
+TEST(Leaks, WhatAPoolsDestructionFreesHasLeaked) {
+  for (const std::uint32_t later : {0U, 1U, 30U}) {  // steps without the pool
+    PoolOfALeak program;
+    program.build.push({.kind = EventKind::pool_created, .origin = program.pool});
+    program.work(40);
+    program.destroy();
+    for (std::uint32_t step = 0; step < later; ++step) program.end_step();
+    const LeakReport report = find_leaks(program.build.trace());
+    ASSERT_FALSE(report.findings.empty());
+    const LeakFinding& leak = report.findings.front();
+    EXPECT_EQ(leak.verdict, LeakVerdict::leak) << later;
+    EXPECT_EQ(leak.bytes, 4000_KiB);
+    EXPECT_EQ(leak.evidence,
+              "40 of 40 steps kept 100.00 KiB allocated at pool.cpp:9; nothing allocated there was ever freed; it was "
+              "live when its pool was destroyed");
+  }
+}
+
+TEST(Leaks, APoolThatEachStepDestroysIsAnArena) {
+  PoolOfALeak program;
+  for (std::uint32_t step = 0; step < 40; ++step) {
+    program.work(1);
+    program.destroy();
+  }
+  for (const LeakFinding& finding : find_leaks(program.build.trace()).findings)
+    EXPECT_FALSE(accuses(finding.verdict)) << finding.evidence;
+}
+
 TEST(Leaks, WhereLivesAreNotRecordedNothingIsJudged) {
   MadeUpProgram program(seed);
   program.set_marked(true);

@@ -373,7 +373,8 @@ TEST_F(TraceBuilderTest, PoolsOfTheProgramAreHeaps) {
        own(RecordKind::free_requested, 2, 0x1000), own(RecordKind::free_completed, 2, 0x1000),
        own(RecordKind::alloc_failed, 2, 0, 99), own(RecordKind::free, 1, 0x1000),
        own(RecordKind::segment_removed, 2, 0x1000)});
-  EXPECT_THAT(events(), ElementsAre("segment_alloc inner/0 1000 4096", "alloc inner/0 1000 10", "alloc outer/0 1000 20",
+  EXPECT_THAT(events(), ElementsAre("pool_created outer/0 0 0", "pool_created inner/0 0 0",
+                                    "segment_alloc inner/0 1000 4096", "alloc inner/0 1000 10", "alloc outer/0 1000 20",
                                     "free_requested inner/0 1000 10", "free_completed inner/0 1000 10",
                                     "alloc_failed inner/0 0 99", "free_requested outer/0 1000 20",
                                     "free_completed outer/0 1000 20", "segment_free inner/0 1000 4096"));
@@ -421,7 +422,8 @@ TEST_F(TraceBuilderTest, WhatIsAliveInAPoolGoesWithIt) {
   add({own(RecordKind::alloc, 7, 0x10, 1), own(RecordKind::alloc, 7, 0x20, 2), own(RecordKind::free_requested, 7, 0x20),
        own(RecordKind::own_pool_gone, 7)});
   EXPECT_THAT(events(), ElementsAre("alloc pool 7/0 10 1", "alloc pool 7/0 20 2", "free_requested pool 7/0 20 2",
-                                    "free_requested pool 7/0 10 1", ::testing::StartsWith("free_completed pool 7/0"),
+                                    "pool_destroyed pool 7/0 0 0", "free_requested pool 7/0 10 1",
+                                    ::testing::StartsWith("free_completed pool 7/0"),
                                     ::testing::StartsWith("free_completed pool 7/0")));
 }
 
