@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include <string>
 #include <utility>
 
+#include "collector/annotate/annotations.h"
 #include "collector/attach/control_socket.h"
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
@@ -72,6 +74,7 @@ struct Agent {
   bool began_late = false;
   Recorder* recorder = nullptr;  // made for the first recording, reused as long as possible; never destroyed
   std::unique_ptr<Recording> recording;
+  std::atomic<pid_t> process = 0;   // that is being recorded
   std::atomic<bool> child = false;  // forked from a recorded process, without a recording of its own
 };
 
@@ -87,7 +90,7 @@ Agent& instance() {
 
 /// For starting a recording, and for ending it at program exit or on request. Ending takes longest: until the writing
 /// thread has finished or is abandoned.
-constexpr std::chrono::seconds patience_to_begin{1}, patience_to_end{12};
+constexpr std::chrono::seconds patience_to_begin{1}, patience_to_end{12}, patience_at_once{5};
 
 /// Blocks thread cancellation, which the program does not expect in a driver call.
 class NotCancelled {
@@ -178,17 +181,20 @@ Result<void> begin_recording(Agent& self) {
   };
   look_around();
   const stacks::LoadedModule own = own_module();
-  auto recording = Recording::begin(self.options, *recorder,
-                                    {.source = self.source,
-                                     .began_late = self.began_late,
-                                     .recorder_is_new = recorder_is_new,
-                                     .own_code = own.range,
-                                     .look_around = look_around,
-                                     .library = own.path,
-                                     .say = [](const std::string& text) { say(text); }},
-                                    failed);
+  auto recording =
+      Recording::begin(self.options, *recorder,
+                       {.source = self.source,
+                        .began_late = self.began_late,
+                        .recorder_is_new = recorder_is_new,
+                        .own_code = own.range,
+                        .look_around = look_around,
+                        .library = own.path,
+                        .say = [](const std::string& text) { say(text); },
+                        .ended = [&self](const Recording::Outcome& outcome) { note_end(self, outcome, ""); }},
+                       failed);
   if (!recording) return recording.error();
   self.recording = *std::move(recording);
+  self.process = ::getpid();
   set_recorder(recorder);
   forget_early_recorder(self);
   self.watch.sampler().begin(self.options.sample_period);
@@ -326,6 +332,21 @@ void program_ends() {
 /// Runs after the destructors of the program's own objects, which may still free memory.
 [[gnu::destructor]] void library_ends() { stop(""); }
 
+/// For exits without destructors. They may be called in a signal handler, which may have interrupted anything; and in a
+/// child that shares its memory with its recorded parent (vfork).
+void program_leaves() {
+  Agent* const self = agent.load(std::memory_order_acquire);
+  if (self == nullptr || self->process.load(std::memory_order_relaxed) != ::getpid()) return;
+  const Entry entry(*self, patience_to_begin);
+  if (!entry || self->recording == nullptr) return;
+  set_recorder(nullptr);
+  self->recording->end_at_once(patience_at_once);
+  [[maybe_unused]] Recording* const still_in_use = self->recording.release();
+}
+
+/// The function that the program would call without us: the C library's, or another tool's.
+std::atomic<void (*)(int)> next_exit = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
 /// Reads the options and registers the handlers for forks and program exit; once.
 bool configure(Agent& self) {
   if (self.configured) return !self.given_up;
@@ -342,6 +363,7 @@ bool configure(Agent& self) {
   self.options = *std::move(options);
   ::pthread_atfork(forking, forked_in_parent, forked);
   std::atexit(program_ends);
+  std::at_quick_exit(program_leaves);
   return true;
 }
 
@@ -366,7 +388,16 @@ Recorder* early_recorder() {
   return self.recorder;
 }
 
-[[gnu::constructor]] void library_begins() { set_maker_of_recorders(early_recorder); }
+[[gnu::constructor]] void library_begins() {
+  next_exit = reinterpret_cast<void (*)(int)>(::dlsym(RTLD_NEXT, "_exit"));
+  set_maker_of_recorders(early_recorder);
+}
+
+[[noreturn]] void leave_process(int status) {
+  program_leaves();
+  if (void (*const next)(int) = next_exit.load(std::memory_order_acquire)) next(status);
+  while (true) ::syscall(SYS_exit_group, status);
+}
 
 }  // namespace
 
@@ -418,6 +449,7 @@ Result<Status> join(const Options& options) {
     if (auto begun = begin(self); !begun) return begun.error();
     joined_frameworks(self.options);
   }
+  annotate::ask_for_state();
   return status();
 }
 
@@ -479,3 +511,12 @@ std::optional<Recording::Outcome> leave(std::string_view why) {
 void stop(std::string_view why) { leave(why); }
 
 }  // namespace memreel::agent
+
+// Forked children of Python's multiprocessing end with _exit(). The C library's own exit() and quick_exit() don't call
+// these.
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): the C library's names
+extern "C" {
+[[gnu::visibility("default"), noreturn]] void _exit(int status) { memreel::agent::leave_process(status); }
+[[gnu::visibility("default"), noreturn]] void _Exit(int status) noexcept { memreel::agent::leave_process(status); }
+}
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)

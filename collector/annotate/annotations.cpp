@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,10 +44,19 @@ std::uint32_t number_of(agent::Recorder& recorder, const char* name) {
   return recorder.names().number_of({std::as_bytes(std::span(text))});
 }
 
+/// The program runs unrecorded until memreel attach: it knows pools that we don't.
+std::atomic<bool> joined = false;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): the program calls C
+/// Within ask_for_state().
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool is_older = false;  // NOLINT: likewise
+
 memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool parent, std::int32_t device) {
   const KeepErrno keep;
-  const memreel_pool pool = next_pool();
   agent::Recorder* const recorder = agent::recorder_for_annotations();
+  if (device < -1 || device > std::numeric_limits<std::int16_t>::max()) {
+    if (recorder != nullptr) recorder->emit({.kind = RecordKind::hook_lost});
+    return 0;
+  }
+  const memreel_pool pool = next_pool();
   if (recorder == nullptr) return pool;
   Record record;
   record.kind = RecordKind::own_pool_made;
@@ -55,7 +65,7 @@ memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool 
   record.address = number_of(*recorder, name);
   record.stream = parent;
   record.device = static_cast<std::int16_t>(device);
-  recorder->emit(record);
+  recorder->emit_with_stack(record);
   return pool;
 }
 
@@ -67,7 +77,7 @@ void pool_destroy(memreel_pool pool) {
   record.kind = RecordKind::own_pool_gone;
   record.space = Space::own;
   record.object = pool;
-  recorder->emit(record);
+  recorder->emit_with_stack(record);
 }
 
 RecordKind kind_of(std::uint32_t kind) {
@@ -99,13 +109,18 @@ void take_events(const memreel_event* events, std::size_t count) {
   for (const memreel_event& event : std::span(events, count)) {
     Record record;
     record.kind = kind_of(event.kind);
-    if (record.kind == RecordKind::none || event.pool == 0) continue;
+    if (record.kind == RecordKind::none) continue;
+    if (event.pool == 0) {
+      if (joined.load(std::memory_order_relaxed)) recorder->emit({.kind = RecordKind::hook_lost});
+      continue;
+    }
     record.space = Space::own;
     record.object = event.pool;
     record.address = event.address;
     record.size = event.bytes;
     record.stream = event.stream;
     record.stack = stack;
+    record.status = is_older ? 1 : 0;
     recorder->emit(record);
   }
 }
@@ -143,7 +158,7 @@ void on_attach(memreel_state_callback function, void* user) {
 
 void snapshot() {
   const KeepErrno keep;
-  if (agent::Recorder* const recorder = agent::recorder()) recorder->wake();
+  if (agent::Recorder* const recorder = agent::recorder()) recorder->ask_flush();
 }
 
 std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t reset) {
@@ -180,11 +195,25 @@ std::uint64_t next_pool() {
 }
 
 void ask_for_state() {
+  joined = true;
+  is_older = true;
   for (Callback& callback : callbacks)
     if (const memreel_state_callback function = callback.function.load()) function(callback.user.load());
+  is_older = false;
 }
 
 void name_modules_with(ModuleNamer give) { namer.store(give); }
+
+namespace {
+
+void take_over(std::span<memreel_attach_slot> slots) {
+  for (memreel_attach_slot& slot : slots)
+    if (const memreel_state_callback function =
+            __atomic_exchange_n(&slot.callback, memreel_state_callback{}, __ATOMIC_ACQ_REL))
+      on_attach(function, slot.user);
+}
+
+}  // namespace
 
 void introduce() {
   std::vector<std::string> modules;
@@ -199,6 +228,8 @@ void introduce() {
     if (library == nullptr) continue;
     if (void* const slot = dlsym(library, "memreel_api_slot"))
       __atomic_store_n(static_cast<const memreel_api**>(slot), &api, __ATOMIC_RELEASE);
+    if (void* const slots = dlsym(library, "memreel_attach_slots"))
+      take_over({static_cast<memreel_attach_slot*>(slots), MEMREEL_ATTACH_SLOTS});
     dlclose(library);
   }
 }

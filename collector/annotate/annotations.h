@@ -7,12 +7,13 @@
 
 namespace memreel::annotate {
 
-/// Calls every callback registered with memreel_on_attach(), so that each reports its current state again. Called by
-/// the writing thread after recording starts in a running process.
+/// Calls every callback registered with memreel_on_attach(), so that each reports its current state again, after a
+/// recording has begun in a running process. Holds no lock, and never runs on the writing thread: a callback takes the
+/// program's locks, whose holders may wait for that thread.
 void ask_for_state();
 
-/// Makes the recorder visible to annotations in modules that looked for it before it was loaded. Takes the dynamic
-/// loader's lock: never call it from a callback.
+/// Makes the recorder visible to annotations in modules that looked for it before it was loaded, and takes the
+/// callbacks that wait there. Takes the dynamic loader's lock: never call it from a callback.
 void introduce();
 
 /// Receives the names that a program gives to its modules: a live object, and its name; empty: no name.

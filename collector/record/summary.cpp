@@ -227,7 +227,7 @@ std::string describe(const RecordedTrace& trace) {
   if (!trace.stopped.empty()) text += "; recording stopped early: " + printable(trace.stopped);
   if (trace.cut)
     text += "; process " + std::to_string(trace.process) +
-            (trace.replaced ? " replaced itself (exec)" : " was killed or called _exit()");
+            (trace.replaced ? " replaced itself (exec)" : " was not seen to end");
   return text;
 }
 

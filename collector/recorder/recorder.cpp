@@ -270,6 +270,21 @@ MemoryUsage Recorder::ask_usage(Usage::Peaks peaks) {
   return usage_.ask(sequence_.load(std::memory_order_acquire), peaks, limit, [this] { wake(); });
 }
 
+void Recorder::ask_flush() {
+  constexpr std::chrono::seconds limit{5};
+  constexpr std::chrono::microseconds pause{50};
+  if (!attended_.load(std::memory_order_acquire)) return;
+  const std::uint64_t upto = sequence_.load(std::memory_order_acquire);
+  std::uint64_t asked = flush_asked_.load(std::memory_order_relaxed);
+  while (asked < upto && !flush_asked_.compare_exchange_weak(asked, upto, std::memory_order_acq_rel)) {
+  }
+  wake();
+  for (auto waited = pause; waited < limit && open_.load(std::memory_order_acquire); waited += pause) {
+    if (flushed_.load(std::memory_order_acquire) >= upto) return;
+    stacks::nap(pause);
+  }
+}
+
 void Recorder::drain(std::vector<Record>& batch, Draining how) {
   if (&batch != &aside_ && !aside_.empty()) {
     batch.insert(batch.end(), aside_.begin(), aside_.end());

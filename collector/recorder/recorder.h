@@ -80,6 +80,9 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// everything else here, it waits for the writing thread. Empty if that does not answer for seconds.
   MemoryUsage ask_usage(Usage::Peaks peaks);
 
+  /// Waits until everything this thread has done is in the file; for seconds at most, and not if nothing is written.
+  void ask_flush();
+
   /// From now on stacks have the Python frames from `frames`, which must stay alive. Null: no more.
   void set_python(const PythonFrames* frames) { python_.store(frames, std::memory_order_release); }
 
@@ -100,6 +103,12 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// Everything drained is now counted in usage().
   void settle() { usage_.settle(drained_); }
   Usage& usage() { return usage_; }
+
+  /// Whether a thread waits for a flush(); and tells it that everything drained is in the file.
+  bool is_flush_asked() const {
+    return flush_asked_.load(std::memory_order_acquire) > flushed_.load(std::memory_order_relaxed);
+  }
+  void flushed() { flushed_.store(drained_, std::memory_order_release); }
 
   /// Waits until a ring is half full, wake() is called, or `period` has passed.
   void wait(std::chrono::milliseconds period) { wakeup_.wait(period); }
@@ -164,6 +173,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   InternedBytes names_{1U << 16U, std::size_t{16} << 20U};
   Wakeup wakeup_;
   Usage usage_;
+  std::atomic<std::uint64_t> flush_asked_ = 0, flushed_ = 0;  // records below this sequence number
   std::uint64_t drained_ = 0;  // the writing thread's: below this number no record is on its way any more
   alignas(64) std::atomic<std::uint64_t> sequence_ = 1;
 };

@@ -117,6 +117,12 @@ std::unique_ptr<TraceOutput> Recording::make_output() {
 }
 
 void Recording::run() {
+  run_until_told();
+  if (at_once_.load(std::memory_order_acquire) && setup_.ended) setup_.ended(outcome_);
+  done_.store(true, std::memory_order_release);
+}
+
+void Recording::run_until_told() {
   const std::unique_ptr<TraceOutput> output = make_output();
   TraceOutput& writer = *output;
   auto* const flight = dynamic_cast<FlightWriter*>(output.get());
@@ -156,10 +162,12 @@ void Recording::run() {
   while (!ending_.load(std::memory_order_acquire) && written) try {
       recorder_->wait(options_.flush_period);
       take(Recorder::Draining::in_order);
-      if (const auto now = std::chrono::steady_clock::now(); now - flushed >= options_.flush_period) {
-        if (setup_.look_around) setup_.look_around();
+      const bool asked = recorder_->is_flush_asked();
+      if (const auto now = std::chrono::steady_clock::now(); asked || now - flushed >= options_.flush_period) {
+        if (setup_.look_around && !asked) setup_.look_around();
         written = writer.flush();
         if (written) in_file = builder.event_count();
+        if (written) recorder_->flushed();
         if (written && flight != nullptr) dumps_->step(*flight);
         flushed = now;
       }
@@ -191,6 +199,16 @@ std::optional<std::uint64_t> Recording::ask_for_dump() {
 }
 
 std::optional<Result<std::string>> Recording::dump_of(std::uint64_t question) { return dumps_->answer(question); }
+
+void Recording::end_at_once(std::chrono::milliseconds limit) {
+  constexpr std::chrono::microseconds pause{200};
+  at_once_.store(true, std::memory_order_release);
+  recorder_->close();
+  ending_.store(true, std::memory_order_release);
+  recorder_->wake();
+  for (auto waited = pause; waited < limit && !done_.load(std::memory_order_acquire); waited += pause)
+    stacks::nap(pause);
+}
 
 std::optional<Recording::Outcome> Recording::end() {
   recorder_->close();

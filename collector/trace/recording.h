@@ -24,16 +24,6 @@ namespace memreel::agent {
 
 class Recording {
  public:
-  struct Setup {
-    std::string source;  // which backend
-    bool began_late = false;
-    bool recorder_is_new = false;  // all its counts are this recording's
-    stacks::AddressRange own_code;
-    std::function<void()> look_around;     // called periodically by the writing thread
-    std::string library;                   // the file that contains own_code
-    std::function<void(std::string)> say;  // prints messages for the user; called by the writing thread
-  };
-
   /// The result of a recording.
   struct Outcome {
     std::string trace;
@@ -42,6 +32,17 @@ class Recording {
     std::uint64_t cost_ns = 0;  // the program's threads' time, estimated
     std::uint64_t own_ns = 0;   // CPU time of the writing thread
     Result<void> result;        // what went wrong, e.g. a full disk
+  };
+
+  struct Setup {
+    std::string source;  // which backend
+    bool began_late = false;
+    bool recorder_is_new = false;  // all its counts are this recording's
+    stacks::AddressRange own_code;
+    std::function<void()> look_around;          // called periodically by the writing thread
+    std::string library;                        // the file that contains own_code
+    std::function<void(std::string)> say;       // prints messages for the user; called by the writing thread
+    std::function<void(const Outcome&)> ended;  // called by the writing thread after end_at_once()
   };
 
   /// Creates the file and starts the thread, with all signals blocked. The thread calls `failed` if writing fails: from
@@ -57,6 +58,10 @@ class Recording {
   /// Closes the recorder, writes the remaining records, completes the file. None if the thread makes no progress for
   /// some seconds: the file is then as if the program had been killed, and this object must not be destroyed.
   std::optional<Outcome> end();
+
+  /// The same for a thread that may be in the middle of anything, even of allocating memory: allocates nothing and
+  /// waits for `limit` at most, until `ended` of the setup has returned. The object must not be destroyed any more.
+  void end_at_once(std::chrono::milliseconds limit);
 
   const std::string& trace() const { return trace_; }
 
@@ -83,6 +88,7 @@ class Recording {
   bool start_thread();
   void await_opened() const;
   void run();
+  void run_until_told();
   Header header() const;
   std::unique_ptr<TraceOutput> make_output();
 
@@ -101,6 +107,7 @@ class Recording {
   pthread_t thread_{};
   std::atomic<bool> opened_ = false;  // the file starts as a trace
   std::atomic<bool> ending_ = false, has_failed_ = false;
+  std::atomic<bool> at_once_ = false, done_ = false;
   std::atomic<std::uint64_t> events_ = 0, lost_ = 0;
   Outcome outcome_;  // the thread's, until it is joined
 };

@@ -2,6 +2,7 @@
 """A program's annotations of its own pools are in the trace, whenever they are made and in whichever language."""
 
 import shutil
+import signal
 import subprocess
 import sys
 import unittest
@@ -78,6 +79,81 @@ int main() {
 """
 
 
+# 40 steps, each of which leaks 98,321 bytes in a pool that the C++ class of the header destroys at the end.
+LEAKING = """
+#include "memreel/memreel.h"
+#include <cstdio>
+extern "C" int cuInit(unsigned);
+extern "C" int cuCtxCreate_v2(void**, unsigned, int);
+extern "C" int cuMemAlloc_v2(unsigned long long*, size_t);
+extern "C" int cuMemFree_v2(unsigned long long);
+
+struct Sim {
+  unsigned long long base = 0;
+  std::size_t used = 0;
+  memreel::annotated_pool pool{"sim", MEMREEL_POOL_CACHING};
+  Sim() { cuMemAlloc_v2(&base, 64 << 20); pool.segment_add(reinterpret_cast<void*>(base), 64 << 20); }
+  ~Sim() { cuMemFree_v2(base); }
+  void* take(std::size_t bytes) {
+    void* const place = reinterpret_cast<void*>(base + used);
+    used += (bytes + 511) / 512 * 512;
+    pool.alloc(place, bytes);
+    return place;
+  }
+};
+
+int main() {
+  void* context = nullptr;
+  if (cuInit(0) != 0 || cuCtxCreate_v2(&context, 0, 0) != 0) return 1;
+  DECLARE;
+  for (int step = 0; step < 40; ++step) {
+    sim.pool.free(sim.take(4096));
+    sim.take(98321);  // kept
+    memreel_step();
+  }
+  END;
+}
+"""
+
+
+class Destroyed(RecordTest):
+    """What is live in a pool when it is destroyed is judged as at the end of the program."""
+
+    def leaking(self, declare, end="return 0"):
+        compiler = shutil.which("c++")
+        if compiler is None:
+            self.skipTest("there is no compiler here")
+        source = self.file("program.cpp", LEAKING.replace("DECLARE", declare).replace("END", end).encode())
+        program = self.directory / "program"
+        subprocess.run([compiler, "-g", "-O1", "-std=c++11", "-I", REPOSITORY / "collector/include", "-o", program,
+                        source, f"-L{FAKE}", "-l:libcuda.so.1"], check=True)
+        self.record(program)
+        return self.trace()
+
+    def check_leak(self, trace, steps):
+        report = self.document("report", trace, "--leaks")
+        leak = report["leaks"][0]
+        self.assertEqual((leak["verdict"], leak["bytes"], leak["count"]), ("leak", 3_932_840, 40))
+        self.assertRegex(leak["evidence"], rf"^{steps} of {steps} steps kept 96\.02 KiB allocated at \S*program\.cpp:\d+; nothing")
+        self.assertEqual(leak["evidence"].endswith("it was live when its pool was destroyed"), self.destroyed)
+        self.answer("check", trace, "--max-leaked", "0", code=1)
+
+    def test_however_the_pool_ends(self):
+        for declare, destroyed in (("static Sim sim", True), ("Sim sim", True),
+                                   ("Sim& sim = *new Sim", False)):
+            with self.subTest(declare):
+                self.destroyed = destroyed
+                trace = self.leaking(declare)
+                self.check_leak(trace, 40)
+                kinds = self.document("info", trace)["kinds"]
+                self.assertEqual((kinds["pool_created"], kinds.get("pool_destroyed", 0)), (1, int(destroyed)))
+                trace.unlink()
+
+    def test_while_the_program_goes_on(self):
+        self.destroyed = True
+        self.check_leak(self.leaking("Sim& sim = *new Sim", "delete &sim; for (int i = 0; i < 20; ++i) memreel_step()"), 40)
+
+
 class BeforeTheFirstCall(RecordTest):
     def check(self, *command, options=()):
         self.assertIn("none lost", self.record(*command, options=options).stderr)
@@ -132,6 +208,24 @@ class BeforeTheFirstCall(RecordTest):
         process = self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
         self.assertNotIn("none lost", process.stderr)
         self.assertIn(("alloc", 0x10000), {(row["kind"], row.get("address")) for row in self.events()})
+        self.assertEqual(self.losses(self.trace())["hook_refused"], 2)
+
+    def test_a_snapshot_is_in_the_file_when_it_returns(self):
+        script = IN_PYTHON + ("import os, signal\n[inner.alloc(0x20000 + i, 1) for i in range(5000)]\nmemreel.snapshot()\n"
+                              "os.kill(os.getpid(), signal.SIGKILL)\n")
+        for options in ([], ["--flight", "1GiB"]):
+            with self.subTest(options):
+                process = self.start(sys.executable, "-c", script, REPOSITORY / "collector/python_module", options=options)
+                _, errors = process.communicate(timeout=60)
+                self.assert_died_of(process, signal.SIGKILL)
+                self.assertIn("SIGKILL", errors)
+                self.assertEqual(sum(row["kind"] == "alloc" and row["size"] == 1 for row in self.events()), 5000)
+                self.trace().unlink()
+
+    def test_a_pool_on_no_device(self):
+        script = IN_PYTHON.replace("memreel.step()", "assert not [memreel.pool('odd', 'arena', device=d).alloc(1, 1) for d in (70000, -7)][0]")
+        self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
+        self.assertNotIn("odd", {row.get("heap") for row in self.events()})
         self.assertEqual(self.losses(self.trace())["hook_refused"], 2)
 
     def test_a_pool_for_each_request(self):

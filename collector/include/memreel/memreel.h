@@ -13,7 +13,7 @@
  *     memreel_step();                                      once for each iteration of the main loop
  *
  * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno; only memreel_usage_now()
- * waits for another thread.
+ * and memreel_snapshot() wait for another thread, for seconds at most.
  * Addresses are numbers: anything that identifies an allocation within its pool will do. Names are copied.
  *
  * A pool can't have two live allocations at one address: the second ends the first.
@@ -34,7 +34,10 @@
 #endif
 
 #ifdef __cplusplus
+#define MEMREEL_NULL nullptr
 extern "C" {
+#else
+#define MEMREEL_NULL 0
 #endif
 
 /* A custom pool. 0 is no pool: its events are ignored. */
@@ -75,8 +78,9 @@ typedef struct memreel_event {
 
 typedef enum memreel_mark_phase { MEMREEL_INSTANT = 0, MEMREEL_BEGIN = 1, MEMREEL_END = 2 } memreel_mark_phase;
 
-/* Called when recording starts in a process that is already running (memreel attach): report your pools and segments
- * again, and what is live in them. It runs on memreel's thread; take your pool's lock in it. */
+/* Called when recording starts in a process that is already running (memreel attach): create your pools anew, and
+ * report their segments and what is live in them; pools created before are unknown to the recording. It runs on a
+ * thread of memreel's, or in memreel_connect(); take your pool's lock in it. */
 typedef void (*memreel_state_callback)(void* user);
 
 /* What one of the program's heaps holds: a device's memory, or a pool's. Bytes are requested bytes. */
@@ -109,6 +113,15 @@ typedef struct memreel_api {
  * this header; a recorder loaded later (memreel attach) finds it by its name. */
 __attribute__((weak, visibility("default"))) const memreel_api* memreel_api_slot;
 
+/* Callbacks that wait for a recorder, shared likewise: it takes them when it comes. */
+typedef struct memreel_attach_slot {
+  uint32_t taken;
+  memreel_state_callback callback; /* null: not yet registered, or taken by the recorder */
+  void* user;
+} memreel_attach_slot;
+#define MEMREEL_ATTACH_SLOTS 64
+__attribute__((weak, visibility("default"))) memreel_attach_slot memreel_attach_slots[MEMREEL_ATTACH_SLOTS];
+
 /* Weak, so that no library is needed to link. */
 extern void* dlsym(void* library, const char* name)
 #ifdef __cplusplus
@@ -117,52 +130,94 @@ extern void* dlsym(void* library, const char* name)
         __attribute__((weak));
 
 __attribute__((unused)) static const memreel_api* memreel_absent(void) {
-  static const memreel_api absent = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  static const memreel_api absent = {
+      0,           0, MEMREEL_NULL, MEMREEL_NULL, MEMREEL_NULL, MEMREEL_NULL, MEMREEL_NULL, MEMREEL_NULL, MEMREEL_NULL,
+      MEMREEL_NULL};
   return &absent;
 }
 
-/* Looks for a recorder, even if it was looked for before. Returns 1 if there is one. */
-__attribute__((unused)) static int memreel_connect(void) {
+/* Returns 1 if there is a recorder. `loaded`: also look among the libraries that were loaded for themselves. */
+__attribute__((unused)) static int memreel_look(int loaded) {
   typedef const memreel_api* (*getter)(uint32_t version);
-  const memreel_api* api = 0;
-  if (dlsym != 0) {
+  typedef void* (*opener)(const char* file, int mode);
+  const memreel_api* api = MEMREEL_NULL;
+  if (dlsym != MEMREEL_NULL) {
     union {
       void* object;
       getter function;
-    } get;
-    get.object = dlsym((void*)0, "memreel_get_api"); /* 0: everywhere */
-    if (get.object != 0) api = get.function(MEMREEL_API_VERSION);
+      opener open;
+    } get, dl;
+    get.object = dlsym(MEMREEL_NULL, "memreel_get_api"); /* null: everywhere */
+    dl.object = get.object == MEMREEL_NULL && loaded ? dlsym(MEMREEL_NULL, "dlopen") : MEMREEL_NULL;
+    if (dl.object != MEMREEL_NULL) {
+      void* library = dl.open("libmemreel-agent.so", 5); /* RTLD_LAZY | RTLD_NOLOAD */
+      if (library != MEMREEL_NULL) get.object = dlsym(library, "memreel_get_api");
+    }
+    if (get.object != MEMREEL_NULL) api = get.function(MEMREEL_API_VERSION);
   }
-  __atomic_store_n(&memreel_api_slot, api != 0 ? api : memreel_absent(), __ATOMIC_RELEASE);
-  return api != 0;
+  __atomic_store_n(&memreel_api_slot, api != MEMREEL_NULL ? api : memreel_absent(), __ATOMIC_RELEASE);
+  if (api != MEMREEL_NULL) {
+    size_t i;
+    for (i = 0; i < MEMREEL_ATTACH_SLOTS; ++i) {
+      memreel_state_callback callback = __atomic_exchange_n(&memreel_attach_slots[i].callback,
+                                                            (memreel_state_callback)MEMREEL_NULL, __ATOMIC_ACQ_REL);
+      if (callback != MEMREEL_NULL) {
+        api->on_attach(callback, memreel_attach_slots[i].user);
+        callback(memreel_attach_slots[i].user);
+      }
+    }
+  }
+  return api != MEMREEL_NULL;
+}
+
+/* Looks for a recorder, even if it was looked for before; may change errno. Returns 1 if there is one. Callbacks that
+ * waited for it are called (memreel_on_attach). */
+__attribute__((unused)) static int memreel_connect(void) { return memreel_look(1); }
+
+/* Keeps a callback, or drops those of `user` (null), until there is a recorder. */
+__attribute__((unused)) static void memreel_await_attach(memreel_state_callback callback, void* user) {
+  size_t i;
+  for (i = 0; i < MEMREEL_ATTACH_SLOTS; ++i) {
+    memreel_attach_slot* slot = &memreel_attach_slots[i];
+    if (callback == MEMREEL_NULL) {
+      if (__atomic_load_n(&slot->callback, __ATOMIC_ACQUIRE) != MEMREEL_NULL && slot->user == user)
+        __atomic_store_n(&slot->callback, (memreel_state_callback)MEMREEL_NULL, __ATOMIC_RELEASE);
+    } else if (__atomic_exchange_n(&slot->taken, 1, __ATOMIC_ACQ_REL) == 0) {
+      slot->user = user;
+      __atomic_store_n(&slot->callback, callback, __ATOMIC_RELEASE);
+      return;
+    }
+  }
 }
 
 /* The recorder; null if there is none. */
 __attribute__((unused)) static inline const memreel_api* memreel_recorder(void) {
   const memreel_api* api = __atomic_load_n(&memreel_api_slot, __ATOMIC_RELAXED);
-  if (__builtin_expect(api == 0, 0)) {
-    memreel_connect();
+  if (__builtin_expect(api == MEMREEL_NULL, 0)) {
+    memreel_look(0);
     api = __atomic_load_n(&memreel_api_slot, __ATOMIC_ACQUIRE);
   }
-  return api->version != 0 ? api : 0;
+  return api->version != 0 ? api : MEMREEL_NULL;
 }
 
 #else /* no recorder on this system */
 
 static int memreel_connect(void) { return 0; }
-static const memreel_api* memreel_recorder(void) { return 0; }
+static const memreel_api* memreel_recorder(void) { return MEMREEL_NULL; }
+static void memreel_await_attach(memreel_state_callback callback, void* user) { (void)callback, (void)user; }
 
 #endif
 
 /* A new pool of memory on a device (CUDA's number; -1: the host) that gets its memory from `parent`: another pool, or
- * MEMREEL_DEVICE. Returns 0 if nothing is being recorded. */
+ * MEMREEL_DEVICE. Returns 0 if nothing is being recorded, or if there can't be such a device. */
 static inline memreel_pool memreel_pool_create(const char* name, memreel_pool_kind kind, memreel_pool parent,
                                                int32_t device) {
   const memreel_api* api = memreel_recorder();
   return api ? api->pool_create(name, (uint32_t)kind, parent, device) : 0;
 }
 
-/* Destroys the pool with everything live in it. */
+/* Destroys the pool with everything live in it: that is judged as at the end of the program, so free first what is not
+ * leaked. A pool made later with the same name and device continues this one. */
 static inline void memreel_pool_destroy(memreel_pool pool) {
   const memreel_api* api = memreel_recorder();
   if (api) api->pool_destroy(pool);
@@ -191,11 +246,11 @@ static inline void memreel_one(memreel_event_kind kind, memreel_pool pool, const
 
 /* The pool got `bytes` at `address` from its parent. */
 static inline void memreel_segment_add(memreel_pool pool, const void* address, uint64_t bytes) {
-  memreel_one(MEMREEL_SEGMENT_ADD, pool, address, bytes, 0);
+  memreel_one(MEMREEL_SEGMENT_ADD, pool, address, bytes, MEMREEL_NULL);
 }
 /* ... and returned them. */
 static inline void memreel_segment_remove(memreel_pool pool, const void* address) {
-  memreel_one(MEMREEL_SEGMENT_REMOVE, pool, address, 0, 0);
+  memreel_one(MEMREEL_SEGMENT_REMOVE, pool, address, 0, MEMREEL_NULL);
 }
 
 /* `bytes` (as requested, before rounding) are allocated at `address`; `stream` is a cudaStream_t or null. */
@@ -204,18 +259,20 @@ static inline void memreel_alloc(memreel_pool pool, const void* address, uint64_
 }
 /* The program frees `address`. Call it before the block can be reused. */
 static inline void memreel_free(memreel_pool pool, const void* address) {
-  memreel_one(MEMREEL_FREE, pool, address, 0, 0);
+  memreel_one(MEMREEL_FREE, pool, address, 0, MEMREEL_NULL);
 }
 /* For pools that wait for the device before they reuse a block: the program frees it ... */
 static inline void memreel_free_requested(memreel_pool pool, const void* address) {
-  memreel_one(MEMREEL_FREE_REQUESTED, pool, address, 0, 0);
+  memreel_one(MEMREEL_FREE_REQUESTED, pool, address, 0, MEMREEL_NULL);
 }
 /* ... and the device is done. */
 static inline void memreel_free_completed(memreel_pool pool, const void* address) {
-  memreel_one(MEMREEL_FREE_COMPLETED, pool, address, 0, 0);
+  memreel_one(MEMREEL_FREE_COMPLETED, pool, address, 0, MEMREEL_NULL);
 }
 /* A request for `bytes` could not be served. */
-static inline void memreel_oom(memreel_pool pool, uint64_t bytes) { memreel_one(MEMREEL_OOM, pool, 0, bytes, 0); }
+static inline void memreel_oom(memreel_pool pool, uint64_t bytes) {
+  memreel_one(MEMREEL_OOM, pool, MEMREEL_NULL, bytes, MEMREEL_NULL);
+}
 
 /* Something worth naming happened now. */
 static inline void memreel_mark(const char* name) {
@@ -234,13 +291,18 @@ static inline void memreel_tag_pop(const char* name) {
   if (api) api->mark(name, MEMREEL_END);
 }
 
-/* See memreel_state_callback. The callback and `user` must stay valid until this is called with null, or forever. */
+/* See memreel_state_callback. The callback and `user` must stay valid until this is called with null, or forever. At
+ * most 64 in a process. Without a recorder they wait for one: memreel attach finds them in libraries, and in programs
+ * linked with -rdynamic; in other programs memreel_connect() calls them. */
 static inline void memreel_on_attach(memreel_state_callback callback, void* user) {
   const memreel_api* api = memreel_recorder();
-  if (api) api->on_attach(callback, user);
+  if (api)
+    api->on_attach(callback, user);
+  else
+    memreel_await_attach(callback, user);
 }
 
-/* Everything recorded up to here is in the file when this returns, or soon after. */
+/* Everything that this thread did up to here is in the file when this returns: it waits for the recorder's thread. */
 static inline void memreel_snapshot(void) {
   const memreel_api* api = memreel_recorder();
   if (api) api->snapshot();

@@ -28,6 +28,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import time
 import weakref
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
@@ -60,22 +62,39 @@ class _Api(ctypes.Structure):  # memreel_api
                 ("events", ctypes.PYFUNCTYPE(None, ctypes.POINTER(_Event), ctypes.c_size_t)),
                 ("mark", ctypes.PYFUNCTYPE(None, ctypes.c_char_p, ctypes.c_uint32)),
                 ("on_attach", ctypes.c_void_p),
-                ("snapshot", ctypes.PYFUNCTYPE(None)),
-                # This one waits, so others may have the GIL.
+                # These two wait, so others may have the GIL.
+                ("snapshot", ctypes.CFUNCTYPE(None)),
                 ("usage", ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.POINTER(_Usage), ctypes.c_size_t, ctypes.c_uint32)),
                 ("name_module", ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p))]
 
 
 _api = None
+_next_look = 0.0  # time.monotonic()
+
+
+def _entry():
+    """memreel_get_api, or None. The library of memreel attach is not among those whose symbols all see, and looking for it
+    takes longer: at most once in a second."""
+    global _next_look
+    try:
+        return ctypes.PyDLL(None).memreel_get_api
+    except (AttributeError, OSError, TypeError):
+        pass
+    if time.monotonic() < _next_look:
+        return None
+    _next_look = time.monotonic() + 1
+    try:
+        return ctypes.PyDLL("libmemreel-agent.so", mode=os.RTLD_NOLOAD | os.RTLD_LAZY).memreel_get_api
+    except (AttributeError, OSError, TypeError):
+        return None
 
 
 def _recorder():
     """The recorder's functions, or None. Looked for until found: the recorder may be loaded while the program runs."""
     global _api
     if _api is None:
-        try:
-            get = ctypes.PyDLL(None).memreel_get_api
-        except (AttributeError, OSError, TypeError):
+        get = _entry()
+        if get is None:
             return None
         get.restype, get.argtypes = ctypes.POINTER(_Api), [ctypes.c_uint32]
         found = get(_VERSION)
@@ -115,7 +134,7 @@ def tag(name: str) -> Iterator[None]:
 
 
 def snapshot() -> None:
-    """Writes what was recorded so far to the file."""
+    """Writes what this thread did so far to the file, and returns when it is there."""
     api = _recorder()
     if api:
         api.snapshot()
