@@ -65,7 +65,7 @@ class GitLab(ProgramTest):
         self.assertLess(stages.index(EXAMPLE["record"]["stage"]), stages.index(job["stage"]))
 
     def test_a_failed_check_fails_the_job_and_keeps_its_reports(self):
-        job = self.job(trace=str(SAMPLES / "gpt_default.reel"), arguments="--max-reserved 1GiB",
+        job = self.job(trace=str(SAMPLES / "gpt_default.reel"), arguments="--max-leaked 0\n--max-reserved 1GiB\n",
                        wheel=str(stand_in_wheel.make(self.directory)))
         done, work = self.run_job(job)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -73,12 +73,18 @@ class GitLab(ProgramTest):
         self.assertIn("max-reserved", (work / "memreel.md").read_text())
         self.assertNotEqual(ElementTree.parse(work / "memreel.xml").getroot().get("failures"), "0")
 
+    def test_the_wheel_must_be_given(self):
+        self.assertNotIn("default", INPUTS["wheel"])
+
     def test_names_and_limits_are_no_shell_code(self):
         job = self.job(trace=str(SAMPLES / "gpt_default.reel"), arguments="--max-reserved 7GiB; touch came $(touch through) *",
                        wheel=str(stand_in_wheel.make(self.directory)))
         for line in [*TEMPLATE["$[[ inputs.job ]]"]["before_script"], *TEMPLATE["$[[ inputs.job ]]"]["script"]]:
             self.assertNotIn("inputs.", line)
-        done, work = self.run_job(job)
+        work = self.directory / "builds"
+        work.mkdir()
+        (work / "memreel.md").write_text("an earlier result")
+        done, _ = self.run_job(job)
         self.assertEqual(done.returncode, 2)
         self.assertEqual(list(work.iterdir()), [])
 
