@@ -133,6 +133,48 @@ class Pytest(RecordTest):
         self.assertIn("the test kept 1000 B on device 0; it may keep nothing", said)
         self.assertIn("1 failed, 4 passed", said)
 
+    def test_unittest_is_judged_too(self):
+        tests = """
+            import unittest
+            kept = []
+
+            class TestUnit(unittest.TestCase):
+                def setUp(self):
+                    self.weights = alloc(1 << 20)
+
+                def tearDown(self):
+                    free(self.weights)
+
+                @pytest.mark.memreel_limit("100 MiB")
+                def test_beyond(self):
+                    free(alloc(500 << 20))
+
+                @pytest.mark.memreel_limit("100 MiB")
+                def test_within(self):
+                    free(alloc(50 << 20))
+
+                @pytest.mark.memreel_leaks(warmups=1)
+                def test_cache(self):
+                    if not kept:
+                        kept.append(alloc(1 << 20))
+
+            @pytest.mark.memreel_leaks()
+            class TestKeeps(unittest.TestCase):
+                def test_keeps(self):
+                    kept.append(alloc(5 << 20))
+
+                def test_fails_by_itself(self):
+                    self.fail("by itself")
+        """
+        said = self.pytest(tests, code=1)
+        self.assertIn("the test used up to 501.00 MiB on device 0, 401.00 MiB more than its limit of 100.00 MiB", said)
+        self.assertIn("the test kept 5.00 MiB on device 0; it may keep nothing", said)
+        for name in ("TestUnit::test_beyond", "TestKeeps::test_keeps", "TestKeeps::test_fails_by_itself"):
+            self.assertIn(f"FAILED test_gpu.py::{name}", said)
+        self.assertIn("3 failed, 2 passed", said)
+        said = self.pytest(tests, recorded=False, code=1)
+        self.assertIn("5 tests have limits on GPU memory that were not checked", said)
+
     def test_a_framework_is_judged_by_its_tensors(self):
         said = self.pytest("""
             import memreel

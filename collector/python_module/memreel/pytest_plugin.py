@@ -11,7 +11,7 @@ pytest finds it automatically if memreel is installed with pip; otherwise use -p
 
 A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device. If a framework or a
 pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
-Fixtures run before and after, and are not charged.
+Fixtures run before and after, and are not charged; setUp and tearDown of a unittest.TestCase are.
 
 Where a test fails for want of memory, its report has a section that explains the error's text (memreel explain).
 
@@ -22,6 +22,7 @@ newer, also with pytest-xdist.
 from __future__ import annotations
 
 import gc
+import unittest
 
 import pytest
 
@@ -69,34 +70,47 @@ def _explained(error):
     return done.stdout.decode(errors="replace") if done.returncode == 1 else ""
 
 
+def _call(item):
+    """Calls the test once, without a result. A unittest.TestCase comes with its setUp and tearDown."""
+    if item.cls is not None and issubclass(item.cls, unittest.TestCase):
+        item.cls(item.name).run(unittest.TestResult())
+    else:
+        item.obj(**{name: item.funcargs[name] for name in item._fixtureinfo.argnames})
+
+
 class _Plugin:
     def __init__(self):
         self.complaints = {}  # nodeid -> sentences
         self.unchecked = 0
 
+    # Not pytest_pyfunc_call, which pytest does not call for unittest.TestCase.
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_pyfunc_call(self, pyfuncitem):
-        limit, leaks = (pyfuncitem.get_closest_marker(name) for name in ("memreel_limit", "memreel_leaks"))
+    def pytest_runtest_call(self, item):
+        limit, leaks = (item.get_closest_marker(name) for name in ("memreel_limit", "memreel_leaks"))
         if not memreel.recording() or not (limit or leaks):
             self.unchecked += bool(limit or leaks)
-            with memreel.tag(pyfuncitem.nodeid):
+            with memreel.tag(item.nodeid):
                 yield
             return
-        most = parse_size(*limit.args) if limit else None
-        kept = parse_size(*(leaks.args or (0,))) if leaks else None
-        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        try:
+            most = parse_size(*limit.args) if limit else None
+            kept = parse_size(*(leaks.args or (0,))) if leaks else None
+        except ValueError as error:
+            self.complaints[item.nodeid] = [str(error)]
+            yield
+            return
         for _ in range(leaks.kwargs.get("warmups", 0) if leaks else 0):
-            pyfuncitem.obj(**arguments)
+            _call(item)
         gc.collect()
         before = _heaps(reset=True)
-        with memreel.tag(pyfuncitem.nodeid):
+        with memreel.tag(item.nodeid):
             yield
             gc.collect()
             after = _heaps(reset=False)
         if before and not after:
-            self.complaints[pyfuncitem.nodeid] = ["memreel's recorder stopped responding"]
+            self.complaints[item.nodeid] = ["memreel's recorder stopped responding"]
         else:
-            self.complaints[pyfuncitem.nodeid] = list(_complaints(before, after, most, kept))
+            self.complaints[item.nodeid] = list(_complaints(before, after, most, kept))
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item, call):
