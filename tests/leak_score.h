@@ -66,6 +66,38 @@ inline std::vector<LabelledHistory> labelled_histories(const std::filesystem::pa
   return found;
 }
 
+/// The orders in which a program may free what it still holds when it ends.
+enum class LastFrees : std::uint8_t { oldest_first, newest_first, by_size };
+
+/// The trace as it would be, had the program been recorded until it had freed everything, as at an interpreter's exit.
+inline Trace freed_to_the_end(Trace trace, LastFrees order) {
+  const std::vector<Lifetime> lives = lifetimes(trace);
+  std::vector<Event> held;
+  for (std::size_t a = 0; a < lives.size(); ++a)
+    if (lives[a].requested == never) held.push_back(trace.events[trace.allocation_events[a]]);
+  if (order == LastFrees::newest_first) std::ranges::reverse(held);
+  if (order == LastFrees::by_size) std::ranges::stable_sort(held, {}, &Event::size);
+  Nanoseconds time = trace.events.count() == 0 ? Nanoseconds{} : trace.events.time.back();
+  for (Event event : held) {
+    event.time = time += Nanoseconds{1000};
+    event.stack = StackId::none;
+    for (const EventKind kind : {EventKind::free_requested, EventKind::free_completed}) {
+      event.kind = kind;
+      trace.events.push_back(event);
+    }
+  }
+  return trace;
+}
+
+/// All accused allocations of a report, ascending.
+inline std::vector<AllocationId> accused_of(const LeakReport& report) {
+  std::vector<AllocationId> accused;
+  for (const LeakFinding& finding : report.findings)
+    if (accuses(finding.verdict)) accused.insert(accused.end(), finding.allocations.begin(), finding.allocations.end());
+  std::ranges::sort(accused);
+  return accused;
+}
+
 /// Of what is older than the recording, only what has a stack can be found.
 inline LeakScore score(const Trace& trace, const LeakReport& report, const LeakTruth& truth) {
   LeakScore score;

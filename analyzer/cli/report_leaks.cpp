@@ -26,6 +26,7 @@ Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
   Json entry{{"verdict", name_of(finding.verdict)},
              {"bytes", finding.bytes.count},
              {"count", finding.count},
+             {"freed_at_end", finding.freed_at_end},
              {"growth_bytes_per_step", finding.growth_bytes_per_step},
              {"evidence", finding.evidence},
              {"device", trace.tables[finding.heap].device},

@@ -130,11 +130,14 @@ std::string place_of(const Trace& trace, StackId stack) {
 
 /// Which of the site's allocations were freed, as evidence for or against a leak.
 std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
-  if (population.frees == 0) return "nothing allocated there was ever freed";
+  if (population.frees == 0)
+    return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
+                                : "nothing allocated there was ever freed";
   return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +
          " freed, " +
          (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
-                                           : "after at most " + count_of(finding.growth.longest_life, unit));
+                                           : "after at most " + count_of(finding.growth.longest_life, unit)) +
+         (finding.freed_at_end ? ", these only after the last" : "");
 }
 
 /// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
@@ -187,9 +190,19 @@ struct Headroom {
   std::optional<Bytes> used;
 };
 
+/// By AllocationId, the event by which the program freed it, or `never`.
+std::vector<std::uint32_t> frees_of(const Trace& trace) {
+  std::vector<std::uint32_t> frees(trace.allocation_events.size(), never);
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
+    const AllocationId id = trace.events.allocation[i];
+    if (trace.events.kind[i] == EventKind::free_requested && id != AllocationId::none) frees[index(id)] = i;
+  }
+  return frees;
+}
+
 class Search {
  public:
-  Search(const Trace& trace, const LeakOptions& options) : trace_(trace), options_(options) {}
+  Search(const Trace& trace, const LeakOptions& options) : trace_(trace), options_(options), frees_(frees_of(trace)) {}
 
   LeakReport report() && {
     std::vector<char> has_allocations(trace_.tables.heaps.size());
@@ -211,8 +224,8 @@ class Search {
   using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
 
   void look_into(HeapId heap) {
-    const std::uint32_t end = end_of_life(trace_, heap);
-    Rounds rounds = rounds_until(end, rounds_of(heap));
+    Rounds rounds = rounds_until(end_of_life(trace_, heap), rounds_of(heap));
+    end_ = wind_up(trace_, heap, rounds);
     const std::size_t first = report_.findings.size();
     std::map<Line, std::vector<Population>> by_line;
     for (Population& population : populations(trace_, heap, rounds)) {
@@ -229,8 +242,9 @@ class Search {
     for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
     acquit_unfounded(heap, rounds, first);
     claim_older(first);
+    drop_freed(first);
     look_back(heap, rounds);
-    if (end < trace_.events.count())
+    if (end_.life < trace_.events.count())
       for (LeakFinding& finding : std::span(report_.findings).subspan(first))
         if (accuses(finding.verdict)) finding.evidence += "; it was live when its pool was destroyed";
     report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .steps_left = {}});
@@ -259,6 +273,7 @@ class Search {
       LeakFinding& finding = findings[f];
       finding.verdict = LeakVerdict::cache;
       finding.growth_bytes_per_step = 0;
+      forget_freed(finding);
       finding.evidence = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation") + " " +
                          place_of(trace_, finding.stack) +
                          " takes the place of what was freed: live memory has grown less";
@@ -293,11 +308,48 @@ class Search {
       }
       std::ranges::sort(report_.findings[f].allocations);
     }
+  }
+
+  /// Only what is accused counts although it was freed in the end.
+  void drop_freed(std::size_t first) {
     for (std::size_t i = report_.findings.size(); i-- > first;) {
-      if (report_.findings[i].verdict != LeakVerdict::unknown_before_attach || report_.findings[i].count != 0) continue;
+      LeakFinding& finding = report_.findings[i];
+      if (accuses(finding.verdict)) continue;
+      forget_freed(finding);
+      if (finding.count != 0) {
+        if (finding.verdict == LeakVerdict::unknown_before_attach)
+          finding.evidence = evidence_of(trace_, finding, {}, {});
+        continue;
+      }
       report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
       births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
     }
+  }
+
+  void forget_freed(LeakFinding& finding) const {
+    std::erase_if(finding.allocations, [&](AllocationId id) {
+      if (frees_[index(id)] == never) return false;
+      finding.bytes -= trace_.events.size[trace_.allocation_events[index(id)]];
+      --finding.count;
+      return true;
+    });
+    finding.freed_at_end = false;
+  }
+
+  /// Without what was freed in the end. Of the accused, without what was freed while the program went on and was no
+  /// older than others from there became.
+  Judged without_freed(const Judged& judged, const Rounds& rounds) const {
+    const bool is_accused = accuses(judged.verdict);
+    Judged rest = judged;
+    const auto is_freed = [&](const Held& held) {
+      const std::uint32_t freed = frees_[index(held.id)];
+      const bool is_old = held.birth + judged.growth.longest_life + 1 < rounds.count();
+      return freed != never && !(is_accused && (is_old || freed >= end_.all));
+    };
+    if (std::erase_if(rest.kept, is_freed) == 0) return rest;
+    rest.growth = growth_of(rest.kept);
+    rest.growth.longest_life = judged.growth.longest_life;
+    return rest;
   }
 
   /// A leak found in the sums of a flight recorder is reported whatever its latest events say: they may contain none of
@@ -381,10 +433,12 @@ class Search {
     return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
   }
 
-  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& judged,
+  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& all,
            const std::optional<Swelling>& swelling = std::nullopt) {
-    LeakFinding finding{.verdict = is_preexisting(trace_.tables, population.stack) ? LeakVerdict::unknown_before_attach
-                                                                                   : judged.verdict,
+    const bool is_older = is_preexisting(trace_.tables, population.stack);
+    const Judged judged = is_older ? all : without_freed(all, rounds);
+    if (judged.kept.empty()) return;
+    LeakFinding finding{.verdict = is_older ? LeakVerdict::unknown_before_attach : judged.verdict,
                         .heap = heap,
                         .stack = population.stack,
                         .count = judged.kept.size(),
@@ -396,6 +450,7 @@ class Search {
     for (const Held& held : judged.kept) {
       finding.bytes += held.size;
       finding.allocations.push_back(held.id);
+      finding.freed_at_end = finding.freed_at_end || frees_[index(held.id)] < end_.life;
     }
     if (accuses(finding.verdict)) {
       if (const Suppression* suppression = options_.suppressions.match(trace_.tables, finding.stack)) {
@@ -501,6 +556,8 @@ class Search {
 
   const Trace& trace_;
   const LeakOptions& options_;
+  const std::vector<std::uint32_t> frees_;  // by AllocationId
+  WindUp end_{};                            // of the heap that is looked into
   LeakReport report_;
   std::optional<Rounds> unmarked_;                  // once they are needed
   std::vector<std::vector<std::uint32_t>> births_;  // by finding

@@ -33,7 +33,8 @@ inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
 /// Reported for a recording that leaves out allocations, or both kinds of frees.
 inline constexpr std::string_view leaks_not_judged = "not judged: allocations or frees are not in the recording";
 
-/// What one stack of one heap keeps until the end of the trace, under one verdict.
+/// What one stack of one heap keeps until the end of the trace, under one verdict; of the accused, also what was freed
+/// only as the program wound up (wind_up() in leaks_population.h).
 struct LeakFinding {
   LeakVerdict verdict = LeakVerdict::resident;
   HeapId heap = HeapId::none;
@@ -46,6 +47,7 @@ struct LeakFinding {
   std::uint32_t rounds = 0;                // of the heap
   std::uint32_t oldest = 0;                // rounds since the oldest of them was allocated
   std::optional<std::uint32_t> last_free;  // round of the last free from this stack
+  bool freed_at_end = false;               // some of them were, as the program wound up
   std::string evidence;                    // one sentence
   std::uint32_t cause = no_cause;          // index into LeakReport::causes, if accused
   std::vector<AllocationId> allocations;

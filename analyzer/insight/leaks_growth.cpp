@@ -20,6 +20,7 @@ struct LiveMemory {
 LiveMemory live_memory(const Trace& trace, HeapId heap, const Rounds& rounds) {
   const EventColumns& events = trace.events;
   const std::vector<char> older = older_allocations(trace);
+  const WindUp end = wind_up(trace, heap, rounds);
   LiveMemory memory;
   double live = 0;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
@@ -32,7 +33,8 @@ LiveMemory live_memory(const Trace& trace, HeapId heap, const Rounds& rounds) {
     if (trace.tables[events.origin[made]].heap != heap) continue;
     const Bytes size = events.size[made];
     live += (kind == EventKind::alloc ? 1.0 : -1.0) * static_cast<double>(size.count);
-    if (kind == EventKind::free_requested && older[index(events.allocation[i])] != 0) memory.freed_older[size] += size;
+    if (kind == EventKind::free_requested && !end.frees(i, made) && older[index(events.allocation[i])] != 0)
+      memory.freed_older[size] += size;
   }
   if (memory.after.size() < rounds.ends.size()) memory.after.push_back(live);
   return memory;

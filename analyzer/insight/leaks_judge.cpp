@@ -65,24 +65,6 @@ std::uint32_t rounds_of_birth(Span held) {
   return count;
 }
 
-/// Cumulative bytes over the rounds in which some were allocated, and the line through them.
-Growth growth_of(Span kept) {
-  Growth growth{.rounds = rounds_of_birth(kept)};
-  if (kept.empty()) return growth;
-  growth.first = kept.front().birth;
-  growth.last = kept.back().birth;
-  LineFit line;
-  double bytes = 0;
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    bytes += static_cast<double>(kept[i].size.count);
-    if (i + 1 < kept.size() && kept[i + 1].birth == kept[i].birth) continue;
-    line.add(static_cast<double>(kept[i].birth - growth.first), bytes);
-  }
-  growth.slope = line.slope();
-  growth.r2 = line.r2();
-  return growth;
-}
-
 // In size classes (below): a factor of four.
 constexpr int quite_another = 8;
 
@@ -417,6 +399,23 @@ std::vector<HeldAt> held_after_rounds(const Population& population, std::uint32_
 }
 
 }  // namespace
+
+Growth growth_of(std::span<const Held> kept) {
+  Growth growth{.rounds = rounds_of_birth(kept)};
+  if (kept.empty()) return growth;
+  growth.first = kept.front().birth;
+  growth.last = kept.back().birth;
+  LineFit line;
+  double bytes = 0;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    bytes += static_cast<double>(kept[i].size.count);
+    if (i + 1 < kept.size() && kept[i + 1].birth == kept[i].birth) continue;
+    line.add(static_cast<double>(kept[i].birth - growth.first), bytes);
+  }
+  growth.slope = line.slope();
+  growth.r2 = line.r2();
+  return growth;
+}
 
 std::vector<Judged> judge(const Population& population, const Rounds& rounds) {
   const bool has_stack = population.stack != StackId::none;

@@ -37,8 +37,11 @@ struct Growth {
 struct Judged {
   LeakVerdict verdict = LeakVerdict::resident;
   Growth growth;
-  std::vector<Held> kept;  // live at the end, by birth
+  std::vector<Held> kept;  // what survives, by birth
 };
+
+/// Of the bytes kept over the rounds in which some were allocated; `longest_life` is left at 0.
+Growth growth_of(std::span<const Held> kept);
 
 /// Every survivor of the population is in exactly one of the results.
 std::vector<Judged> judge(const Population& population, const Rounds& rounds);

@@ -65,9 +65,9 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
                 .tallies = std::vector<Tally>(trace.tables.stacks.size()),
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
+  const WindUp end = wind_up(trace, heap, rounds);
   std::uint32_t round = 0;
-  const std::uint32_t end = end_of_life(trace, heap);
-  for (std::uint32_t i = 0; i < end; ++i) {
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
     while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
     const EventKind kind = events.kind[i];
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
@@ -79,6 +79,7 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
       ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
       continue;
     }
+    if (end.frees(i, trace.allocation_events[index(id)])) continue;
     const std::uint32_t birth = std::exchange(census.births[index(id)], not_here);
     if (birth == not_here) continue;
     const StackId stack = census.site[index(events.stack[trace.allocation_events[index(id)]])];
@@ -131,6 +132,36 @@ void add_past(const Past& past, Population& population) {
 
 }  // namespace
 
+std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
+  const EventColumns& events = trace.events;
+  const auto last = static_cast<std::uint32_t>(events.count());
+  std::uint32_t end = last;
+  bool is_destroyed = false;
+  for (std::uint32_t i = 0; i < last; ++i) {
+    const EventKind kind = events.kind[i];
+    if (kind != EventKind::alloc && kind != EventKind::pool_created && kind != EventKind::pool_destroyed) continue;
+    if (trace.tables[events.origin[i]].heap != heap) continue;
+    if (kind == EventKind::pool_destroyed && end == last) end = i;
+    if (kind == EventKind::alloc && !is_destroyed) end = last;
+    if (kind != EventKind::alloc) is_destroyed = kind == EventKind::pool_destroyed;
+  }
+  return end;
+}
+
+WindUp wind_up(const Trace& trace, HeapId heap, const Rounds& rounds) {
+  const auto is_ours = [&](std::uint32_t event) { return trace.tables[trace.events.origin[event]].heap == heap; };
+  const std::vector<std::uint32_t>& allocations = trace.allocation_events;
+  const auto last = std::find_if(allocations.rbegin(), allocations.rend(), is_ours);
+  const std::uint32_t all = last == allocations.rend() ? 0 : *last + 1;
+  WindUp end{.last_round = all, .all = all, .life = end_of_life(trace, heap)};
+  if (rounds.last_is_open || rounds.ends.empty()) return end;
+  const auto behind = std::ranges::lower_bound(allocations, rounds.ends.back());
+  const bool are_most =
+      std::count_if(allocations.begin(), behind, is_ours) >= std::count_if(behind, allocations.end(), is_ours);
+  if (are_most) end.last_round = rounds.ends.back();
+  return end;
+}
+
 std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
   auto [site, tallies, crossings, births] = census_of(trace, heap, rounds);
   std::vector<Population> found;
@@ -154,22 +185,6 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
   }
   for (Population& population : found) sort_by_id(population.held);
   return found;
-}
-
-std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
-  const EventColumns& events = trace.events;
-  const auto last = static_cast<std::uint32_t>(events.count());
-  std::uint32_t end = last;
-  bool is_destroyed = false;
-  for (std::uint32_t i = 0; i < last; ++i) {
-    const EventKind kind = events.kind[i];
-    if (kind != EventKind::alloc && kind != EventKind::pool_created && kind != EventKind::pool_destroyed) continue;
-    if (trace.tables[events.origin[i]].heap != heap) continue;
-    if (kind == EventKind::pool_destroyed && end == last) end = i;
-    if (kind == EventKind::alloc && !is_destroyed) end = last;
-    if (kind != EventKind::alloc) is_destroyed = kind == EventKind::pool_destroyed;
-  }
-  return end;
 }
 
 Population merged(std::vector<Population> parts) {

@@ -18,17 +18,38 @@ struct Held {
 
   AllocationId id = AllocationId::none;
   std::uint32_t birth = 0;
-  std::uint32_t death = alive;  // round in which the program freed it; alive: not freed before the trace ends
+  std::uint32_t death = alive;  // round in which the program freed it; alive: not before its wind_up()
   Bytes size;
 
   bool survives() const { return death == alive; }
 };
 
+/// The end of a program, as one of its heaps sees it. What is freed then was held for as long as the program had a use
+/// for it, and is judged as still held: an interpreter that ends frees every list; a function that returns, what it
+/// kept for its loop.
+struct WindUp {
+  std::uint32_t last_round;  // event behind the end of the last round that is known to have ended
+  std::uint32_t all;         // event behind the heap's last allocation
+  std::uint32_t life;        // event that destroys the pool, if it is not used again; else the number of events
+
+  /// Whether the free at event `at`, of what event `made` allocated, only winds up.
+  bool frees(std::uint32_t at, std::uint32_t made) const {
+    return at >= last_round && (made < last_round || at >= all);
+  }
+};
+
+/// Rounds that are less than half of what the heap did don't tell when its program winds up, nor does a last one that
+/// is still open.
+WindUp wind_up(const Trace& trace, HeapId heap, const Rounds& rounds);
+
+/// WindUp::life. What is freed from there on was not freed by the program.
+std::uint32_t end_of_life(const Trace& trace, HeapId heap);
+
 /// The allocations of one stack of one heap, or of several stacks judged as one.
 struct Population {
   StackId stack = StackId::none;
-  std::uint64_t allocations = 0;  // all ever made there
-  std::uint64_t frees = 0;
+  std::uint64_t allocations = 0;          // all ever made there
+  std::uint64_t frees = 0;                // none of those that only wind up
   std::uint32_t last_free = Held::alive;  // round of the last free; alive: nothing allocated there was ever freed
   std::vector<Held> held;                 // by id, and so by birth
 
@@ -43,10 +64,6 @@ std::vector<Population> populations(const Trace& trace, HeapId heap, const Round
 
 /// Merges them into one, under the stack of the first.
 Population merged(std::vector<Population> parts);
-
-/// The event at which the heap's life ends: the destruction of a pool that is not used again. Else the number of
-/// events. What is freed from there on was not freed by the program.
-std::uint32_t end_of_life(const Trace& trace, HeapId heap);
 
 // A flight recorder's events may cover the last minutes, and a leak days: its sums go further back.
 

@@ -160,7 +160,9 @@ class CourseFinder {
 
   Course find() && {
     const EventColumns& events = trace_.events;
-    for (std::uint32_t i = 0; i < events.count(); ++i) {
+    // What is freed after the last allocation ends the program, and no pass.
+    const std::uint32_t end = trace_.allocation_events.empty() ? 0 : trace_.allocation_events.back() + 1;
+    for (std::uint32_t i = 0; i < end; ++i) {
       const bool allocates = events.kind[i] == EventKind::alloc;
       if (!allocates && events.kind[i] != EventKind::free_requested) continue;
       const StackMeaning& stack = stacks_[index(events.stack[i])];

@@ -9,7 +9,7 @@ from program import REPOSITORY, SAMPLES, ProgramTest, run
 from snapshot import BASE
 
 LEAKS = REPOSITORY / "tests/data/leaks"
-FINDING = {"verdict", "bytes", "count", "growth_bytes_per_step", "evidence", "device", "heap", "steps", "steps_with_growth",
+FINDING = {"verdict", "bytes", "count", "freed_at_end", "growth_bytes_per_step", "evidence", "device", "heap", "steps", "steps_with_growth",
            "r2", "age_steps", "last_free_step", "cause", "stack"}
 
 

@@ -1,12 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaks of C++ programs are found in their recordings, down to the line; and nothing else is accused."""
+"""Leaks of C++ and Python programs are found in their recordings, down to the line; and nothing else is accused."""
 
 import os
 import subprocess
+import sys
 import unittest
 
 from program import REPOSITORY
 from recorded import RecordTest
+
+# A training loop on the driver's allocator: train.py KEEPER LATER MARKS.
+TRAIN = """\
+import collections, ctypes, sys
+import memreel
+
+keeper, later, marks = sys.argv[1:]
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+
+class Tensor:
+    def __init__(self, size):
+        self.pointer = ctypes.c_uint64()
+        assert cuda.cuMemAlloc_v2(ctypes.byref(self.pointer), ctypes.c_size_t(size)) == 0
+    def __del__(self, free=cuda.cuMemFree_v2):
+        free(self.pointer)
+
+def forward():
+    return [Tensor(1 << 20) for _ in range(4)]  # temporary
+
+history = []
+def train():
+    kept = {"local": [], "global": history, "bounded": collections.deque(maxlen=4)}[keeper]
+    weights = Tensor(8 << 20)
+    for step in range(20):
+        activations = forward()
+        loss = Tensor(256 << 10)  # leaks
+        kept.append(loss)
+        del activations, loss
+        if marks == "marked":
+            memreel.step()
+
+def evaluate():
+    for batch in range(2):
+        outputs = forward()
+
+train()
+if later == "evaluation":
+    evaluate()
+"""
 
 PROGRAM = os.environ.get("MEMREEL_LEAKING_PROGRAM", str(REPOSITORY / "build/release/bin/leaking_program"))
 SOURCE = REPOSITORY / "tests/fake/leaking_program.cpp"
@@ -57,6 +99,12 @@ class Leaks(RecordTest):
         steps = self.assert_program_is_judged_right("each_step")
         self.assertEqual((steps["from"], steps["steps"]), ("marks", 60))
 
+    def test_a_leak_that_a_vector_frees_when_its_function_returns(self):
+        self.assert_program_is_judged_right("returned")
+        report = self.document("report", self.trace(), "--leaks")
+        self.assertTrue(self.accused(report)[0]["freed_at_end"])
+        self.answer("check", self.trace(), "--max-leaked", "1MiB", code=1)
+
     def test_a_slow_leak_under_heavy_traffic(self):
         steps = self.assert_program_is_judged_right("slow")
         self.assertEqual((steps["from"], steps["steps"]), ("marks", 300))
@@ -69,6 +117,35 @@ class Leaks(RecordTest):
         leaked, accused, report = self.judged(PROGRAM, "bounded_cache")
         self.assertEqual((leaked, accused), ({}, {}))
         self.assertIn("cache", {finding["verdict"] for finding in report["leaks"]})
+
+    def python_program(self, *arguments):
+        """Records a program of 20 steps to its end; returns the comments of the lines that it accuses."""
+        for trace in self.traces():
+            trace.unlink()
+        program = self.directory / "train.py"
+        program.write_text(TRAIN)
+        self.record(sys.executable, "-B", program, *arguments,
+                    environment=self.environment(PYTHONPATH=REPOSITORY / "collector/python_module"))
+        report = self.document("report", self.trace(), "--leaks")
+        lines = TRAIN.splitlines()
+        return [lines[frame["line"] - 1].split("#")[-1].strip() for finding in self.accused(report)
+                for frame in finding["stack"][:3] if frame["file"].endswith("train.py") and "#" in lines[frame["line"] - 1]]
+
+    def test_a_python_list_is_a_leak_although_the_interpreter_frees_it(self):
+        for keeper in ("local", "global"):
+            for later in ("nothing", "evaluation"):
+                for marks in ("marked", "unmarked"):
+                    if (keeper, later, marks) == ("local", "evaluation", "unmarked"):
+                        continue  # the end of the last step is not known, and the program goes on
+                    with self.subTest(keeper=keeper, later=later, marks=marks):
+                        self.assertEqual(set(self.python_program(keeper, later, marks)), {"leaks"})
+                        self.answer("check", self.trace(), "--max-leaked", "1MiB", code=1)
+
+    def test_what_a_python_program_frees_in_time_is_no_leak_when_it_ends(self):
+        for marks in ("marked", "unmarked"):
+            with self.subTest(marks=marks):
+                self.assertEqual(self.python_program("bounded", "nothing", marks), [])
+                self.answer("check", self.trace(), "--max-leaked", "0")
 
     def assert_all_of_the_sample_is_found(self, program):
         """It frees at its end what was meant to stay: the rest has leaked."""

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // C++ programs with known leaks, recorded on the fake GPU and judged.
 //
-//   leaking_program PROGRAM       each_step, slow, bounded_cache or unmarked
+//   leaking_program PROGRAM       each_step, returned, slow, bounded_cache or unmarked
 //
 // All memory comes from one function of the program, as is common, so only the callers identify the leak. Ground truth
-// lines say what leaks ("leak"); each leak is made on the line with the comment "leaks". Nothing is freed at the end.
+// lines say what leaks ("leak"); each leak is made on the line with the comment "leaks". Nothing is freed at the end
+// but by `returned`.
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -40,6 +41,11 @@ void leaked(DevicePointer pointer, std::size_t bytes) { truth::say("leak", "line
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes) : pointer_(allocate(bytes)) {}
+  static Buffer owning(DevicePointer pointer) {
+    Buffer buffer;
+    buffer.pointer_ = pointer;
+    return buffer;
+  }
   Buffer(Buffer&& other) noexcept : pointer_(std::exchange(other.pointer_, 0)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     std::swap(pointer_, other.pointer_);
@@ -52,7 +58,9 @@ class Buffer {
   }
 
  private:
-  DevicePointer pointer_;
+  Buffer() = default;
+
+  DevicePointer pointer_ = 0;
 };
 
 /// Persistent weights, and the same work in each step.
@@ -78,6 +86,20 @@ void each_step() {
     model.work(8 + step % 3);
     const std::size_t bytes = (60 + step % 5) * kib;
     leaked(allocate(bytes), bytes);  // leaks
+    memreel_step();
+  }
+}
+
+/// Results that nobody needs, which a vector keeps until the loop's function returns.
+void returned() {
+  const Model model;
+  std::vector<Buffer> kept;
+  for (std::size_t step = 0; step < 60; ++step) {
+    model.work(8 + step % 3);
+    const std::size_t bytes = (60 + step % 5) * kib;
+    const DevicePointer result = allocate(bytes);  // leaks
+    leaked(result, bytes);
+    kept.emplace_back(Buffer::owning(result));
     memreel_step();
   }
 }
@@ -143,8 +165,11 @@ void unmarked() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, void (*)()> programs{
-      {"each_step", each_step}, {"slow", slow}, {"bounded_cache", bounded_cache}, {"unmarked", unmarked}};
+  const std::map<std::string, void (*)()> programs{{"each_step", each_step},
+                                                   {"returned", returned},
+                                                   {"slow", slow},
+                                                   {"bounded_cache", bounded_cache},
+                                                   {"unmarked", unmarked}};
   const auto program = programs.find(argc > 1 ? argv[1] : "");
   if (program == programs.end()) return 2;
   must(cuInit(0), "cuInit");

@@ -39,6 +39,15 @@ TEST(RecordedPrograms, OfLabelledOnesExactlyWhatLeaksIsAccused) {
   }
 }
 
+TEST(RecordedPrograms, AreJudgedTheSameWhenTheirEndIsRecorded) {
+  for (const LabelledHistory& history : all_labelled()) {
+    const Result<Trace> trace = open_any(history.file);
+    ASSERT_TRUE(trace) << trace.error().message();
+    const LeakReport whole = find_leaks(freed_to_the_end(*trace, LastFrees::newest_first));
+    EXPECT_EQ(accused_of(whole), accused_of(find_leaks(*trace))) << history.name;
+  }
+}
+
 /// One program leaks, and the ninth of a job's 16 ranks, as its truth.jsonl says; both of its recordings are included.
 bool is_known_to_leak(const std::string& name) {
   return name == "leak" || name == "fleet16/rank9" || name == "fleet16/rank09";
