@@ -65,7 +65,7 @@ class Input {
 
 template <class Field>
 void add_zstd(pbf_builder<Field>& message, Field content_field, Field size_field, std::string_view content) {
-  wire::Compressor compressor(1);
+  static wire::Compressor compressor(1);
   const std::string_view frame = compressor.compress(content);
   message.add_bytes(content_field, frame.data(), frame.size());
   message.add_uint32(size_field, static_cast<std::uint32_t>(content.size()));
