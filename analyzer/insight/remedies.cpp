@@ -227,6 +227,8 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
                      unsigned threads,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress) {
   if (remedies.heaps.empty()) return;
+  remedies.tried.clear();  // of a call that ran out of memory
+  remedies.left_out = 0;
   const std::span<const Prepared> heaps = remedies.heaps;
   PolicySpec baseline;
   if (remedies.is_torch) baseline = spec_of(TorchSettings::recorded(heaps.front().settings));

@@ -86,7 +86,7 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity = {}
 /// Replays untried remedies: PyTorch's settings one by one with
 /// the likeliest values first, the program on one stream, and the lower bound for every allocator; for other pools, the
 /// allocators that replace them. Replays fewer candidates for long traces, as `rows` allows, but always the first, and
-/// begins none after ten seconds.
+/// begins none after ten seconds. Begins anew when called again, as after running out of memory.
 ///
 /// Tries nothing for programs that take their memory from the driver without a pool. Any thread may call `on_progress`,
 /// after each replay.

@@ -43,6 +43,16 @@ TEST(Remedies, LongTracesGetTheLikeliestCandidatesOnly) {
   EXPECT_EQ(few.left_out, all.tried.size() - 1);
 }
 
+TEST(Remedies, ASecondReplayBeginsAnew) {
+  testing::TraceBuilder builder;
+  builder.free(builder.alloc(builder.origin(HeapId{1}), base, 30_MiB));
+  const Trace trace = builder.trace();
+  Remedies remedies = untried_remedies(trace);
+  for (int call = 0; call < 2; ++call) replay_remedies(trace, heap_histories(trace), remedies, 3);
+  EXPECT_EQ(remedies.tried.size(), 1U);
+  EXPECT_EQ(remedies.left_out, replayed(trace, 3).left_out);
+}
+
 TEST(Remedies, NothingIsTriedForADriverLevelTrace) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(builder.heap("cuda.driver", Level::driver, 0)), base, 1_MiB);
