@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/arguments.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 
@@ -39,6 +40,18 @@ Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> 
     specs.insert(specs.end(), parsed->begin(), parsed->end());
   }
   return specs;
+}
+
+void add_seconds_option(CLI::App& command, double& seconds) {
+  command
+      .add_option("--seconds", seconds, "Begin no further replay after so many seconds [" + text_of(seconds, 0) + "]")
+      ->check(CLI::PositiveNumber);
+}
+
+std::chrono::steady_clock::time_point deadline_after(double seconds) {
+  constexpr double most = 1e9;  // that a clock's nanoseconds hold
+  const std::chrono::duration<double> time(std::min(seconds, most));
+  return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
 }
 
 }  // namespace memreel::cli

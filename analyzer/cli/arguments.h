@@ -2,6 +2,7 @@
 // Parsing of arguments shared by several commands.
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,10 @@
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
+
+namespace CLI {
+class App;
+}
 
 namespace memreel::cli {
 
@@ -26,5 +31,14 @@ Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);
 
 /// Parses a repeatable option whose values are comma-separated lists.
 Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> texts);
+
+/// After so long a command begins no further replay, unless --seconds says otherwise: policies differ in what costs
+/// them most, and some inputs are the worst case of one.
+inline constexpr double most_replay_seconds = 60;
+
+/// Adds --seconds, of a command that runs replays.
+void add_seconds_option(CLI::App& command, double& seconds);
+
+std::chrono::steady_clock::time_point deadline_after(double seconds);
 
 }  // namespace memreel::cli

@@ -133,8 +133,12 @@ Fits fits(const plan::Plan& plan, Bytes capacity) {
   return plan.bound > capacity ? Fits::no : Fits::unknown;
 }
 
+/// The bound that ended the search; the searches of a problem that is too large for a complete one are by effort, too.
+enum class StoppedBy : std::uint8_t { nothing, effort, seconds };
+
 struct Planning {
   plan::Options options;
+  StoppedBy stopped_by = StoppedBy::nothing;
   plan::Plan plan;
   double seconds = 0;
   std::optional<BestAllocator> best;
@@ -158,6 +162,9 @@ Json document_of(const PlanArguments& arguments, const PlanInput& input, const P
                 {"gap", plan.gap()},
                 {"proved", plan.proved()},
                 {"method", plan.method},
+                {"stopped_by", planning.stopped_by == StoppedBy::nothing  ? Json(nullptr)
+                               : planning.stopped_by == StoppedBy::effort ? Json("effort")
+                                                                          : Json("seconds")},
                 {"seconds", planning.seconds}};
   document["best_allocator"] = nullptr;
   if (planning.best)
@@ -222,6 +229,12 @@ void print_plan(const PlanInput& input, const Planning& planning) {
               << ')';
   std::cout << "\n  bound: " << plan.bound.count << " bytes, gap " << text_of_share(plan.gap())
             << (plan.proved() ? ": no plan needs less" : "") << "\n  method: " << plan.method << "\n";
+  if (planning.stopped_by != StoppedBy::nothing)
+    std::cout << "  stopped by "
+              << (planning.stopped_by == StoppedBy::seconds
+                      ? "--seconds"
+                      : "--effort, " + text_of(planning.options.effort) + " sections visited")
+              << ": a longer search may find a lower peak\n";
   if (!planning.options.capacity) return;
   const Bytes capacity = *planning.options.capacity;
   const Fits answer = fits(plan, capacity);
@@ -270,6 +283,9 @@ Result<Planning> plan_of(const PlanInput& input, const plan::Options& options, d
     for (std::size_t i = 0; i < input.buffers.size(); ++i)
       planning.plan.peak = std::max(planning.plan.peak, planning.plan.offsets[i] + input.buffers[i].size);
   }
+  const bool answers =
+      planning.plan.proved() || (options.capacity && fits(planning.plan, *options.capacity) != Fits::unknown);
+  if (!answers) planning.stopped_by = seconds > 0 && elapsed() > seconds ? StoppedBy::seconds : StoppedBy::effort;
   planning.options.stop = {};
   planning.options.progress = {};
   planning.seconds = elapsed();

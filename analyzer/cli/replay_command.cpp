@@ -5,8 +5,10 @@
 #include "analyzer/replay/replay.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -42,6 +44,7 @@ struct ReplayArguments {
   GpuArguments gpu;
   std::filesystem::path unit_costs;
   std::string capacity;
+  double seconds = most_replay_seconds;
   bool series = false;
   bool json = false;
   bool stream = false;
@@ -126,6 +129,7 @@ CachedPeaks cached_peaks(std::span<const ReplayResult> results, std::span<const 
     const std::vector<Prepared> crowded{with_cached_memory(heap)};
     const Result<std::vector<ReplayResult>> with = replay(crowded, specs, plain);
     for (std::size_t i = 0; with && i < specs.size(); ++i) {
+      if ((*with)[i].policy.name.empty()) continue;
       const Bytes peak = (*with)[i].peak_reserved;
       if (100 * std::max(peak, without[i]).count > 101 * std::min(peak, without[i]).count)
         peaks[{specs[i].text(), heap.heap}] = peak;
@@ -188,9 +192,51 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
   return framework ? Level::framework : Level::driver;
 }
 
+/// What the time did not suffice for.
+struct LeftOut {
+  std::vector<std::string> policies;    // not replayed
+  std::vector<std::string> capacities;  // policies whose least capacity is unknown
+
+  bool is_empty() const { return policies.empty() && capacities.empty(); }
+};
+
+/// Removes the policies that were not replayed on every heap, from the results too.
+LeftOut remove_left_out(std::vector<ReplayResult>& results, std::vector<PolicySpec>& asked, std::size_t heaps,
+                        const ReplayOptions& options) {
+  LeftOut left_out;
+  if (std::chrono::steady_clock::now() <= options.deadline) return left_out;
+  std::vector<PolicySpec> replayed;
+  std::vector<ReplayResult> kept;
+  for (std::size_t s = 0; s < asked.size(); ++s) {
+    const auto group = std::span(results).subspan(s * heaps, heaps);
+    if (std::ranges::any_of(group, [](const ReplayResult& r) { return r.policy.name.empty(); })) {
+      left_out.policies.push_back(asked[s].text());
+      continue;
+    }
+    if (options.find_min_capacity && std::ranges::any_of(group, [](const ReplayResult& r) { return !r.min_capacity; }))
+      left_out.capacities.push_back(asked[s].text());
+    replayed.push_back(std::move(asked[s]));
+    std::ranges::move(group, std::back_inserter(kept));
+  }
+  results = std::move(kept);
+  asked = std::move(replayed);
+  return left_out;
+}
+
+void print_left_out(const LeftOut& left_out, double seconds) {
+  const auto print = [&](const std::string& what, const std::vector<std::string>& policies) {
+    std::string names;
+    for (const std::string& policy : policies) names += (names.empty() ? "" : ", ") + policy;
+    if (!names.empty())
+      std::cout << '\n' << wrapped(what + " when " + text_of_seconds(seconds) + " had passed (--seconds): " + names, 2);
+  };
+  print("not replayed", left_out.policies);
+  print("least capacity not found", left_out.capacities);
+}
+
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
                        const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const TorchRules& rules,
-                       const Json& on_device, const CachedPeaks& cached) {
+                       const Json& on_device, const CachedPeaks& cached, const LeftOut& left_out) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
     Json policy, devices = Json::array();
@@ -207,7 +253,9 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
                  {"level", replayed_level(input.heaps) == Level::framework ? "framework" : "driver"},
                  {"events", input.event_count},
                  {"losses", json_of_losses(input.trace)},
-                 {"policies", policies}});
+                 {"policies", policies},
+                 {"not_replayed", left_out.policies},
+                 {"stopped_by", left_out.is_empty() ? Json(nullptr) : Json("seconds")}});
   if (!rules.text.empty()) document["torch_rules"] = rules.text;
   if (!on_device.is_null()) document["on_device"] = on_device;
   print_json(document);
@@ -408,9 +456,10 @@ Exit run_replay(const ReplayArguments& arguments) {
   // Policies run on the device are modelled too, for comparison.
   std::vector<PolicySpec> specs = *modelled;
   specs.insert(specs.end(), real_specs->begin(), real_specs->end());
-  const std::vector<PolicySpec> asked = specs;
+  std::vector<PolicySpec> asked = specs;
   set_torch_rules(specs, *rules);
-  const Result<std::vector<ReplayResult>> results = [&] {
+  if (real_specs->empty()) options->deadline = deadline_after(arguments.seconds);
+  Result<std::vector<ReplayResult>> results = [&] {
     ProgressBar bar("replaying");
     options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     return replay(heaps, specs, *options);
@@ -422,12 +471,17 @@ Exit run_replay(const ReplayArguments& arguments) {
   }
   const Result<std::optional<OnDevice>> on_device = run_on_device(arguments.gpu, heaps, *real_specs, *options);
   if (!on_device) return fail(on_device.error());
+  const LeftOut left_out = remove_left_out(*results, asked, heaps.size(), *options);
+  if (results->empty())
+    return fail({.what = "no policy was replayed in " + text_of_seconds(arguments.seconds),
+                 .where = arguments.file.string(),
+                 .remedy = "allow more with --seconds"});
   std::vector<PolicyResults> groups;
-  for (std::size_t s = 0; s < specs.size(); ++s) {
+  for (std::size_t s = 0; s < asked.size(); ++s) {
     groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
   }
   const CachedPeaks cached = cached_peaks(*results, heaps, *options);
-  const PolicyResults models = PolicyResults(*results).subspan(modelled->size() * heaps.size());
+  const PolicyResults models = PolicyResults(*results).last(real_specs->size() * heaps.size());
 
   if (arguments.json) {
     print_replay_json(*input, groups, arguments, costs, *rules,
@@ -435,7 +489,7 @@ Exit run_replay(const ReplayArguments& arguments) {
                           ? json_of(**on_device, models,
                                     [&](const ReplayResult& r) { return json_of(r, arguments, costs, heaps, cached); })
                           : Json(nullptr),
-                      cached);
+                      cached, left_out);
     return Exit::done;
   }
   bool first = true;
@@ -446,6 +500,7 @@ Exit run_replay(const ReplayArguments& arguments) {
     if (!std::exchange(first, false)) std::cout << '\n';
     print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules, heaps, cached);
   }
+  print_left_out(left_out, arguments.seconds);
   if (*on_device) print_table(**on_device, models);
   return Exit::done;
 }
@@ -465,6 +520,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
   command->add_option("--capacity", arguments->capacity,
                       "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that suffices "
                       "[implied by recorded failures, else unlimited]");
+  add_seconds_option(*command, arguments->seconds);
   command->add_flag("--stream", arguments->stream,
                     "Read a .reel again for each policy instead of holding it in memory; the default from " +
                         text_of(most_events_in_memory) + " events on; without address_stability");

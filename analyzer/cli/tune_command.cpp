@@ -37,6 +37,7 @@ struct TuneArguments {
   std::vector<std::string> allocators;
   std::vector<std::string> questions;
   std::size_t top = 10;
+  double seconds = most_replay_seconds;
   SymbolOptions symbols;
   bool json = false;
 };
@@ -121,6 +122,7 @@ Exit run_tune(const TuneArguments& arguments) {
   for (const CapacityBounds& bounds : capacity_bounds(*trace))
     options->sets_fraction |= bounds.by_program.value_or(false);
 
+  options->deadline = deadline_after(arguments.seconds);
   std::vector<Tuned> tuned;
   const auto add = [&](const std::vector<Prepared>& of, const PolicySpec& policy,
                        TuneOptions how) -> std::optional<Error> {
@@ -130,7 +132,10 @@ Exit run_tune(const TuneArguments& arguments) {
     if (!result) return std::move(result).error();
     Tuned& done = tuned.emplace_back();
     done = {.result = *std::move(result),
-            .report = {.file = arguments.file, .top = arguments.top, .recorded = recorded_of(*trace, of)}};
+            .report = {.file = arguments.file,
+                       .top = arguments.top,
+                       .seconds = arguments.seconds,
+                       .recorded = recorded_of(*trace, of)}};
     const Bytes recorded = done.report.recorded_peak();
     if (arguments.policy.empty() && misses_peak(trace->losses, done.result.baseline.peak_reserved(), recorded))
       done.result.missed_peak = recorded;
@@ -140,7 +145,8 @@ Exit run_tune(const TuneArguments& arguments) {
   tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
   tuned.front().report.rules = *rules;
   if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps); !pinned.empty())
-    if (const auto error = add(pinned, *recorded_policy(*trace, pinned.front()), {})) return fail(*error);
+    if (const auto error = add(pinned, *recorded_policy(*trace, pinned.front()), {.deadline = options->deadline}))
+      return fail(*error);
   if (arguments.json)
     print_tune_json(*trace, tuned);
   else
@@ -170,6 +176,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command->add_option("--policy", arguments->policy, "Policy the program ran with [the recorded settings]");
   command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
+  add_seconds_option(*command, arguments->seconds);
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");
   command->footer(
@@ -358,9 +365,12 @@ void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport&
   if (!result.allocators.empty() && !result.settings.empty()) table.add_rule();
   for (const Outcome& outcome : result.allocators) table.add(name_of(outcome), outcome);
   table.print();
-  if (result.tried > 0 || result.least_unrounded_peak) {
+  if (result.tried > 0 || result.left_out > 0 || result.least_unrounded_peak) {
     std::cout << "\n  " << text_of(result.tried) << " settings tried";
     if (result.given_up > 0) std::cout << ", " << text_of(result.given_up) << " stopped early";
+    if (result.left_out > 0)
+      std::cout << "; " << text_of(result.left_out) << " left out when " << text_of_seconds(report.seconds)
+                << " had passed (--seconds)";
     std::cout << "\n\n";
     print_recommendation(result);
   }
@@ -444,6 +454,8 @@ Json findings_of(const TuneResult& result, const TuneReport& report) {
                  {"candidates", candidates},
                  {"settings_tried", result.tried},
                  {"settings_given_up", result.given_up},
+                 {"left_out", result.left_out},
+                 {"stopped_by", result.left_out > 0 ? Json("seconds") : Json(nullptr)},
                  {"allocators", allocators},
                  {"what_if", alternatives},
                  {"recommended", best != nullptr ? Json(conf_of(best->policy)) : Json(nullptr)},

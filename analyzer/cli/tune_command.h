@@ -17,6 +17,7 @@ namespace memreel::cli {
 struct TuneReport {
   std::filesystem::path file;
   std::size_t top = 10;               // settings per table in text
+  double seconds = 0;                 // after which no replay began
   std::vector<HeapHistory> recorded;  // of the replayed heaps
   Steps steps;
   TorchRules rules;

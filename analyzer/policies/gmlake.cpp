@@ -309,9 +309,9 @@ void Gmlake::wait_for_pending() {
 
 void Gmlake::release_everything() {
   wait_for_pending();
-  for (const Arena& arena : arenas_) {
-    if (arena.pool != PoolId::default_pool) continue;
-    for (const BlockId id : arena.free.ordered())
+  for (std::size_t a = largest_.first(1_B); a < arenas_.size(); a = largest_.first(1_B, a + 1)) {
+    if (arenas_[a].pool != PoolId::default_pool) continue;
+    for (const BlockId id : arenas_[a].free.ordered())
       if (!table_[id].is_split()) release(id);
   }
 }

@@ -51,14 +51,18 @@ struct Job {
   const Prepared* heap = nullptr;
 };
 
+bool is_late(const ReplayOptions& options) { return std::chrono::steady_clock::now() > options.deadline; }
+
 DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
 
 /// Bisects between what the program itself needs and what the policy took without a limit. Failure is not quite
 /// monotone in the capacity (releasing at other moments changes placement), so the result is a capacity whose run did
 /// not fail, while the one a unit below is known to fail.
 ///
-/// None if no capacity is enough: a policy may have its own limit.
-std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const RowSource* rows) {
+/// None if no capacity is enough, as a policy may have its own limit, or if there is no time left to find it.
+std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const ReplayOptions& options) {
+  const RowSource* const rows = options.rows;
+  if (is_late(options)) return std::nullopt;
   const ReplayResult free = policy.run(heap, {.stop_at_failure = true, .rows = rows});
   if (free.failed_allocations > 0) return std::nullopt;
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
@@ -69,11 +73,13 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
   std::uint64_t enough = units(free.peak_reserved);
   std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
   while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
+    if (is_late(options)) return std::nullopt;
     too_little = std::max(too_little, enough);
     enough += std::max<std::uint64_t>(enough / 8, 1);
     if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
   }
   while (enough - too_little > 1) {
+    if (is_late(options)) return std::nullopt;
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
     (survives(middle) ? enough : too_little) = middle;
   }
@@ -81,14 +87,14 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
 }
 
 ReplayResult run(const Job& job, const ReplayOptions& options) {
+  if (is_late(options)) return {};
   const RunOptions run_options{.device = options.device.value_or(implied_device(*job.heap)),
                                .series_points = options.series_points,
                                .placement_metrics = options.placement_metrics,
                                .rows = options.rows};
   ReplayResult result = job.policy->run(*job.heap, run_options);
   result.policy = job.policy->spec;
-  if (options.find_min_capacity && !result.defect)
-    result.min_capacity = min_capacity(*job.policy, *job.heap, options.rows);
+  if (options.find_min_capacity && !result.defect) result.min_capacity = min_capacity(*job.policy, *job.heap, options);
   return result;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -28,8 +29,10 @@ struct ReplayOptions {
   std::optional<DeviceModel> device;  // default: unlimited, or the capacity implied by the recorded failures
   bool find_min_capacity = false;
   std::size_t series_points = 1024;
-  bool placement_metrics = false;   // also compute free_memory and address_stability
-  unsigned threads = 0;             // 0: one per core
+  bool placement_metrics = false;  // also compute free_memory and address_stability
+  unsigned threads = 0;            // 0: one per core
+  /// No run begins after it. A result without a run has no policy name; a least capacity that was not found is unknown.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const RowSource* rows = nullptr;  // of heaps with empty columns, see streamed_trace.h
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // called by any thread, after each run
 };

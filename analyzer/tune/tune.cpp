@@ -56,13 +56,15 @@ class Tuner {
     });
     outcomes = outcomes_of(*allocators);
     if (!outcomes) return std::move(outcomes).error();
+    std::erase_if(*outcomes, [](const Outcome& outcome) { return !was_replayed(outcome); });
     result_.allocators = *std::move(outcomes);
     rank(result_.allocators, result_.limited);
     outcomes = outcomes_of(*alternatives);
     if (!outcomes) return std::move(outcomes).error();
     for (std::size_t i = 0; i < outcomes->size(); ++i)
-      result_.alternatives.push_back(
-          {.question = options_.questions[i], .calls = calls_[i], .outcome = std::move(outcomes->at(i))});
+      if (was_replayed(outcomes->at(i)))
+        result_.alternatives.push_back(
+            {.question = options_.questions[i], .calls = calls_[i], .outcome = std::move(outcomes->at(i))});
     if (has_settings(baseline_))
       if (auto fine = search(); !fine) return std::move(fine).error();
     if (baseline_.name == TorchHostSettings::policy) find_least_unrounded_peak();
@@ -117,6 +119,10 @@ class Tuner {
     return trials;
   }
 
+  static bool was_replayed(const Outcome& outcome) {
+    return std::ranges::none_of(outcome.heaps, [](const ReplayResult& r) { return r.policy.name.empty(); });
+  }
+
   Result<std::vector<Outcome>> outcomes_of(std::span<const Trial> trials) {
     std::vector<Outcome> outcomes;
     for (const Trial& trial : trials)
@@ -128,6 +134,7 @@ class Tuner {
     const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
       const Trial& trial = trials[i / heaps_.size()];
       const Prepared& heap = trial.heaps[i % heaps_.size()];
+      if (baseline_is_known_ && std::chrono::steady_clock::now() > options_.deadline) return;
       RunOptions options = trial.options;
       options.device = device_of(heap);
       ReplayResult& result = outcomes[i / heaps_.size()].heaps[i % heaps_.size()];
@@ -136,6 +143,9 @@ class Tuner {
       report_progress();
     });
     if (!enough_memory) return out_of_memory();
+    baseline_is_known_ = true;
+    for (const Outcome& outcome : outcomes)
+      if (!was_replayed(outcome)) ++result_.left_out;
     return outcomes;
   }
 
@@ -171,6 +181,7 @@ class Tuner {
     auto outcomes = outcomes_of(*trials);
     if (!outcomes) return std::move(outcomes).error();
     for (Outcome& outcome : *outcomes) {
+      if (!was_replayed(outcome)) continue;
       ++result_.tried;
       if (outcome.gave_up())
         ++result_.given_up;
@@ -283,13 +294,17 @@ class Tuner {
     std::vector<PolicySpec> specs;
     specs.reserve(outcomes.size());
     for (const Outcome* outcome : outcomes) specs.push_back(outcome->policy);
-    const auto replayed =
-        replay(heaps_, specs, {.find_min_capacity = true, .series_points = 0, .threads = options_.threads});
+    const auto replayed = replay(
+        heaps_, specs,
+        {.find_min_capacity = true, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline});
     if (!replayed) return replayed.error();
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const std::span of_policy = std::span(*replayed).subspan(i * heaps_.size(), heaps_.size());
       const auto known = [](const ReplayResult& r) { return r.min_capacity.has_value(); };
-      if (of_policy.empty() || !std::ranges::all_of(of_policy, known)) continue;  // no device is large enough
+      if (of_policy.empty() || !std::ranges::all_of(of_policy, known)) {  // no device is large enough, or no time
+        if (std::chrono::steady_clock::now() > options_.deadline) ++result_.left_out;
+        continue;
+      }
       outcomes[i]->min_capacity = *std::ranges::max(of_policy, {}, &ReplayResult::min_capacity).min_capacity;
     }
     return {};
@@ -298,6 +313,7 @@ class Tuner {
   std::span<const Prepared> heaps_;
   const TuneOptions& options_;
   PolicySpec baseline_;
+  bool baseline_is_known_ = false;
   std::vector<std::size_t> calls_;
   TuneResult result_;
   std::mutex progress_;

@@ -7,6 +7,7 @@
 // worth having.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -27,7 +28,9 @@ struct TuneOptions {
   bool sets_fraction = false;          // the program set a memory fraction: PyTorch collects garbage only then
   std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;
-  unsigned threads = 0;                                                      // 0: one per core
+  unsigned threads = 0;  // 0: one per core
+  /// No replay begins after it, but for the baseline's.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // calls are serialized
 };
 
@@ -44,6 +47,7 @@ struct TuneResult {
   std::vector<Outcome> allocators;        // ranked
   std::vector<Alternative> alternatives;  // in the order of the questions
   std::uint64_t tried = 0, given_up = 0;  // settings
+  std::uint64_t left_out = 0;             // settings, allocators, questions, least capacities: the deadline came first
   bool limited = false;                   // by a capacity
   /// What was reserved at the peak of a recording that began late, if the baseline does not reproduce it
   /// (misses_peak()): to be set by the caller. Otherwise 0.

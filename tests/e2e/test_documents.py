@@ -46,7 +46,8 @@ class Documents(ProgramTest):
 
     def test_replay(self):
         replay = self.document("replay", SAMPLE, "--policy", POLICIES)
-        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "losses", "policies", "torch_rules"})
+        self.assertEqual(set(replay), {"schema", "trace", "level", "events", "losses", "policies", "not_replayed", "stopped_by",
+                                       "torch_rules"})
         self.assertEqual(replay["schema"], "memreel.replay/1")
         self.assertEqual(replay["level"], "framework")
         self.assertEqual([policy["policy"] for policy in replay["policies"]], POLICIES.split(","))

@@ -78,7 +78,7 @@ class Files(ProgramTest):
         document = self.document("plan", file)
         self.assertEqual(defects(document), [])
         self.assertEqual((document["peak_bytes"], document["bound_bytes"], document["proved"]), (12, 12, True))
-        self.assertEqual((document["fits"], document["gap"]), (None, 0))
+        self.assertEqual((document["fits"], document["gap"], document["stopped_by"]), (None, 0, None))
         offsets = [row["offset"] for row in document["allocations"]]
         header = self.directory / "plan.h"
         self.assertEqual(run("plan", file, "-o", header).returncode, 0)
@@ -146,7 +146,9 @@ class Files(ProgramTest):
         plan = self.directory / "plan.csv"
         plans = [self.document("plan", file, "--effort", 100_000_000, "--threads", threads, "-o", plan) for threads in (1, 2, 8)]
         self.assertIsNone(fault_of(rows_of(plan), align=512, capacity=plans[0]["peak_bytes"]))
-        self.assertEqual(plans[0]["method"], "ejection")
+        self.assertEqual((plans[0]["method"], plans[0]["stopped_by"]), ("ejection", "effort"))
+        self.assertEqual(self.document("plan", file, "--seconds", "0.001")["stopped_by"], "seconds")
+        self.assertIn("stopped by --effort", self.answer("plan", file, "--effort", 100_000).stdout)
         self.assertLess(plans[0]["gap"], 0.01)
         for other in plans[1:]:
             self.assertEqual(other["allocations"], plans[0]["allocations"])

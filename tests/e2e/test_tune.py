@@ -32,8 +32,9 @@ class Document(ProgramTest):
     def test_keys(self):
         tune = self.document("tune", SAMPLE, "--allocators", "fit.best,cuda.malloc")
         self.assertEqual(set(tune), {"schema", "trace", "losses", "torch_rules", "capacity_bytes", "steps", "step_mark", "baseline",
-                                     "candidates", "settings_tried", "settings_given_up", "allocators", "what_if",
-                                     "recommended", "export", "verdict"})
+                                     "candidates", "settings_tried", "settings_given_up", "left_out", "stopped_by", "allocators",
+                                     "what_if", "recommended", "export", "verdict"})
+        self.assertEqual((tune["left_out"], tune["stopped_by"]), (0, None))
         self.assertEqual(tune["schema"], "memreel.tune/1")
         self.assertEqual(set(tune["losses"]), LOSSES)
         self.check(tune["baseline"], {"setting", "recorded_peak_reserved_bytes"})
@@ -48,6 +49,15 @@ class Document(ProgramTest):
             self.assertIsNone(allocator["setting"])
         for answer in tune["what_if"]:
             self.check(answer, {"what_if", "empty_cache_calls"} | SAVED)
+
+    def test_it_stops_when_the_time_is_up_and_says_so(self):
+        arguments = ("tune", SAMPLE, "--allocators", "fit.best", "--seconds", "1e-9")
+        tune = self.document(*arguments)
+        self.assertEqual((tune["candidates"], tune["allocators"], tune["stopped_by"]), ([], [], "seconds"))
+        self.assertGreater(tune["left_out"], 10)
+        self.assertGreater(tune["baseline"]["peak_reserved_bytes"], 0)
+        self.assertIn("(--seconds)", self.answer(*arguments).stdout)
+        self.assert_refused(run("replay", SAMPLE, "--seconds", "1e-9"), "--seconds")
 
     def test_baseline_is_what_was_recorded(self):
         tune = self.document("tune", SAMPLE)
