@@ -106,7 +106,10 @@ Result<RankPattern> RankPattern::parse(const std::string& text) {
 }
 
 std::optional<std::uint32_t> RankPattern::rank_of(const std::filesystem::path& file) const {
-  return pattern_ ? match(file.string(), *pattern_) : std::nullopt;
+  if (!pattern_) return std::nullopt;
+  for (std::filesystem::path part = file; part.has_filename(); part = part.parent_path())
+    if (const auto rank = match(part.filename().string(), *pattern_)) return rank;
+  return match(file.string(), *pattern_);
 }
 
 Identity identify(const Header& header, const std::filesystem::path& file, const RankPattern& pattern) {

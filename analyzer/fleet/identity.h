@@ -50,6 +50,7 @@ class RankPattern {
   static Result<RankPattern> parse(const std::string& text);
 
   bool is_given() const { return pattern_ != nullptr; }
+  /// By the file's name, else by that of the innermost folder that matches, else by the whole path.
   std::optional<std::uint32_t> rank_of(const std::filesystem::path& file) const;
 
  private:

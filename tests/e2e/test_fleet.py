@@ -316,6 +316,12 @@ class Doubts(ProgramTest):
         self.assertIn("--rank-pattern", run("fleet", self.job, "--no-setting").stdout)
         self.assertEqual(self.ranks_of(["a5_1", "a6_0"], "--rank-pattern", "_([0-9])"), {"a5_1": 1, "a6_0": 0})
 
+    def test_a_pattern_looks_at_the_files_name_before_its_folders(self):
+        self.job = self.job / "attempt_7"
+        self.job.mkdir()
+        self.assertEqual(self.ranks_of(["a5_1", "a6_0"], "--rank-pattern", "_([0-9])"), {"a5_1": 1, "a6_0": 0})
+        self.assertEqual(self.ranks_of(["a5"], "--rank-pattern", "attempt_([0-9])/a"), {"a5": 7})
+
     def test_headers_come_before_names_and_contradictions_are_refused(self):
         for rank in range(2):
             self.recorded(f"rank{1 - rank}", fleet_job.history(0, 0), process=100 + rank,
