@@ -72,6 +72,7 @@ struct Agent {
   bool subscribed = false;
   std::string source;
   bool began_late = false;
+  bool joins = false;            // a recording of a running program is about to begin
   Recorder* recorder = nullptr;  // made for the first recording, reused as long as possible; never destroyed
   std::unique_ptr<Recording> recording;
   std::atomic<pid_t> process = 0;   // that is being recorded
@@ -176,8 +177,7 @@ Result<void> begin_recording(Agent& self) {
   };
   const auto look_around = [&self, recorder] {
     const stacks::LoaderUse use;
-    if (const std::string told = look_for_frameworks(self.options, *recorder, self.began_late); !told.empty())
-      say(told);
+    if (const std::string told = look_for_frameworks(self.options, *recorder); !told.empty()) say(told);
   };
   look_around();
   const stacks::LoadedModule own = own_module();
@@ -185,6 +185,7 @@ Result<void> begin_recording(Agent& self) {
       Recording::begin(self.options, *recorder,
                        {.source = self.source,
                         .began_late = self.began_late,
+                        .asks_torch = std::exchange(self.joins, false) && self.options.torch,
                         .recorder_is_new = recorder_is_new,
                         .own_code = own.range,
                         .look_around = look_around,
@@ -383,7 +384,7 @@ Recorder* early_recorder() {
   self.recorder->wait_for_attention();
   self.is_early = true;
   const stacks::LoaderUse use;
-  if (const std::string told = look_for_frameworks(self.options, *self.recorder, false); !told.empty()) say(told);
+  if (const std::string told = look_for_frameworks(self.options, *self.recorder); !told.empty()) say(told);
   set_early_recorder(self.recorder);
   return self.recorder;
 }
@@ -446,7 +447,12 @@ Result<Status> join(const Options& options) {
     self.given_up = false;
     self.began_late = true;
     self.watch.look_around();
-    if (auto begun = begin(self); !begun) return begun.error();
+    self.joins = true;
+    hook_frameworks(self.options);
+    if (auto begun = begin(self); !begun) {
+      left_frameworks();
+      return begun.error();
+    }
     joined_frameworks(self.options);
   }
   annotate::ask_for_state();

@@ -61,11 +61,10 @@ std::string note_other_allocator(Recorder& recorder) {
 
 }  // namespace
 
-std::string look_for_frameworks(const Options& options, Recorder& recorder, bool began_late) {
+std::string look_for_frameworks(const Options& options, Recorder& recorder) {
   using Trust = python::FrameWalker::Trust;
   annotate::name_modules_with([](const void* module, std::string_view name) { walker().name_module(module, name); });
   torch::set_recorded(options.torch);
-  torch::set_followed(!began_late);
   if (options.torch) torch::look();
   if (recorder.python() == nullptr) annotate::introduce();
   if (options.torch)
@@ -84,14 +83,19 @@ std::string look_for_frameworks(const Options& options, Recorder& recorder, bool
   return {};
 }
 
-void joined_frameworks(const Options& options) {
+void hook_frameworks(const Options& options) {
   if (!options.torch) return;
+  torch::look();  // the first report comes with a lock held
   torch::divert_calls();
-  torch::ask_for_snapshot();
+}
+
+void joined_frameworks(const Options& options) {
+  if (options.torch) torch::ask_for_snapshot();
 }
 
 void left_frameworks() {
   torch::restore_calls();
+  torch::forget_recording();
   python::unwatch_code();
 }
 

@@ -36,11 +36,14 @@ enum class RecordKind : std::uint8_t {
   context_destroyed,  // everything in `context` is freed with it
   device_reset,       // all contexts of `device` are destroyed
 
-  // Memory that existed before the recording began, as counted by its allocator. Between `snapshot_begin` and
-  // `snapshot_end`, in this order; events in between take precedence.
-  snapshot_begin,
-  snapshot_block,  // `size` bytes at `address`, for `stream`
-  snapshot_end,
+  // Memory that existed before the recording began, as counted by its allocator: begin, taken, the rest, end. The first
+  // two may come several times, of which the last count. Without an answer, only the end comes.
+  snapshot_begin,    // the allocator is being asked; what happens from here on takes precedence over the answer ...
+  snapshot_taken,    // ... unless snapshot_end says that the answer is the state at this moment
+  snapshot_segment,  // `size` bytes at `address`, of pool `object`, for `stream`; `status`: bits of SnapshotSegment
+  snapshot_block,    // `size` bytes at `address`, for `stream`; in Space::torch_traced: the next piece of the segment,
+                     // of which `stream` bytes were requested, `status` is its InitialUse
+  snapshot_end,      // `status` 1: the answer is exact
 
   graph_alloc,  // a graph node: running it allocates `size` bytes at `address`
   graph_free,   // a graph node: running it frees `address`
@@ -59,6 +62,8 @@ enum class RecordKind : std::uint8_t {
   segment_added,    // own pool `object`, or PyTorch's, got `size` bytes at `address`
   segment_removed,  // ... and returned them
 };
+
+enum class SnapshotSegment : std::uint16_t { small = 1, expandable = 2 };
 
 /// Which memory a record is about: a family of allocators, within which addresses are unique.
 enum class Space : std::uint8_t {

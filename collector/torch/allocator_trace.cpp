@@ -26,150 +26,6 @@
 namespace memreel::torch {
 namespace {
 
-struct Object;  // PyObject
-
-/// Python's functions, as declared by its C API; found by name, as nothing here links against Python.
-struct Api {
-  int (*add_pending_call)(int (*)(void*), void*) = nullptr;
-  Object* (*modules)() = nullptr;                          // borrowed
-  Object* (*item_string)(Object*, const char*) = nullptr;  // borrowed
-  Object* (*attribute)(Object*, const char*) = nullptr;    // new
-  Object* (*call)(Object*, Object*) = nullptr;             // new
-  int (*is_true)(Object*) = nullptr;
-  std::ptrdiff_t (*list_size)(Object*) = nullptr;
-  Object* (*list_item)(Object*, std::ptrdiff_t) = nullptr;  // borrowed
-  unsigned long long (*as_number)(Object*) = nullptr;
-  const char* (*as_text)(Object*) = nullptr;
-  void (*fetch_error)(Object**, Object**, Object**) = nullptr;
-  void (*restore_error)(Object*, Object*, Object*) = nullptr;
-  void (*clear_error)() = nullptr;
-  void (*release)(Object*) = nullptr;
-};
-
-const Api* find_api() {
-  static const Api api = [] {
-    Api found;
-    bool all = true;
-    const auto find = [&](const char* name, auto& function) {
-      function = std::bit_cast<std::remove_reference_t<decltype(function)>>(::dlsym(RTLD_DEFAULT, name));
-      all = all && function != nullptr;
-    };
-    find("PyImport_GetModuleDict", found.modules);
-    find("PyDict_GetItemString", found.item_string);
-    find("PyObject_GetAttrString", found.attribute);
-    find("PyObject_CallObject", found.call);
-    find("PyObject_IsTrue", found.is_true);
-    find("PyList_Size", found.list_size);
-    find("PyList_GetItem", found.list_item);
-    find("PyLong_AsUnsignedLongLong", found.as_number);
-    find("PyUnicode_AsUTF8", found.as_text);
-    find("PyErr_Fetch", found.fetch_error);
-    find("PyErr_Restore", found.restore_error);
-    find("PyErr_Clear", found.clear_error);
-    find("Py_DecRef", found.release);
-    find("Py_AddPendingCall", found.add_pending_call);
-    return all ? found : Api{};
-  }();
-  return api.add_pending_call != nullptr ? &api : nullptr;
-}
-
-/// An owned reference; null if getting it failed.
-class Owned {
- public:
-  Owned(const Api& api, Object* object) : api_(&api), object_(object) {}
-  Owned(const Owned&) = delete;
-  Owned& operator=(const Owned&) = delete;
-  ~Owned() {
-    if (object_ != nullptr) api_->release(object_);
-  }
-  Object* get() const { return object_; }
-
- private:
-  const Api* api_;
-  Object* object_;
-};
-
-/// A number in a dictionary; 0 if there is no such key.
-std::uint64_t number(const Api& api, Object* row, const char* name) {
-  Object* const value = api.item_string(row, name);
-  return value != nullptr ? api.as_number(value) : 0;
-}
-
-bool is_true(const Api& api, Object* row, const char* name) {
-  Object* const value = api.item_string(row, name);
-  return value != nullptr && api.is_true(value) == 1;
-}
-
-/// Allocated, or freed by the program and still in use by the device.
-bool is_held(const Api& api, Object* block) {
-  Object* const state = api.item_string(block, "state");
-  const char* const text = state != nullptr ? api.as_text(state) : nullptr;
-  return text != nullptr && std::strncmp(text, "active", 6) == 0;
-}
-
-void record_segment(const Api& api, agent::Recorder& recorder, Object* segment) {
-  agent::Record record;
-  record.kind = agent::RecordKind::snapshot_block;
-  record.device = static_cast<std::int16_t>(number(api, segment, "device"));
-  record.stream = number(api, segment, "stream");
-  record.address = number(api, segment, "address");
-  record.size = number(api, segment, "total_size");
-  // Expandable segments are mapped piecewise, and the snapshot does not list the pieces.
-  if (!is_true(api, segment, "is_expandable")) recorder.emit(record);
-
-  record.space = agent::Space::torch;
-  Object* const blocks = api.item_string(segment, "blocks");
-  const std::ptrdiff_t count = blocks != nullptr ? api.list_size(blocks) : 0;
-  for (std::ptrdiff_t i = 0; i < count; ++i) {
-    Object* const block = api.list_item(blocks, i);
-    record.size = number(api, block, "size");
-    if (is_held(api, block)) recorder.emit(record);
-    record.address += record.size;  // blocks have no gaps between them
-  }
-}
-
-void take_snapshot(const Api& api) {
-  Object* const torch = api.item_string(api.modules(), "torch.cuda");
-  agent::Recorder* const recorder = agent::recorder();
-  if (torch == nullptr || recorder == nullptr) return;
-  const Owned initialized_function(api, api.attribute(torch, "is_initialized"));
-  if (initialized_function.get() == nullptr) return;
-  const Owned initialized(api, api.call(initialized_function.get(), nullptr));
-  if (initialized.get() == nullptr || api.is_true(initialized.get()) != 1) return;
-  const Owned function(api, api.attribute(torch, "memory_snapshot"));
-  if (function.get() == nullptr) return;
-
-  agent::Record border;
-  border.kind = agent::RecordKind::snapshot_begin;
-  recorder->emit(border);
-  const Owned segments(api, api.call(function.get(), nullptr));
-  const std::ptrdiff_t count = segments.get() != nullptr ? api.list_size(segments.get()) : 0;
-  for (std::ptrdiff_t i = 0; i < count; ++i) record_segment(api, *recorder, api.list_item(segments.get(), i));
-  border.kind = agent::RecordKind::snapshot_end;
-  recorder->emit(border);
-}
-
-}  // namespace
-
-void ask_for_snapshot() {
-  const Api* const api = find_api();
-  if (api == nullptr) return;
-  api->add_pending_call(
-      [](void* known) {
-        const Api& python = *static_cast<const Api*>(known);
-        // The program may be propagating an exception.
-        Object *type = nullptr, *value = nullptr, *trace = nullptr;
-        python.fetch_error(&type, &value, &trace);
-        take_snapshot(python);
-        python.clear_error();
-        python.restore_error(type, value, trace);
-        return 0;
-      },
-      const_cast<Api*>(api));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-}
-
-namespace {
-
 using agent::Record;
 using agent::Recorder;
 using agent::RecordKind;
@@ -233,14 +89,15 @@ enum class State : std::uint8_t { unknown, found, following, refused };
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): PyTorch calls back without saying for whom
 Allocator allocator;  // constant once `state` is not unknown
 std::atomic<State> state = State::unknown;
-std::atomic<bool> is_wanted = true;
+std::atomic<std::uint32_t> recording = 1;  // changes with each recording
 
 constexpr std::size_t most_devices = 64;
 /// Per device, changed with the allocator's lock for it held.
 struct Device {
-  bool followed = false;  // its trace has reported something
-  const Recorder* recorder = nullptr;
-  Checksum sum;  // of what `recorder` received
+  bool followed = false;        // its trace has reported something
+  std::uint32_t recording = 0;  // the one that `sum` is of
+  Checksum sum;
+  std::atomic<std::uint64_t> entries = 0;
 };
 std::array<Device, most_devices> devices;
 
@@ -254,14 +111,13 @@ std::atomic<bool> agreed = false;
 struct Underway {
   alignas(64) Record alloc;  // one cache line each
   alignas(64) Record freed;
+  std::uint32_t recording = 0;  // the one that they are of
 };
 // Initial-exec: no allocation at a thread's first access.
 [[gnu::tls_model("initial-exec")]] constinit thread_local Underway underway{};
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
 
-bool follows() {
-  return state.load(std::memory_order_acquire) == State::following && is_wanted.load(std::memory_order_relaxed);
-}
+bool follows() { return state.load(std::memory_order_acquire) == State::following; }
 
 void refuse() { state.store(State::refused, std::memory_order_release); }
 
@@ -319,8 +175,15 @@ void end_free(Recorder& recorder) {
   Recorder* const recorder = agent::recorder();
   if (recorder == nullptr || !follows()) return;
   if (!is_plausible(entry)) return refuse();
-  devices[static_cast<std::uint8_t>(entry.device)].followed = true;
+  Device& own = devices[static_cast<std::uint8_t>(entry.device)];
+  own.followed = true;
+  if (const std::uint32_t now = recording.load(std::memory_order_relaxed); underway.recording != now) [[unlikely]] {
+    underway.alloc.kind = underway.freed.kind = RecordKind::none;
+    underway.recording = now;
+  }
   const auto action = static_cast<Action>(entry.action);
+  if (action == Action::snapshot) return;  // itself an entry
+  own.entries.store(own.entries.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   if (action == Action::free_completed) {
     Record& freed = underway.freed;
     if (freed.kind == RecordKind::none || freed.address != entry.address) {
@@ -361,7 +224,7 @@ bool is_native(const void* object, std::uintptr_t table) {
 /// recursive.
 void follow() noexcept {
   State expected = State::found;
-  if (!is_wanted.load(std::memory_order_relaxed) || !state.compare_exchange_strong(expected, State::following)) return;
+  if (!state.compare_exchange_strong(expected, State::following)) return;
   void* const self = *allocator.variable;
   if (!is_native(self, allocator.table)) return refuse();
   allocator.attach(self, on_entry);
@@ -417,7 +280,20 @@ void look_for_allocator() {
   state.store(is_known ? State::found : State::refused, std::memory_order_release);
 }
 
-void set_followed(bool followed) { is_wanted.store(followed, std::memory_order_relaxed); }
+bool follow_trace() {
+  if (!follows()) follow();
+  return follows();
+}
+
+std::uint64_t trace_entries() {
+  std::uint64_t sum = 0;
+  for (const Device& device : devices) sum += device.entries.load(std::memory_order_acquire);
+  return sum;
+}
+
+bool trace_states_pools() { return allocator.tells_pool; }
+
+void forget_recording() { recording.fetch_add(1, std::memory_order_relaxed); }
 
 bool is_replaced() noexcept {
   if (state.load(std::memory_order_acquire) == State::unknown) return false;
@@ -427,7 +303,7 @@ bool is_replaced() noexcept {
 }
 
 void follow_from_driver_call(Recorder& recorder) noexcept {
-  if (state.load(std::memory_order_acquire) != State::found || !is_wanted.load(std::memory_order_relaxed)) return;
+  if (state.load(std::memory_order_acquire) != State::found) return;
   for (stacks::StackKey key = recorder.capture_stack(); key != stacks::StackKey::none;) {
     const stacks::StackTree::Node node = recorder.stacks()[key];
     if (!node.frame.is_python() && allocator.malloc.contains(node.frame.code_address())) {
@@ -445,7 +321,8 @@ void follow_from_driver_call(Recorder& recorder) noexcept {
     if (!follows()) return false;
   }
   Device& own = devices[static_cast<std::uint8_t>(device)];
-  if (std::exchange(own.recorder, &recorder) != &recorder) own.sum = {};
+  const std::uint32_t now = recording.load(std::memory_order_relaxed);
+  if (std::exchange(own.recording, now) != now) own.sum = {};
   if (!own.sum.agrees(change, allocated)) recorder.emit({.kind = RecordKind::hook_lost});
 
   if (change < 0) {

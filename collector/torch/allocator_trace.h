@@ -20,21 +20,32 @@
 
 namespace memreel::torch {
 
-// What PyTorch's allocator already holds when memreel attaches to a program, from its own snapshot
-// (torch.cuda.memory_snapshot): blocks and segments.
-
-/// Makes Python take the snapshot the next time its main thread may run Python, as for a signal handler, and pass the
-/// result to the recorder active at that time: RecordKind::snapshot_begin, snapshot_block, snapshot_end. Only then is
-/// it certain that no thread waits for the interpreter's lock or the allocator's. Does nothing without Python. Leaves
-/// PyTorch alone if it is not loaded or has not used a GPU. Any thread.
+/// Asks for what PyTorch's allocator holds when memreel attaches to a program: its own snapshot
+/// (torch.cuda.memory_snapshot), which states each segment and how it is divided, as no C++ interface does whose layout
+/// is the same in two releases. Python takes it the next time its main thread may run Python, as for a signal handler:
+/// only then is it certain that no thread waits for the interpreter's lock or the allocator's. From just before it on,
+/// the trace is followed. Both go to the recorder active at that time, as RecordKind::snapshot_begin to snapshot_end, of
+/// which the last always comes: at once without Python.
+///
+/// Leaves PyTorch alone if it is not loaded or has not used a GPU. Any thread.
 void ask_for_snapshot();
 
 /// Finds the allocator, if PyTorch is loaded. Takes the dynamic loader's lock and reads a file: for the writing thread.
 void look_for_allocator();
 
-/// Whether to follow the trace; initially yes. Not in a program that was running before the recording began: what it
-/// already held is known as blocks (held.h), and the two kinds of size must not be mixed.
-void set_followed(bool followed);
+/// Follows the trace from here on, if possible; whether it is followed. Not inside the allocator. After
+/// look_for_allocator().
+bool follow_trace();
+
+/// How many entries the trace has reported, without those of snapshots. If the number is the same before and after PyTorch took its locks one after
+/// the other, the allocator was idle meanwhile.
+std::uint64_t trace_entries();
+
+/// Whether entries state their pool: since PyTorch 2.8.
+bool trace_states_pools();
+
+/// A recording has ended: what threads have in hand does not belong to the next one.
+void forget_recording();
 
 /// Whether PyTorch is known not to be using its caching allocator at the moment. After look_for_allocator().
 bool is_replaced() noexcept;

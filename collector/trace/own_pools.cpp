@@ -5,9 +5,12 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 
+#include "collector/trace/job.h"
 #include "formats/model/value_check.h"
 #include "formats/torch/alloc_conf.h"
+#include "formats/torch/release.h"
 
 namespace memreel::agent {
 
@@ -158,9 +161,13 @@ Pool pool_of(std::span<const std::byte> name) {
   return {.key_high = key[0], .key_low = key[1]};
 }
 
-/// The allocator's settings at program start. Later changes by the program are not seen.
+/// The allocator's release and settings at program start. Later changes by the program are not seen.
 Settings settings_of_environment(TraceOutput& writer) {
   Settings settings;
+  std::ifstream maps("/proc/self/maps");
+  const Variables versions = loaded_versions(maps);
+  if (const auto release = versions.find("torch"); release != versions.end())
+    settings.entries.emplace_back(writer.intern(TorchRelease::recorded_key), writer.intern(release->second));
   for (const char* const variable : conf_variables)
     if (const char* const value = std::getenv(variable))  // NOLINT(concurrency-mt-unsafe): reads only
       settings.entries.emplace_back(writer.intern(variable), writer.intern(value));

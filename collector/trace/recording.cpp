@@ -127,7 +127,7 @@ void Recording::run_until_told() {
   TraceOutput& writer = *output;
   auto* const flight = dynamic_cast<FlightWriter*>(output.get());
   opened_.store(true, std::memory_order_release);
-  TraceBuilder builder(*recorder_, writer, setup_.own_code, dumps_ ? &dumps_->triggers() : nullptr);
+  TraceBuilder builder(*recorder_, writer, setup_.own_code, dumps_ ? &dumps_->triggers() : nullptr, setup_.asks_torch);
   recorder_->attend();
   std::vector<Record> batch;
   std::uint64_t in_file = 0;
@@ -187,6 +187,7 @@ void Recording::run_until_told() {
   }
   take(Recorder::Draining::in_order);
   take(Recorder::Draining::everything);
+  builder.finish();
   if (flight != nullptr && written && writer.flush()) dumps_->finish(*flight);
   const auto finished = writer.finish();  // the first failure, if any
   if (finished) in_file = builder.event_count();

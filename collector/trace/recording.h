@@ -37,6 +37,7 @@ class Recording {
   struct Setup {
     std::string source;  // which backend
     bool began_late = false;
+    bool asks_torch = false;       // for what its allocator holds, once the recording has begun
     bool recorder_is_new = false;  // all its counts are this recording's
     stacks::AddressRange own_code;
     std::function<void()> look_around;          // called periodically by the writing thread

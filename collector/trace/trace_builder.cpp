@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/trace/trace_builder.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
-#include <unordered_set>
 #include <utility>
 
 #include "formats/model/stack_text.h"
@@ -67,13 +67,14 @@ std::string name_of_thread(std::uint32_t thread) {
 }  // namespace
 
 TraceBuilder::TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code,
-                           DumpTriggers* triggers)
+                           DumpTriggers* triggers, bool asks_torch)
     : writer_(&writer),
       triggers_(triggers),
       recorder_(&recorder),
       stacks_(recorder, writer, own_code),
       own_pools_(writer),
       torch_heaps_(writer),
+      torch_start_(asks_torch),
       forward_stacks_(writer) {}
 
 void TraceBuilder::add(std::span<const Record> records) {
@@ -95,7 +96,7 @@ void TraceBuilder::add(std::span<const Record> records) {
 
 void TraceBuilder::add_one(const Record& record) {
   if (record.space == Space::own) return own(record);
-  if (record.space == Space::torch_traced) return torch(record);
+  if (record.space == Space::torch_traced) return torch_traced(record);
   if (record.space == Space::torch) check_sum(record);
   switch (record.kind) {
     case RecordKind::mark:
@@ -145,10 +146,15 @@ void TraceBuilder::add_one(const Record& record) {
     case RecordKind::memory_info:
       return memory_info(record);
     case RecordKind::snapshot_begin:
-    case RecordKind::snapshot_end:
-      in_snapshot_ = record.kind == RecordKind::snapshot_begin;
+      in_snapshot_ = true;
       touched_ = {};
-      return;
+      return torch_start_.attempt();
+    case RecordKind::snapshot_taken:
+      return torch_start_.taken();
+    case RecordKind::snapshot_end:
+      in_snapshot_ = false;
+      touched_ = {};
+      return end_snapshot(record);
     case RecordKind::snapshot_block:
       return held(record);
     case RecordKind::hook_lost:
@@ -454,10 +460,77 @@ void TraceBuilder::torch(const Record& record) {
     stack = forward_stacks_.linked(sequence, stack);
   else
     forward_stacks_.note(sequence, record.thread, stack);
-  for (Event event : torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool)) {
+  const auto& events = torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool);
+  if (torch_known_ && begun_.insert(record.device).second)
+    writer_->add_initial_heap({.heap = writer_->tables()[events.front().origin].heap, .segments = {}});
+  for (Event event : events) {
     event.stack = stack;
     append(record, event);
   }
+}
+
+void TraceBuilder::torch_traced(const Record& record) {
+  if (record.kind == RecordKind::snapshot_segment || record.kind == RecordKind::snapshot_block)
+    return torch_start_.add(record);
+  if (torch_start_.waits(record)) return;
+  finish();
+  torch(record);
+}
+
+void TraceBuilder::finish() {
+  for (const Record& record : torch_start_.take_waiting()) torch(record);
+}
+
+/// Adds the events for what of a segment was not seen to begin or end.
+void TraceBuilder::torch_held(const TorchStart::Segment& segment, std::vector<Event>& events) {
+  const auto add = [&](Record record, RecordKind kind, std::uint64_t size) {
+    record.kind = kind;
+    record.size = size;
+    record.status = 0;
+    record.stream = segment.record.stream;
+    const std::span<const std::byte> pool = record.object == 0
+                                                ? std::span<const std::byte>{}
+                                                : recorder_->names()[static_cast<std::uint32_t>(record.object)];
+    for (Event event : torch_heaps_.events(record, ThreadId::unknown, driver_heap(record.device), pool)) {
+      event.stack = preexisting_stack();
+      event.time = Nanoseconds(record.time);
+      events.push_back(event);
+    }
+  };
+  const bool mapped = (segment.record.status & static_cast<unsigned>(SnapshotSegment::expandable)) != 0;
+  if (!torch_start_.was_seen(segment.record.address) || torch_known_)
+    add(segment.record, mapped ? RecordKind::mapped : RecordKind::segment_added, segment.record.size);
+  for (const Record& block : segment.blocks) {
+    const auto use = static_cast<InitialUse>(block.status);
+    if (use == InitialUse::free || (torch_start_.was_seen(block.address) && !torch_known_)) continue;
+    const std::uint64_t requested = block.stream != 0 ? block.stream : block.size;
+    add(block, RecordKind::alloc, requested);
+    if (use == InitialUse::pending) add(block, RecordKind::free_requested, requested);
+    ++held_before_;
+  }
+}
+
+void TraceBuilder::end_snapshot(const Record& record) {
+  torch_known_ = torch_start_.precedes_all(record.status == 1);
+  if (!torch_known_) finish();
+  std::map<std::int16_t, std::vector<TorchStart::Segment>> devices;
+  for (TorchStart::Segment& segment : torch_start_.end()) devices[segment.record.device].push_back(std::move(segment));
+  for (const auto& [device, segments] : devices) {
+    std::vector<Event> events;
+    std::vector<OriginId> origins;
+    for (const TorchStart::Segment& segment : segments) {
+      const std::size_t first = events.size();
+      torch_held(segment, events);
+      if (events.size() > first) origins.push_back(events.back().origin);
+    }
+    if (torch_known_ && begun_.insert(device).second)
+      writer_->add_initial_heap(initial_heap(writer_->tables()[origins.front()].heap, segments, origins));
+    // Segments come before the allocations in them, as in other traces of recordings that began late.
+    std::ranges::stable_partition(
+        events, [](const Event& event) { return event.kind != EventKind::alloc && !is_free(event.kind); });
+    for (const Event& event : events) append(record, event);
+  }
+  finish();
 }
 
 /// PyTorch reports its total with each event: the recorded sizes must add up to it.

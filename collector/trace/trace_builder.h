@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "collector/cuda/physical_memory.h"
@@ -18,6 +19,7 @@
 #include "collector/trace/flight_dumps.h"
 #include "collector/trace/own_pools.h"
 #include "collector/trace/stack_rows.h"
+#include "collector/trace/torch_start.h"
 #include "formats/model/flat_map.h"
 #include "formats/writer/trace_output.h"
 
@@ -26,12 +28,16 @@ namespace memreel::agent {
 /// Used by one thread: the writing thread. Memory: what is live.
 class TraceBuilder {
  public:
-  /// `triggers` sees every event; may be null.
+  /// `triggers` sees every event; may be null. `asks_torch`: there will be a snapshot of what PyTorch's allocator
+  /// holds.
   TraceBuilder(Recorder& recorder, TraceOutput& writer, stacks::AddressRange own_code = {},
-               DumpTriggers* triggers = nullptr);
+               DumpTriggers* triggers = nullptr, bool asks_torch = false);
 
   /// `records` continue those of earlier calls, in order.
   void add(std::span<const Record> records);
+
+  /// Writes what still waits for an answer: none will come.
+  void finish();
 
   std::uint64_t event_count() const { return events_; }
   /// Calls that could not be observed, and gaps in PyTorch's reports.
@@ -100,8 +106,11 @@ class TraceBuilder {
   void mark(const Record& record);
   void own(const Record& record);
   void held(const Record& record);
+  void end_snapshot(const Record& record);
   void pool_found(const Record& record);
   void torch(const Record& record);
+  void torch_traced(const Record& record);
+  void torch_held(const TorchStart::Segment& segment, std::vector<Event>& events);
   void check_sum(const Record& record);
 
   void end(const Record& because, std::uint32_t slot);
@@ -142,6 +151,9 @@ class TraceBuilder {
 
   OwnPools own_pools_;
   TorchHeaps torch_heaps_;
+  TorchStart torch_start_;
+  bool torch_known_ = false;                // what all its heaps held when the recording began
+  std::unordered_set<std::int16_t> begun_;  // devices whose initial state is written
   ForwardStacks forward_stacks_;
   std::unordered_map<std::int16_t, torch::Checksum> checksums_;  // by device
 

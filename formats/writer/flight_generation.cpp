@@ -202,6 +202,12 @@ AllocationId FlightGeneration::append(Event event) {
   return writer_.append(event);
 }
 
+void FlightGeneration::add_initial_heap(InitialHeap initial) {
+  initial.heap = here(initial.heap);
+  for (InitialSegment& segment : initial.segments) segment.origin = here(segment.origin);
+  writer_.add_initial_heap(std::move(initial));
+}
+
 void FlightGeneration::set_folded(FoldedHistory folded) {
   for (FoldedRow& row : folded.rows) {
     row.heap = here(row.heap);

@@ -121,6 +121,8 @@ class FlightGeneration {
 
   /// `event` has the IDs of `all`, except its allocation, which is this trace's.
   AllocationId append(Event event);
+  /// Its IDs are those of `all`.
+  void add_initial_heap(InitialHeap initial);
   void set_folded(FoldedHistory folded);
   TraceWriter& writer() { return writer_; }
 

@@ -46,6 +46,11 @@ Bytes& FlightWriter::live_of(HeapId heap) {
   return live_[index(heap)];
 }
 
+void FlightWriter::add_initial_heap(InitialHeap initial) {
+  if (next_ != nullptr) next_->add_initial_heap(initial);
+  current_->add_initial_heap(std::move(initial));
+}
+
 HeapState FlightWriter::state_of(HeapId heap) const {
   return {.heap = heap,
           .live = index(heap) < live_.size() ? live_[index(heap)] : Bytes{},

@@ -41,6 +41,7 @@ class FlightWriter final : public TraceOutput {
   ~FlightWriter() override;
 
   AllocationId append(const Event& event) override;
+  void add_initial_heap(InitialHeap initial) override;
   HeapState state_of(HeapId heap) const override;
   void set_losses(const Losses& losses) override;
   Result<void> flush() override;

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "formats/model/event.h"
+#include "formats/model/initial_heap.h"
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
@@ -44,6 +45,10 @@ class TraceOutput {
   /// is live there the event is kept unchanged and counted as an unmatched free. Returns the affected allocation, or
   /// none.
   virtual AllocationId append(const Event& event) = 0;
+
+  /// What a heap held when its recording began; written before its events. IDs are this output's. Call before the
+  /// heap's first event.
+  virtual void add_initial_heap(InitialHeap initial) = 0;
 
   /// What `heap` holds after the events appended so far.
   virtual HeapState state_of(HeapId heap) const = 0;

@@ -96,9 +96,7 @@ class TraceWriter final : public TraceOutput {
   /// The sums of what the trace does not have; written with the next block, or by finish(). IDs are this writer's.
   void set_folded(FoldedHistory folded);
 
-  /// What a heap held when its recording began; written before the next block. IDs are this writer's. Call before the
-  /// heap's first event.
-  void add_initial_heap(InitialHeap initial);
+  void add_initial_heap(InitialHeap initial) override;
 
   /// Writes the events appended so far as a separate block.
   Result<void> flush() override;

@@ -399,6 +399,32 @@ class Tensors(AttachTest):
         _, errors = process.communicate(timeout=30)
         self.assertIn("KeyboardInterrupt", errors)
 
+    def check_exact(self, *options):
+        """From the moment on at which the allocator told what it held, each address is where PyTorch's rules put it."""
+        process = self.run_program(sys.executable, "-B", str(Path(__file__).with_name("torch_attached.py")), C10_CUDA, *options)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for cycle in range(3):
+            trace = self.directory / f"{cycle}.reel"
+            self.memreel("attach", process.pid, "-o", trace.name, "--time-limit", 20)
+            time.sleep(0.5)
+            self.memreel("detach", process.pid)
+            rows = [row for row in self.events(trace) if row["heap"] == "torch.cuda" and row["kind"] == "alloc"]
+            old = [row for row in rows if "before recording" in str(row.get("stack", ""))]
+            self.assertGreaterEqual(len(old), 4)
+            self.assertTrue(all(row["size"] % 512 for row in old), "sizes are as requested")
+            device, = self.document("verify", trace)["devices"]
+            self.assertIs(device["exact"], True, device)
+            self.assertEqual(device["allocations"], len(rows) - len(old))
+            self.assertGreater(device["allocations"], 50)
+            self.assertEqual(self.document("info", trace)["lost_events"], 0)
+        self.end(process)
+
+    def test_is_exact_from_the_attach_on(self):
+        self.check_exact()
+
+    def test_is_exact_when_the_allocator_is_used_while_it_tells(self):
+        self.check_exact("busy")
+
     def test_what_frees_code_is_put_back(self):
         """Code objects of CPython 3.9 to 3.11 have no version, so frees of them are counted during a recording."""
         place = "print(id(type((lambda: 0).__code__)) + 48, flush=True)\n"  # of PyCode_Type.tp_dealloc

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeatedly attaches to a training program and detaches: attach_cycles.py MEMREEL DIRECTORY entered|dormant CYCLES
 
-Prints one line: the observed pauses, losses, memory, threads and files, and whether the program learned the same as
-without memreel. Exit code 1 if anything is wrong.
+Prints one line: the observed pauses, losses, memory, threads and files, whether the program learned the same as without
+memreel, and how many of the traces with tensors verify exactly. Exit code 1 if anything is wrong.
 """
 import json
 import os
@@ -47,6 +47,7 @@ if door == "dormant":
     pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
 
 pauses, begins, lost, events = [], [], 0, 0
+judged, exact, addresses, differing = 0, 0, 0, []
 memory, before = {}, None
 for cycle in range(cycles):
     trace = directory / f"{cycle}.reel"
@@ -59,7 +60,14 @@ for cycle in range(cycles):
     info = json.loads(subprocess.run([memreel, "info", trace, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
     lost += info["lost_events"]
     events += info["events"]
-    if cycle not in (0, cycles - 1):
+    verified = json.loads(subprocess.run([memreel, "verify", trace, "--json"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout or "{}")
+    if made := sum(device["allocations"] for device in verified.get("devices", [])):
+        judged += 1
+        exact += verified["exact"]
+        addresses += made
+        if not verified["exact"]:
+            differing.append(trace)
+    if cycle not in (0, cycles - 1) and trace not in differing[:5]:
         trace.unlink()
     if cycle + 1 in (warm_up, cycles):
         time.sleep(0.2)
@@ -74,7 +82,8 @@ subprocess.run([*training, str(alone), str(steps)], check=True, stdout=subproces
 same = alone.read_text() == disturbed.read_text()
 growth = memory[cycles] - memory[warm_up]
 paused = f"paused {statistics.median(pauses):.2f} ms (at most {max(pauses):.2f})" if pauses else "never paused"
-print(f"{cycles} cycles over {steps} steps: losses {'identical' if same else 'DIFFER'}, {events} events, {lost} lost, {paused}, "
+print(f"{cycles} cycles over {steps} steps: losses {'identical' if same else 'DIFFER'}, {events} events, {lost} lost, "
+      f"{exact} of {judged} traces with tensors exact ({addresses} addresses), {paused}, "
       f"attach takes {statistics.median(begins):.0f} ms (at most {max(begins):.0f}), resident memory {growth:+} KiB since cycle "
       f"{warm_up}, threads and files {before} then, {after} at the end")
-sys.exit(not (same and lost == 0 and max(pauses, default=0) <= 50 and before == after))
+sys.exit(not (same and lost == 0 and exact == judged > 0 and max(pauses, default=0) <= 50 and before == after))

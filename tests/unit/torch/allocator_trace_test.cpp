@@ -122,6 +122,22 @@ TEST_F(AllocatorTrace, HasTheTimesThatPyTorchTook) {
   function<void(std::int64_t)>("fake_time")(0);
 }
 
+TEST_F(AllocatorTrace, CountsEntriesButNotThatASnapshotWasTaken) {
+  begin();
+  const std::uint64_t before = trace_entries();
+  function<void()>("fake_snapshot")();
+  EXPECT_EQ(trace_entries(), before) << "else no snapshot is ever exact";
+  function<Malloc>("fake_malloc")(&memory_[1], 700, 1024, 0, 0, 0);
+  EXPECT_EQ(trace_entries(), before + 1);
+}
+
+TEST_F(AllocatorTrace, ANewRecordingHasItsOwnTotals) {
+  begin();
+  forget_recording();
+  function<Report>("fake_report")(&memory_[1], 2048, 512 + 2048 + 99, 1, 0);  // 99 bytes came meanwhile
+  EXPECT_EQ(drained().size(), 1U) << "nothing is missing from it";
+}
+
 TEST_F(AllocatorTrace, AReportWithoutTraceIsStillAnAllocation) {
   begin();
   function<Report>("fake_report")(&memory_[1], 2048, 512 + 2048, 1, 0);

@@ -49,7 +49,7 @@ namespace CUDACachingAllocator {
 using Pool = std::pair<unsigned long long, unsigned long long>;
 
 struct TraceEntry {
-  enum Action { ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, OOM = 8 };
+  enum Action { ALLOC, FREE_REQUESTED, FREE_COMPLETED, SEGMENT_ALLOC, SEGMENT_FREE, SNAPSHOT = 7, OOM = 8 };
   Action action_;
   std::int8_t device_;
   std::size_t addr_;
@@ -189,6 +189,11 @@ extern "C" void fake_fail(std::size_t requested, std::size_t device_free) {
   Native::DeviceCachingAllocator& own = Native::devices[0];
   own.record_trace(TraceEntry::OOM, device_free, requested, nullptr, 0, {}, nullptr);
   c10::reportOutOfMemoryToProfiler(static_cast<std::int64_t>(requested), own.allocated, own.reserved, {1, 0});
+}
+
+/// The entry that PyTorch makes when it is asked what it holds.
+extern "C" void fake_snapshot() {
+  Native::devices[0].record_trace(TraceEntry::SNAPSHOT, 0, 0, nullptr, 0, {}, nullptr);
 }
 
 extern "C" void fake_report(void* address, std::int64_t change, std::size_t allocated, int type, int device) {

@@ -457,5 +457,118 @@ TEST_F(TraceBuilderTest, GapsInTheTotalsOfPyTorchAreCounted) {
   EXPECT_EQ(builder_.hook_lost(), 1U);
 }
 
+/// A recording of a running program, whose PyTorch allocator is asked what it holds.
+class AskedAllocator : public TraceBuilderTest {
+ protected:
+  using Records = std::vector<Record>;
+
+  void tell(Records records) { asking_.add(in_order(std::move(records))); }
+  static Record of(RecordKind kind, std::uint64_t address = 0, std::uint64_t size = 0, std::uint16_t status = 0) {
+    const bool is_border =
+        kind == RecordKind::snapshot_begin || kind == RecordKind::snapshot_taken || kind == RecordKind::snapshot_end;
+    const Space space = is_border ? Space::linear : Space::torch_traced;
+    return {.address = address, .size = size, .kind = kind, .space = space, .status = status};
+  }
+  static Record block(std::uint64_t address, std::uint64_t size, InitialUse use, std::uint64_t requested = 0) {
+    Record record = of(RecordKind::snapshot_block, address, size, static_cast<std::uint16_t>(use));
+    record.stream = requested;
+    return record;
+  }
+  /// One of 4 KiB, with a block of each kind.
+  static Records segment() {
+    return {of(RecordKind::snapshot_segment, 0x10000, 4096, static_cast<std::uint16_t>(SnapshotSegment::small)),
+            block(0x10000, 1024, InitialUse::allocated, 1000), block(0x10400, 512, InitialUse::free),
+            block(0x10600, 512, InitialUse::pending, 400), block(0x10800, 2048, InitialUse::free)};
+  }
+  /// `exact`: that no event came while it was taken.
+  void answer(Records found, bool exact = true) {
+    tell(std::move(found));
+    tell({of(RecordKind::snapshot_end, 0, 0, exact ? 1 : 0)});
+  }
+  std::vector<std::string> all_events() {
+    asking_.finish();
+    return events();
+  }
+
+  TraceBuilder asking_{recorder_, writer_, {}, nullptr, true};
+};
+
+TEST_F(AskedAllocator, BeginsWithWhatItHeld) {
+  tell({of(RecordKind::free, 0x10400, 500), of(RecordKind::snapshot_begin), of(RecordKind::snapshot_taken),
+        of(RecordKind::alloc, 0x10400, 512)});
+  answer(segment());
+  tell({of(RecordKind::free, 0x10000, 1000)});
+  EXPECT_THAT(all_events(), ElementsAre("segment_alloc torch.cuda/0 10000 4096", "alloc torch.cuda/0 10000 1000",
+                                        "alloc torch.cuda/0 10600 400", "free_requested torch.cuda/0 10600 400",
+                                        "alloc torch.cuda/0 10400 512", "free_requested torch.cuda/0 10000 1000",
+                                        "free_completed torch.cuda/0 10000 1000"))
+      << "what came before is in the answer, and the rest follows it";
+  ASSERT_EQ(trace().initial_heaps.size(), 1U);
+  const InitialSegment held = trace().initial_heaps[0].segments.at(0);
+  EXPECT_TRUE(held.small);
+  EXPECT_FALSE(held.mapped);
+  EXPECT_THAT(held.blocks, ElementsAre(InitialBlock{1024_B, InitialUse::allocated}, InitialBlock{512_B},
+                                       InitialBlock{512_B, InitialUse::pending}, InitialBlock{2048_B}));
+  EXPECT_EQ(asking_.held_before(), 2U);
+}
+
+TEST_F(AskedAllocator, KnowsWhereItsExpandableSegmentsBegin) {
+  const auto mapped = [](std::uint64_t address, std::uint64_t stream) {
+    constexpr std::uint64_t size = 20 << 20U;
+    Record record =
+        of(RecordKind::snapshot_segment, address, size, static_cast<std::uint16_t>(SnapshotSegment::expandable));
+    record.stream = stream;
+    return Records{record, block(address, size, InitialUse::free)};
+  };
+  tell({of(RecordKind::snapshot_begin), of(RecordKind::snapshot_taken)});
+  constexpr std::uint64_t gib = 1 << 30U, base = 100 * gib;
+  for (const auto& [address, stream] :
+       {std::pair(base + gib, 0), std::pair(base, 0), std::pair(base + 20 * gib, 0), std::pair(base + 21 * gib, 7)})
+    tell(mapped(address, static_cast<std::uint64_t>(stream)));
+  answer({});
+  EXPECT_EQ(all_events().front().substr(0, 11), "segment_map");
+  std::vector<std::uint64_t> begins;
+  for (const InitialSegment& segment : trace().initial_heaps.at(0).segments) begins.push_back(segment.range.value);
+  EXPECT_THAT(begins, ElementsAre(base, base, base + 20 * gib, base + 21 * gib))
+      << "far apart, or of another stream: another segment";
+}
+
+TEST_F(AskedAllocator, DoesNotTrustAnAnswerFromWhileItWasUsed) {
+  tell({of(RecordKind::snapshot_begin), of(RecordKind::alloc, 0x10400, 512), of(RecordKind::snapshot_taken)});
+  answer(segment(), false);
+  EXPECT_THAT(all_events(), ElementsAre("alloc torch.cuda/0 10400 512", "segment_alloc torch.cuda/0 10000 4096",
+                                        "alloc torch.cuda/0 10000 1000", "alloc torch.cuda/0 10600 400",
+                                        "free_requested torch.cuda/0 10600 400"))
+      << "nothing is dropped, and what is older is added";
+  EXPECT_TRUE(trace().initial_heaps.empty());
+}
+
+TEST_F(AskedAllocator, DoesNotTrustAnAnswerWithAGap) {
+  Records found = segment();
+  found.erase(found.begin() + 2);
+  tell({of(RecordKind::snapshot_begin), of(RecordKind::snapshot_taken)});
+  answer(found);
+  EXPECT_EQ(all_events().size(), 4U);
+  EXPECT_TRUE(trace().initial_heaps.empty());
+}
+
+TEST_F(AskedAllocator, WritesWhatWaitsIfNoAnswerComes) {
+  tell({of(RecordKind::alloc, 0x10400, 512)});
+  answer({}, false);
+  tell({of(RecordKind::alloc, 0x10600, 512)});
+  EXPECT_THAT(all_events(), ElementsAre("alloc torch.cuda/0 10400 512", "alloc torch.cuda/0 10600 512"));
+}
+
+TEST_F(AskedAllocator, DoesNotWaitForLong) {
+  tell({of(RecordKind::alloc, 0x10000, 1000)});
+  next_ += 6000;  // milliseconds
+  tell({of(RecordKind::alloc, 0x20000, 512), of(RecordKind::snapshot_begin), of(RecordKind::snapshot_taken)});
+  answer(segment());
+  EXPECT_THAT(all_events(), ElementsAre("alloc torch.cuda/0 10000 1000", "alloc torch.cuda/0 20000 512",
+                                        "alloc torch.cuda/0 10600 400", "free_requested torch.cuda/0 10600 400"))
+      << "what was seen to begin is not older";
+  EXPECT_TRUE(trace().initial_heaps.empty());
+}
+
 }  // namespace
 }  // namespace memreel::agent
