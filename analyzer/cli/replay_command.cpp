@@ -104,48 +104,8 @@ bool has_initial_state(std::span<const Prepared> heaps, HeapId heap) {
   return std::ranges::any_of(heaps, [&](const Prepared& p) { return p.heap == heap && p.initial; });
 }
 
-/// The peaks of policies that placed the beginning of a late recording themselves, if its cached memory had been in use
-/// then. By policy and heap; only those that differ from the result by more than 1 %. Bounds and plans are about what
-/// is live, and cuda.malloc caches nothing.
-using CachedPeaks = std::map<std::pair<std::string, HeapId>, Bytes>;
-
-CachedPeaks cached_peaks(std::span<const ReplayResult> results, std::span<const Prepared> heaps,
-                         const ReplayOptions& options) {
-  CachedPeaks peaks;
-  if (options.rows != nullptr) return peaks;
-  ReplayOptions plain = options;
-  plain.find_min_capacity = plain.placement_metrics = false;
-  for (const Prepared& heap : heaps) {
-    if (!heap.initial) continue;
-    std::vector<PolicySpec> specs;
-    std::vector<Bytes> without;
-    for (const ReplayResult& r : results)
-      if (r.heap == heap.heap && !r.resumed && r.policy.name != "cuda.malloc" && !r.policy.name.starts_with("bound.") &&
-          !r.policy.name.starts_with("plan.")) {
-        specs.push_back(r.policy);
-        without.push_back(r.peak_reserved);
-      }
-    if (specs.empty()) continue;
-    const std::vector<Prepared> crowded{with_cached_memory(heap)};
-    const Result<std::vector<ReplayResult>> with = replay(crowded, specs, plain);
-    for (std::size_t i = 0; with && i < specs.size(); ++i) {
-      if ((*with)[i].policy.name.empty()) continue;
-      const Bytes peak = (*with)[i].peak_reserved;
-      if (100 * std::max(peak, without[i]).count > 101 * std::min(peak, without[i]).count)
-        peaks[{specs[i].text(), heap.heap}] = peak;
-    }
-  }
-  return peaks;
-}
-
-std::optional<std::pair<Bytes, Bytes>> late_start_range(const ReplayResult& r, const CachedPeaks& cached) {
-  const auto found = cached.find({r.policy.text(), r.heap});
-  if (r.resumed || found == cached.end()) return std::nullopt;
-  return std::minmax(r.peak_reserved, found->second);
-}
-
 Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs,
-             std::span<const Prepared> heaps, const CachedPeaks& cached) {
+             std::span<const Prepared> heaps, const LateRanges& late) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -167,7 +127,7 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
       r.device_model.kind == DeviceModel::Kind::capacity ? Json(r.device_model.capacity.count) : Json(nullptr);
   if (has_initial_state(heaps, r.heap)) {
     result["late_start"] = r.resumed ? "resumed" : "placed_afresh";
-    const auto range = late_start_range(r, cached);
+    const auto range = range_of(r, late);
     result["late_start_range_bytes"] = range ? Json({range->first.count, range->second.count}) : Json(nullptr);
   }
   if (r.plan)
@@ -236,13 +196,13 @@ void print_left_out(const LeftOut& left_out, double seconds) {
 
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
                        const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const TorchRules& rules,
-                       const Json& on_device, const CachedPeaks& cached, const LeftOut& left_out) {
+                       const Json& on_device, const LateRanges& late, const LeftOut& left_out) {
   Json policies = Json::array();
   for (const PolicyResults group : groups) {
     Json policy, devices = Json::array();
     const ReplayResult& worst = worst_device(group);
     for (const ReplayResult& r : group) {
-      devices.push_back(json_of(r, arguments, costs, input.heaps, cached));
+      devices.push_back(json_of(r, arguments, costs, input.heaps, late));
       if (&r == &worst) policy = devices.back();
     }
     policy["devices"] = std::move(devices);
@@ -270,7 +230,7 @@ std::string label_of(const PolicySpec& asked) { return asked.text(); }
 
 /// From what the policies started, if the recording began late.
 void print_late_start(HeapId heap, const std::vector<PolicySpec>& specs, const std::vector<PolicyResults>& groups,
-                      std::span<const Prepared> heaps, const CachedPeaks& cached) {
+                      std::span<const Prepared> heaps, const LateRanges& late) {
   if (!has_initial_state(heaps, heap)) return;
   std::string resumed, ranges;
   bool afresh = false;
@@ -279,7 +239,7 @@ void print_late_start(HeapId heap, const std::vector<PolicySpec>& specs, const s
       if (r.heap != heap) continue;
       afresh = afresh || !r.resumed;
       if (r.resumed) resumed += (resumed.empty() ? "" : ", ") + label_of(specs[s]);
-      if (const auto range = late_start_range(r, cached))
+      if (const auto range = range_of(r, late))
         ranges += (ranges.empty() ? "" : ", ") + label_of(specs[s]) + " " + text_of(range->first) + " to " +
                   text_of(range->second);
     }
@@ -289,14 +249,15 @@ void print_late_start(HeapId heap, const std::vector<PolicySpec>& specs, const s
   if (afresh)
     text += std::string(resumed.empty() ? "the" : "the other") +
             " policies place what was live then themselves, without cached memory";
-  if (!ranges.empty()) text += "; how much of that memory they would have held is not known: " + ranges;
+  if (!ranges.empty())
+    text += "; how much of that memory they would have held, and where in it, is not known: " + ranges;
   std::cout << '\n' << wrapped(text, 2);
 }
 
 void print_heap_table(const Trace& trace, const HeapHistory& history, const std::vector<PolicySpec>& specs,
                       const std::vector<PolicyResults>& groups, bool with_min_capacity,
                       const std::optional<UnitCosts>& costs, const TorchRules& rules, std::span<const Prepared> heaps,
-                      const CachedPeaks& cached) {
+                      const LateRanges& late) {
   std::vector<TableColumn> columns{{"peak reserved", Align::right}, {"/ live", Align::right}, {"frag.", Align::right},
                                    {"at the end", Align::right},    {"failed", Align::right}, {"calls", Align::right}};
   if (costs) columns.push_back({"driver time", Align::right});
@@ -335,7 +296,7 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   if (rules.told) std::cout << "\n  rules: " << rules.text;
   std::cout << "\n\n";
   table.print(std::cout, 2);
-  print_late_start(history.heap, specs, groups, heaps, cached);
+  print_late_start(history.heap, specs, groups, heaps, late);
 
   for (std::size_t s = 0; s < groups.size(); ++s) {
     for (const ReplayResult& r : groups[s]) {
@@ -480,16 +441,16 @@ Exit run_replay(const ReplayArguments& arguments) {
   for (std::size_t s = 0; s < asked.size(); ++s) {
     groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
   }
-  const CachedPeaks cached = cached_peaks(*results, heaps, *options);
+  const LateRanges late = late_start_ranges(*results, heaps, *options);
   const PolicyResults models = PolicyResults(*results).last(real_specs->size() * heaps.size());
 
   if (arguments.json) {
     print_replay_json(*input, groups, arguments, costs, *rules,
                       *on_device
                           ? json_of(**on_device, models,
-                                    [&](const ReplayResult& r) { return json_of(r, arguments, costs, heaps, cached); })
+                                    [&](const ReplayResult& r) { return json_of(r, arguments, costs, heaps, late); })
                           : Json(nullptr),
-                      cached, left_out);
+                      late, left_out);
     return Exit::done;
   }
   bool first = true;
@@ -498,7 +459,7 @@ Exit run_replay(const ReplayArguments& arguments) {
         std::any_of(heaps.begin(), heaps.end(), [&](const Prepared& p) { return p.heap == history.heap; });
     if (!replayed) continue;
     if (!std::exchange(first, false)) std::cout << '\n';
-    print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules, heaps, cached);
+    print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules, heaps, late);
   }
   print_left_out(left_out, arguments.seconds);
   if (*on_device) print_table(**on_device, models);
