@@ -257,7 +257,7 @@ class EmptyCacheFinder {
     const bool gets_something = acquires_segment(run.next->action()) || (follows_ && run.alloc);
     if (!gets_something) return true;
     if (run.alloc && could_have_served(run)) return true;
-    if (passes_over_default_pool(run)) return true;
+    if (passes_over_default_pool(run) || exceeds_private_malloc(run)) return true;
     const bool fitted = (TotalBytes(reserved_before) + wanted(run)).bytes() <= allowed_;
     return fitted && !(collects_ && could_be_garbage_collection(run, reserved_before));
   }
@@ -303,6 +303,20 @@ class EmptyCacheFinder {
     if (!states_pools_ || !is_whole_) return false;
     follow_to(run.first);
     return leaves_unused(heap_);
+  }
+
+  /// Whether the segment that follows is a private pool's, whose malloc releases no cached memory but by collecting
+  /// garbage: whole segments of the default pool's larger class.
+  bool exceeds_private_malloc(const Run& run) const {
+    if (!states_pools_ || is_default(run.next->pool_stream())) return false;
+    if (rules_.max_split_size < TorchSettings::unlimited) return false;  // it releases oversize blocks of its own
+    for (std::size_t i = run.first; i < run.end; ++i) {
+      const Entry& entry = entries_[i];
+      const bool collectable = is_default(entry.pool_stream()) && entry.action() == Action::segment_free &&
+                               Bytes{entry.size} > TorchSettings::small_segment;
+      if (!collectable) return true;
+    }
+    return !collects_;
   }
 
   bool is_default(PoolStreamId pool_stream) const {

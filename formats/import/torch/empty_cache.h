@@ -40,8 +40,10 @@ struct ReleaseRun {
 ///    requested, at another time, and garbage collection was not due. It never was if every such run left nothing
 ///    unused, or
 /// 5. began with memory of a private pool although the default pool, which comes first, had unused memory: it was
-///    released later, or, if entries state their pools, not at all.
-/// Rules 3 and 4 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of
+///    released later, or, if entries state their pools, not at all, or
+/// 6. is followed by a segment for a private pool, and is more than garbage collection releases: during a capture or in
+///    a MemPool's context (`captures_underway`), a malloc does not release cached blocks before it retries.
+/// Rules 3, 4 and 6 find calls from native code, e.g. cuDNN's benchmark mode in a convolution, which share the stack of
 /// the operator's next malloc. Ambiguous runs are attributed to the allocator. Calls that released nothing leave no
 /// trace.
 ///
