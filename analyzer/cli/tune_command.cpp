@@ -144,6 +144,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
   tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
   tuned.front().report.rules = *rules;
+  tuned.front().report.ignored = ignored_settings(heaps.front().settings);
   if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps); !pinned.empty())
     if (const auto error = add(pinned, *recorded_policy(*trace, pinned.front()), {.deadline = options->deadline}))
       return fail(*error);
@@ -470,6 +471,7 @@ void print_tune_json(const Trace& trace, std::span<const Tuned> tuned) {
   Json document(
       {{"schema", "memreel.tune/1"}, {"trace", tuned.front().report.file.string()}, {"losses", json_of_losses(trace)}});
   document.update(findings_of(tuned.front().result, tuned.front().report));
+  document["settings_ignored"] = tuned.front().report.ignored;
   const TorchRules& rules = tuned.front().report.rules;
   if (!rules.text.empty()) document["torch_rules"] = rules.text;
   if (tuned.size() > 1) {

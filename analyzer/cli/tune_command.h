@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analyzer/cli/json.h"
@@ -21,6 +22,7 @@ struct TuneReport {
   std::vector<HeapHistory> recorded;  // of the replayed heaps
   Steps steps;
   TorchRules rules;
+  std::vector<std::string> ignored;  // ignored_settings() of the trace
 
   Bytes recorded_peak() const;  // of the worst device; 0 if the trace has no segments
 };

@@ -114,6 +114,22 @@ std::string misread_settings(const std::map<std::string, std::string>& recorded)
   return {};
 }
 
+std::vector<std::string> ignored_settings(const std::map<std::string, std::string>& recorded) {
+  const TorchRelease release = TorchRelease::recorded(recorded).value_or(TorchRelease{});
+  const std::string_view counts = recorded_conf(recorded, release);
+  std::vector<std::string> ignored;
+  for (const char* const variable : conf_variables) {
+    const auto conf = recorded.find(variable);
+    if (conf == recorded.end()) continue;
+    for (const auto& [name, value] : settings_in(conf->second)) {
+      const ConfKey* const key = conf_key(name);
+      const bool is_read = conf->second.data() == counts.data() && key != nullptr && release.has(key->releases);
+      if (!is_read) ignored.push_back(value.empty() ? name : name + ":" + value);
+    }
+  }
+  return ignored;
+}
+
 namespace {
 
 constexpr std::size_t most_thresholds = 14;  // of max_split_size_mb

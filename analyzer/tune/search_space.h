@@ -36,6 +36,10 @@ std::string side_effects_of(const PolicySpec& from, const PolicySpec& to);
 /// likeliest one; a variable that the release does not read; a value that is not in force. Empty if nothing is.
 std::string misread_settings(const std::map<std::string, std::string>& recorded);
 
+/// The settings in those texts, "key:value", that the release does not read: all in a variable that does not count, and
+/// keys that it does not have.
+std::vector<std::string> ignored_settings(const std::map<std::string, std::string>& recorded);
+
 /// A parameter and the values to try, excluding the program's own; best guess first.
 struct Dimension {
   std::string parameter;

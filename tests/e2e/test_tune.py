@@ -33,9 +33,10 @@ class Document(ProgramTest):
         tune = self.document("tune", SAMPLE, "--allocators", "fit.best,cuda.malloc")
         self.assertEqual(set(tune), {"schema", "trace", "losses", "torch_rules", "capacity_bytes", "steps", "step_mark", "baseline",
                                      "candidates", "settings_tried", "settings_given_up", "left_out", "stopped_by", "allocators",
-                                     "what_if", "recommended", "export", "verdict"})
+                                     "what_if", "recommended", "export", "verdict", "settings_ignored"})
         self.assertEqual((tune["left_out"], tune["stopped_by"]), (0, None))
         self.assertEqual(tune["schema"], "memreel.tune/1")
+        self.assertEqual(tune["settings_ignored"], [])
         self.assertEqual(set(tune["losses"]), LOSSES)
         self.check(tune["baseline"], {"setting", "recorded_peak_reserved_bytes"})
         self.assertGreater(len(tune["candidates"]), 10)

@@ -38,6 +38,20 @@ TEST(SettingFacts, AVariableThatIsNotReadIsPointedOut) {
             "PYTORCH_ALLOC_CONF is not read where PYTORCH_CUDA_ALLOC_CONF is set");
 }
 
+TEST(SettingFacts, WhatIsNotReadIsListed) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(ignored_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True, max_split_size_mb:64"},
+                                {"PYTORCH_CUDA_ALLOC_CONF", "max_split_size_mb:32"}}),
+              ElementsAre("expandable_segments:True", "max_split_size_mb:64"));
+  EXPECT_THAT(ignored_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"pytorch_release", "2.4"}}),
+              ElementsAre("expandable_segments:True"));
+  EXPECT_THAT(ignored_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"pytorch_release", "2.12"}}),
+              IsEmpty());
+  EXPECT_THAT(ignored_settings({{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segment:True,max_split_size_mb:32"}}),
+              ElementsAre("expandable_segment:True"));
+  EXPECT_THAT(ignored_settings({}), IsEmpty());
+}
+
 TEST(SettingFacts, AValueThatIsNotInForceIsPointedOut) {
   EXPECT_THAT(misread_settings({{"PYTORCH_ALLOC_CONF", "expandable_segments:True"}, {"expandable_segments", "False"}}),
               HasSubstr("False is in force"));
