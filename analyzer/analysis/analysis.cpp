@@ -36,6 +36,10 @@ const std::vector<HeapPools>& Analysis::pools() const {
   return pools_.get([&] { return private_pools(trace_); });
 }
 
+const std::vector<PoolError>& Analysis::pool_errors() const {
+  return pool_errors_.get([&] { return memreel::pool_errors(trace_); });
+}
+
 const std::vector<MemorySummary>& Analysis::summaries() const {
   return summaries_.get([&] {
     Result<std::vector<MemorySummary>> summaries = memory_summaries(trace_);

@@ -16,6 +16,7 @@
 #include "analyzer/insight/heap_map.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
+#include "analyzer/insight/pool_errors.h"
 #include "analyzer/insight/private_pools.h"
 #include "analyzer/insight/remedies.h"
 #include "analyzer/replay/memory_summary.h"
@@ -75,6 +76,8 @@ class Analysis {
   const LeakReport& leaks() const;
   const std::vector<Fragmentation>& fragmentation() const;
   const std::vector<HeapPools>& pools() const;
+  /// Errors in the use of the program's own pools.
+  const std::vector<PoolError>& pool_errors() const;
   /// Of heaps whose allocator is PyTorch's; none for others.
   const std::vector<MemorySummary>& summaries() const;
 
@@ -115,6 +118,7 @@ class Analysis {
   Once<LeakReport> leaks_;
   Once<std::vector<Fragmentation>> fragmentation_;
   Once<std::vector<HeapPools>> pools_;
+  Once<std::vector<PoolError>> pool_errors_;
   Once<std::vector<MemorySummary>> summaries_;
   Once<Remedies> remedies_;  // replayed in place: they hold the requests of all heaps
   mutable std::once_flag replayed_;

@@ -37,6 +37,7 @@ struct CheckArguments {
   std::filesystem::path baseline, write_baseline, junit, markdown;
   LeakArguments leaks;
   SymbolOptions symbols;
+  bool valid = false;
   bool allow_incomplete = false;
   bool json = false;
 };
@@ -139,7 +140,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   Result<Budgets> budgets = budgets_of(arguments);
   if (!budgets) return std::move(budgets).error();
   question.budgets = *budgets;
-  if (!question.budgets.any() && arguments.baseline.empty() && arguments.write_baseline.empty())
+  if (!question.budgets.any() && !arguments.valid && arguments.baseline.empty() && arguments.write_baseline.empty())
     return Error{.what = "nothing to check",
                  .remedy = "give a budget such as --max-reserved 9GiB, or --baseline FILE, or --write-baseline FILE"};
   if (!arguments.tolerance.empty()) {
@@ -215,11 +216,13 @@ std::vector<std::string> unjudged_leaks(const Measured& measured) {
 Json json_of(const Metric& metric) {
   if (const auto* bytes = std::get_if<Bytes>(&metric)) return bytes->count;
   if (const auto* share = std::get_if<double>(&metric)) return *share;
+  if (const auto* errors = std::get_if<ErrorCount>(&metric)) return errors->count;
   return std::get<std::uint64_t>(metric);
 }
 
 std::string_view unit_of(const Metric& metric) {
   if (std::holds_alternative<Bytes>(metric)) return "bytes";
+  if (std::holds_alternative<ErrorCount>(metric)) return "errors";
   return std::holds_alternative<double>(metric) ? "share" : "requests";
 }
 
@@ -314,10 +317,15 @@ Exit run_check(const CheckArguments& arguments) {
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to judge", .where = arguments.file.string()});
+  const std::vector<PoolError> errors = arguments.valid ? pool_errors(*trace) : std::vector<PoolError>{};
+  if (arguments.valid && own_pools(*trace).empty())
+    return fail({.what = "holds no pools of the program's own to judge",
+                 .where = arguments.file.string(),
+                 .remedy = "report them with memreel.h (docs/frameworks.md)"});
   std::vector<std::string> missing = what_is_missing(*trace);
   if (const Result<void> complete =
           judge_completeness(arguments, missing, arguments.file, "record the program from its start to its end");
-      !complete)
+      !complete && errors.empty())  // what is wrong is so whatever is missing
     return fail(complete.error());
   const Analysis analysis(*trace, {.leaks = question->leaks});
   if (question->policies.empty() && !question->measure.recorded) {
@@ -347,6 +355,7 @@ Exit run_check(const CheckArguments& arguments) {
     missing.insert(missing.end(), unjudged.begin(), unjudged.end());
   }
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
+  if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));
   if (question->baseline) {
     std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);
     if (const Result<void> complete = judge_completeness(arguments, lacks, arguments.baseline,
@@ -393,6 +402,8 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("--max-peak", arguments->max_peak, "Limit of live bytes on each device, e.g. 9GiB");
   command->add_option("--max-reserved", arguments->max_reserved, "Limit of reserved bytes under each policy");
   command->add_option("--max-leaked", arguments->max_leaked, "Limit of bytes in leaked or suspected allocations");
+  command->add_flag("--valid", arguments->valid,
+                    "Fail on errors in the use of the program's own pools: double and invalid frees, overlaps, ...");
   command->add_option("--max-fragmentation", arguments->max_fragmentation,
                       "Limit of the share of reserved memory that is unused at the peak: 0.15 or 15%");
   command

@@ -92,6 +92,7 @@ void write_report_html(const Trace& trace, const Report& report, const ReportOpt
 // Sections of the text report.
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
+void print_pool_errors_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);
 
 /// What sharing a private pool saves; empty if it has one use or saves nothing.

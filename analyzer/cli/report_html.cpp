@@ -56,6 +56,7 @@ class Page {
     const std::string name = options_.file.filename().string();
     heading(name);
     if (report_.sections.live) pictures();
+    if (report_.sections.live) pool_errors();
     if (report_.sections.leaks) leaks();
     if (report_.sections.fragmentation) fragmentation();
     if (report_.sections.ooms) ooms();
@@ -172,6 +173,18 @@ class Page {
     for (std::size_t i = 0; i < shown; ++i)
       if (const std::string words = sharing_words(trace_.tables, heap.pools[i]); !words.empty())
         body_ += paragraph("Pool " + words + ".", "quiet");
+  }
+
+  void pool_errors() {
+    const std::vector<PoolError>& errors = report_.analysis->pool_errors();
+    if (errors.empty()) return;
+    body_ += "<h2>Pool errors</h2>\n";
+    HtmlTable table({{"error", false}, {"pool", false}, {"count", true}, {"first", false}});
+    const std::size_t shown = std::min(most_rows, errors.size());
+    for (const PoolError& error : std::span(errors).first(shown))
+      table.add_row({cell(name_of(error.kind)), cell(heap_title(trace_.tables, error.heap)), text_of(error.count),
+                     cell(evidence_of(trace_.tables, error))});
+    body_ += table.text() + more(shown, errors.size());
   }
 
   void leaks() {

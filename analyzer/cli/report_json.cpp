@@ -441,6 +441,18 @@ Json json_of_pools(const Trace& trace, const HeapReport& heap) {
           {"pools", std::move(pools)}};
 }
 
+Json json_of_errors(const Trace& trace, const Report& report) {
+  Json errors = Json::array();
+  for (const PoolError& error : report.analysis->pool_errors()) {
+    Json json = json_of_fields(trace.tables, error);
+    json["device"] = trace.tables[error.heap].device;
+    json["stack"] = json_of_stack(trace.tables, error.stack);
+    json["contradicts"] = json_of_stack(trace.tables, error.contradicts);
+    errors.push_back(std::move(json));
+  }
+  return errors;
+}
+
 Json json_of_summary(const Trace& trace, const Report& report, const ReportOptions& options) {
   Json devices = Json::array();
   for (const HeapReport& h : report.heaps) {
@@ -486,7 +498,11 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
                 {"verdict", json_of_verdict(trace.tables, report.verdict)},
                 {"summary", json_of_summary(trace, report, options)}};
   if (report.sections.live)
-    document.update({{"live_at_peak", at_peak}, {"live_at_end", at_end}, {"peaks", spans}, {"private_pools", pools}});
+    document.update({{"live_at_peak", at_peak},
+                     {"live_at_end", at_end},
+                     {"peaks", spans},
+                     {"private_pools", pools},
+                     {"pool_errors", json_of_errors(trace, report)}});
   if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
   if (report.sections.leaks) add_leaks(document, trace, report.leaks(), options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);

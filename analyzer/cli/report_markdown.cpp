@@ -83,6 +83,18 @@ void write_pools(std::ostream& out, const Trace& trace, const Report& report) {
   }
 }
 
+void write_pool_errors(std::ostream& out, const Trace& trace, const Report& report) {
+  const std::vector<PoolError>& errors = report.analysis->pool_errors();
+  if (errors.empty()) return;
+  open_section(out, "Pool errors");
+  row(out, {"error", "pool", "count", "first"});
+  row(out, {"---", "---", "---:", "---"});
+  for (std::size_t i = 0; i < std::min(most_table_rows, errors.size()); ++i)
+    row(out, {std::string(name_of(errors[i].kind)), markdown_code(heap_title(trace.tables, errors[i].heap)),
+              text_of(errors[i].count), markdown_escaped(clipped(evidence_of(trace.tables, errors[i]), 300))});
+  close_section(out);
+}
+
 void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks) {
   if (leaks.causes.empty()) return;
   open_section(out, "Leaks");
@@ -149,6 +161,7 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (const std::string line = provenance(trace.header); !line.empty()) out << "- " << markdown_escaped(line) << '\n';
   for (const std::string& line : shortcomings(trace)) out << "- incomplete: " << markdown_escaped(line) << '\n';
   write_summary(out, trace, report);
+  if (report.sections.live) write_pool_errors(out, trace, report);
   if (report.sections.leaks) write_leaks(out, trace, report.leaks());
   if (report.sections.ooms) write_ooms(out, trace, report);
   if (report.sections.fragmentation) write_fragmentation(out, report);

@@ -43,6 +43,19 @@ void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOp
       std::cout << wrapped("pool " + words, 2);
 }
 
+void print_pool_errors_text(const Trace& trace, const Report& report, const ReportOptions& options) {
+  const std::vector<PoolError>& errors = report.analysis->pool_errors();
+  std::cout << red("pool errors") << "\n\n";
+  const std::size_t shown = std::min(options.top, errors.size());
+  for (const PoolError& error : std::span(errors).first(shown))
+    std::cout << wrapped(std::string(name_of(error.kind)) + " in " + heap_title(trace.tables, error.heap) +
+                             (error.count > 1 ? ", " + text_of(error.count) + " times" : "") + ": " +
+                             evidence_of(trace.tables, error),
+                         2);
+  if (shown < errors.size())
+    std::cout << "  ... and " << text_of(std::uint64_t{errors.size() - shown}) << " more (--top)\n";
+}
+
 namespace {
 
 std::string of_bytes(std::uint64_t value) { return text_of(Bytes{value}); }
@@ -268,6 +281,10 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
         separate();
         print_briefly(trace, heap);
       }
+  if (report.sections.live && !report.analysis->pool_errors().empty()) {
+    separate();
+    print_pool_errors_text(trace, report, options);
+  }
   // A report on what holds the memory also mentions leaks, if there are any.
   const std::vector<LeakFinding>& findings = report.leaks().findings;
   const bool accused = !findings.empty() && accuses(findings.front().verdict);

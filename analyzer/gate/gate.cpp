@@ -117,8 +117,23 @@ std::vector<std::string> not_in_baseline(const Measured& now, const Measured& be
 std::string text_of(const Metric& metric) {
   if (const auto* bytes = std::get_if<Bytes>(&metric)) return text_of(*bytes);
   if (const auto* share = std::get_if<double>(&metric)) return text_of_share(*share);
+  if (const auto* errors = std::get_if<ErrorCount>(&metric))
+    return text_of(errors->count) + (errors->count == 1 ? " error" : " errors");
   const std::uint64_t requests = std::get<std::uint64_t>(metric);
   return text_of(requests) + (requests == 1 ? " request" : " requests");
+}
+
+Check check_valid(const Tables& tables, std::span<const PoolError> errors) {
+  Check check{.name = "valid", .value = ErrorCount{}, .limit = ErrorCount{}};
+  if (errors.empty()) return check;
+  ErrorCount total;
+  for (const PoolError& error : errors) total.count += error.count;
+  const PoolError& first = errors.front();
+  check.device = tables[first.heap].device;
+  check.value = total;
+  check.reason = text_of(check.value) + " in the use of pools; the first is a " + std::string(name_of(first.kind)) +
+                 " in " + std::string(tables[tables[first.heap].name]) + ": " + evidence_of(tables, first);
+  return check;
 }
 
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {

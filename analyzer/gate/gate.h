@@ -2,6 +2,7 @@
 // Budgets and baselines: does a run need more memory than allowed, or than before?
 #pragma once
 
+#include <compare>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -31,8 +32,15 @@ struct Budgets {
   }
 };
 
-/// A judged metric: memory, a share of 1, or a number of requests.
-using Metric = std::variant<Bytes, double, std::uint64_t>;
+/// A number of pool errors (pool_errors.h).
+struct ErrorCount {
+  std::uint64_t count = 0;
+
+  friend auto operator<=>(const ErrorCount&, const ErrorCount&) = default;
+};
+
+/// A judged metric: memory, a share of 1, a number of requests, or of errors.
+using Metric = std::variant<Bytes, double, std::uint64_t, ErrorCount>;
 
 struct Check {
   std::string name;    // "max-reserved", "baseline peak-live"
@@ -46,6 +54,9 @@ struct Check {
 
 /// One check per budget, device and policy that it concerns.
 std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets);
+
+/// "valid", of all own pools: none of them was misused.
+Check check_valid(const Tables& tables, std::span<const PoolError> errors);
 
 /// Category budgets that pass only if memory of unknown use belongs to other categories: "the use of 1.20 GiB, which
 /// may be activations".

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from program import REPOSITORY
+from program import REPOSITORY, run
 from recorded import FAKE, RecordTest
 
 # The order of the documentation's own example: pools are made, and steps begin, before anything calls CUDA.
@@ -152,6 +152,86 @@ class Destroyed(RecordTest):
     def test_while_the_program_goes_on(self):
         self.destroyed = True
         self.check_leak(self.leaking("Sim& sim = *new Sim", "delete &sim; for (int i = 0; i < 20; ++i) memreel_step()"), 40)
+
+
+# Every error in the use of pools, each from a line of its own; NOTHING is a program without any.
+WRONG = """
+#include "memreel/memreel.h"
+int cuInit(unsigned);
+int cuCtxCreate_v2(void**, unsigned, int);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+#define AT(offset) ((void*)(base + (offset)))
+static unsigned long long base;
+static memreel_pool pool;
+static void take(size_t offset, size_t bytes) { memreel_alloc(pool, AT(offset), bytes, 0); }
+static void give(size_t offset) { memreel_free(pool, AT(offset)); }
+int main(void) {
+  void* context;
+  if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&base, 1 << 20)) return 1;
+  pool = memreel_pool_create("mine", MEMREEL_POOL_CACHING, MEMREEL_DEVICE, 0);
+  memreel_segment_add(pool, AT(0), 1 << 19);
+  memreel_segment_add(pool, AT(1 << 19), 1 << 19);
+  take(0, 1000);
+  give(0);
+  take((1 << 19) - 512, 1024);  /* adjacent segments are one range */
+  ERROR;
+  give((1 << 19) - 512);
+  memreel_segment_remove(pool, AT(0));
+  memreel_segment_remove(pool, AT(1 << 19));
+  memreel_pool_destroy(pool);
+  LATE;
+  return 0;
+}
+"""
+
+
+class Valid(RecordTest):
+    def record_with(self, error="", late=""):
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("there is no compiler here")
+        source = self.file("wrong.c", WRONG.replace("ERROR", error).replace("LATE", late).encode())
+        program = self.directory / "wrong"
+        subprocess.run([compiler, "-g", "-O0", "-I", REPOSITORY / "collector/include", "-o", program, source, f"-L{FAKE}",
+                        "-l:libcuda.so.1"], check=True)
+        self.record(program, options=["-o", "run.reel"])
+        return self.trace()
+
+    def test_a_correct_program(self):
+        trace = self.record_with()
+        self.assertEqual(self.document("report", trace)["pool_errors"], [])
+        check = self.document("check", trace, "--valid")
+        self.assertEqual([(c["name"], c["unit"], c["value"], c["passed"]) for c in check["checks"]], [("valid", "errors", 0, True)])
+
+    def test_each_error(self):
+        # take() and give() are the pool's only lines, so that their callers are named.
+        errors = {"double free": ("take(4096, 100); give(4096); give(4096)", "", True), "invalid free": ("give(8192)", "", False),
+                  "overlap": ("take(4096, 100); take(4160, 10); give(4096); give(4160)", "", True),
+                  "outside segments": ("take(1 << 20, 10); give(1 << 20)", "", False),
+                  "segment in use": ("take(4096, 100)", "", True), "use after destroy": ("", "take(4096, 100)", True)}
+        for name, (error, late, has_earlier) in errors.items():
+            with self.subTest(name):
+                trace = self.record_with(error, late)
+                found, = self.document("report", trace)["pool_errors"]
+                self.assertEqual((found["error"], found["heap"], found["device"], found["count"]), (name, "mine", 0, 1))
+                self.assertEqual(found["stack"][0]["function"], "main")
+                self.assertEqual([frame["function"] for frame in found["contradicts"][:1]], ["main"] * has_earlier)
+                self.assertRegex(found["evidence"], r"0x[0-9a-f]+\b.*wrong\.c:\d+")
+                self.assertIn(name, self.answer("report", trace).stdout)
+                failed = self.answer("check", trace, "--valid", code=1).stdout
+                self.assertIn(f"1 error in the use of pools; the first is a {name} in mine: ", failed)
+                self.answer("check", trace, "--valid", "--junit", self.directory / "junit.xml", code=1)
+                self.assertIn(name, (self.directory / "junit.xml").read_text())
+                trace.unlink()
+
+    def test_one_address_twice(self):
+        found, = self.document("report", self.record_with("take(4096, 100); take(4096, 200); give(4096)"))["pool_errors"]
+        self.assertEqual((found["error"], found["count"], found["contradicts"][0]["function"]), ("overlap", 1, "main"))
+
+    def test_a_program_without_pools(self):
+        self.record_program("single", 10, options=["-o", "run.reel"])
+        process = run("check", self.trace(), "--valid")
+        self.assert_refused(process, "holds no pools of the program's own")
 
 
 class BeforeTheFirstCall(RecordTest):
