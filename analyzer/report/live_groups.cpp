@@ -154,12 +154,12 @@ bool says_something(std::span<const CategoryShare> shares) {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> names{"stack", "line",     "function", "module", "library",
+constexpr std::array<std::string_view, 14> names{"stack", "line",     "function", "module", "library",
                                                  "layer", "category", "phase",    "thread", "stream",
-                                                 "pool",  "device",   "metadata"};
+                                                 "pool",  "device",   "metadata", "tag"};
 
 /// What determines the label of a group, so that each label is built once and not once per allocation.
-enum class Key : std::uint8_t { stack, layer, library, origin, category, phase };
+enum class Key : std::uint8_t { stack, layer, library, origin, category, phase, tag };
 
 Key key_of(GroupBy by) {
   switch (by) {
@@ -171,6 +171,8 @@ Key key_of(GroupBy by) {
       return Key::category;
     case GroupBy::phase:
       return Key::phase;
+    case GroupBy::tag:
+      return Key::tag;
     case GroupBy::thread:
     case GroupBy::stream:
     case GroupBy::pool:
@@ -196,6 +198,61 @@ std::string library_label(const Tables& tables, const Communicators& communicato
   return library_label(frames) + ", communicator " + std::to_string(communicator) +
          (caller == StackId::none ? "" : " (" + line_label(explaining_frame(frames_of(tables, caller))) + ")");
 }
+
+/// The ranges that were open in the thread of each allocation.
+class Tags {
+ public:
+  explicit Tags(const Trace& trace) : tables_(trace.tables) {
+    const EventColumns& events = trace.events;
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      if (events.kind[i] == EventKind::alloc) {
+        const auto open = open_.find(tables_[events.origin[i]].thread);
+        of_.push_back(open == open_.end() || open->second.empty() ? none : open->second.back());
+      } else if (events.kind[i] == EventKind::mark && events.address_or_value[i] < tables_.marks.size()) {
+        see(tables_.marks[events.address_or_value[i]], open_[tables_[events.origin[i]].thread]);
+      }
+    }
+  }
+
+  std::uint32_t of(std::uint32_t allocation) const { return of_[allocation]; }
+
+  std::string label(std::uint32_t tag) const {
+    if (tag == none) return "(no tag)";
+    std::string path;
+    for (; tag != none; tag = nodes_[tag].outer) path = tables_[nodes_[tag].name] + (path.empty() ? "" : " > " + path);
+    return path;
+  }
+
+ private:
+  static constexpr std::uint32_t none = 0xFFFF'FFFF;
+  using Open = std::vector<std::uint32_t>;  // nodes, outermost first
+
+  struct Node {
+    std::uint32_t outer = none;
+    StringId name = StringId::none;
+  };
+
+  void see(const Mark& mark, Open& open) {
+    constexpr std::size_t deepest = 64;
+    if (mark.phase == MarkPhase::begin) {
+      const std::uint32_t outer = open.empty() ? none : open.back();
+      if (open.size() == deepest) return;
+      const auto [found, is_new] = rows_.try_emplace({outer, mark.name}, static_cast<std::uint32_t>(nodes_.size()));
+      if (is_new) nodes_.push_back({.outer = outer, .name = mark.name});
+      open.push_back(found->second);
+    } else if (mark.phase == MarkPhase::end) {  // of one that began before the recording: none
+      const auto last =
+          std::find_if(open.rbegin(), open.rend(), [&](std::uint32_t node) { return nodes_[node].name == mark.name; });
+      if (last != open.rend()) open.erase(std::prev(last.base()));
+    }
+  }
+
+  const Tables& tables_;
+  std::vector<Node> nodes_;
+  std::map<std::pair<std::uint32_t, StringId>, std::uint32_t> rows_;
+  std::map<ThreadId, Open> open_;
+  std::vector<std::uint32_t> of_;  // by allocation
+};
 
 std::string function_label(const FrameText& frame) { return display_name(frame.kind, frame.function); }
 
@@ -257,6 +314,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   };
   const std::vector<StackId> code = by == GroupBy::layer ? std::vector<StackId>() : same_code(trace.tables);
   const Communicators communicators = by == GroupBy::library ? find_communicators(trace) : Communicators{};
+  const std::optional<Tags> tags = by == GroupBy::tag ? std::optional<Tags>(trace) : std::nullopt;
   using PartKey = std::pair<std::uint32_t, std::uint32_t>;  // an id, and what else the label depends on
   const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) -> PartKey {
     switch (kind) {
@@ -270,6 +328,8 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
         return {index(origin), 0};
       case Key::category:
         return {static_cast<std::uint32_t>(categories.category(AllocationId{allocation})), 0};
+      case Key::tag:
+        return {tags->of(allocation), 0};
       default:
         return {static_cast<std::uint32_t>(categories.phase[allocation]), 0};
     }
@@ -287,6 +347,8 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
         return origin_label(trace.tables, trace.tables[OriginId{id}], by);
       case Key::category:
         return std::string(name_of(static_cast<Category>(id)));
+      case Key::tag:
+        return tags->label(id);
       default:
         return std::string(name_of(static_cast<Phase>(id)));
     }

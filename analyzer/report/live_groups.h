@@ -75,7 +75,8 @@ enum class GroupBy : std::uint8_t {
   stream,
   pool,
   device,
-  metadata  // what the program attached: PyTorch's user_metadata
+  metadata,  // what the program attached: PyTorch's user_metadata
+  tag        // the ranges that the program had open in the allocating thread: "epoch > forward"
 };
 
 /// "stack", "line"...; nothing if there is no such grouping.

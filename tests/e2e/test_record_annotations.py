@@ -316,6 +316,16 @@ class BeforeTheFirstCall(RecordTest):
         self.assertEqual(sum(row["kind"] == "alloc" and row["size"] == 1 for row in events), 5000)
         self.assertIn("other pools", {row["heap"] for row in events if row["kind"] == "alloc"})
 
+    def test_what_each_tag_holds(self):
+        script = IN_PYTHON + ("import threading\ndef other():\n    with memreel.tag('other'):\n        began.set(); done.wait()\n"
+                              "began, done = threading.Event(), threading.Event()\nthread = threading.Thread(target=other)\n"
+                              "with memreel.tag('epoch'):\n    inner.alloc(1, 100)\n    thread.start(); began.wait()\n    with memreel.tag('forward'):\n"
+                              "        inner.alloc(2, 2000)\n    inner.alloc(3, 30)\ninner.alloc(4, 5)\ndone.set(); thread.join()\n")
+        self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
+        live, = [heap for heap in self.document("report", self.trace(), "--by", "tag")["live_at_end"] if heap["heap"] == "inner"]
+        self.assertEqual([(group["label"], group["bytes"]) for group in live["groups"]],
+                         [("epoch > forward", 2000), ("epoch", 130), ("(no tag)", 5)])
+
     def test_without_cuda_there_is_still_no_trace(self):
         script = IN_PYTHON.split("with memreel.tag")[0] + "assert memreel.usage() == []\n"
         self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
