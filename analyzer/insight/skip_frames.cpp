@@ -30,6 +30,10 @@ bool is_named(std::string_view file, std::string_view name) { return file.substr
 /// Frames of collector/include/memreel/memreel.h or the Python package, wherever a program keeps its copy. The package
 /// is a single file, which may be called memreel.py.
 bool says_memreel(const FrameText& frame) {
+  // Without -g only the names are known, which may end in ".constprop.0" and the like.
+  if (frame.file.empty() &&
+      (frame.function.starts_with("memreel_") || frame.function.starts_with("memreel::annotated_pool::")))
+    return true;
   return is_named(frame.file, "memreel.py") || is_named(frame.file, "memreel.h") ||
          frame.file.ends_with("/memreel/annotate.py");
 }

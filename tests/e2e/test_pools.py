@@ -154,6 +154,14 @@ class Pools(ProgramTest):
         self.assertEqual(device["address_matches"], device["allocations"] - 1)
         self.assertIn(hex(changed["ptr"]), device["first_divergence"]["expected"])
 
+    def test_a_defect_in_the_first_line(self):
+        for defect in ('"size": 1.5', '"size": -1', '"size": "0x1000"', '"id": "a"', '"device": "cuda:0"', '"size": 1,'):
+            for first in [f'{{"op": "alloc", {defect}}}'] + [f'{{{defect}, "op": "alloc"}}'] * (not defect.endswith(",")):
+                log = self.file("mine.jsonl", (first + '\n{"op": "alloc", "id": 1, "size": 5, "ptr": 512}\n').encode())
+                for command in ("report", "import"):
+                    with self.subTest(first, command=command):
+                        self.assert_refused(run(command, log), "line 1", 'is not a JSON object with an "op"')
+
     def test_refusals(self):
         log = POOLS / "rmm.pool-s1.jsonl.xz"
         for policy, mention in (("nothing", "unknown policy"), ("bound.live", "without placing them"), ("fit.best,fit.first", "one policy"),

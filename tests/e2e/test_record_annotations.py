@@ -271,6 +271,11 @@ class BeforeTheFirstCall(RecordTest):
         self.assertEqual(stack[0]["function"], "main")
         self.assertTrue(stack[0]["file"].endswith("program.c"), stack)
 
+    def test_without_debug_information(self):
+        events = self.check(self.compiled("program.c", IN_C, "-std=c99", "-g0", "-O0"))
+        stack = next(row["stack"] for row in events if row["kind"] == "alloc" and row["heap"] == "inner")
+        self.assertEqual(stack[0]["function"], "main")
+
     def test_in_cpp(self):
         self.check(self.compiled("program.cpp", IN_CPP, "-std=c++11"))
 

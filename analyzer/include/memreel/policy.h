@@ -122,8 +122,12 @@ typedef struct memreel_policy {
   void (*stream_waits)(void* policy, uint32_t pool_stream, uint32_t awaited);
 } memreel_policy;
 
-/* The only symbol the library exports. The struct it returns must not change. */
-const memreel_policy* memreel_policy_get(void);
+/* The only symbol the library exports, also with -fvisibility=hidden. The struct it returns must not change. */
+#ifdef __GNUC__
+__attribute__((visibility("default")))
+#endif
+const memreel_policy*
+memreel_policy_get(void);
 
 #ifdef __cplusplus
 }

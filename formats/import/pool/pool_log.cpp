@@ -287,9 +287,12 @@ Error error_at(const Lines& lines, const ByteCursor& bytes, std::string_view wha
 bool looks_like_pool_log(std::span<const std::byte> beginning) {
   const std::string_view text(reinterpret_cast<const char*>(beginning.data()), beginning.size());
   const std::size_t end = text.find('\n');
-  Line line;
-  if (end != std::string_view::npos) return parse(text.substr(0, end), line);
-  // A long line, or the only one: detect it by its first key.
+  // A defect in the first line does not make it another format.
+  if (end != std::string_view::npos) {
+    const auto first = nlohmann::json::parse(text.substr(0, end), nullptr, false);
+    if (!first.is_discarded()) return first.is_object() && first.contains("op");
+  }
+  // A long line, the only one, or no JSON: detect it by its first key.
   const std::size_t brace = text.find_first_not_of(" \t");
   if (brace == std::string_view::npos || text[brace] != '{') return false;
   const std::size_t key = text.find_first_not_of(" \t", brace + 1);
