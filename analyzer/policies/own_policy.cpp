@@ -5,10 +5,16 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
@@ -25,8 +31,9 @@ std::string text_of(Extent extent) {
 }  // namespace
 
 OwnPolicy::OwnPolicy(const Prepared& heap, const memreel_policy& rules,
-                     const std::map<std::string, std::string>& parameters, SimulatedDevice& device)
-    : rules_(rules), device_(device), extent_of_(heap.slot_count + 1) {
+                     const std::map<std::string, std::string>& parameters, SimulatedDevice& device,
+                     OwnProgress* progress)
+    : rules_(rules), device_(device), progress_(progress), extent_of_(heap.slot_count + 1) {
   for (const PoolStream& pool_stream : heap.pool_streams)
     pool_streams_.push_back({.pool = index(pool_stream.pool), .stream = index(pool_stream.stream)});
   environment_ = {.device = reinterpret_cast<memreel_device*>(this),
@@ -53,6 +60,7 @@ OwnPolicy::~OwnPolicy() {
 bool OwnPolicy::allocate(std::uint32_t slot, Bytes requested, std::uint32_t pool_stream) {
   if (!works()) return false;
   ++requests_;
+  if (progress_ != nullptr) progress_->requests.store(requests_, std::memory_order_relaxed);
   const bool served = rules_.allocate(instance_, slot, requested.count, pool_stream) != 0 && works();
   if (served) {
     const auto [address, size] = rules_.extent_of(instance_, slot);
@@ -168,6 +176,7 @@ bool OwnPolicy::place(std::uint32_t slot, Bytes requested, Extent extent) {
 }
 
 void OwnPolicy::after_operation() {
+  if (progress_ != nullptr) progress_->calls.fetch_add(1, std::memory_order_relaxed);
   if (!works()) return;
   const memreel_statistics said = rules_.statistics(instance_);
   const Bytes most = use_.reserved - use_.allocated - pending_;
@@ -248,22 +257,132 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
   return std::shared_ptr<const Library>(std::move(library));
 }
 
+/// The longest that a library may take for one call.
+constexpr std::chrono::seconds patience{30};
+
+// Values on their way from one process to the other, which is the same program.
+
+class Packed {
+ public:
+  template <class T>
+  void put(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  template <class T>
+  void put(const std::vector<T>& values) {
+    put(values.size());
+    for (const T& value : values) put(value);
+  }
+  void put(const std::string& text) {
+    put(text.size());
+    bytes_ += text;
+  }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+};
+
+class Unpacked {
+ public:
+  explicit Unpacked(std::string_view bytes) : rest_(bytes) {}
+
+  template <class T>
+  void take(T& value) {
+    std::memcpy(&value, rest_.data(), sizeof value);
+    rest_.remove_prefix(sizeof value);
+  }
+  template <class T>
+  void take(std::vector<T>& values) {
+    std::size_t size = 0;
+    take(size);
+    values.resize(size);
+    for (T& value : values) take(value);
+  }
+  void take(std::string& text) {
+    std::size_t size = 0;
+    take(size);
+    text = rest_.substr(0, size);
+    rest_.remove_prefix(size);
+  }
+
+ private:
+  std::string_view rest_;
+};
+
+/// Every member of a result that a replay sets, except the defect.
+void for_each_member(auto& result, auto each) {
+  each(result.heap), each(result.device), each(result.device_model), each(result.events);
+  each(result.peak_live), each(result.peak_allocated), each(result.peak_reserved), each(result.end_reserved);
+  each(result.peak_live_event), each(result.peak_allocated_event), each(result.peak_reserved_event);
+  each(result.fragmentation_at_peak), each(result.external_fragmentation_max), each(result.internal_waste);
+  each(result.free_memory), each(result.address_stability), each(result.failed_allocations);
+  each(result.first_failure), each(result.failed_events), each(result.driver_calls), each(result.min_capacity);
+  each(result.seconds), each(result.series), each(result.resumed), each(result.gave_up);
+}
+
+ReplayResult run_here(const PolicySpec& spec, const Prepared& heap, const RunOptions& options, OwnProgress* progress) {
+  const auto library = load(spec.name);
+  if (!library) return {.defect = library.error()};
+  SimulatedDevice device(options.device, heap.segments, options.backing);
+  OwnPolicy policy(heap, (*library)->rules, spec.parameters, device, progress);
+  ReplayResult result = Replay<OwnPolicy>(heap, policy, options).run();
+  device.count_bytes(result.driver_calls);
+  if (policy.defect()) result.defect = Error{.what = *policy.defect(), .where = spec.text()};
+  return result;
+}
+
+ReplayResult run_apart(const PolicySpec& spec, const Prepared& heap, const RunOptions& options) {
+  const Result<std::string> answer = in_own_process(
+      [&](OwnProgress& progress) {
+        const ReplayResult result = run_here(spec, heap, options, &progress);
+        Packed parcel;
+        parcel.put(result.defect ? result.defect->what : std::string());
+        for_each_member(result, [&](const auto& member) { parcel.put(member); });
+        return parcel.bytes();
+      },
+      patience);
+  ReplayResult result;
+  if (!answer) {
+    result.defect = Error{.what = answer.error().what, .where = spec.text()};
+    result.failed_allocations = 1;  // to the search for a least capacity
+    return result;
+  }
+  Unpacked parcel(*answer);
+  std::string defect;
+  parcel.take(defect);
+  for_each_member(result, [&](auto& member) { parcel.take(member); });
+  if (!defect.empty()) result.defect = Error{.what = defect, .where = spec.text()};
+  return result;
+}
+
 }  // namespace
 
 Result<BoundPolicy> bind_own_policy(const PolicySpec& spec) {
-  auto library = load(spec.name);
-  if (!library) return std::move(library).error();
-  const Bytes unit{(*library)->rules.unit};
-  return BoundPolicy{.spec = spec,
-                     .unit = unit == 0_B ? 512_B : unit,
-                     .run = [library = *library, spec](const Prepared& heap, const RunOptions& options) {
-                       SimulatedDevice device(options.device, heap.segments, options.backing);
-                       OwnPolicy policy(heap, library->rules, spec.parameters, device);
-                       ReplayResult result = Replay<OwnPolicy>(heap, policy, options).run();
-                       device.count_bytes(result.driver_calls);
-                       if (policy.defect()) result.defect = Error{.what = *policy.defect(), .where = spec.text()};
-                       return result;
-                     }};
+  // Loading already runs code of the library's.
+  const Result<std::string> answer = in_own_process(
+      [&](OwnProgress&) {
+        const auto library = load(spec.name);
+        Packed parcel;
+        parcel.put(library ? std::string() : library.error().what);
+        parcel.put(library ? std::string() : library.error().remedy);
+        parcel.put(library ? Bytes{(*library)->rules.unit} : 0_B);
+        return parcel.bytes();
+      },
+      patience);
+  if (!answer) return Error{.what = answer.error().what + ", while it was loaded", .where = spec.name};
+  Unpacked parcel(*answer);
+  Error refusal{.where = spec.name};
+  Bytes unit;
+  parcel.take(refusal.what), parcel.take(refusal.remedy), parcel.take(unit);
+  if (!refusal.what.empty()) return refusal;
+  return BoundPolicy{
+      .spec = spec, .unit = unit == 0_B ? 512_B : unit, .run = [spec](const Prepared& heap, const RunOptions& options) {
+        // What these do must happen in this process.
+        const bool is_here = options.rows != nullptr || options.backing != nullptr || options.watcher != nullptr;
+        return is_here ? run_here(spec, heap, options, nullptr) : run_apart(spec, heap, options);
+      }};
 }
 
 }  // namespace memreel

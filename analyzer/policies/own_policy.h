@@ -3,7 +3,7 @@
 //
 // Checks every answer of the library against what memreel itself knows (segments, allocations, their extents). The
 // first wrong answer is kept as the run's defect; the library is not called again, and every request fails from then
-// on.
+// on. The library is loaded and replayed in a process of its own (own_process.h).
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/include/memreel/policy.h"
+#include "analyzer/policies/own_process.h"
 
 namespace memreel {
 
 class OwnPolicy {
  public:
-  /// `rules` must be complete and, like `device`, outlive the policy.
+  /// `rules` must be complete and, like `device` and `progress`, outlive the policy.
   OwnPolicy(const Prepared& heap, const memreel_policy& rules, const std::map<std::string, std::string>& parameters,
-            SimulatedDevice& device);
+            SimulatedDevice& device, OwnProgress* progress = nullptr);
   OwnPolicy(const OwnPolicy&) = delete;
   OwnPolicy& operator=(const OwnPolicy&) = delete;
   ~OwnPolicy();
@@ -88,6 +89,7 @@ class OwnPolicy {
   memreel_environment environment_{};
   void* instance_ = nullptr;
   std::uint64_t requests_ = 0;
+  OwnProgress* progress_;
   std::vector<Extent> extent_of_;     // by slot
   std::map<Address, Bytes> extents_;  // allocated and awaiting free
   std::map<Address, Segment> segments_;

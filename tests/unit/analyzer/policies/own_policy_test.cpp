@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "analyzer/replay/prepare.h"
@@ -94,8 +96,38 @@ TEST(OwnPolicy, EveryWrongAnswerIsNamed) {
            {"unknown", "where no reserved memory begins"},
            {"release in use", "in which 1 allocations live (at request 2)"},
            {"too free", "of what it reserved only"},
-           {"largest", "the largest piece"}})
+           {"largest", "the largest piece"},
+           {"crash", "it crashed: SIGABRT (at request 1)"},
+           {"exit", "it ended the process, with exit code 0 (at request 1)"}})
     EXPECT_NE(told(lie).find(what), std::string::npos) << told(lie);
+}
+
+TEST(OwnPolicy, WhatItPrintsIsNotInTheDocument) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(refusal({.name = library("liar"), .parameters = {{"lie", "print"}}}), "accepted");
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
+}
+
+TEST(OwnPolicy, OneThatNeverAnswersIsEnded) {
+  const auto answer = in_own_process(
+      [](OwnProgress& progress) -> std::string {
+        progress.requests = 5;
+        while (true) progress.requests.load();
+      },
+      std::chrono::milliseconds(50));
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().what, "it did not answer for 0 s (at request 5)");
+}
+
+TEST(OwnPolicy, OneThatIsSlowIsNot) {
+  const auto answer = in_own_process(
+      [](OwnProgress& progress) -> std::string {
+        for (int i = 0; i < 20; ++i, ++progress.calls) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return "done";
+      },
+      std::chrono::milliseconds(300));
+  ASSERT_TRUE(answer) << answer.error().what;
+  EXPECT_EQ(*answer, "done");
 }
 
 TEST(OwnPolicy, WhatIsNoPolicyIsRefused) {

@@ -20,8 +20,9 @@ static int lies(const liar* l, const char* how) { return strcmp(l->lie, how) == 
 static void* create(const memreel_parameter* parameters, size_t count, const memreel_environment* environment,
                     // NOLINTNEXTLINE(readability-non-const-parameter): as in memreel/policy.h
                     char* error, size_t error_size) {
-  static const char* const known[] = {"none",     "overlap", "small",   "outside",        "beyond",   "empty",
-                                      "overflow", "zero",    "unknown", "release in use", "too free", "largest"};
+  static const char* const known[] = {"none",     "overlap",  "small", "outside", "beyond",
+                                      "empty",    "overflow", "zero",  "unknown", "release in use",
+                                      "too free", "largest",  "crash", "exit",    "print"};
   liar* l = calloc(1, sizeof *l);
   l->environment = *environment;
   for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
@@ -49,6 +50,9 @@ static int allocate(void* policy, uint32_t slot, uint64_t size, uint32_t pool_st
   l->end += size;
   l->used += size;
   if (lies(l, "overlap") && l->last.address > l->begin) l->last.address -= 1;
+  if (lies(l, "crash")) abort();
+  if (lies(l, "exit")) exit(0);
+  if (lies(l, "print")) puts("a word of the policy's own");
   if (lies(l, "small")) l->last.size -= 1;
   if (lies(l, "outside")) l->last.address = l->begin - 1;
   if (lies(l, "beyond")) l->last.address = l->begin + pool - size + 1;
