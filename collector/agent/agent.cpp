@@ -3,11 +3,15 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cinttypes>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
@@ -337,7 +341,7 @@ void program_ends() {
 /// child that shares its memory with its recorded parent (vfork).
 void program_leaves() {
   Agent* const self = agent.load(std::memory_order_acquire);
-  if (self == nullptr || self->process.load(std::memory_order_relaxed) != ::getpid()) return;
+  if (self == nullptr || is_confined() || self->process.load(std::memory_order_relaxed) != ::getpid()) return;
   const Entry entry(*self, patience_to_begin);
   if (!entry || self->recording == nullptr) return;
   set_recorder(nullptr);
@@ -347,6 +351,23 @@ void program_leaves() {
 
 /// The function that the program would call without us: the C library's, or another tool's.
 std::atomic<void (*)(int)> next_exit = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+/// Where the program's address space is limited (ulimit -v), what a recording reserves of it is missing to the program:
+/// about 640 MiB, most of it never touched (tables; 64 MiB for the allocations of each of our threads).
+Result<void> leaves_address_space() {
+  constexpr std::uint64_t least = std::uint64_t{2} << 30U;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
+  std::uint64_t pages = 0;
+  if (std::FILE* const file = std::fopen("/proc/self/statm", "re")) {
+    if (std::fscanf(file, "%" SCNu64, &pages) != 1) pages = 0;
+    std::fclose(file);
+  }
+  const std::uint64_t used = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  if (limit.rlim_cur >= least + used) return {};
+  return Error{.what = "has less than 2 GiB of address space left, which a recording would take from the program",
+               .remedy = "raise the limit (ulimit -v)"};
+}
 
 /// Reads the options and registers the handlers for forks and program exit; once.
 bool configure(Agent& self) {
@@ -362,6 +383,10 @@ bool configure(Agent& self) {
     return false;
   }
   self.options = *std::move(options);
+  if (const auto room = leaves_address_space(); !room) {
+    give_up(self, room.error());
+    return false;
+  }
   ::pthread_atfork(forking, forked_in_parent, forked);
   std::atexit(program_ends);
   std::at_quick_exit(program_leaves);
@@ -515,6 +540,12 @@ std::optional<Recording::Outcome> leave(std::string_view why) {
 }
 
 void stop(std::string_view why) { leave(why); }
+
+void retire(std::string_view why) {
+  stop(why);
+  control::hang_up();
+  retire_own_threads();
+}
 
 }  // namespace memreel::agent
 

@@ -64,6 +64,10 @@ std::optional<Recording::Outcome> leave(std::string_view why);
 /// recorded.
 void stop(std::string_view why);
 
+/// stop(), and nothing else of the agent ever runs in this process: the kernel is about to confine all of its threads
+/// to system calls that don't include ours.
+void retire(std::string_view why);
+
 /// Starts recording again, into another file, after stop() or when dormant.
 bool restart();
 
@@ -96,6 +100,9 @@ void visit(const std::function<bool()>& may_clean_up);
 
 /// Runs visit() in its own thread.
 void invite();
+
+/// Makes the thread that serves requests end.
+void hang_up();
 
 }  // namespace memreel::agent::control
 

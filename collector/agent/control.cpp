@@ -20,6 +20,9 @@ using attach::Answer, attach::ControlSocket, attach::Message;
 
 constinit ControlSocket ear;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): a process has one
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): as above
+constinit std::atomic<bool> is_hung_up = false;
+
 /// Once, before it is open.
 void close_in_children() {
   static const int done = ::pthread_atfork(nullptr, nullptr, [] { ear.close(); });
@@ -109,7 +112,7 @@ void listen() {
     ear.run([](const Message& question) { return answer(question, false); }, period,
             [] {
               exit_if_alone();
-              return false;
+              return is_hung_up.load();
             });
     return nullptr;
   };
@@ -124,8 +127,13 @@ void visit(const std::function<bool()>& may_clean_up) {
     clean = clean || may_clean_up();
     return answer(question, true);
   };
-  ear.run(answer_visitor, patience, [] { return !status().recording; });
+  ear.run(answer_visitor, patience, [] { return is_hung_up || !status().recording; });
   if (!clean) may_clean_up();
+}
+
+void hang_up() {
+  is_hung_up = true;
+  ear.hang_up();
 }
 
 void invite() {

@@ -210,6 +210,10 @@ bool ControlSocket::open() {
 
 bool ControlSocket::is_ours() const { return identity_of(file_) == identity_; }
 
+void ControlSocket::hang_up() {
+  if (is_open() && is_ours()) ::shutdown(file_, SHUT_RDWR);
+}
+
 void ControlSocket::close() {
   if (is_open() && is_ours()) ::close(file_);
   file_ = -1;
@@ -224,6 +228,7 @@ void ControlSocket::run(const std::function<Answer(const Message&)>& answer, std
     if (!is_ours() || (ready == 0 && idle())) return close();
     if (ready <= 0) continue;
     const int connection = ::accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (connection < 0 && idle()) return close();
     if (connection < 0) continue;
     const bool last = serve(connection, answer);
     ::close(connection);

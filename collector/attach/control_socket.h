@@ -87,6 +87,9 @@ class ControlSocket {
   /// Also call this in a forked child, which inherits the parent's socket: otherwise the name would outlive the parent.
   void close();
 
+  /// Wakes the thread in run(), which then asks `idle`. Nobody can connect any more.
+  void hang_up();
+
   /// Serves requests until an answer is the last, or the socket is no longer ours: a program may close files it does
   /// not know. Calls `idle` every `patience`, and returns when it returns true; 0: never calls it. Sleeps in poll() in
   /// between. A client that may not control this process (may_control()) gets an error.

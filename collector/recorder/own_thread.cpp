@@ -19,7 +19,27 @@
 
 namespace memreel::agent {
 
+namespace {
+
+// NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one number of threads
+constinit std::atomic<unsigned> running = 0;
+constinit std::atomic<bool> retired = false;
+constinit std::array<std::atomic<pid_t>, 16> own_threads{};  // negative: its work is done, and it is about to end
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool confined = false;
+// NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+/// The calling thread's place in `own_threads`; null if there are too many.
+std::atomic<pid_t>* place_of_thread() {
+  const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
+  for (std::atomic<pid_t>& place : own_threads)
+    if (pid_t other = place; other <= 0 && place.compare_exchange_strong(other, self)) return &place;
+  return nullptr;
+}
+
+}  // namespace
+
 bool Gate::try_lock_for(std::chrono::milliseconds limit) {
+  if (is_confined()) return false;
   constexpr std::chrono::microseconds pause{200};
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
   std::chrono::microseconds waited{0};
@@ -34,9 +54,6 @@ bool Gate::try_lock_for(std::chrono::milliseconds limit) {
 
 namespace {
 
-// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): a process has one number of threads
-constinit std::atomic<unsigned> running = 0;
-
 struct Body {
   void* (*run)(void*);
   void* argument;
@@ -46,10 +63,12 @@ struct Body {
 void* run_guarded(void* given) {
   const Body body = *static_cast<Body*>(given);
   std::free(given);  // NOLINT(cppcoreguidelines-no-malloc): operator new throws
+  std::atomic<pid_t>* const place = place_of_thread();
   try {
     body.run(body.argument);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
   }
+  if (place != nullptr) *place = -*place;
   --running;
   return nullptr;
 }
@@ -57,7 +76,11 @@ void* run_guarded(void* given) {
 }  // namespace
 
 bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*), void* argument) {
-  static const int forks = ::pthread_atfork(nullptr, nullptr, [] { running = 0; });  // a child has none of them
+  if (retired) return false;
+  static const int forks = ::pthread_atfork(nullptr, nullptr, [] {  // a child has none of them
+    running = 0;
+    for (std::atomic<pid_t>& place : own_threads) place = 0;
+  });
   static_cast<void>(forks);
   auto* const guarded = static_cast<Body*>(std::malloc(sizeof(Body)));  // NOLINT(cppcoreguidelines-no-malloc): as above
   if (guarded == nullptr) return false;
@@ -91,6 +114,21 @@ bool join_own_thread(pthread_t thread, std::chrono::seconds limit) {
   until.tv_sec += limit.count();
   return ::pthread_timedjoin_np(thread, nullptr, &until) == 0;
 }
+
+void retire_own_threads() {
+  retired = true;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+  const auto is_there = [](const std::atomic<pid_t>& place) {
+    const pid_t thread = place;
+    return thread > 0 || (thread < 0 && ::syscall(SYS_tgkill, ::getpid(), -thread, 0) == 0);
+  };
+  while ((running > 0 || std::ranges::any_of(own_threads, is_there)) && std::chrono::steady_clock::now() < until)
+    stacks::nap(std::chrono::milliseconds(1));
+}
+
+void confine_thread() { confined = true; }
+
+bool is_confined() { return confined || retired; }
 
 bool only_own_threads_left() {
   std::array<char, 512> text{};

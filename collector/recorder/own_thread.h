@@ -35,6 +35,16 @@ bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*),
 /// False if the thread has not ended within `limit`; it is then detached.
 bool join_own_thread(pthread_t thread, std::chrono::seconds limit);
 
+/// Ends our part in this process: no thread of ours starts any more, and no Gate opens, so that none of our code makes
+/// a system call. Waits until our threads are gone, which the caller has told to end, at most two seconds.
+void retire_own_threads();
+
+/// The calling thread must make no system call but the program's: no Gate opens in it.
+void confine_thread();
+
+/// Whether that is so in the calling thread, or in all of them, as our threads have retired.
+bool is_confined();
+
 /// Whether the program's own threads have all ended, its main thread by pthread_exit(): without ours, the process would
 /// have ended with them.
 bool only_own_threads_left();

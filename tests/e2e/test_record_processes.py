@@ -111,7 +111,7 @@ class Processes(RecordTest):
     SANDBOXED = rb"""
 #define _GNU_SOURCE
 #include <dlfcn.h>
-#include <linux/typed_input.h>
+#include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
@@ -122,6 +122,11 @@ typedef int (*alloc_function)(unsigned long long*, size_t);
 static alloc_function allocate;
 static int take(void) { unsigned long long p; return allocate(&p, 512); }
 __attribute__((noinline)) static int take_elsewhere(void) { return take() + 0 * getpagesize(); }
+#ifdef PRCTL
+#define INSTALL prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)
+#else
+#define INSTALL syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, FLAGS, &filter)
+#endif
 int main(void) {
   void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context;
   int (*initialize)(unsigned) = dlsym(cuda, "cuInit"), (*retain)(void**, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain");
@@ -134,22 +139,23 @@ int main(void) {
     ALLOW(SYS_mprotect), ALLOW(SYS_clock_gettime), ALLOW(SYS_newfstatat), ALLOW(SYS_write), ALLOW(SYS_rt_sigreturn),
     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS)};
   struct sock_fprog filter = {sizeof code / sizeof *code, code};
-  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &filter)) return 2;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || INSTALL) return 2;
   for (int i = 0; i < 100; i++) if (take_elsewhere()) return 3;
   _exit(7);
 }
 """
 
     def test_a_sandbox_that_allows_the_program_alone(self):
-        program, source = self.directory / "sandboxed", self.file("sandboxed.c", self.SANDBOXED)
-        if subprocess.run(["cc", "-O1", "-o", program, source, "-ldl"], capture_output=True).returncode != 0:
-            self.skipTest("no compiler, or no seccomp, here")
-        alone = subprocess.run([program], env=self.environment()).returncode
-        if alone != 7:
-            self.skipTest("no filters can be installed here")
-        for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"]):
-            with self.subTest(options):
-                self.record(program, options=options, code=7)
+        """The filter is the calling thread's, or every thread's (TSYNC): also ours, unless they have ended before."""
+        for flags in ("FLAGS=0", "PRCTL", "FLAGS=SECCOMP_FILTER_FLAG_TSYNC"):
+            program, source = self.directory / "sandboxed", self.file("sandboxed.c", self.SANDBOXED)
+            built = subprocess.run(["cc", "-O1", "-D" + flags, "-o", program, source, "-ldl"], capture_output=True, text=True)
+            self.assertEqual(built.returncode, 0, built.stderr)
+            if subprocess.run([program], env=self.environment()).returncode != 7:
+                self.skipTest("no filters can be installed here")
+            for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"], ["--dormant"]):
+                with self.subTest((flags, options)):
+                    self.record(program, options=options, code=7)
 
     def test_exit_without_ceremony(self):
         errors = self.record_program("quick-exit", 500, code=6).stderr
@@ -384,6 +390,40 @@ class Adversity(RecordTest):
                                  env=self.environment(CUDA_INJECTION64_PATH=self.agent_library(), MEMREEL_DEPTH=-1))
         os.close(writing)
         self.assertEqual(process.returncode, 0)
+
+    SPARING = rb"""
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void) {
+  void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *context;
+  int (*initialize)(unsigned) = dlsym(cuda, "cuInit"), (*retain)(void**, int) = dlsym(cuda, "cuDevicePrimaryCtxRetain");
+  int (*use)(void*) = dlsym(cuda, "cuCtxSetCurrent"), (*allocate)(unsigned long long*, size_t) = dlsym(cuda, "cuMemAlloc_v2");
+  unsigned long long pointer;
+  if (initialize(0) || retain(&context, 0) || use(context)) return 1;
+  for (int i = 0; i < 1000; i++) if (allocate(&pointer, 512)) return 1;
+  int got = 0;
+  for (void *p; got < 2000 && (p = malloc(1 << 20)); got++) memset(p, 1, 4096);
+  printf("%d\n", got);
+  return 2;
+}
+"""
+
+    def test_little_address_space_is_the_programs(self):
+        program, source = self.directory / "sparing", self.file("sparing.c", self.SPARING)
+        subprocess.run(["cc", "-w", "-o", program, source, "-ldl"], check=True)
+        for kib in (100_000, 200_000, 600_000):
+            def limit(size=kib << 10):
+                resource.setrlimit(resource.RLIMIT_AS, (size, size))
+            alone = subprocess.run([program], env=self.environment(), preexec_fn=limit, capture_output=True, text=True)
+            self.assertEqual(alone.returncode, 2)
+            for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"], ["--dormant"]):
+                with self.subTest((kib, options)):
+                    process = self.record("sh", "-c", f"ulimit -v {kib}; exec {program}", options=options, code=2)
+                    # A mebibyte for the library itself.
+                    self.assertAlmostEqual(int(process.stdout), int(alone.stdout), delta=4)
+                    self.assertIn("ulimit -v", process.stderr)
 
     def test_memory_is_bounded(self):
         if SANITIZED:

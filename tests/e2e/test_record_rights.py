@@ -55,6 +55,20 @@ with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
     print(connection.recv(1 << 16).replace(b"\\0", b" ").decode(), flush=True)
 """
 
+# Connects again and again, and never says anything.
+SILENT = """
+import socket, sys
+process = sys.argv[1]
+start = open(f"/proc/{process}/stat").read().rpartition(")")[2].split()[19]
+held = []
+while True:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.connect(f"\\0memreel-control-{process}-{start}")
+    held.append(connection)
+    if len(held) == 4: print("silent", flush=True)
+    del held[:-8]
+"""
+
 
 class Rights(RecordTest):
     def setUp(self):
@@ -127,6 +141,18 @@ class Rights(RecordTest):
 
     def test_its_owner_is_answered(self):
         process = self.start_server(0)
+        answer = self.visit(process, os.getuid(), f"MEMREEL_OUTPUT={self.directory}/run.reel")
+        self.assertIn("memreel-control/1 ok recording=1", answer)
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_nobodys_silent_connections_keep_its_owner_waiting(self):
+        """One connection is served at a time, and these never say anything."""
+        process = self.start_server(0)
+        crowd = subprocess.Popen(["/usr/bin/python3", "-c", SILENT, str(process)], text=True, cwd="/", user=NOBODY, group=NOBODY,
+                                 extra_groups=[], stdout=subprocess.PIPE)
+        self.addCleanup(crowd.communicate)
+        self.addCleanup(crowd.kill)
+        self.assertEqual(crowd.stdout.readline(), "silent\n")
         answer = self.visit(process, os.getuid(), f"MEMREEL_OUTPUT={self.directory}/run.reel")
         self.assertIn("memreel-control/1 ok recording=1", answer)
 

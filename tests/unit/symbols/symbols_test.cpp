@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -115,6 +116,13 @@ TEST_F(Symbols, UnderASysroot) {
   // Also when all libraries are in one directory.
   put(FIXTURE, "/libflat.so");
   EXPECT_EQ(elsewhere("/somewhere/libflat.so").at(recorded.offset).size(), 3U);
+}
+
+TEST_F(Symbols, OnlyRegularFilesAreOpened) {
+  fs::create_directories(directory / "opt/app");
+  ASSERT_EQ(::mkfifo((directory / "opt/app/libfixture.so").c_str(), 0600), 0);  // opening it would wait for a writer
+  EXPECT_NE(elsewhere().found(), ModuleSymbols::Found::file);
+  EXPECT_NE(ModuleSymbols("/dev/zero", recorded.module, {}).found(), ModuleSymbols::Found::file);
 }
 
 TEST_F(Symbols, NothingLeadsOutOfASysroot) {
