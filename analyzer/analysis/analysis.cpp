@@ -15,6 +15,10 @@ const std::vector<HeapHistory>& Analysis::histories() const {
   return histories_.get([&] { return heap_histories(trace_); });
 }
 
+const std::vector<DeviceMemory>& Analysis::devices() const {
+  return devices_.get([&] { return device_memory(trace_); });
+}
+
 const Categories& Analysis::categories() const {
   if (options_.categories != nullptr) return *options_.categories;
   return categories_.get([&] { return classify(trace_); });
@@ -91,6 +95,8 @@ Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Re
     const std::uint64_t peak = heap->allocations == 0 ? 0 : heap->peak_live_event + 1;
     holders = holders_at_peak(trace_, lives(), *heap, category_shares(trace_, lives(), categories(), heap->heap, peak));
     findings.holders = &holders;
+    const auto device = std::ranges::find(devices(), trace_.tables[heap->heap].device, &DeviceMemory::device);
+    if (device != devices().end()) findings.device = device_at_peak(trace_, lives(), *device, heap->heap, holders);
   }
   if (sections.leaks) findings.leaks = &leaks();
   if (sections.fragmentation) findings.fragmentation = &fragmentation();

@@ -11,6 +11,7 @@
 
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/category/classify.h"
+#include "analyzer/history/device_memory.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/heap_map.h"
@@ -71,6 +72,8 @@ class Analysis {
   const Trace& trace() const { return trace_; }
   const std::vector<Lifetime>& lives() const;
   const std::vector<HeapHistory>& histories() const;
+  /// What each device holds, over all its heaps.
+  const std::vector<DeviceMemory>& devices() const;
   const Categories& categories() const;
   const RecordedBlocks& blocks() const;
   const LeakReport& leaks() const;
@@ -113,6 +116,7 @@ class Analysis {
   const AnalysisOptions options_;
   Once<std::vector<Lifetime>> lives_;
   Once<std::vector<HeapHistory>> histories_;
+  Once<std::vector<DeviceMemory>> devices_;
   Once<Categories> categories_;
   Once<RecordedBlocks> blocks_;
   Once<LeakReport> leaks_;

@@ -370,10 +370,86 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
   return holders;
 }
 
+namespace {
+
+/// The name by which users know a library: "NCCL" of "libnccl.so.2".
+std::string library_name(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> known{{{"nccl", "NCCL"},
+                                                                                {"cublas", "cuBLAS"},
+                                                                                {"cudnn", "cuDNN"},
+                                                                                {"cufft", "cuFFT"},
+                                                                                {"cusparse", "cuSPARSE"},
+                                                                                {"cusolver", "cuSOLVER"},
+                                                                                {"nvshmem", "NVSHMEM"},
+                                                                                {"torch", "PyTorch"}}};
+  label = label.substr(0, label.find(", communicator"));
+  std::string_view stem = label;
+  if (stem.starts_with("lib")) stem.remove_prefix(3);
+  for (const auto& [prefix, name] : known)
+    if (stem.starts_with(prefix)) return std::string(name);
+  return std::string(label);
+}
+
+std::string heap_name(const Tables& tables, HeapId heap) {
+  const std::string& name = tables[tables[heap].name];
+  return name.starts_with("torch") ? "PyTorch" : name;
+}
+
+}  // namespace
+
+std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vector<Lifetime>& lives,
+                                              const DeviceMemory& device, HeapId deciding, const Holders& holders) {
+  constexpr std::uint64_t worth_saying = 10;
+  const DeviceInstant& peak = device.peak_held;
+  Bytes outside;
+  bool has_framework = false;
+  for (const HeapPart& part : peak.parts) {
+    const bool is_driver = trace.tables[part.heap].level == Level::driver;
+    has_framework |= !is_driver;
+    if (is_driver) outside += part.held;
+  }
+  if (!has_framework || device.device < 0 || outside.count <= peak.held.count / worth_saying) return std::nullopt;
+  Verdict::Device result{.held = peak.held, .event = peak.event, .parts = {}};
+  for (const HeapPart& part : peak.parts) {
+    if (part.held == 0_B) continue;
+    if (trace.tables[part.heap].level == Level::framework) {
+      Holder holder{.label = heap_name(trace.tables, part.heap), .bytes = part.held, .mostly = {}};
+      if (part.heap == deciding && !holders.parts.empty()) holder.mostly = holders.parts.front().label;
+      result.parts.push_back(std::move(holder));
+      continue;
+    }
+    struct Library {
+      Bytes bytes;
+      std::uint64_t communicators = 0;
+    };
+    std::map<std::string, Library> libraries;
+    for (const LiveGroup& group : live_groups(trace, lives, {}, part.heap, peak.event + 1, GroupBy::library)) {
+      Library& library = libraries[library_name(group.label)];
+      library.bytes += group.bytes;
+      library.communicators += group.label.find(", communicator") == std::string::npos ? 0U : 1U;
+    }
+    for (const auto& [name, library] : libraries)
+      result.parts.push_back(
+          {.label =
+               name + (library.communicators < 2 ? "" : " in " + text_of(library.communicators) + " communicators"),
+           .bytes = library.bytes,
+           .mostly = {}});
+  }
+  std::ranges::stable_sort(result.parts, std::ranges::greater{}, &Holder::bytes);
+  return result;
+}
+
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps) {
   const HeapHistory* best = nullptr;
+  const auto weight = [](const HeapHistory& h) { return std::max(h.peak_reserved, h.peak_live); };
+  std::map<std::int32_t, Bytes> most;  // by device
+  for (const HeapHistory& heap : heaps)
+    most[tables[heap.heap].device] = std::max(most[tables[heap.heap].device], weight(heap));
+  const auto matters = [&](const HeapHistory& h) {
+    return h.failures > 0 || weight(h).count >= most[tables[h.heap].device].count / 10;
+  };
   const auto rank = [&](const HeapHistory& h) {
-    return std::tuple(is_framework(tables, h), h.failures > 0, std::max(h.peak_reserved, h.peak_live), h.peak_live);
+    return std::tuple(is_framework(tables, h) && matters(h), h.failures > 0, weight(h), h.peak_live);
   };
   for (const HeapHistory& heap : heaps)
     if (heap.allocations > 0 || heap.failures > 0)
@@ -386,13 +462,17 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
+  verdict.device = findings.device;
   verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
   if (verdict.leaks && verdict.leaks->bytes == 0_B) find_bursts(trace, *findings.leaks, *heap, *verdict.leaks);
   if (findings.fragmentation != nullptr)
     verdict.fragmentation = fragments_of(trace, *findings.fragmentation, *heap, findings.ooms);
-  if (findings.remedies != nullptr && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
+  const bool has_remedies =
+      findings.remedies != nullptr &&
+      std::ranges::find(findings.remedies->heaps, heap->heap, &Prepared::heap) != findings.remedies->heaps.end();
+  if (has_remedies && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
     verdict.setting = setting_of(*findings.remedies, *heap, findings.ooms, findings.exact);
   if (verdict.setting && verdict.setting->is_torch) {
     Verdict::Setting& setting = *verdict.setting;

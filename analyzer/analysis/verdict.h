@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/history/device_memory.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
@@ -48,9 +49,9 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares);
 
-/// The heap that decides how large a device the program needs: a framework's if there are any, else the driver's; one
-/// where requests failed, if any did; with the highest reserved peak, or live peak if no segments were recorded. Null
-/// if nothing was allocated.
+/// The heap that decides how large a device the program needs: a framework's if there is one with a tenth of what is
+/// largest on its device, else the driver's; one where requests failed, if any did; with the highest reserved peak, or
+/// live peak if no segments were recorded. Null if nothing was allocated.
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps);
 
 /// The change that unsets PYTORCH_CUDA_ALLOC_CONF.
@@ -73,6 +74,12 @@ struct Verdict {
     std::uint64_t failure_event = 0;    // of the first failure
     Bytes requested, live;              // of the first failure; live at that time
     Bytes held_through;                 // if the requests that failed never grew: live at each of them; else 0
+  };
+  /// The deciding heap's device at its own peak, if more than a tenth of that is outside the frameworks' heaps.
+  struct Device {
+    Bytes held;
+    std::uint64_t event = 0;
+    std::vector<Holder> parts;  // by library or pool, largest first; as a holder "NCCL in 3 communicators"
   };
   /// Another device of the program, when the request failed, or at the deciding peak.
   struct Other {
@@ -127,6 +134,7 @@ struct Verdict {
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
+  std::optional<Device> device;
   std::vector<Other> others;  // by device
   std::optional<Holders> holders;
   std::optional<Leaks> leaks;
@@ -138,12 +146,18 @@ struct Verdict {
 struct Findings {
   std::span<const HeapHistory> heaps;
   const Holders* holders = nullptr;  // of the deciding heap
+  std::optional<Verdict::Device> device;
   const LeakReport* leaks = nullptr;
   const std::vector<Fragmentation>* fragmentation = nullptr;
   const OutOfMemories* ooms = nullptr;
   const Remedies* remedies = nullptr;
   bool exact = false;  // the recorded allocator was reproduced
 };
+
+/// Who has the device at its peak; nothing unless the driver's calls are recorded and more than a tenth of it is
+/// outside the frameworks' heaps. `deciding`: whose largest holder is named with its part.
+std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vector<Lifetime>& lives,
+                                              const DeviceMemory& device, HeapId deciding, const Holders& holders);
 
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 

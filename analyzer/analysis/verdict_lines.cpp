@@ -57,11 +57,12 @@ std::string gpu_of(const Verdict::Decides& decides) {
   return " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices);
 }
 
-VerdictLine line_of_peak(const Verdict::Decides& decides) {
+VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device) {
   const std::string gpu = gpu_of(decides);
-  std::string text = decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
-                                                       text_of(decides.peak_live) + " live"
-                                                 : text_of(decides.peak_live) + " live" + gpu;
+  std::string text = device ? text_of(device->held) + " held" + (gpu.empty() ? " on the device" : gpu)
+                     : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
+                                                         text_of(decides.peak_live) + " live"
+                                                   : text_of(decides.peak_live) + " live" + gpu;
   if (decides.steps > 0)
     text += ", step " + text_of(std::uint64_t{decides.step}) + " of " + text_of(std::uint64_t{decides.steps});
   return {"peak", text, false};
@@ -85,6 +86,23 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
     text += decides.fragmented == decides.failed ? " by fragmentation"
                                                  : " (" + text_of(decides.fragmented) + " by fragmentation)";
   return {"OOM", line_with(text + ", first " + requested + " at ", decides.site), true};
+}
+
+/// "NCCL in 3 communicators 2.17 GiB, cuBLAS 128.00 MiB, PyTorch 22.00 MiB"
+VerdictLine line_of(const Verdict::Device& device) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most_holders, device.parts.size()); ++i) {
+    const Holder& part = device.parts[i];
+    const std::string size = " " + text_of(part.bytes);
+    std::string more = name(part.label, 34) + size;
+    const auto fits = [&] { return display_width(text) + display_width(more) + 2 <= room; };
+    if (i > 0 && !fits()) break;
+    if (const std::string mostly = name(part.label, 34) + " (mostly " + name(part.mostly, 24) + ")" + size;
+        !part.mostly.empty() && display_width(text) + display_width(mostly) + 2 <= room)
+      more = mostly;
+    text += (i == 0 ? "" : ", ") + more;
+  }
+  return {"held by", text, false};
 }
 
 VerdictLine line_of(const Holders& holders) {
@@ -239,9 +257,10 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
   std::vector<VerdictLine> lines;
   std::size_t most = most_lines;
-  lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides) : line_of_peak(*verdict.decides));
+  lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides)
+                                              : line_of_peak(*verdict.decides, verdict.device));
   if (verdict.holders) {
-    lines.push_back(line_of(*verdict.holders));
+    lines.push_back(verdict.device ? line_of(*verdict.device) : line_of(*verdict.holders));
     // A graph that grows with every step is a leak, and said as one.
     if (!verdict.leaks || verdict.leaks->bytes == 0_B) add_graphs(lines, *verdict.holders);
   }

@@ -19,9 +19,11 @@
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/measured.h"
+#include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
+#include "memreel/version.h"
 
 namespace memreel::cli {
 namespace {
@@ -34,6 +36,7 @@ struct CheckArguments {
   std::string max_peak, max_reserved, max_leaked, max_fragmentation, capacity, tolerance;
   CheckFleetArguments fleet;  // for jobs only
   std::vector<std::string> policies, max_category;
+  std::string heap;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   LeakArguments leaks;
   SymbolOptions symbols;
@@ -129,10 +132,14 @@ Result<std::vector<PolicySpec>> policies_of(const CheckArguments& arguments, con
   return given->empty() ? theirs : given;
 }
 
-/// Whether the baseline includes what the recorded allocator reserved.
-bool has_recorded(const std::optional<Measured>& baseline) {
-  return baseline &&
-         std::ranges::any_of(baseline->policies, [](const PolicyMetrics& p) { return p.policy == recorded_metrics; });
+/// Whether the run is judged under the settings that it had itself: unless policies were named, now or for the
+/// baseline.
+bool asks_for_own_settings(const CheckArguments& arguments, const Question& question) {
+  if (!arguments.policies.empty()) return false;
+  if (!question.baseline || question.policies.empty()) return true;
+  return !question.baseline->settings.empty() &&
+         std::ranges::find(question.baseline->policies, question.baseline->settings, &PolicyMetrics::policy) !=
+             question.baseline->policies.end();
 }
 
 Result<Question> question_of(const CheckArguments& arguments) {
@@ -156,7 +163,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   Result<std::vector<PolicySpec>> policies = policies_of(arguments, question.baseline);
   if (!policies) return std::move(policies).error();
   question.policies = *std::move(policies);
-  question.measure.recorded = arguments.policies.empty() && has_recorded(question.baseline);
+  question.measure.heap = arguments.heap;
   if (!arguments.capacity.empty()) {
     const Result<Bytes> capacity = parse_device_size(arguments.capacity);
     if (!capacity) return capacity.error();
@@ -171,12 +178,12 @@ Result<Question> question_of(const CheckArguments& arguments) {
   return question;
 }
 
-/// Chooses what to replay when no policy is given: what the program ran with, if known. For other pools, judges the
-/// recorded reserved bytes; nothing, if all budgets given need neither.
+/// Adds what the program ran with to what is replayed, if that is known. For other pools, judges the recorded reserved
+/// bytes; nothing, if all budgets given need neither.
 Result<void> choose_policies(const CheckArguments& arguments, const Analysis& analysis,
                              const std::vector<Prepared>& heaps, Question& question) {
   if (const auto recorded = recorded_policy(analysis.trace(), heaps)) {
-    question.policies = {*recorded};
+    question.policies.insert(question.policies.begin(), *recorded);
     return {};
   }
   const Budgets& budgets = question.budgets;
@@ -205,12 +212,42 @@ Result<void> judge_completeness(const CheckArguments& arguments, const std::vect
   return {};
 }
 
+/// The heaps to replay.
+Result<std::vector<Prepared>> judged_heaps(const CheckArguments& arguments, const Trace& trace) {
+  std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(trace) : prepare(trace);
+  if (heaps.empty()) return Error{.what = "holds no allocations to judge", .where = arguments.file.string()};
+  if (arguments.heap.empty()) return heaps;
+  const auto name_of = [&](const Prepared& heap) { return trace.tables[trace.tables[heap.heap].name]; };
+  std::string names;
+  for (const Prepared& heap : heaps) names += (names.empty() ? "" : ", ") + name_of(heap);
+  std::erase_if(heaps, [&](const Prepared& heap) { return name_of(heap) != arguments.heap; });
+  if (heaps.empty())
+    return Error{.what = "has no heap '" + arguments.heap + "'",
+                 .where = arguments.file.string(),
+                 .remedy = "its heaps: " + names};
+  for (Prepared& heap : heaps) heap.initial.reset();
+  return heaps;
+}
+
+/// Peaks that are unknown, because the program was refused more.
+std::vector<std::string> unserved(const Measured& measured, const Budgets& budgets, bool has_baseline) {
+  const bool asks_for_peaks =
+      budgets.max_peak || budgets.max_reserved || budgets.max_fragmentation || !budgets.max_category.empty();
+  if (measured.failures == 0 || !asks_for_peaks || budgets.all_served || has_baseline) return {};
+  return {"what " + text_of(measured.failures) + (measured.failures == 1 ? " request" : " requests") +
+          " would have needed that the program was refused"};
+}
+
 std::vector<std::string> unjudged_leaks(const Measured& measured) {
   std::vector<std::string> unjudged;
   for (const DeviceMetrics& device : measured.devices)
     if (!device.leaks_not_judged.empty())
       unjudged.push_back("leaks of device " + std::to_string(device.device) + ", " + device.leaks_not_judged);
   return unjudged;
+}
+
+std::string named(const std::string& settings) {
+  return settings.empty() ? "an allocator other than PyTorch's" : settings;
 }
 
 Json json_of(const Metric& metric) {
@@ -226,13 +263,20 @@ std::string_view unit_of(const Metric& metric) {
   return std::holds_alternative<double>(metric) ? "share" : "requests";
 }
 
+/// Whether the driver's calls are recorded, and not only those of pools, such as PyTorch's.
+bool is_whole(const Measured& measured, std::int32_t device) {
+  const auto of = std::ranges::find(measured.devices, device, &DeviceMetrics::device);
+  return of != measured.devices.end() && of->has_driver;
+}
+
 Json document_of(const CheckArguments& arguments, const Trace& trace, const std::vector<Check>& checks,
-                 const std::vector<std::string>& missing, bool passed) {
+                 const std::vector<std::string>& missing, const Measured& measured, bool passed) {
   Json list = Json::array();
   for (const Check& check : checks)
     list.push_back({{"name", check.name},
                     {"policy", check.policy.empty() ? Json(nullptr) : Json(check.policy)},
                     {"device", check.device},
+                    {"whole_device", is_whole(measured, check.device)},
                     {"unit", unit_of(check.value)},
                     {"value", json_of(check.value)},
                     {"limit", json_of(check.limit)},
@@ -315,63 +359,86 @@ Exit run_check(const CheckArguments& arguments) {
     if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
   const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
-  const std::vector<Prepared> heaps = program_heaps(*trace);
-  if (heaps.empty()) return fail({.what = "holds no allocations to judge", .where = arguments.file.string()});
+  const Result<std::vector<Prepared>> heaps = judged_heaps(arguments, *trace);
+  if (!heaps) return fail(heaps.error());
   const std::vector<PoolError> errors = arguments.valid ? pool_errors(*trace) : std::vector<PoolError>{};
   if (arguments.valid && own_pools(*trace).empty())
     return fail({.what = "holds no pools of the program's own to judge",
                  .where = arguments.file.string(),
                  .remedy = "report them with memreel.h (docs/frameworks.md)"});
-  std::vector<std::string> missing = what_is_missing(*trace);
+  std::vector<std::string> missing;
+  // Adds what can't be judged. Error: that is not allowed.
+  const auto lacks = [&](const std::vector<std::string>& more, const std::filesystem::path& where,
+                         const std::string& remedy) {
+    missing.insert(missing.end(), more.begin(), more.end());
+    return judge_completeness(arguments, more, where, remedy);
+  };
   if (const Result<void> complete =
-          judge_completeness(arguments, missing, arguments.file, "record the program from its start to its end");
+          lacks(what_is_missing(*trace), arguments.file, "record the program from its start to its end");
       !complete && errors.empty())  // what is wrong is so whatever is missing
     return fail(complete.error());
   const Analysis analysis(*trace, {.leaks = question->leaks});
-  if (question->policies.empty() && !question->measure.recorded) {
-    const Result<void> chosen = choose_policies(arguments, analysis, heaps, *question);
+  const bool own_settings = asks_for_own_settings(arguments, *question);
+  if (own_settings) {
+    if (question->baseline)
+      std::erase_if(question->policies, [&](const PolicySpec& p) { return p.text() == question->baseline->settings; });
+    const Result<void> chosen = choose_policies(arguments, analysis, *heaps, *question);
     if (!chosen) return fail(chosen.error());
     // A replay that starts midway may need less than the program had already reserved.
     question->measure.recorded |= !missing.empty();
   }
-  const Result<Measured> measured = [&] {
+  Result<Measured> measured = [&] {
     const ProgressBar bar("replaying");
-    return measure(analysis, heaps, question->policies, question->measure);
+    return measure(analysis, *heaps, question->policies, question->measure);
   }();
   if (!measured) return fail(measured.error());
+  measured->version = version;
+  if (const auto recorded = recorded_policy(*trace, *heaps)) measured->settings = recorded->text();
 
-  const std::vector<std::string> uses = unknown_uses(*measured, question->budgets);
-  if (const Result<void> complete =
-          judge_completeness(arguments, uses, arguments.file, "record with stacks (docs/categories.md)");
-      !complete)
-    return fail(complete.error());
-  missing.insert(missing.end(), uses.begin(), uses.end());
-  if (question->budgets.max_leaked) {
-    const std::vector<std::string> unjudged = unjudged_leaks(*measured);
-    if (const Result<void> complete = judge_completeness(arguments, unjudged, arguments.file,
-                                                         "record at least " + std::to_string(fewest_rounds) + " steps");
-        !complete)
-      return fail(complete.error());
-    missing.insert(missing.end(), unjudged.begin(), unjudged.end());
-  }
+  Result<void> complete =
+      lacks(unknown_uses(*measured, question->budgets), arguments.file, "record with stacks (docs/categories.md)");
+  if (complete)
+    complete = lacks(unserved(*measured, question->budgets, question->baseline.has_value()), arguments.file,
+                     "judge whether they are served with --capacity SIZE");
+  if (complete && question->budgets.max_leaked)
+    complete =
+        lacks(unjudged_leaks(*measured), arguments.file, "record at least " + std::to_string(fewest_rounds) + " steps");
+  if (!complete) return fail(complete.error());
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));
   if (question->baseline) {
-    std::vector<std::string> lacks = not_in_baseline(*measured, *question->baseline);
-    if (const Result<void> complete = judge_completeness(arguments, lacks, arguments.baseline,
-                                                         "write a new one with memreel check --write-baseline");
-        !complete)
-      return fail(complete.error());
-    for (std::string& lack : lacks) missing.push_back(lack + " in the baseline");
-    const std::vector<Check> more = check_baseline(*measured, *question->baseline, question->tolerance);
+    const Measured before = own_settings ? under_settings_of(*measured, *question->baseline) : *question->baseline;
+    std::vector<std::string> of_baseline = not_in_baseline(*measured, before);
+    for (std::string& lack : of_baseline) lack += " in the baseline";
+    complete = lacks(of_baseline, arguments.baseline, "write a new one with memreel check --write-baseline");
+    if (complete)
+      complete = lacks(not_in_run(*measured, before), arguments.file,
+                       "record what the baseline was written of, or write a new one");
+    if (!complete) return fail(complete.error());
+    if (before.version.empty())
+      note(
+          arguments.baseline.string() +
+          " is of an older memreel: steps, heaps and settings are not compared; write a new one with --write-baseline");
+    const std::vector<Check> more = check_baseline(*measured, before, question->tolerance);
     if (more.empty())
       return fail({.what = "has no policy or device in common with this run", .where = arguments.baseline.string()});
     checks.insert(checks.end(), more.begin(), more.end());
+    if (own_settings && !before.version.empty() && measured->settings != before.settings) {
+      const std::string change =
+          "settings changed: " + named(measured->settings) + ", in the baseline " + named(before.settings);
+      // A run that needs more with them is a regression; one that needs no more proves nothing about the program.
+      if (std::ranges::all_of(checks, &Check::passed))
+        complete = lacks({"the baseline's settings (" + change + ")"}, arguments.file,
+                         "run with the baseline's settings, or write a new one with memreel check --write-baseline");
+      else
+        note(change);
+      if (!complete) return fail(complete.error());
+    }
   }
   if (const Result<void> written = write_files(arguments, checks, *measured); !written) return fail(written.error());
   const bool passed = std::ranges::all_of(checks, &Check::passed);
   if (arguments.json)
-    print_json(document_of(arguments, *trace, checks, missing, passed));
+    print_json(document_of(arguments, *trace, checks, missing, *measured, passed));
   else if (!checks.empty())
     print_text(checks);
   return passed ? Exit::done : Exit::negative;
@@ -399,8 +466,10 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("--min-headroom", arguments->fleet.min_headroom,
                       "With --fleet: minimum headroom on any rank, e.g. 4GiB");
   add_memory_option(*command, arguments->memory_limit);
-  command->add_option("--max-peak", arguments->max_peak, "Limit of live bytes on each device, e.g. 9GiB");
-  command->add_option("--max-reserved", arguments->max_reserved, "Limit of reserved bytes under each policy");
+  command->add_option("--max-peak", arguments->max_peak,
+                      "Limit of live bytes on each device, over all its heaps, e.g. 9GiB");
+  command->add_option("--max-reserved", arguments->max_reserved,
+                      "Limit of the bytes that each device holds, under each policy");
   command->add_option("--max-leaked", arguments->max_leaked, "Limit of bytes in leaked or suspected allocations");
   command->add_flag("--valid", arguments->valid,
                     "Fail on errors in the use of the program's own pools: double and invalid frees, overlaps, ...");
@@ -411,11 +480,12 @@ void add_check_command(CLI::App& app, Exit& exit) {
                    "Limit of live bytes of one category, e.g. activation=20GiB; repeatable, comma lists")
       ->delimiter(',')
       ->allow_extra_args(false);
-  command->add_option("--capacity", arguments->capacity, "Fail unless a device of this size serves every request");
+  command->add_option("--capacity", arguments->capacity,
+                      "Fail unless a device of this size serves every request, with all that is on it");
   command->add_option(
       "--policy", arguments->policies,
-      "Policies to replay, repeatable or separated by commas [the baseline's, else what the program ran "
-      "with]");
+      "Policies to replay, repeatable or separated by commas [what the program ran with, and the baseline's others]");
+  command->add_option("--heap", arguments->heap, "Judge only the heap with this name, not whole devices");
   command->add_option("--baseline", arguments->baseline, "Compare with the metrics in this file");
   command->add_option("--tolerance", arguments->tolerance, "Allowed increase over the baseline [1%]");
   command->add_option("--write-baseline", arguments->write_baseline, "Write the metrics of this run to a file");

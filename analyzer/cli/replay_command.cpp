@@ -43,7 +43,7 @@ struct ReplayArguments {
   std::vector<std::string> on_device;
   GpuArguments gpu;
   std::filesystem::path unit_costs;
-  std::string capacity;
+  std::string capacity, heap;
   double seconds = most_replay_seconds;
   bool series = false;
   bool json = false;
@@ -105,7 +105,7 @@ bool has_initial_state(std::span<const Prepared> heaps, HeapId heap) {
 }
 
 Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std::optional<UnitCosts>& costs,
-             std::span<const Prepared> heaps, const LateRanges& late) {
+             std::span<const Prepared> heaps, const LateRanges& late, const Tables& tables) {
   Json result{{"policy", r.policy.name},
               {"params", r.policy.parameters},
               {"peak_live_bytes", r.peak_live.count},
@@ -141,8 +141,29 @@ Json json_of(const ReplayResult& r, const ReplayArguments& arguments, const std:
   result["seconds"] = r.seconds;
   result["events_per_second"] = r.seconds > 0 ? static_cast<double>(r.events) / r.seconds : 0.0;
   result["device"] = r.device;
+  result["heap"] = tables[tables[r.heap].name];
   if (arguments.series) result["series"] = json_of(r.series);
   return result;
+}
+
+/// What the devices hold in all, under one policy.
+Json json_of(std::span<const DeviceReplay> devices) {
+  Json list = Json::array();
+  for (const DeviceReplay& d : devices)
+    list.push_back({{"device", d.device},
+                    {"peak_reserved_bytes", d.peak_reserved.count},
+                    {"peak_reserved_event", d.peak_event},
+                    {"beside_bytes", d.beside_at_peak.count},
+                    {"failed_allocations", d.failed_allocations},
+                    {"min_capacity_bytes", d.min_capacity ? Json(d.min_capacity->count) : Json(nullptr)}});
+  return list;
+}
+
+/// The replays of one policy on the devices, of several.
+std::span<const DeviceReplay> of_policy(std::span<const DeviceReplay> devices, std::size_t policies,
+                                        std::size_t which) {
+  const std::size_t count = devices.size() / policies;
+  return devices.subspan(which * count, count);
 }
 
 // The level to replay: the framework level if the trace has one, since it holds the program's requests.
@@ -195,17 +216,20 @@ void print_left_out(const LeftOut& left_out, double seconds) {
 }
 
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
-                       const ReplayArguments& arguments, const std::optional<UnitCosts>& costs, const TorchRules& rules,
-                       const Json& on_device, const LateRanges& late, const LeftOut& left_out) {
+                       std::span<const DeviceReplay> devices_of_all, const ReplayArguments& arguments,
+                       const std::optional<UnitCosts>& costs, const TorchRules& rules, const Json& on_device,
+                       const LateRanges& late, const LeftOut& left_out) {
   Json policies = Json::array();
-  for (const PolicyResults group : groups) {
+  for (std::size_t s = 0; s < groups.size(); ++s) {
+    const PolicyResults group = groups[s];
     Json policy, devices = Json::array();
     const ReplayResult& worst = worst_device(group);
     for (const ReplayResult& r : group) {
-      devices.push_back(json_of(r, arguments, costs, input.heaps, late));
+      devices.push_back(json_of(r, arguments, costs, input.heaps, late, input.trace.tables));
       if (&r == &worst) policy = devices.back();
     }
     policy["devices"] = std::move(devices);
+    policy["device_totals"] = json_of(of_policy(devices_of_all, groups.size(), s));
     policies.push_back(std::move(policy));
   }
   Json document({{"schema", "memreel.replay/1"},
@@ -311,6 +335,58 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   }
 }
 
+/// The heaps' results by policy, then heap. A heap that shares its device fits where all of them do. Leaves the devices
+/// of policies that were replayed on all.
+std::vector<ReplayResult> by_heap(std::vector<DeviceReplay>& devices, std::span<const Prepared> heaps,
+                                  std::size_t policies) {
+  std::vector<ReplayResult> results;
+  std::vector<DeviceReplay> replayed;
+  const std::size_t count = devices.size() / policies;
+  for (std::size_t s = 0; s < policies; ++s) {
+    const auto group = std::span(devices).subspan(s * count, count);
+    std::map<std::int32_t, std::size_t> next;  // of each device's heaps, which are in the given order
+    for (const Prepared& heap : heaps) {
+      DeviceReplay& device = *std::ranges::find(group, heap.device, &DeviceReplay::device);
+      results.push_back(device.heaps[next[heap.device]++]);
+      if (device.min_capacity) results.back().min_capacity = device.min_capacity;
+    }
+    if (std::ranges::none_of(group, [](const DeviceReplay& device) { return device.policy.name.empty(); }))
+      std::ranges::move(group, std::back_inserter(replayed));
+  }
+  devices = std::move(replayed);
+  return results;
+}
+
+/// What several heaps of a device, and what is beside them, hold together.
+void print_devices(const Tables& tables, const std::vector<PolicySpec>& specs, std::span<const DeviceReplay> devices,
+                   const Surroundings& around, bool with_min_capacity) {
+  const std::size_t count = devices.size() / specs.size();
+  for (std::size_t d = 0; d < count; ++d) {
+    const DeviceReplay& device = devices[d];
+    const auto others = around.beside.find(device.device);
+    if (device.heaps.size() < 2 && others == around.beside.end()) continue;
+    std::vector<TableColumn> columns{{"peak", Align::right}, {"beside", Align::right}, {"failed", Align::right}};
+    if (with_min_capacity) columns.push_back({"fits in", Align::right});
+    columns.push_back({"policy"});
+    TextTable table(columns);
+    for (std::size_t s = 0; s < specs.size(); ++s) {
+      const DeviceReplay& r = devices[s * count + d];
+      std::vector<std::string> row{text_of(r.peak_reserved), text_of(r.beside_at_peak), text_of(r.failed_allocations)};
+      if (with_min_capacity) row.push_back(r.min_capacity ? text_of(*r.min_capacity) : "");
+      row.push_back(label_of(specs[s]));
+      table.add_row(std::move(row));
+    }
+    std::string names;
+    for (const ReplayResult& heap : device.heaps) names += (names.empty() ? "" : ", ") + tables[tables[heap.heap].name];
+    std::cout << '\n'
+              << bold(device.device < 0 ? std::string("host memory in all")
+                                        : "device " + std::to_string(device.device) + " in all")
+              << ": " << names << (others == around.beside.end() ? "" : ", and what is beside them as recorded")
+              << "\n\n";
+    table.print(std::cout, 2);
+  }
+}
+
 Result<ReplayOptions> options_of(const ReplayArguments& arguments) {
   Result<std::optional<DeviceModel>> device = parse_capacity(arguments.capacity);
   if (!device) return std::move(device).error();
@@ -376,6 +452,16 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_me
     input.histories = heap_histories(input.trace);
     input.event_count = input.trace.events.count();
   }
+  if (!arguments.heap.empty() && !input.heaps.empty()) {
+    const Tables& tables = input.trace.tables;
+    std::string names;
+    for (const Prepared& heap : input.heaps) names += (names.empty() ? "" : ", ") + tables[tables[heap.heap].name];
+    std::erase_if(input.heaps, [&](const Prepared& heap) { return tables[tables[heap.heap].name] != arguments.heap; });
+    if (input.heaps.empty())
+      return Error{.what = "has no heap '" + arguments.heap + "' to replay",
+                   .where = arguments.file.string(),
+                   .remedy = "its heaps: " + names};
+  }
   if (input.heaps.empty() && of_pinned_memory)
     return Error{.what = "holds no history of pinned host memory",
                  .where = arguments.file.string(),
@@ -420,36 +506,41 @@ Exit run_replay(const ReplayArguments& arguments) {
   std::vector<PolicySpec> asked = specs;
   set_torch_rules(specs, *rules);
   if (real_specs->empty()) options->deadline = deadline_after(arguments.seconds);
-  Result<std::vector<ReplayResult>> results = [&] {
+  Surroundings around;
+  if (!input->streamed && arguments.heap.empty())
+    around = surroundings_of(input->trace, device_memory(input->trace), heaps);
+  Result<std::vector<DeviceReplay>> devices = [&] {
     ProgressBar bar("replaying");
     options->on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-    return replay(heaps, specs, *options);
+    return replay_devices(heaps, specs, *options, around);
   }();
   options->on_progress = {};
-  if (!results) return fail(results.error());
+  if (!devices) return fail(devices.error());
+  std::vector<ReplayResult> results = by_heap(*devices, heaps, specs.size());
   if (input->streamed) {
     if (const Result<void> read = input->streamed->status(); !read) return fail(read.error());
   }
   const Result<std::optional<OnDevice>> on_device = run_on_device(arguments.gpu, heaps, *real_specs, *options);
   if (!on_device) return fail(on_device.error());
-  const LeftOut left_out = remove_left_out(*results, asked, heaps.size(), *options);
-  if (results->empty())
+  const LeftOut left_out = remove_left_out(results, asked, heaps.size(), *options);
+  if (results.empty())
     return fail({.what = "no policy was replayed in " + text_of_seconds(arguments.seconds),
                  .where = arguments.file.string(),
                  .remedy = "allow more with --seconds"});
   std::vector<PolicyResults> groups;
   for (std::size_t s = 0; s < asked.size(); ++s) {
-    groups.push_back(PolicyResults(*results).subspan(s * heaps.size(), heaps.size()));
+    groups.push_back(PolicyResults(results).subspan(s * heaps.size(), heaps.size()));
   }
-  const LateRanges late = late_start_ranges(*results, heaps, *options);
-  const PolicyResults models = PolicyResults(*results).last(real_specs->size() * heaps.size());
+  const LateRanges late = late_start_ranges(results, heaps, *options);
+  const PolicyResults models = PolicyResults(results).last(real_specs->size() * heaps.size());
 
   if (arguments.json) {
-    print_replay_json(*input, groups, arguments, costs, *rules,
-                      *on_device
-                          ? json_of(**on_device, models,
-                                    [&](const ReplayResult& r) { return json_of(r, arguments, costs, heaps, late); })
-                          : Json(nullptr),
+    print_replay_json(*input, groups, *devices, arguments, costs, *rules,
+                      *on_device ? json_of(**on_device, models,
+                                           [&](const ReplayResult& r) {
+                                             return json_of(r, arguments, costs, heaps, late, input->trace.tables);
+                                           })
+                                 : Json(nullptr),
                       late, left_out);
     return Exit::done;
   }
@@ -461,6 +552,7 @@ Exit run_replay(const ReplayArguments& arguments) {
     if (!std::exchange(first, false)) std::cout << '\n';
     print_heap_table(input->trace, history, asked, groups, options->find_min_capacity, costs, *rules, heaps, late);
   }
+  print_devices(input->trace.tables, asked, *devices, around, options->find_min_capacity);
   print_left_out(left_out, arguments.seconds);
   if (*on_device) print_table(**on_device, models);
   return Exit::done;
@@ -478,9 +570,12 @@ void add_replay_command(CLI::App& app, Exit& exit) {
                    "Policies to compare, e.g. torch.native{max_split_size_mb=128}; repeatable, comma lists [" +
                        std::string(default_policies) + "]")
       ->allow_extra_args(false);  // what follows a spec is the trace, not another spec
-  command->add_option("--capacity", arguments->capacity,
-                      "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that suffices "
-                      "[implied by recorded failures, else unlimited]");
+  command->add_option(
+      "--capacity", arguments->capacity,
+      "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that suffices "
+      "[implied by recorded failures, else unlimited]. The heaps of a device share it, with what else is on it");
+  command->add_option("--heap", arguments->heap,
+                      "Replay only the heap with this name, as if it had the device for itself");
   add_seconds_option(*command, arguments->seconds);
   command->add_flag("--stream", arguments->stream,
                     "Read a .reel again for each policy instead of holding it in memory; the default from " +

@@ -103,6 +103,19 @@ std::vector<Prepared> pinned_memory_beside(const Trace& trace, const std::vector
   return only_pinned_memory(prepare(trace));
 }
 
+/// Takes what the recording has beside the heaps from a given capacity, for every setting: the most that it has at
+/// once.
+void leave_room(const Trace& trace, const std::vector<Prepared>& heaps, TuneOptions& options) {
+  if (!options.device || options.device->kind != DeviceModel::Kind::capacity) return;
+  Bytes most;
+  for (const auto& [device, beside] : surroundings_of(trace, device_memory(trace), heaps).beside)
+    for (const HeldFrom& from : beside)
+      if (device >= 0) most = std::max(most, from.held);
+  if (most == 0_B) return;
+  note("of " + text_of(options.device->capacity) + ", up to " + text_of(most) + " is in use beside what is tuned");
+  options.device->capacity = options.device->capacity - std::min(most, options.device->capacity);
+}
+
 Exit run_tune(const TuneArguments& arguments) {
   Result<TuneOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
@@ -110,6 +123,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!trace) return fail(trace.error());
   const std::vector<Prepared> heaps = program_heaps(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
+  leave_room(*trace, heaps, *options);
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());
   const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);

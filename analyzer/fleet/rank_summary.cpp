@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/analysis/analysis.h"
+#include "analyzer/history/device_memory.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
@@ -152,8 +153,7 @@ void add_timeline(const Analysis& analysis, HeapId heap, RankSummary& summary) {
 constexpr Nanoseconds in_flight{10'000'000};
 
 /// What samples say of the device of `main`, and what was in use on it beside `main`.
-RankDevice device_of(const Trace& trace, const std::vector<HeapHistory>& histories, const HeapHistory& main,
-                     std::optional<Bytes>* least_free = nullptr) {
+RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<Bytes>* least_free = nullptr) {
   RankDevice result{.device = trace.tables[main.heap].device, .peak_reserved = main.peak_reserved};
   const EventColumns& events = trace.events;
   Bytes reserved;
@@ -184,10 +184,9 @@ RankDevice device_of(const Trace& trace, const std::vector<HeapHistory>& histori
     sampled = {events.time[i], events.size[i] - reserved};
   }
   settle();
-  for (const HeapHistory& history : histories)
-    if (history.heap != main.heap && trace.tables[history.heap].device == result.device &&
-        trace.tables[history.heap].level == Level::driver)
-      result.other += history.peak_live;
+  const auto others = held_beside(trace, std::span(&main.heap, 1));
+  if (const auto of = others.find(result.device); of != others.end())
+    for (const HeldFrom& from : of->second) result.other = std::max(result.other, from.held);
   return result;
 }
 
@@ -203,7 +202,7 @@ void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histo
     const HeapHistory*& at = heaviest[device];
     if (at == nullptr || history.peak_reserved > at->peak_reserved) at = &history;
   }
-  for (const auto& [device, history] : heaviest) summary.devices.push_back(device_of(trace, histories, *history));
+  for (const auto& [device, history] : heaviest) summary.devices.push_back(device_of(trace, *history));
 }
 
 /// Requests refused on any of the process's GPUs.
@@ -299,7 +298,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   const Bytes before = live_before_window(trace.folded, main->heap);
   for (Bytes* const peak : {&summary.peak_live, &summary.peak_allocated, &summary.peak_reserved})
     *peak = std::max(*peak, before);
-  const RankDevice device = device_of(trace, histories, *main, &summary.least_free);
+  const RankDevice device = device_of(trace, *main, &summary.least_free);
   summary.other = device.other;
   summary.beside = device.beside;
   summary.capacity = device.capacity;

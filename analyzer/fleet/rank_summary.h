@@ -91,7 +91,7 @@ struct RankSummary {
   bool has_memory = false;  // false: the recording has no allocations, and the following members are meaningless
   Bytes peak_live, peak_allocated, peak_reserved, end_live, end_reserved;
   Nanoseconds peak_reserved_time{};    // since begin, to the resolution of the timeline
-  Bytes other;                         // the process's highest driver memory outside the framework
+  Bytes other;                         // the most that the process held outside that heap
   Bytes beside;                        // most in use on the device beside the framework, by anything, as sampled
   std::optional<Bytes> capacity;       // of the device, or a limit implied by recorded failures
   std::optional<Bytes> least_free;     // on the device, as sampled; other processes may also use it

@@ -2,6 +2,7 @@
 #include "analyzer/gate/gate.h"
 #include "formats/model/files.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -29,6 +30,11 @@ class Members {
       into = value->get<std::uint64_t>();
     else
       miss(key);
+  }
+  void read(const Json& object, const char* key, std::uint32_t& into) {
+    std::uint64_t value = 0;
+    read(object, key, value);
+    into = static_cast<std::uint32_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
   }
   void read(const Json& object, const char* key, Bytes& into) { read(object, key, into.count); }
   void read(const Json& object, const char* key, double& into) {
@@ -88,11 +94,17 @@ std::string baseline_text(const Measured& measured) {
     for (const SiteMetrics& s : d.sites)
       sites.push_back({{"function", s.function}, {"file", s.file}, {"bytes", s.bytes.count}});
     devices.push_back({{"device", d.device},
+                       {"steps", d.steps},
+                       {"heaps", d.heaps},
                        {"peak_live_bytes", d.peak_live.count},
                        {"leaked_bytes", d.leaked.count},
                        {"live_at_peak", std::move(sites)}});
   }
-  const Json document{{"schema", schema}, {"policies", std::move(policies)}, {"devices", std::move(devices)}};
+  const Json document{{"schema", schema},
+                      {"version", measured.version},
+                      {"settings", measured.settings},
+                      {"policies", std::move(policies)},
+                      {"devices", std::move(devices)}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -109,6 +121,12 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     return bad("is not a baseline (" + std::string(schema) + ")");
   Members members;
   Measured measured;
+  // Older baselines have neither version nor settings, steps and heaps.
+  const bool is_identified = document.contains("version");
+  if (is_identified) {
+    members.read(document, "version", measured.version);
+    members.read(document, "settings", measured.settings);
+  }
   for (const Json& entry : members.list(document, "policies")) {
     PolicyMetrics& p = measured.policies.emplace_back();
     members.read(entry, "policy", p.policy);
@@ -120,6 +138,12 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
   for (const Json& entry : members.list(document, "devices")) {
     DeviceMetrics& d = measured.devices.emplace_back();
     members.read(entry, "device", d.device);
+    if (is_identified) {
+      members.read(entry, "steps", d.steps);
+      for (const Json& name : members.list(entry, "heaps"))
+        if (name.is_string()) d.heaps.push_back(name.get<std::string>());
+      std::ranges::sort(d.heaps);
+    }
     members.read(entry, "peak_live_bytes", d.peak_live);
     members.read(entry, "leaked_bytes", d.leaked);
     for (const Json& place : members.list(entry, "live_at_peak")) {

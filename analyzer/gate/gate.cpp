@@ -2,6 +2,7 @@
 #include "analyzer/gate/gate.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "analyzer/report/markup.h"
@@ -98,12 +99,28 @@ Bytes with_tolerance(Bytes limit, double tolerance) {
   return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
 }
 
+std::string heap_on(const std::string& heap, std::int32_t device) {
+  return "heap " + heap + " on " + on_device(device);
+}
+
+/// Of two sorted lists.
+std::vector<std::string> only_in(const std::vector<std::string>& list, const std::vector<std::string>& other) {
+  std::vector<std::string> only;
+  std::ranges::set_difference(list, other, std::back_inserter(only));
+  return only;
+}
+
 }  // namespace
 
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before) {
   std::vector<std::string> lacks;
-  for (const DeviceMetrics& d : now.devices)
-    if (metrics_of(before, d.device) == nullptr) lacks.push_back(on_device(d.device));
+  for (const DeviceMetrics& d : now.devices) {
+    const DeviceMetrics* const old = metrics_of(before, d.device);
+    if (old == nullptr)
+      lacks.push_back(on_device(d.device));
+    else if (!before.version.empty())
+      for (const std::string& heap : only_in(d.heaps, old->heaps)) lacks.push_back(heap_on(heap, d.device));
+  }
   for (const PolicyMetrics& p : now.policies) {
     const bool known_device = metrics_of(before, p.device) != nullptr;
     const bool known = std::ranges::any_of(before.policies, [&](const PolicyMetrics& other) {
@@ -112,6 +129,30 @@ std::vector<std::string> not_in_baseline(const Measured& now, const Measured& be
     if (known_device && !known) lacks.push_back(p.policy + " on " + on_device(p.device));
   }
   return lacks;
+}
+
+std::vector<std::string> not_in_run(const Measured& now, const Measured& before) {
+  std::vector<std::string> lacks;
+  for (const DeviceMetrics& old : before.devices) {
+    const DeviceMetrics* const d = metrics_of(now, old.device);
+    if (d == nullptr) {
+      lacks.push_back(on_device(old.device));
+      continue;
+    }
+    if (before.version.empty()) continue;
+    for (const std::string& heap : only_in(old.heaps, d->heaps)) lacks.push_back(heap_on(heap, old.device));
+    if (d->steps != old.steps)
+      lacks.push_back(text_of(std::uint64_t{old.steps}) + (old.steps == 1 ? " step" : " steps") + " on " +
+                      on_device(old.device) + ": there are " + text_of(std::uint64_t{d->steps}));
+  }
+  return lacks;
+}
+
+Measured under_settings_of(const Measured& now, Measured before) {
+  if (before.settings.empty() || now.settings.empty()) return before;
+  for (PolicyMetrics& p : before.policies)
+    if (p.policy == before.settings) p.policy = now.settings;
+  return before;
 }
 
 std::string text_of(const Metric& metric) {

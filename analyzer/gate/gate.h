@@ -65,6 +65,13 @@ std::vector<std::string> unknown_uses(const Measured& now, const Budgets& budget
 /// What `now` has and `before` lacks, so that it can't be compared: "device 1", "torch.native on device 0".
 std::vector<std::string> not_in_baseline(const Measured& now, const Measured& before);
 
+/// What `before` has and `now` lacks, so that it can't be compared: "device 1", "heap sim.arena on device 0",
+/// "40 steps on device 0: there are 3". Nothing of what an older baseline does not say.
+std::vector<std::string> not_in_run(const Measured& now, const Measured& before);
+
+/// `before`, with what it says of its own settings said of those of `now`: they are compared, whatever they are.
+Measured under_settings_of(const Measured& now, Measured before);
+
 /// No metric may exceed its previous value by more than `tolerance`: a share of it or, for fragmentation, percentage
 /// points (0.01 is one). Does not judge policies and devices that only one side has.
 std::vector<Check> check_baseline(const Measured& now, const Measured& before, double tolerance);

@@ -68,10 +68,10 @@ void add(const Trace& trace, StackId stack, Bytes bytes, SiteBytes& sites) {
   held.stack = stack;
 }
 
-/// Adds what each function holds at the peak of `heap`.
-void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap, SiteBytes& sites) {
-  if (heap.allocations == 0) return;
-  for (const LiveGroup& group : live_groups(trace, lives, {}, heap.heap, heap.peak_live_event + 1, GroupBy::stack))
+/// Adds what each function holds of `heap` after so many events.
+void add_sites(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events,
+               SiteBytes& sites) {
+  for (const LiveGroup& group : live_groups(trace, lives, {}, heap, events, GroupBy::stack))
     add(trace, group.stack, group.bytes, sites);
 }
 
@@ -95,124 +95,132 @@ std::vector<SiteMetrics> largest(const Trace& trace, const SiteBytes& bytes) {
   return sites;
 }
 
-/// Adds the peaks of `heap`: those of a device's heaps may be at different times.
-void add_categories(const Trace& trace, const std::vector<Lifetime>& lives, const Categories& categories, HeapId heap,
-                    std::map<Category, CategoryMetrics>& metrics) {
-  struct Peak {
-    Bytes most, most_with_unknown;
-    std::uint64_t events = 0;
-  };
+/// What is judged: a device with all of its heaps, or one heap.
+struct Subject {
+  std::int32_t device = 0;
+  std::vector<HeapId> heaps;
+  Bytes peak_live, peak_held, live_at_peak_held;
+  std::uint32_t peak_live_event = 0;
+  std::uint64_t failures = 0;
+  bool has_driver = false;
+
+  bool has(HeapId heap) const { return std::ranges::find(heaps, heap) != heaps.end(); }
+};
+
+std::vector<Subject> subjects_of(const Analysis& analysis, const std::string& only) {
+  std::vector<Subject> subjects;
+  const std::vector<std::int32_t> judged = judged_devices(analysis.devices());
+  for (const DeviceMemory& device : analysis.devices()) {
+    if (only.empty() && std::ranges::find(judged, device.device) == judged.end()) continue;
+    Subject subject{.device = device.device, .heaps = {}};
+    for (const DeviceHeap& heap : device.heaps)
+      if (only.empty() || analysis.trace().tables[analysis.trace().tables[heap.heap].name] == only)
+        subject.heaps.push_back(heap.heap);
+    if (subject.heaps.empty()) continue;
+    subject.has_driver = device.has_driver;
+    if (only.empty()) {
+      subject.peak_live = device.peak_live.live;
+      subject.peak_live_event = device.peak_live.event;
+      subject.peak_held = device.peak_held.held;
+      subject.live_at_peak_held = device.peak_held.live;
+      subject.failures = device.failures;
+    } else {
+      const auto history = std::ranges::find(analysis.histories(), subject.heaps.front(), &HeapHistory::heap);
+      if (history == analysis.histories().end()) continue;
+      subject.peak_live = history->peak_live;
+      subject.peak_live_event = static_cast<std::uint32_t>(history->peak_live_event);
+      const bool has_segments = history->peak_reserved > 0_B;
+      subject.peak_held = has_segments ? history->peak_reserved : history->peak_live;
+      subject.live_at_peak_held = has_segments ? history->live_at_peak_reserved : history->peak_live;
+      subject.failures = history->failures;
+    }
+    subjects.push_back(std::move(subject));
+  }
+  return subjects;
+}
+
+/// The peak of each category at its own instant, over all of the subject's heaps.
+void add_categories(const Analysis& analysis, const Subject& subject, std::map<Category, CategoryMetrics>& metrics) {
+  const Trace& trace = analysis.trace();
+  const Categories& categories = analysis.categories();
   std::array<Bytes, category_count> live{};
-  std::map<Category, Peak> peaks;
-  for (const auto& entry : metrics) peaks[entry.first];
+  std::map<Category, std::uint64_t> peak_events;
   const EventColumns& events = trace.events;
+  std::vector<char> is_of_subject(trace.tables.heaps.size());
+  for (const HeapId heap : subject.heaps) is_of_subject[index(heap)] = 1;
   for (std::size_t i = 0; i < events.count(); ++i) {
     const AllocationId id = events.allocation[i];
     const bool is_more = events.kind[i] == EventKind::alloc;
     if (id == AllocationId::none || (!is_more && events.kind[i] != EventKind::free_requested)) continue;
     const std::uint32_t begin = trace.allocation_events[index(id)];
-    if (trace.tables[events.origin[begin]].heap != heap) continue;
+    if (is_of_subject[index(trace.tables[events.origin[begin]].heap)] == 0) continue;
     Bytes& of_category = live.at(static_cast<std::size_t>(categories.category(id)));
     of_category = is_more ? of_category + events.size[begin] : of_category - events.size[begin];
     if (!is_more) continue;
     const Bytes unknown = live.at(static_cast<std::size_t>(Category::unknown));
-    for (auto& [category, peak] : peaks) {
+    for (auto& [category, peak] : metrics) {
       const Bytes now = live.at(static_cast<std::size_t>(category));
-      peak.most_with_unknown = std::max(peak.most_with_unknown, category == Category::unknown ? now : now + unknown);
-      if (now <= peak.most) continue;
-      peak.most = now;
-      peak.events = i + 1;
+      peak.peak_with_unknown = std::max(peak.peak_with_unknown, category == Category::unknown ? now : now + unknown);
+      if (now <= peak.peak) continue;
+      peak.peak = now;
+      peak_events[category] = i + 1;
     }
   }
-  for (auto& [category, peak] : peaks) {
-    CategoryMetrics& of_category = metrics[category];
-    const bool decides = peak.most > of_category.peak;
-    of_category.peak += peak.most;
-    of_category.peak_with_unknown += peak.most_with_unknown;
-    if (!decides) continue;
-    const std::vector<CategoryShare> shares = category_shares(trace, lives, categories, heap, peak.events);
-    const auto share = std::ranges::find(shares, category, &CategoryShare::category);
-    if (share != shares.end()) of_category.place = share->holders.front().label;
+  for (auto& [category, peak] : metrics) {
+    Bytes most;
+    for (const HeapId heap : subject.heaps) {
+      const auto shares = category_shares(trace, analysis.lives(), categories, heap, peak_events[category]);
+      const auto share = std::ranges::find(shares, category, &CategoryShare::category);
+      if (share == shares.end() || share->bytes <= most) continue;
+      most = share->bytes;
+      peak.place = share->holders.front().label;
+    }
   }
 }
 
-std::vector<DeviceMetrics> device_metrics(const Analysis& analysis, std::span<const Prepared> heaps,
-                                          const MeasureOptions& options) {
-  struct OfDevice {
-    Bytes peak_live, leaked;
-    std::string leaks_not_judged;
-    SiteBytes sites, leaks;
-    std::map<Category, CategoryMetrics> categories;
-  };
-  const Trace& trace = analysis.trace();
-  const std::vector<HeapHistory>& histories = analysis.histories();
-  std::map<std::int32_t, OfDevice> by_device;
-  for (const Prepared& heap : heaps) {
-    const auto history = std::ranges::find(histories, heap.heap, &HeapHistory::heap);
-    if (history == histories.end()) continue;
-    OfDevice& of = by_device[heap.device];
-    of.peak_live += history->peak_live;
-    add_sites(trace, analysis.lives(), *history, of.sites);
-    for (const Category category : options.categories) of.categories[category];
-    if (!of.categories.empty())
-      add_categories(trace, analysis.lives(), analysis.categories(), heap.heap, of.categories);
+void add_leaks(const Analysis& analysis, const Subject& subject, DeviceMetrics& metrics, SiteBytes& sites) {
+  const LeakReport& report = analysis.leaks();
+  const Rounds* most = nullptr;  // of its heaps
+  for (const HeapRounds& of : report.heaps)
+    if (subject.has(of.heap) && (most == nullptr || most->count() < of.rounds.count())) most = &of.rounds;
+  if (most != nullptr) metrics.steps = most->count();
+  if (most != nullptr && !most->suffice()) metrics.leaks_not_judged = text_of(*most);
+  if (report.unrecorded) metrics.leaks_not_judged = leaks_not_judged;
+  for (const LeakFinding& finding : report.findings) {
+    if (!accuses(finding.verdict) || !subject.has(finding.heap)) continue;
+    metrics.leaked += finding.bytes;
+    add(analysis.trace(), finding.stack, finding.bytes, sites);
   }
-  if (options.leaks) {
-    const LeakReport& report = analysis.leaks();
-    std::map<std::int32_t, const Rounds*> most;  // by device, of its heaps
-    for (const HeapRounds& of : report.heaps) {
-      const auto heap = std::ranges::find(heaps, of.heap, &Prepared::heap);
-      if (heap == heaps.end()) continue;
-      const Rounds*& rounds = most[heap->device];
-      if (rounds == nullptr || rounds->count() < of.rounds.count()) rounds = &of.rounds;
-    }
-    for (const auto& [device, rounds] : most)
-      if (!rounds->suffice()) by_device[device].leaks_not_judged = text_of(*rounds);
-    if (report.unrecorded)
-      for (auto& [device, of] : by_device) of.leaks_not_judged = leaks_not_judged;
-    for (const LeakFinding& finding : report.findings) {
-      const auto heap = std::ranges::find(heaps, finding.heap, &Prepared::heap);
-      if (!accuses(finding.verdict) || heap == heaps.end()) continue;
-      by_device[heap->device].leaked += finding.bytes;
-      add(trace, finding.stack, finding.bytes, by_device[heap->device].leaks);
-    }
-  }
-  std::vector<DeviceMetrics> devices;
-  for (const auto& [device, of] : by_device)
-    devices.push_back({.device = device,
-                       .peak_live = of.peak_live,
-                       .leaked = of.leaked,
-                       .leaks_not_judged = of.leaks_not_judged,
-                       .sites = largest(trace, of.sites),
-                       .leaks = largest(trace, of.leaks),
-                       .categories = of.categories});
-  return devices;
 }
 
-/// What the recorded allocators reserved, by device. As with replays, the heap that reserved most determines the
-/// fragmentation of the device.
-std::map<std::int32_t, PolicyMetrics> recorded(std::span<const HeapHistory> histories,
-                                               std::span<const Prepared> heaps) {
-  std::map<std::int32_t, PolicyMetrics> by_device;
-  std::map<std::int32_t, Bytes> most;
-  for (const HeapHistory& history : histories) {
-    const auto heap = std::ranges::find(heaps, history.heap, &Prepared::heap);
-    if (heap == heaps.end() || !records_reserved(history, heap->level)) continue;
-    PolicyMetrics& metrics =
-        by_device.try_emplace(heap->device, PolicyMetrics{std::string(recorded_metrics), heap->device}).first->second;
-    metrics.failed_allocations += history.failures;
-    if (history.peak_reserved == 0_B) {
-      metrics.peak_reserved += history.peak_live;
-      continue;
-    }
-    metrics.peak_reserved += history.peak_reserved;
-    if (history.peak_reserved <= most[heap->device]) continue;
-    most[heap->device] = history.peak_reserved;
-    const Bytes live = std::min(history.live_at_peak_reserved, history.peak_reserved);
+DeviceMetrics metrics_of(const Analysis& analysis, const Subject& subject, const MeasureOptions& options) {
+  const Tables& tables = analysis.trace().tables;
+  DeviceMetrics metrics{.device = subject.device, .peak_live = subject.peak_live, .has_driver = subject.has_driver};
+  SiteBytes sites, leaks;
+  for (const HeapId heap : subject.heaps) {
+    metrics.heaps.push_back(tables[tables[heap].name]);
+    if (subject.peak_live > 0_B)
+      add_sites(analysis.trace(), analysis.lives(), heap, subject.peak_live_event + 1, sites);
+  }
+  std::ranges::sort(metrics.heaps);
+  if (options.leaks) add_leaks(analysis, subject, metrics, leaks);
+  for (const Category category : options.categories) metrics.categories[category];
+  if (!metrics.categories.empty()) add_categories(analysis, subject, metrics.categories);
+  metrics.sites = largest(analysis.trace(), sites);
+  metrics.leaks = largest(analysis.trace(), leaks);
+  return metrics;
+}
+
+PolicyMetrics recorded(const Subject& subject) {
+  PolicyMetrics metrics{.policy = std::string(recorded_metrics),
+                        .device = subject.device,
+                        .peak_reserved = subject.peak_held,
+                        .failed_allocations = subject.failures};
+  if (subject.peak_held > 0_B)
     metrics.fragmentation_at_peak =
-        1 - static_cast<double>(live.count) / static_cast<double>(history.peak_reserved.count);
-  }
-  return by_device;
+        1 - static_cast<double>(std::min(subject.live_at_peak_held, subject.peak_held).count) /
+                static_cast<double>(subject.peak_held.count);
+  return metrics;
 }
 
 }  // namespace
@@ -221,26 +229,49 @@ bool records_reserved(const HeapHistory& history, Level level) {
   return history.peak_reserved > 0_B || level == Level::driver;
 }
 
+std::vector<std::int32_t> judged_devices(std::span<const DeviceMemory> devices) {
+  std::vector<std::int32_t> judged;
+  for (const DeviceMemory& device : devices)
+    if (device.device >= 0) judged.push_back(device.device);
+  if (judged.empty())
+    for (const DeviceMemory& device : devices) judged.push_back(device.device);
+  return judged;
+}
+
 Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options) {
-  const Result<std::vector<ReplayResult>> results = replay(heaps, specs, {.device = options.device});
-  if (!results) return results.error();
-  Measured measured{.policies = {}, .devices = device_metrics(analysis, heaps, options)};
-  for (std::size_t s = 0; s < specs.size(); ++s) {
-    std::map<std::int32_t, PolicyMetrics> by_device;
-    for (const ReplayResult& r : std::span(*results).subspan(s * heaps.size(), heaps.size())) {
-      if (r.defect) return *r.defect;
-      PolicyMetrics& metrics = by_device.try_emplace(r.device, PolicyMetrics{specs[s].text(), r.device}).first->second;
-      // Of several heaps, the one that reserves most determines the fragmentation of the device.
-      if (r.peak_reserved > metrics.peak_reserved || metrics.peak_reserved == 0_B)
-        metrics.fragmentation_at_peak = r.fragmentation_at_peak;
-      metrics.peak_reserved += r.peak_reserved;
-      metrics.failed_allocations += r.failed_allocations;
-    }
-    for (const auto& [device, metrics] : by_device) measured.policies.push_back(metrics);
+  Surroundings around;
+  if (options.heap.empty()) around = surroundings_of(analysis.trace(), analysis.devices(), heaps);
+  const Result<std::vector<DeviceReplay>> replays = replay_devices(heaps, specs, {.device = options.device}, around);
+  if (!replays) return replays.error();
+  const std::vector<Subject> subjects = subjects_of(analysis, options.heap);
+  const auto is_judged = [&](std::int32_t device) {
+    return std::ranges::find(subjects, device, &Subject::device) != subjects.end();
+  };
+  Measured measured;
+  const std::size_t of_each = specs.empty() ? 0 : replays->size() / specs.size();
+  for (std::size_t i = 0; i < replays->size(); ++i) {
+    const DeviceReplay& r = (*replays)[i];
+    if (is_judged(r.device))
+      measured.policies.push_back({.policy = specs[i / of_each].text(),
+                                   .device = r.device,
+                                   .peak_reserved = r.peak_reserved,
+                                   .fragmentation_at_peak = r.fragmentation_at_peak,
+                                   .failed_allocations = r.failed_allocations});
   }
-  if (options.recorded)
-    for (const auto& [device, metrics] : recorded(analysis.histories(), heaps)) measured.policies.push_back(metrics);
+  for (const Subject& subject : subjects) {
+    measured.devices.push_back(metrics_of(analysis, subject, options));
+    measured.failures += subject.failures;
+    const bool is_replayed =
+        !specs.empty() && std::ranges::find(heaps, subject.device, &Prepared::device) != heaps.end();
+    if (!options.recorded && is_replayed) continue;
+    PolicyMetrics metrics = recorded(subject);
+    // As recorded, nothing says how its requests would have been served by a smaller device: only whether they fit.
+    if (options.device && options.device->kind == DeviceModel::Kind::capacity &&
+        metrics.peak_reserved > options.device->capacity)
+      ++metrics.failed_allocations;
+    measured.policies.push_back(std::move(metrics));
+  }
   return measured;
 }
 

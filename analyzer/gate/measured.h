@@ -28,11 +28,11 @@ inline std::vector<std::string> what_is_missing(const Trace& trace) {
   return what_is_missing(trace.losses, trace.read, trace.file_size);
 }
 
-/// What one policy did on one device.
+/// What a device holds while its heaps are replayed with one policy, and what is beside them is as recorded.
 struct PolicyMetrics {
   std::string policy;  // as given
   std::int32_t device = 0;
-  Bytes peak_reserved;
+  Bytes peak_reserved;  // of the device, at one instant
   double fragmentation_at_peak = 0;
   std::uint64_t failed_allocations = 0;
 
@@ -58,30 +58,37 @@ struct CategoryMetrics {
   std::string place;        // that held most of it at its peak (live_groups.h)
 };
 
-/// The policy-independent metrics of a device.
+/// The policy-independent metrics of a device, over all of its heaps.
 struct DeviceMetrics {
   std::int32_t device = 0;
-  Bytes peak_live;
+  Bytes peak_live;                 // at one instant
   Bytes leaked;                    // by stacks judged `leak` or `suspected`
   std::string leaks_not_judged;    // why leaks of this device were not judged; empty: they were, or are not asked for
   std::vector<SiteMetrics> sites;  // live at the peak of live bytes, largest first; the largest `max_sites`
   std::vector<SiteMetrics> leaks;  // the parts of `leaked`, likewise
   std::map<Category, CategoryMetrics> categories;  // those that MeasureOptions requests
+  std::uint32_t steps = 0;                         // that the recording holds; 0: none were found
+  std::vector<std::string> heaps;                  // that have memory, in alphabetical order
+  bool has_driver = false;  // the driver's calls are recorded; otherwise only pools are: a part of the device
 
   /// Whether a baseline has the same values: it stores where memory is held, not where it leaks.
   friend bool operator==(const DeviceMetrics& a, const DeviceMetrics& b) {
-    return a.device == b.device && a.peak_live == b.peak_live && a.leaked == b.leaked && a.sites == b.sites;
+    return a.device == b.device && a.peak_live == b.peak_live && a.leaked == b.leaked && a.sites == b.sites &&
+           a.steps == b.steps && a.heaps == b.heaps;
   }
 };
 
 inline constexpr std::size_t max_sites = 50;
 
-/// The value of PolicyMetrics::policy for what the recorded allocator itself reserved, without a replay.
+/// The value of PolicyMetrics::policy for what the device held as recorded, without a replay.
 inline constexpr std::string_view recorded_metrics = "recorded";
 
 struct Measured {
   std::vector<PolicyMetrics> policies;  // by policy in the given order, then device
   std::vector<DeviceMetrics> devices;   // ascending
+  std::string settings;                 // of the allocator that the program ran with, as a policy; empty: unknown
+  std::uint64_t failures = 0;           // requests that were refused in the recording
+  std::string version;                  // of memreel; empty: an older baseline, which lacks steps and heaps, too
 
   friend bool operator==(const Measured&, const Measured&) = default;
 };
@@ -90,14 +97,18 @@ struct MeasureOptions {
   std::optional<DeviceModel> device;  // as in ReplayOptions
   bool leaks = true;                  // find leaks: costs another pass
   std::set<Category> categories;      // to measure
-  bool recorded = false;              // add recorded_metrics, for devices with recorded reserved memory
+  bool recorded = false;              // add recorded_metrics
+  std::string heap;                   // judge only heaps of this name, as if they were their devices; empty: all
 };
 
 /// Whether the trace shows how much the heap reserved: by its segments, or because it hands out device memory.
 bool records_reserved(const HeapHistory& history, Level level);
 
-/// Replays `specs` on `heaps`, the judged heaps of the trace. Adds up the needs of a device's heaps, even if their
-/// peaks are at different times. Errors: as replay().
+/// The devices that are judged: those of GPUs; host memory only if there is nothing else.
+std::vector<std::int32_t> judged_devices(std::span<const DeviceMemory> devices);
+
+/// Replays `specs` on `heaps`, heaps of the trace; everything else on their devices is as recorded. Devices without
+/// such a heap get recorded_metrics. Errors: as replay().
 Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options);
 

@@ -55,15 +55,14 @@ class Regions {
   std::map<Address, std::uint32_t> live_;
 };
 
-/// Whether the addresses of a pool's events are handles: created memory is mapped elsewhere.
-bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
-
 bool has_heap_of(const Tables& tables, Level level) {
   return std::any_of(tables.heaps.begin() + 1, tables.heaps.end(),
                      [&](const Heap& heap) { return heap.level == level; });
 }
 
 }  // namespace
+
+bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
 class LevelTies::Impl {
  public:

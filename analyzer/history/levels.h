@@ -24,6 +24,9 @@ namespace memreel {
 /// Memory that the framework never allocated from while it held it stays the driver's.
 std::size_t tie_levels(Trace& trace);
 
+/// Whether the addresses of a pool's events are handles: memory made by cuMemCreate, which is mapped elsewhere.
+bool is_created_memory(const Tables& tables, PoolId pool);
+
 /// The final form of the events of a trace with linked levels. Memory: the driver's allocations for frameworks.
 class TiedLevels {
  public:

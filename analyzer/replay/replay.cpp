@@ -9,6 +9,7 @@
 #include "analyzer/heap/best_fit_index.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/shared_device.h"
 
 namespace memreel {
 
@@ -113,11 +114,9 @@ Result<void> check(const Job& job, const ReplayOptions& options) {
                .remedy = "replay the framework-level heap, or record the program's pools (PyTorch memory history)"};
 }
 
-}  // namespace
-
-Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
-                                         const ReplayOptions& options) {
-  std::vector<BoundPolicy> policies;
+/// Every policy on every heap. `policies` must outlive the jobs.
+Result<std::vector<Job>> jobs_of(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                 const ReplayOptions& options, std::vector<BoundPolicy>& policies) {
   for (const PolicySpec& spec : specs) {
     auto policy = bind_policy(spec);
     if (!policy) return std::move(policy).error();
@@ -130,16 +129,158 @@ Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::s
       if (auto fine = check(jobs.back(), options); !fine) return std::move(fine).error();
     }
   }
-  std::vector<ReplayResult> results(jobs.size());
+  return jobs;
+}
+
+Error too_little_memory() {
+  return {.what = "not enough host memory for the replay", .remedy = "allow more with --max-memory"};
+}
+
+/// The heaps of one device.
+struct DeviceHeaps {
+  std::int32_t device = 0;
+  std::vector<const Prepared*> all, outer;  // in the given order; outer: not inside others
+  std::span<const HeldFrom> beside;
+
+  bool is_outer(const Prepared& heap) const { return std::ranges::find(outer, &heap) != outer.end(); }
+};
+
+std::vector<DeviceHeaps> heaps_by_device(std::span<const Prepared> heaps, const Surroundings& surroundings) {
+  std::map<std::int32_t, DeviceHeaps> devices;
+  for (const Prepared& heap : heaps) {
+    DeviceHeaps& of = devices.try_emplace(heap.device).first->second;
+    of.device = heap.device;
+    of.all.push_back(&heap);
+    if (std::ranges::find(surroundings.inside, heap.heap) == surroundings.inside.end()) of.outer.push_back(&heap);
+    if (const auto beside = surroundings.beside.find(heap.device); beside != surroundings.beside.end())
+      of.beside = beside->second;
+  }
+  std::vector<DeviceHeaps> result;
+  for (auto& entry : devices) result.push_back(std::move(entry.second));
+  return result;
+}
+
+/// Each heap on its own, with what the peaks of all else leave.
+void run_alone(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayOptions& options, DeviceReplay& result) {
+  Bytes beside;
+  for (const HeldFrom& from : of.beside) beside = std::max(beside, from.held);
+  result.beside_at_peak = result.peak_reserved = beside;
+  Bytes min_capacity = beside;
+  bool has_min_capacity = true;
+  for (const Prepared* heap : of.outer) {
+    ReplayOptions left = options;
+    if (left.device && left.device->kind == DeviceModel::Kind::capacity)
+      left.device->capacity = left.device->capacity - std::min(left.device->capacity, result.peak_reserved);
+    result.heaps.push_back(run({.policy = &policy, .heap = heap}, left));
+    const ReplayResult& r = result.heaps.back();
+    if (of.outer.size() == 1) result.peak_event = r.peak_reserved_event;
+    result.peak_reserved += r.peak_reserved;
+    result.failed_allocations += r.failed_allocations;
+    has_min_capacity &= r.min_capacity.has_value();
+    min_capacity += r.min_capacity.value_or(0_B);
+  }
+  if (options.find_min_capacity && has_min_capacity) result.min_capacity = min_capacity;
+}
+
+DeviceReplay run(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayOptions& options) {
+  DeviceReplay result{.policy = policy.spec, .device = of.device, .heaps = {}};
+  const PolicyEntry* const known = find_policy(policy.spec.name);
+  const bool is_alone = of.outer.size() < 2 && of.beside.empty();
+  if (is_alone || options.rows != nullptr || (known != nullptr && known->info.needs_whole_trace)) {
+    run_alone(policy, of, options, result);
+  } else if (is_late(options)) {
+    result.heaps.resize(of.outer.size());
+  } else {
+    const SharedDevice device(of.outer, of.beside);
+    SharedReplay shared =
+        device.replay(policy, options.device,
+                      {.series_points = options.series_points, .placement_metrics = options.placement_metrics});
+    result.peak_reserved = shared.peak_reserved;
+    result.peak_event = shared.peak_event;
+    result.beside_at_peak = shared.beside_at_peak;
+    result.failed_allocations = shared.failed_allocations;
+    result.heaps = std::move(shared.heaps);
+    if (options.find_min_capacity) result.min_capacity = device.min_capacity(policy, options.deadline);
+  }
+  Bytes most;
+  for (const ReplayResult& heap : result.heaps) {
+    if (heap.peak_reserved < most) continue;
+    most = heap.peak_reserved;
+    result.fragmentation_at_peak = heap.fragmentation_at_peak;
+  }
+  // Heaps inside others ask those for memory, not the device.
+  ReplayOptions without_limit = options;
+  without_limit.device = DeviceModel{};
+  std::vector<ReplayResult> heaps;
+  auto outer = result.heaps.begin();
+  for (const Prepared* heap : of.all)
+    heaps.push_back(of.is_outer(*heap) ? std::move(*outer++) : run({.policy = &policy, .heap = heap}, without_limit));
+  result.heaps = std::move(heaps);
+  if (std::ranges::any_of(result.heaps, [](const ReplayResult& heap) { return heap.policy.name.empty(); }))
+    result.policy = {};
+  return result;
+}
+
+}  // namespace
+
+Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                         const ReplayOptions& options) {
+  std::vector<BoundPolicy> policies;
+  const Result<std::vector<Job>> jobs = jobs_of(heaps, specs, options, policies);
+  if (!jobs) return jobs.error();
+  std::vector<ReplayResult> results(jobs->size());
   std::atomic<std::uint64_t> done = 0;
-  const bool enough_memory = in_parallel(jobs.size(), options.threads, [&](std::size_t i) {
-    results[i] = run(jobs[i], options);
-    if (options.on_progress) options.on_progress(++done, jobs.size());
+  const bool enough_memory = in_parallel(jobs->size(), options.threads, [&](std::size_t i) {
+    results[i] = run((*jobs)[i], options);
+    if (options.on_progress) options.on_progress(++done, jobs->size());
   });
-  if (!enough_memory)
-    return Error{.what = "not enough host memory for the replay", .remedy = "allow more with --max-memory"};
+  if (!enough_memory) return too_little_memory();
   for (ReplayResult& result : results)
     if (result.defect) return *std::move(result.defect);
+  return results;
+}
+
+Surroundings surroundings_of(const Trace& trace, std::span<const DeviceMemory> devices,
+                             std::span<const Prepared> heaps) {
+  Surroundings around;
+  std::vector<HeapId> replayed;
+  for (const Prepared& heap : heaps) replayed.push_back(heap.heap);
+  const auto is_replayed = [&](HeapId heap) { return std::ranges::find(replayed, heap) != replayed.end(); };
+  bool is_all = true;
+  for (const DeviceMemory& device : devices)
+    for (const DeviceHeap& heap : device.heaps) {
+      is_all &= is_replayed(heap.heap);
+      if (!heap.is_inside || !is_replayed(heap.heap)) continue;
+      HeapId at = trace.tables[heap.heap].parent;
+      for (std::size_t steps = 0; at != HeapId::none && steps < trace.tables.heaps.size(); ++steps) {
+        if (is_replayed(at) && trace.tables[at].level == Level::framework) {
+          around.inside.push_back(heap.heap);
+          break;
+        }
+        at = trace.tables[at].parent;
+      }
+    }
+  if (!is_all) around.beside = held_beside(trace, replayed);
+  std::erase_if(around.beside, [](const auto& of) { return of.second.empty(); });
+  return around;
+}
+
+Result<std::vector<DeviceReplay>> replay_devices(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                                 const ReplayOptions& options, const Surroundings& surroundings) {
+  std::vector<BoundPolicy> policies;
+  const Result<std::vector<Job>> jobs = jobs_of(heaps, specs, options, policies);
+  if (!jobs) return jobs.error();
+  const std::vector<DeviceHeaps> devices = heaps_by_device(heaps, surroundings);
+  std::vector<DeviceReplay> results(policies.size() * devices.size());
+  std::atomic<std::uint64_t> done = 0;
+  const bool enough_memory = in_parallel(results.size(), options.threads, [&](std::size_t i) {
+    results[i] = run(policies[i / devices.size()], devices[i % devices.size()], options);
+    if (options.on_progress) options.on_progress(++done, results.size());
+  });
+  if (!enough_memory) return too_little_memory();
+  for (DeviceReplay& device : results)
+    for (ReplayResult& result : device.heaps)
+      if (result.defect) return *std::move(result.defect);
   return results;
 }
 

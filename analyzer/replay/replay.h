@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/replay_result.h"
+#include "analyzer/history/device_memory.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
@@ -44,6 +46,37 @@ std::span<const PolicyInfo> policies();
 /// message lists the known ones), or a sub-allocating policy on a driver-level heap of a program that already pools.
 Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                                          const ReplayOptions& options = {});
+
+/// What a device holds while its heaps are replayed together.
+struct DeviceReplay {
+  PolicySpec policy;  // with every parameter, defaults included
+  std::int32_t device = 0;
+  Bytes peak_reserved;               // of all heaps and what is beside them, at one instant
+  std::uint64_t peak_event = 0;      // index in the trace
+  Bytes beside_at_peak;              // that was not replayed, as recorded
+  double fragmentation_at_peak = 0;  // of the heap that reserves most, at its own peak
+  std::uint64_t failed_allocations = 0;
+  std::optional<Bytes> min_capacity;  // of the device, if requested
+  std::vector<ReplayResult> heaps;    // in the given order
+};
+
+/// What else the replayed heaps' devices hold, and which heaps have their memory from other replayed ones.
+struct Surroundings {
+  std::map<std::int32_t, std::vector<HeldFrom>> beside;
+  std::vector<HeapId> inside;
+
+  bool empty() const { return beside.empty() && inside.empty(); }
+};
+
+/// Of a complete trace, for these heaps.
+Surroundings surroundings_of(const Trace& trace, std::span<const DeviceMemory> devices,
+                             std::span<const Prepared> heaps);
+
+/// The same by device: with a capacity, its heaps share it, with what is beside them at each instant. Results are
+/// ordered by spec, then device. Heaps inside others take nothing from the device. A policy that decides with knowledge
+/// of the whole trace gets what the peaks of all else leave.
+Result<std::vector<DeviceReplay>> replay_devices(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                                 const ReplayOptions& options, const Surroundings& surroundings);
 
 // The time that a policy's driver calls take, from measured costs per kind of call.
 

@@ -27,7 +27,7 @@ class Check(ProgramTest):
         self.assertEqual(check["schema"], "memreel.check/1")
         self.assertEqual(set(check["losses"]), LOSSES)
         for entry in check["checks"]:
-            self.assertEqual(set(entry), {"name", "policy", "device", "unit", "value", "limit", "passed", "reason"})
+            self.assertEqual(set(entry), {"name", "policy", "device", "whole_device", "unit", "value", "limit", "passed", "reason"})
 
     def test_each_budget_passes_at_its_figure_and_fails_below(self):
         figures = self.figures()
@@ -139,6 +139,21 @@ class Check(ProgramTest):
         baseline.write_text(json.dumps(document))
         self.assert_refused(run("check", SAMPLE, "--baseline", baseline), "memory.json", "missing: device 0")
         self.answer("check", SAMPLE, "--max-peak", "1TiB", "--policy", "fit.best", "--baseline", baseline, code=2)
+
+    def test_a_run_is_judged_under_its_own_settings(self):
+        baseline = self.directory / "memory.json"
+        less, more = SAMPLES / "graphs_default.reel", SAMPLES / "graphs_expandable.reel"  # of one program
+        self.answer("check", less, "--write-baseline", baseline)
+        self.assertEqual(json.loads(baseline.read_text())["settings"], "torch.native")
+        self.answer("check", less, "--baseline", baseline, "--tolerance", "0")
+        process = self.answer("check", more, "--baseline", baseline, "--json", code=1)
+        self.assertIn("settings changed: torch.native{expandable_segments=True}, in the baseline torch.native", process.stderr)
+        failed = [check["name"] for check in json.loads(process.stdout)["checks"] if not check["passed"]]
+        self.assertIn("baseline peak-reserved", failed)
+        # A run that needs less with other settings says nothing about the program.
+        self.answer("check", more, "--write-baseline", baseline)
+        self.assert_refused(run("check", less, "--baseline", baseline), "missing: the baseline's settings")
+        self.answer("check", less, "--baseline", baseline, "--allow-incomplete")
 
     def test_a_leak_is_named_by_its_stack(self):
         text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout

@@ -19,7 +19,7 @@ METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_alloc
            "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes", "overhead", "fragmentation_at_peak",
            "external_fragmentation_max", "internal_waste", "stranded_stream_bytes", "stranded_stream_event",
            "stranded_pool_bytes", "stranded_pool_event", "unusable", "address_stability", "failed_allocations", "first_failure", "driver_calls", "capacity_bytes",
-           "seconds", "events_per_second", "device"}
+           "seconds", "events_per_second", "device", "heap"}
 FAILURE = {"event", "requested_bytes", "live_bytes", "reserved_bytes", "capacity_bytes", "free_bytes",
            "largest_free_bytes"}
 OOM = {"levels", "least_capacity_bytes", "device_bytes", "event", "device", "heap", "time_ns", "verdict", "explanation", "requested_bytes", "needed_bytes", "stream", "pool",
@@ -52,7 +52,7 @@ class Documents(ProgramTest):
         self.assertEqual(replay["level"], "framework")
         self.assertEqual([policy["policy"] for policy in replay["policies"]], POLICIES.split(","))
         for policy in replay["policies"]:
-            self.assertEqual(set(policy), METRICS | {"devices"})
+            self.assertEqual(set(policy), METRICS | {"devices", "device_totals"})
             self.assertEqual(set(policy["driver_calls"]), {"malloc", "free", "map", "unmap", "sync", "malloc_async",
                                                             "free_async", "malloc_shared", "free_shared"})
             self.assertLessEqual(policy["peak_live_bytes"], policy["peak_reserved_bytes"])

@@ -2,10 +2,42 @@
 """memreel check on recordings of native programs: reserved memory counts, and code has its names."""
 
 import json
+import sys
 import unittest
 
-from program import run
+from program import REPOSITORY, run
 from recorded import RecordTest
+
+MIB = 1 << 20
+
+
+# The beginning of each program: what a pool's author has.
+PRELUDE = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import memreel
+
+MIB = 1 << 20
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+contexts = {}
+
+def use(device):
+    if device not in contexts:
+        contexts[device] = ctypes.c_void_p()
+        assert cuda.cuCtxCreate_v2(ctypes.byref(contexts[device]), 0, device) == 0
+    assert cuda.cuCtxSetCurrent(contexts[device]) == 0
+
+def malloc(size):
+    pointer = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+    return pointer.value
+
+def free(pointer):
+    assert cuda.cuMemFree_v2(ctypes.c_uint64(pointer)) == 0
+
+use(0)
+"""
 
 
 class Check(RecordTest):
@@ -29,6 +61,195 @@ class Check(RecordTest):
         self.assertEqual(process.returncode, 2, process.stdout)
         self.assertIn("missing: ", process.stderr)
         self.answer("check", cut, "--max-leaked", "0", "--allow-incomplete")
+
+
+class Devices(RecordTest):
+    """What is judged is the device: all of it, each byte once, at one instant."""
+
+    count = 0
+
+    def run_python(self, script):
+        """The trace of a program, in a file of its own."""
+        self.count += 1
+        trace = self.directory / f"{self.count}.reel"
+        process = self.record(sys.executable, "-c", PRELUDE + script, REPOSITORY / "collector/python_module",
+                              options=["-o", trace], environment=self.environment(FAKE_CUDA_GPUS=2))
+        self.assertIn("none lost", process.stderr)
+        return trace
+
+    def judged(self, *arguments, code=0):
+        """By name, policy and device: the value."""
+        return {(check["name"], check["policy"], check["device"]): check["value"]
+                for check in self.document("check", *arguments, code=code)["checks"]}
+
+    def test_what_is_beside_an_annotated_pool_counts(self):
+        for pool_device in (0, -1):
+            with self.subTest(pool_device=pool_device):
+                trace = self.run_python(f"""
+pool = memreel.pool("tiny", "arena", device={pool_device})
+address = malloc(MIB)
+pool.segment_add(address, MIB)
+def step():
+    pool.alloc(address, 1000)
+    malloc(64 * MIB)
+    memreel.step()
+    pool.free(address)
+for _ in range(10): step()
+""")
+                values = self.judged(trace, "--max-peak", "100MiB", "--max-reserved", "100MiB", "--max-leaked", "0", code=1)
+                live = 640 * MIB + (1000 if pool_device == 0 else MIB)
+                self.assertEqual(values["max-peak", None, 0], live)
+                self.assertEqual(values["max-reserved", "recorded", 0], 641 * MIB)
+                self.assertEqual(values["max-leaked", None, 0], 640 * MIB)
+                self.assertEqual({device for _, _, device in values}, {0})
+                self.answer("check", trace, "--max-peak", live, "--max-reserved", 641 * MIB)
+        # Asked for by name, the pool is judged alone.
+        trace = self.directory / "1.reel"
+        self.assertEqual(self.judged(trace, "--heap", "tiny", "--max-peak", "1KiB", "--max-reserved", "1MiB"),
+                         {("max-peak", None, 0): 1000, ("max-reserved", "recorded", 0): MIB})
+        report = self.answer("report", trace).stdout
+        self.assertRegex(report, r"peak +641\.00 MiB held on the device, step 10 of 10\nheld by .* 640\.00 MiB, tiny 1\.00 MiB\n")
+        self.assert_refused(run("check", trace, "--heap", "tinny", "--max-peak", "1KiB"), "no heap 'tinny'", "tiny")
+
+    def test_pools_at_the_same_time_share_their_device(self):
+        trace = self.run_python("""
+for name in "ab":
+    pool = memreel.pool(name, "arena", device=0)
+    address = malloc(300 * MIB)
+    pool.segment_add(address, 300 * MIB)
+    for i in range(29):
+        pool.alloc(address + i * 10 * MIB, 10 * MIB)
+""")
+        policies = ["--policy", "fit.best,cuda.malloc,torch.native"]
+        self.assertEqual(self.judged(trace, "--max-peak", "580MiB", "--max-reserved", "600MiB"),
+                         {("max-peak", None, 0): 580 * MIB, ("max-reserved", "recorded", 0): 600 * MIB})
+        failed = self.judged(trace, "--capacity", "400MiB", *policies, code=1)
+        for policy in ("fit.best", "cuda.malloc", "torch.native"):
+            self.assertGreater(failed["capacity", policy, 0], 0)
+        self.answer("check", trace, "--capacity", "600MiB", *policies)
+        replay = self.document("replay", trace, "--capacity", "400MiB", "--policy", "fit.best,bound.live")
+        for policy in replay["policies"]:
+            self.assertEqual([heap["heap"] for heap in policy["devices"]], ["a", "b"])
+            total, = policy["device_totals"]
+            self.assertEqual((total["device"], total["beside_bytes"], total["min_capacity_bytes"]), (0, 0, 580 * MIB))
+            self.assertGreater(total["failed_allocations"], 0)
+            self.assertEqual(policy["min_capacity_bytes"], 580 * MIB)
+        text = self.answer("replay", trace, "--capacity", "400MiB", "--policy", "fit.best").stdout
+        self.assertRegex(text, r"(?s)device 0 in all: a, b.*580\.00 MiB  fit\.best")
+        alone = self.document("replay", trace, "--capacity", "400MiB", "--policy", "fit.best", "--heap", "a")
+        self.assertEqual(alone["policies"][0]["min_capacity_bytes"], 290 * MIB)
+
+    def test_pools_after_each_other_do_not_add_up(self):
+        trace = self.run_python("""
+for name in "abc":
+    pool = memreel.pool(name, "arena", device=0)
+    address = malloc(1024 * MIB)
+    pool.segment_add(address, 1024 * MIB)
+    pool.alloc(address, 1000 * MIB)
+    pool.free(address)
+    pool.segment_remove(address)
+    free(address)
+""")
+        self.assertEqual(self.judged(trace, "--max-reserved", "1100MiB", "--max-peak", "1100MiB"),
+                         {("max-peak", None, 0): 1000 * MIB, ("max-reserved", "recorded", 0): 1024 * MIB})
+        self.answer("check", trace, "--capacity", "1GiB", "--policy", "cuda.malloc")
+
+    def test_a_pool_inside_another_counts_once(self):
+        trace = self.run_python("""
+backing = memreel.pool("backing", "caching", device=0)
+base = malloc(384 * MIB)
+backing.segment_add(base, 384 * MIB)
+arena = memreel.pool("arena", "arena", device=0)
+own = malloc(128 * MIB)
+arena.segment_add(own, 128 * MIB)
+arena.alloc(own, 100 * MIB)
+classes = memreel.pool("classes", "slab", parent=backing, device=0)
+backing.alloc(base, 200 * MIB)
+backing.alloc(base + 200 * MIB, 122 * MIB)
+classes.segment_add(base + 200 * MIB, 122 * MIB)
+classes.alloc(base + 200 * MIB, 50 * MIB)
+backing.alloc(base + 322 * MIB, 40 * MIB)
+""")
+        values = self.judged(trace, "--max-reserved", "520MiB", "--max-peak", "1GiB")
+        self.assertEqual(values["max-reserved", "recorded", 0], 512 * MIB)
+        # Before the inner pool takes it, its memory is all in use: 100 + 200 + 122; in the end 100 + 200 + 50 + 40.
+        self.assertEqual(values["max-peak", None, 0], 422 * MIB)
+        self.answer("check", trace, "--max-reserved", "500MiB", code=1)
+        # The inner pool's memory is among what the outer one is asked for.
+        replay = self.document("replay", trace, "--policy", "fit.best")["policies"][0]
+        self.assertEqual(replay["device_totals"][0]["peak_reserved_bytes"], 462 * MIB)
+
+    def test_an_allocation_larger_than_the_pool_in_it_counts_once(self):
+        trace = self.run_python("""
+base = malloc(100 * MIB)
+pool = memreel.pool("half", "arena", device=0)
+pool.segment_add(base + 25 * MIB, 50 * MIB)
+pool.alloc(base + 25 * MIB, 10 * MIB)
+""")
+        values = self.judged(trace, "--max-reserved", "100MiB", "--max-peak", "1GiB")
+        self.assertEqual(values["max-reserved", "recorded", 0], 100 * MIB)
+
+    def test_a_device_without_pools_is_judged_beside_one_with_pools(self):
+        trace = self.run_python("""
+pool = memreel.pool("tiny", "arena", device=0)
+pool.segment_add(address := malloc(MIB), MIB)
+pool.alloc(address, 1000)
+use(1)
+malloc(700 * MIB)
+""")
+        values = self.judged(trace, "--max-reserved", "600MiB", "--max-peak", "600MiB", "--policy", "fit.best", code=1)
+        self.assertEqual(values["max-reserved", "recorded", 1], 700 * MIB)
+        self.assertEqual(values["max-peak", None, 1], 700 * MIB)
+
+    def test_a_run_must_be_that_of_its_baseline(self):
+        script = """
+steps, devices, names = {}, {}, {}
+for device in range(devices):
+    use(device)
+    for name in names:
+        pool = memreel.pool(name, "arena", device=device)
+        pool.segment_add(address := malloc(MIB), MIB)
+        pool.alloc(address, 1000)
+use(0)
+def step():
+    free(malloc(MIB))
+    memreel.step()
+for _ in range(steps): step()
+"""
+        def recorded(steps, devices, names):
+            return self.run_python(script.replace("steps, devices, names = {}, {}, {}",
+                                                  f"steps, devices, names = {steps}, {devices}, {names!r}"))
+        whole = recorded(8, 2, "ab")
+        baseline = self.directory / "memory.json"
+        self.answer("check", whole, "--write-baseline", baseline)
+        written = json.loads(baseline.read_text())
+        self.assertEqual(written["devices"][0]["steps"], 8)
+        self.assertEqual(written["devices"][1]["heaps"], ["a", "b"])
+        self.answer("check", whole, "--baseline", baseline, "--tolerance", "0")
+        short = recorded(5, 2, "ab")
+        for other, mention in ((short, "8 steps on device 0: there are 5"), (recorded(8, 1, "ab"), "device 1"),
+                               (recorded(8, 2, "a"), "heap b on device 0"), (recorded(8, 2, "abc"), "heap c on device 0")):
+            with self.subTest(mention):
+                self.assert_refused(run("check", other, "--baseline", baseline), "missing: " + mention)
+                self.assertIn(run("check", other, "--baseline", baseline, "--allow-incomplete").returncode, (0, 1))
+        # One that an older memreel wrote is compared as far as it goes.
+        for key in ("version", "settings"):
+            del written[key]
+        for device in written["devices"]:
+            del device["steps"], device["heaps"]
+        baseline.write_text(json.dumps(written))
+        process = self.answer("check", short, "--baseline", baseline)
+        self.assertIn("of an older memreel", process.stderr)
+
+    def test_what_was_refused_has_no_peak(self):
+        trace = self.run_python("""
+pool = memreel.pool("pool", "arena", device=0)
+pool.segment_add(address := malloc(MIB), MIB)
+pool.alloc(address, 1000)
+pool.oom(1 << 30)
+""")
+        self.assert_refused(run("check", trace, "--max-peak", "10MiB"), "what 1 request would have needed", "--capacity")
+        self.answer("check", trace, "--max-peak", "10MiB", "--allow-incomplete")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/history/device_memory.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "analyzer/history/levels.h"
+
+namespace memreel {
+namespace {
+
+/// What the tables and the kinds of its events say of a heap.
+struct HeapTraits {
+  std::int32_t device = 0;
+  bool is_driver = false;
+  bool has_memory = false;    // events of memory, or requests
+  bool has_segments = false;  // of a framework's heap
+  bool is_around = false;     // heaps of frameworks are inside
+  std::uint32_t depth = 0;
+};
+
+std::vector<HeapTraits> traits_of(const Trace& trace) {
+  const std::vector<Heap>& heaps = trace.tables.heaps;
+  std::vector<HeapTraits> traits(heaps.size());
+  for (std::size_t h = 0; h < heaps.size(); ++h) {
+    traits[h].device = heaps[h].device;
+    traits[h].is_driver = heaps[h].level == Level::driver;
+  }
+  const EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const EventKind kind = events.kind[i];
+    HeapTraits& of = traits[index(trace.tables[events.origin[i]].heap)];
+    of.has_memory |= kind == EventKind::alloc || kind == EventKind::alloc_failed || is_segment(kind);
+    of.has_segments |= !of.is_driver && is_segment(kind);
+  }
+  for (std::size_t h = 1; h < heaps.size(); ++h) {
+    if (traits[h].is_driver) {
+      for (const HeapTraits& other : traits)
+        traits[h].is_around |= !other.is_driver && other.has_memory && other.device == traits[h].device;
+      continue;
+    }
+    traits[h].depth = 1;
+    // Parents come first in the table; a damaged file may say otherwise.
+    for (HeapId at = heaps[h].parent; at != HeapId::none && traits[h].depth < heaps.size();
+         at = heaps[index(at)].parent) {
+      if (traits[index(at)].is_driver) continue;
+      ++traits[h].depth;
+      if (traits[h].has_memory && traits[index(at)].device == traits[h].device) traits[index(at)].is_around = true;
+    }
+  }
+  return traits;
+}
+
+/// One device, event by event. Where several heaps may have the same memory, it knows who covers each address.
+class DeviceLedger {
+ public:
+  explicit DeviceLedger(const std::vector<HeapTraits>& traits)
+      : traits_(&traits), held_(traits.size()), live_(traits.size()), covered_(traits.size()) {}
+
+  void add_heap() { ++heaps_; }
+
+  void see(const Event& event, HeapId heap, bool is_created_memory) {
+    const bool is_more = event.kind == EventKind::alloc;
+    if (is_more || event.kind == EventKind::free_requested) {
+      if (is_more || event.allocation != AllocationId::none) allocation(event, heap, is_more, is_created_memory);
+    } else if (is_segment(event.kind)) {
+      segment(event, heap);
+    }
+  }
+
+  Bytes held() const { return all_held_ - backed(); }
+  Bytes live() const { return all_live_ - backed(); }
+  /// The part of the heap.
+  Bytes held(HeapId heap) const { return held_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
+  Bytes live(HeapId heap) const { return live_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
+  /// Memory of the heap, also inside other heaps.
+  Bytes covered(HeapId heap) const { return heaps_ > 1 ? covered_[index(heap)] : held_[index(heap)]; }
+
+ private:
+  struct Cover {
+    HeapId heap = HeapId::none;
+    std::uint32_t allocations = 0;
+    bool segment = false;  // of the driver's heap: a mapping of created memory
+  };
+  /// From its address to the next cell's, the same heaps have it: outer ones first.
+  using Cell = std::vector<Cover>;
+
+  const HeapTraits& of(HeapId heap) const { return (*traits_)[index(heap)]; }
+
+  /// Whether its allocations may be memory of other heaps: only then are their addresses looked at.
+  bool has_addresses(HeapId heap) const { return heaps_ > 1 && (of(heap).is_around || !of(heap).has_segments); }
+
+  void allocation(const Event& event, HeapId heap, bool is_more, bool is_created_memory) {
+    if (is_created_memory) {
+      creator_ = heap;
+      created_ = changed(created_, event.size, is_more);
+      change_live(heap, event.size, is_more);
+      change_held(heap, event.size, is_more);
+    } else if (has_addresses(heap)) {
+      cover(event.address, event.size, heap, [&](Cover& cover) {
+        if (is_more)
+          ++cover.allocations;
+        else if (cover.allocations > 0)
+          --cover.allocations;
+      });
+    } else {
+      change_live(heap, event.size, is_more);
+      if (!of(heap).has_segments) change_held(heap, event.size, is_more);
+    }
+  }
+
+  void segment(const Event& event, HeapId heap) {
+    const bool is_more = event.kind == EventKind::segment_alloc || event.kind == EventKind::segment_map;
+    if (heaps_ > 1)
+      cover(event.address, event.size, heap, [&](Cover& cover) { cover.segment = is_more; });
+    else if (!of(heap).is_driver)  // its mappings are of memory that was created
+      change_held(heap, event.size, is_more);
+  }
+
+  /// Late recordings may lack what is released.
+  static Bytes changed(Bytes total, Bytes by, bool is_more) {
+    return is_more ? total + by : total - std::min(total, by);
+  }
+
+  void change_held(HeapId heap, Bytes by, bool is_more) {
+    const Bytes before = held_[index(heap)];
+    held_[index(heap)] = changed(before, by, is_more);
+    all_held_ = all_held_ - before + held_[index(heap)];
+  }
+  void change_live(HeapId heap, Bytes by, bool is_more) {
+    const Bytes before = live_[index(heap)];
+    live_[index(heap)] = changed(before, by, is_more);
+    all_live_ = all_live_ - before + live_[index(heap)];
+  }
+
+  /// Created memory that is mapped where a pool's segments are. What was mapped but not created is another process's.
+  Bytes backed() const { return std::min(created_, mapped_by_pools_); }
+
+  /// Adds the bytes of a cell to the heaps that they are of, or takes them away.
+  void count(const Cell& cell, Bytes size, bool is_more) {
+    const Cover *holder = nullptr, *driver = nullptr, *user = nullptr;
+    bool is_mapped = false;
+    for (const Cover& cover : cell) {
+      if (of(cover.heap).is_driver) {
+        if (cover.allocations > 0) driver = user = &cover;
+        is_mapped |= cover.segment;
+        continue;
+      }
+      if (cover.segment || !of(cover.heap).has_segments) {
+        covered_[index(cover.heap)] = changed(covered_[index(cover.heap)], size, is_more);
+        if (holder == nullptr) holder = &cover;
+      }
+      if (cover.segment) user = nullptr;  // what is around it is not in use itself, but as this pool's memory
+      if (cover.allocations > 0) user = &cover;
+    }
+    if (holder != nullptr && driver == nullptr && is_mapped)
+      mapped_by_pools_ = changed(mapped_by_pools_, size, is_more);
+    if (holder == nullptr) holder = driver;
+    if (holder != nullptr) change_held(holder->heap, size, is_more);
+    if (user != nullptr) change_live(user->heap, size, is_more);
+  }
+
+  /// The cell that begins at `address`.
+  std::map<Address, Cell>::iterator split(Address address) {
+    const auto next = cells_.upper_bound(address);
+    if (next == cells_.begin()) return cells_.emplace(address, Cell{}).first;
+    const auto at = std::prev(next);
+    return at->first == address ? at : cells_.emplace_hint(next, address, at->second);
+  }
+
+  template <class Change>
+  void cover(Address begin, Bytes size, HeapId heap, Change change) {
+    if (size == 0_B || begin + size < begin) return;
+    const auto end = split(begin + size);
+    const auto first = split(begin);
+    for (auto cell = first; cell != end;) {
+      const auto next = std::next(cell);
+      const Bytes bytes = next->first - cell->first;
+      count(cell->second, bytes, false);
+      const auto same = std::ranges::find(cell->second, heap, &Cover::heap);
+      if (same != cell->second.end()) {
+        change(*same);
+        if (same->allocations == 0 && !same->segment) cell->second.erase(same);
+      } else if (Cover added{.heap = heap}; change(added), added.allocations > 0 || added.segment) {
+        const auto deeper = std::ranges::find_if(
+            cell->second, [&](const Cover& other) { return of(other.heap).depth > of(heap).depth; });
+        cell->second.insert(deeper, added);
+      }
+      count(cell->second, bytes, true);
+      cell = next;
+    }
+    drop_empty(first, end);
+  }
+
+  /// Removes cells without heaps that follow such cells.
+  void drop_empty(std::map<Address, Cell>::iterator first, std::map<Address, Cell>::iterator last) {
+    ++last;
+    for (auto cell = first; cell != last;) {
+      const bool is_redundant = cell->second.empty() && (cell == cells_.begin() || std::prev(cell)->second.empty());
+      cell = is_redundant ? cells_.erase(cell) : std::next(cell);
+    }
+  }
+
+  const std::vector<HeapTraits>* traits_;
+  std::vector<Bytes> held_, live_, covered_;  // by heap; of created memory, with what pools have mapped
+  Bytes all_held_, all_live_;
+  Bytes created_, mapped_by_pools_;
+  HeapId creator_ = HeapId::none;  // the driver's heap
+  std::size_t heaps_ = 0;
+  std::map<Address, Cell> cells_;  // the last one is empty
+};
+
+/// Calls `after` with each device and the number of the event after each event that concerns its memory.
+template <class After>
+void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits, After after) {
+  std::map<std::int32_t, DeviceLedger> ledgers;
+  std::vector<DeviceLedger*> of_heap(traits.size());
+  for (std::size_t h = 0; h < traits.size(); ++h) {
+    if (!traits[h].has_memory) continue;
+    of_heap[h] = &ledgers.try_emplace(traits[h].device, traits).first->second;
+    of_heap[h]->add_heap();
+  }
+  const EventColumns& events = trace.events;
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    if (!has_address(events.kind[i]) || events.kind[i] == EventKind::free_completed) continue;
+    const Event event = events[i];
+    const Origin* origin = &trace.tables[event.origin];
+    if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none)
+      origin = &trace.tables[events.origin[trace.allocation_events[index(event.allocation)]]];
+    DeviceLedger* const ledger = of_heap[index(origin->heap)];
+    if (ledger == nullptr) continue;  // a free of nothing that was recorded
+    ledger->see(event, origin->heap, is_created_memory(trace.tables, origin->pool));
+    if (!after(traits[index(origin->heap)].device, i, *ledger)) return;
+  }
+}
+
+std::vector<HeapPart> parts_of(const DeviceLedger& ledger, const std::vector<DeviceHeap>& heaps) {
+  std::vector<HeapPart> parts;
+  for (const DeviceHeap& of : heaps) {
+    const HeapPart part{.heap = of.heap, .held = ledger.held(of.heap), .live = ledger.live(of.heap)};
+    if (part.held > 0_B || part.live > 0_B) parts.push_back(part);
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::vector<DeviceMemory> device_memory(const Trace& trace) {
+  const std::vector<HeapTraits> traits = traits_of(trace);
+  std::map<std::int32_t, DeviceMemory> devices;
+  for (std::uint32_t h = 0; h < traits.size(); ++h) {
+    if (traits[h].has_memory) {
+      DeviceMemory& device = devices.try_emplace(traits[h].device).first->second;
+      device.device = traits[h].device;
+      device.heaps.push_back({.heap = HeapId{h}});
+    }
+  }
+  for (const HeapTraits& of : std::span(traits).subspan(1))
+    if (const auto device = devices.find(of.device); of.is_driver && device != devices.end())
+      device->second.has_driver = true;
+  for (std::size_t i = 0; i < trace.events.count(); ++i)
+    if (trace.events.kind[i] == EventKind::alloc_failed)
+      ++devices.at(traits[index(trace.tables[trace.events.origin[i]].heap)].device).failures;
+
+  std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
+  for_each_instant(trace, traits, [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
+    DeviceMemory& device = devices.at(number);
+    const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
+    covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
+    held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
+    const Bytes now = ledger.held(), live = ledger.live();
+    if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
+      device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
+    if (live > device.peak_live.live) device.peak_live = {.event = event, .held = now, .live = live, .parts = {}};
+    return true;
+  });
+  // Only now is it known at which instants the heaps' parts are wanted.
+  bool has_parts = false;
+  std::uint32_t last = 0;
+  for (auto& [number, device] : devices) {
+    has_parts |= device.heaps.size() > 1;
+    last = std::max({last, device.peak_held.event, device.peak_live.event});
+    for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
+      if (device.heaps.size() == 1 && peak->held > 0_B)
+        peak->parts = {{.heap = device.heaps.front().heap, .held = peak->held, .live = peak->live}};
+    for (DeviceHeap& of : device.heaps) {
+      of.peak_held = held[index(of.heap)];
+      of.is_inside = !traits[index(of.heap)].is_driver && of.peak_held < covered[index(of.heap)] - of.peak_held;
+    }
+  }
+  if (has_parts)
+    for_each_instant(trace, traits, [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
+      DeviceMemory& device = devices.at(number);
+      for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
+        if (peak->event == event && peak->held > 0_B) peak->parts = parts_of(ledger, device.heaps);
+      return event < last;
+    });
+  std::vector<DeviceMemory> result;
+  for (auto& entry : devices) result.push_back(std::move(entry.second));
+  return result;
+}
+
+std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, std::span<const HeapId> heaps) {
+  const std::vector<HeapTraits> traits = traits_of(trace);
+  std::map<std::int32_t, std::vector<HeldFrom>> series;
+  for_each_instant(trace, traits, [&](std::int32_t device, std::uint32_t event, const DeviceLedger& ledger) {
+    Bytes beside = ledger.held();
+    for (const HeapId heap : heaps)
+      if (traits[index(heap)].device == device) beside = beside - ledger.held(heap);
+    std::vector<HeldFrom>& of = series[device];
+    if (beside != (of.empty() ? 0_B : of.back().held)) of.push_back({.event = event, .held = beside});
+    return true;
+  });
+  return series;
+}
+
+}  // namespace memreel

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What each device of a trace holds, each byte once, over its tree of heaps: the driver's allocations, the pools made
+// of them, and pools inside pools. A device's figures are those of an instant, never sums of maxima.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+/// What is held from an event on, until the next of a series.
+struct HeldFrom {
+  std::uint32_t event = 0;
+  Bytes held;
+
+  friend bool operator==(const HeldFrom&, const HeldFrom&) = default;
+};
+
+/// What one heap adds to its device at an instant.
+struct HeapPart {
+  HeapId heap = HeapId::none;
+  Bytes held;  // of the driver's heap: its allocations that no pool is made of; of a pool: its segments that are not
+               // inside another pool, or its allocations if its segments are not recorded
+  Bytes live;  // its allocations, except those that a heap inside is made of
+
+  friend bool operator==(const HeapPart&, const HeapPart&) = default;
+};
+
+/// A device after an event.
+struct DeviceInstant {
+  std::uint32_t event = 0;
+  Bytes held, live;
+  std::vector<HeapPart> parts;  // that are not zero, by heap; they add up to the above
+};
+
+struct DeviceHeap {
+  HeapId heap = HeapId::none;
+  Bytes peak_held;         // of its part
+  bool is_inside = false;  // most of its memory is another pool's
+};
+
+struct DeviceMemory {
+  std::int32_t device = 0;  // -1: host memory
+  bool has_driver = false;  // the driver's calls are recorded. Otherwise only pools are known: a part of the device
+  std::vector<DeviceHeap> heaps;  // that have memory, by id
+  DeviceInstant peak_held;        // of several instants, the one with most live
+  DeviceInstant peak_live;        // the first
+  std::uint64_t failures = 0;     // requests, of any heap
+};
+
+/// By device. `trace` is complete: its levels are linked (levels.h).
+///
+/// A heap is inside those that it names as its parents. Between others, as between a pool and the allocation that is
+/// larger than its segment, addresses decide.
+std::vector<DeviceMemory> device_memory(const Trace& trace);
+
+/// By device, what it holds except in `heaps`, from event to event. Empty series: nothing.
+std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, std::span<const HeapId> heaps);
+
+}  // namespace memreel

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/history/device_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "analyzer/history/levels.h"
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+struct Range {
+  std::uint64_t begin = 0, end = 0;
+};
+
+/// The heaps of a device as lists of what they have, and their sums counted byte by byte.
+class NaiveDevice {
+ public:
+  struct OfHeap {
+    bool is_driver = false, has_segments = false;
+    std::uint32_t depth = 0;
+    std::vector<Range> allocations, segments;  // of the driver: mappings
+    std::uint64_t created = 0;
+  };
+  std::map<HeapId, OfHeap> heaps;
+
+  std::map<HeapId, HeapPart> parts() const {
+    std::map<HeapId, HeapPart> parts;
+    std::uint64_t backed = 0;
+    for (std::uint64_t byte = 0; byte < most; ++byte) {
+      const OfHeap* holder = nullptr;
+      HeapId holder_id{}, user_id{};
+      std::uint32_t innermost = 0;
+      bool in_driver = false, is_mapped = false, is_used = false;
+      for (const auto& [id, heap] : heaps) {
+        if (heap.is_driver) {
+          in_driver |= has(heap.allocations, byte);
+          is_mapped |= has(heap.segments, byte);
+          continue;
+        }
+        if (!has(heap.has_segments ? heap.segments : heap.allocations, byte)) continue;
+        if (holder == nullptr || heap.depth < holder->depth) holder = &heap, holder_id = id;
+        if (heap.has_segments) innermost = std::max(innermost, heap.depth);
+      }
+      std::uint32_t deepest = 0;
+      for (const auto& [id, heap] : heaps)
+        if (has(heap.allocations, byte) && heap.depth >= innermost && (!is_used || heap.depth > deepest)) {
+          is_used = true;
+          deepest = heap.depth;
+          user_id = id;
+        }
+      if (holder == nullptr && in_driver) holder_id = driver();
+      if (holder != nullptr || in_driver) parts[holder_id].held += 1_B;
+      if (is_used) parts[user_id].live += 1_B;
+      if (holder != nullptr && !in_driver && is_mapped) ++backed;
+    }
+    HeapPart& of_driver = parts[driver()];
+    of_driver.held += Bytes{created() - std::min(backed, created())};
+    of_driver.live += Bytes{created() - std::min(backed, created())};
+    return parts;
+  }
+
+  static bool has(const std::vector<Range>& ranges, std::uint64_t byte) {
+    return std::ranges::any_of(ranges, [&](const Range& r) { return r.begin <= byte && byte < r.end; });
+  }
+
+  static constexpr std::uint64_t most = 96;
+
+ private:
+  HeapId driver() const {
+    return std::ranges::find_if(heaps, [](const auto& heap) { return heap.second.is_driver; })->first;
+  }
+  std::uint64_t created() const { return heaps.at(driver()).created; }
+};
+
+/// A program with driver allocations, created memory, and pools made of them, of each other, or of parts of them.
+class RandomProgram {
+ public:
+  RandomProgram(std::uint32_t seed, bool creates, bool is_whole)
+      : random_(seed), creates_(creates), is_whole_(is_whole) {
+    build_.trace().tables.heaps.resize(1);
+    for (std::int32_t device = 0; device < 2; ++device) {
+      add_heap(device, Level::driver, HeapId::none, 0);
+      std::vector<HeapId> inside{heaps_.back()};
+      for (int pool = 0; pool < 4; ++pool) {
+        const HeapId parent = inside[below(inside.size())];
+        add_heap(device, Level::framework, parent, devices[device].heaps.at(parent).depth + 1);
+        inside.push_back(heaps_.back());
+      }
+    }
+    created_ = HeapId{static_cast<std::uint32_t>(build_.trace().tables.pools.size())};
+    build_.trace().tables.pools.push_back({.name = build_.string("physical")});
+  }
+
+  /// One more event, or several for a pool that is destroyed.
+  void step() {
+    const HeapId id = heaps_[below(heaps_.size())];
+    NaiveDevice::OfHeap& heap = of(id);
+    const std::size_t what = below(20);
+    if (what == 0 && !heap.is_driver) {
+      while (!heap.allocations.empty()) free(id, 0);
+      while (!heap.segments.empty()) remove_segment(id, 0);
+    } else if (what < 9 && !heap.is_driver && heap.has_segments) {
+      what < 6 ? add_segment(id) : remove_segment(id, below(heap.segments.size() + 1));
+    } else if (what < 4 && heap.is_driver && creates_) {
+      create(id);
+    } else {
+      what < 16 ? allocate(id) : free(id, below(heap.allocations.size() + 1));
+    }
+  }
+
+  Trace& trace() { return build_.trace(); }
+  const std::vector<HeapId>& heap_ids() const { return heaps_; }
+
+  NaiveDevice devices[2];
+
+ private:
+  std::size_t below(std::size_t n) {
+    return n == 0 ? 0 : std::uniform_int_distribution<std::size_t>(0, n - 1)(random_);
+  }
+
+  void add_heap(std::int32_t device, Level level, HeapId parent, std::uint32_t depth) {
+    const HeapId id = build_.heap("heap" + std::to_string(heaps_.size()), level, device);
+    build_.trace().tables.heaps[index(id)].parent = parent;
+    devices[device].heaps[id] = {.is_driver = level == Level::driver,
+                                 .has_segments = level == Level::framework && below(4) > 0,
+                                 .depth = depth,
+                                 .allocations = {},
+                                 .segments = {}};
+    origins_[id] = build_.origin(id);
+    heaps_.push_back(id);
+  }
+  NaiveDevice::OfHeap& of(HeapId id) { return devices[device_of(id)].heaps.at(id); }
+  std::int32_t device_of(HeapId id) { return trace().tables[id].device; }
+  HeapId parent_of(HeapId id) { return trace().tables[id].parent; }
+
+  /// A free place in one of `ranges`, which are not `taken`.
+  std::optional<Range> place_in(const std::vector<Range>& ranges, const std::vector<Range>& taken, bool whole) {
+    if (ranges.empty()) return std::nullopt;
+    Range place = ranges[below(ranges.size())];
+    if (!whole) {
+      place.begin += below(place.end - place.begin);
+      place.end = place.begin + 1 + below(place.end - place.begin);
+    }
+    const auto overlaps = [&](const Range& r) { return r.begin < place.end && place.begin < r.end; };
+    if (std::ranges::any_of(taken, overlaps)) return std::nullopt;
+    return place;
+  }
+
+  void add_segment(HeapId id) {
+    // A pool's memory is its parent's allocation, created memory that is mapped, or in a few cases from elsewhere.
+    const NaiveDevice::OfHeap& parent = of(parent_of(id));
+    std::vector<Range> from = parent.allocations;
+    if (parent.is_driver) from.insert(from.end(), parent.segments.begin(), parent.segments.end());
+    if (const auto place = place_in(from, taken_by_siblings(id), is_whole_)) {
+      build_.event(EventKind::segment_alloc, origins_[id], {place->begin}, Bytes{place->end - place->begin});
+      of(id).segments.push_back(*place);
+    }
+  }
+
+  std::vector<Range> taken_by_siblings(HeapId id) {
+    std::vector<Range> taken;
+    for (const auto& [other, heap] : devices[device_of(id)].heaps)
+      if (parent_of(other) == parent_of(id) && !heap.is_driver) {
+        const std::vector<Range>& has = heap.has_segments ? heap.segments : heap.allocations;
+        taken.insert(taken.end(), has.begin(), has.end());
+      }
+    return taken;
+  }
+
+  void remove_segment(HeapId id, std::size_t which) {
+    std::vector<Range>& segments = of(id).segments;
+    if (which >= segments.size()) return;
+    const Range gone = segments[which];
+    segments.erase(segments.begin() + static_cast<std::ptrdiff_t>(which));
+    build_.event(EventKind::segment_free, origins_[id], {gone.begin}, Bytes{gone.end - gone.begin});
+  }
+
+  void allocate(HeapId id) {
+    NaiveDevice::OfHeap& heap = of(id);
+    std::vector<Range> from{{0, NaiveDevice::most}}, taken = heap.allocations;
+    if (heap.is_driver) {
+      taken.insert(taken.end(), heap.segments.begin(), heap.segments.end());
+    } else if (heap.has_segments) {
+      from = heap.segments;
+    } else {
+      from = of(parent_of(id)).allocations;
+      taken = taken_by_siblings(id);
+    }
+    const auto place = place_in(from, taken, false);
+    if (!place) return;
+    const AllocationId number = build_.alloc(origins_[id], {place->begin}, Bytes{place->end - place->begin});
+    numbers_[{id, place->begin}] = number;
+    heap.allocations.push_back(*place);
+  }
+
+  void free(HeapId id, std::size_t which) {
+    std::vector<Range>& allocations = of(id).allocations;
+    if (which >= allocations.size()) return;
+    build_.free(numbers_.at({id, allocations[which].begin}));
+    allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  /// cuMemCreate and cuMemMap; never undone.
+  void create(HeapId driver) {
+    std::vector<Range> taken = of(driver).allocations;
+    taken.insert(taken.end(), of(driver).segments.begin(), of(driver).segments.end());
+    const auto place = place_in({{0, NaiveDevice::most}}, taken, false);
+    if (!place) return;
+    const Bytes size{place->end - place->begin};
+    build_.alloc(build_.origin(driver, 0, PoolId{index(created_)}), {++handle_}, size);
+    build_.event(EventKind::segment_map, origins_[driver], {place->begin}, size);
+    of(driver).created += size.count;
+    of(driver).segments.push_back(*place);
+  }
+
+  TraceBuilder build_;
+  std::mt19937 random_;
+  bool creates_, is_whole_;
+  std::vector<HeapId> heaps_;
+  HeapId created_;
+  std::uint64_t handle_ = 0;
+  std::map<HeapId, OriginId> origins_;
+  std::map<std::pair<HeapId, std::uint64_t>, AllocationId> numbers_;
+};
+
+Bytes at_end(const std::map<std::int32_t, std::vector<HeldFrom>>& series, std::int32_t device) {
+  const auto of = series.find(device);
+  return of == series.end() || of->second.empty() ? 0_B : of->second.back().held;
+}
+
+TEST(DeviceMemory, EqualsASumOverEachByteAtEveryEvent) {
+  for (std::uint32_t seed = 0; seed < 60; ++seed) {
+    RandomProgram program(seed, seed % 3 == 0, seed % 2 == 0);
+    Bytes most_held[2], most_live[2];
+    for (int step = 0; step < 40; ++step) {
+      program.step();
+      const std::vector<DeviceMemory> devices = device_memory(program.trace());
+      const auto series = held_beside(program.trace(), {});
+      const std::vector<HeapId> some{program.heap_ids()[1], program.heap_ids()[3], program.heap_ids()[6]};
+      const auto beside = held_beside(program.trace(), some);
+      for (const DeviceMemory& device : devices) {
+        Bytes held, live, of_some;
+        for (const auto& [heap, part] : program.devices[device.device].parts()) {
+          held += part.held;
+          live += part.live;
+          if (std::ranges::find(some, heap) != some.end()) of_some += part.held;
+        }
+        ASSERT_EQ(at_end(series, device.device), held) << "seed " << seed << ", step " << step;
+        ASSERT_EQ(at_end(beside, device.device), held - of_some) << "seed " << seed << ", step " << step;
+        Bytes& peak_held = most_held[device.device];
+        Bytes& peak_live = most_live[device.device];
+        // A step may be many events: what is freed only falls.
+        peak_held = std::max(peak_held, held);
+        peak_live = std::max(peak_live, live);
+        ASSERT_GE(device.peak_held.held, peak_held) << "seed " << seed << ", step " << step;
+        ASSERT_GE(device.peak_live.live, peak_live) << "seed " << seed << ", step " << step;
+        if (seed % 3 != 0) {  // creating and mapping are two events
+          ASSERT_EQ(device.peak_held.held, peak_held) << "seed " << seed << ", step " << step;
+          ASSERT_EQ(device.peak_live.live, std::max(peak_live, device.peak_live.live));
+        }
+      }
+    }
+    for (const DeviceMemory& device : device_memory(program.trace())) {
+      for (const DeviceInstant& peak : {device.peak_held, device.peak_live}) {
+        Bytes held, live;
+        for (const HeapPart& part : peak.parts) held += part.held, live += part.live;
+        EXPECT_EQ(held, peak.held);
+        EXPECT_EQ(live, peak.live);
+        EXPECT_LE(peak.held, device.peak_held.held);
+        EXPECT_LE(peak.live, peak.held);
+      }
+      for (const DeviceHeap& heap : device.heaps) EXPECT_LE(heap.peak_held, device.peak_held.held);
+    }
+    // Linking levels never adds memory. It may take some: a pool's allocation is its own from its first segment on.
+    if (seed % 3 == 0) continue;
+    const std::vector<DeviceMemory> before = device_memory(program.trace());
+    tie_levels(program.trace());
+    for (const DeviceMemory& after : device_memory(program.trace()))
+      EXPECT_LE(after.peak_held.held, std::ranges::find(before, after.device, &DeviceMemory::device)->peak_held.held)
+          << "seed " << seed;
+  }
+}
+
+TEST(DeviceMemory, PoolsAtOnceAddUpAndPoolsAfterEachOtherDoNot) {
+  TraceBuilder build;
+  const OriginId driver = build.origin(build.heap("cuda.driver", Level::driver, 0));
+  const OriginId a = build.origin(build.heap("a", Level::framework, 0));
+  const OriginId b = build.origin(build.heap("b", Level::framework, 0));
+  const auto fill = [&](OriginId pool, Address address, Bytes size) {
+    build.event(EventKind::segment_alloc, pool, address, size);
+    return build.alloc(pool, address, Bytes{size.count / 2});
+  };
+  fill(a, {0x1000000}, 8_MiB);
+  build.event(EventKind::segment_free, a, {0x1000000}, 8_MiB);
+  fill(b, {0x1000000}, 8_MiB);
+  build.alloc(driver, {0x5000000}, 3_MiB);
+
+  const std::vector<DeviceMemory> devices = device_memory(build.trace());
+
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_TRUE(devices[0].has_driver);
+  EXPECT_EQ(devices[0].peak_held.held, 11_MiB);
+  ASSERT_EQ(devices[0].peak_held.parts.size(), 3U);
+  EXPECT_EQ(devices[0].peak_held.parts[0].held, 3_MiB);  // of the driver, in the order of the table
+  EXPECT_EQ(devices[0].peak_live.live, 11_MiB);          // a's block was never freed
+}
+
+TEST(DeviceMemory, APoolInAnotherIsNotCountedTwice) {
+  TraceBuilder build;
+  const HeapId outer = build.heap("outer", Level::framework, 0);
+  const HeapId inner = build.heap("inner", Level::framework, 0);
+  build.trace().tables.heaps[index(inner)].parent = outer;
+  build.event(EventKind::segment_alloc, build.origin(outer), {0x1000000}, 64_MiB);
+  build.alloc(build.origin(outer), {0x1000000}, 16_MiB);
+  build.event(EventKind::segment_alloc, build.origin(inner), {0x1000000}, 16_MiB);
+  build.alloc(build.origin(inner), {0x1000000}, 1_MiB);
+
+  const DeviceMemory device = device_memory(build.trace()).at(0);
+
+  EXPECT_FALSE(device.has_driver);
+  EXPECT_EQ(device.peak_held.held, 64_MiB);
+  EXPECT_EQ(device.peak_live.live, 16_MiB);  // before the inner pool took that block as its memory
+  EXPECT_FALSE(device.heaps[0].is_inside);
+  EXPECT_TRUE(device.heaps[1].is_inside);
+}
+
+}  // namespace
+}  // namespace memreel
