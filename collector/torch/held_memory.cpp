@@ -4,6 +4,7 @@
 
 #include <array>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -188,8 +189,11 @@ bool take_snapshot(const Api& api, agent::Recorder& recorder) {
   if (function.get() == nullptr) return false;
 
   const bool traced = follow_trace();
-  // PyTorch locks one device after the other. Other threads may use them meanwhile.
+  // PyTorch locks one device after the other. Other threads may use them meanwhile. Python's lock is held: large
+  // allocators are not asked for long.
   constexpr int most_attempts = 8;
+  constexpr std::chrono::milliseconds patience{100};
+  const auto began = std::chrono::steady_clock::now();
   for (int attempt = 1;; ++attempt) {
     recorder.emit({.kind = agent::RecordKind::snapshot_begin});
     const std::uint64_t before = trace_entries();
@@ -197,7 +201,8 @@ bool take_snapshot(const Api& api, agent::Recorder& recorder) {
     if (segments.get() == nullptr) return false;
     recorder.emit({.kind = agent::RecordKind::snapshot_taken});
     const bool exact = traced && trace_entries() == before;
-    if (traced && !exact && attempt < most_attempts) continue;
+    const bool may_retry = attempt < most_attempts && std::chrono::steady_clock::now() - began < patience;
+    if (traced && !exact && may_retry) continue;
     SnapshotWriter writer(api, recorder, traced);
     const std::ptrdiff_t count = api.list_size(segments.get());
     for (std::ptrdiff_t i = 0; i < count; ++i) writer.segment(api.list_item(segments.get(), i));
