@@ -240,7 +240,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_option(
       "--by", arguments->by,
       "Group live memory by stack, line, function, module, library, layer, category, phase, thread, stream, pool, "
-      "device, metadata (attached by the program) or tag (its open ranges); line and function are the innermost of your "
+      "device, metadata (attached by the program) or tag (its open ranges); line and function are the innermost of "
+      "your "
       "own code or of a model's layer [line]");
   command->add_option("--at", arguments->at,
                       "Instant to show instead of the peak and the end: peak, end, step:N, event:N, phase:forward, "

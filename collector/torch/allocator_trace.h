@@ -24,8 +24,8 @@ namespace memreel::torch {
 /// (torch.cuda.memory_snapshot), which states each segment and how it is divided, as no C++ interface does whose layout
 /// is the same in two releases. Python takes it the next time its main thread may run Python, as for a signal handler:
 /// only then is it certain that no thread waits for the interpreter's lock or the allocator's. From just before it on,
-/// the trace is followed. Both go to the recorder active at that time, as RecordKind::snapshot_begin to snapshot_end, of
-/// which the last always comes: at once without Python.
+/// the trace is followed. Both go to the recorder active at that time, as RecordKind::snapshot_begin to snapshot_end,
+/// of which the last always comes: at once without Python.
 ///
 /// Leaves PyTorch alone if it is not loaded or has not used a GPU. Any thread.
 void ask_for_snapshot();
@@ -37,8 +37,8 @@ void look_for_allocator();
 /// look_for_allocator().
 bool follow_trace();
 
-/// How many entries the trace has reported, without those of snapshots. If the number is the same before and after PyTorch took its locks one after
-/// the other, the allocator was idle meanwhile.
+/// How many entries the trace has reported, without those of snapshots. If the number is the same before and after
+/// PyTorch took its locks one after the other, the allocator was idle meanwhile.
 std::uint64_t trace_entries();
 
 /// Whether entries state their pool: since PyTorch 2.8.
