@@ -73,7 +73,7 @@ class Python(RecordTest):
                 failed = [row for row in events if row["kind"] == "alloc_failed"]
                 self.assertEqual([(row["heap"], row["size"]) for row in failed], [("torch.cuda", 1 << 40)])
                 self.assertEqual([row["kind"] for row in events if row["heap"] == "arena of the program"],
-                                 ["alloc", "free_requested", "free_completed"])
+                                 ["pool_created", "alloc", "free_requested", "free_completed", "pool_destroyed"])
 
     def test_switched_off(self):
         _, events, _ = self.recorded(sys.executable, "--no-torch", "--no-python")
