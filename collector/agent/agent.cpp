@@ -70,7 +70,8 @@ struct Agent {
   Gate gate;  // protects the members below, except atomics
   Options options;
   bool configured = false, given_up = false;
-  bool is_early = false;  // the recorder waits for a recording, with the program's annotations
+  bool is_early = false;  // the recorder waits for a recording, with the program's annotations ...
+  std::chrono::steady_clock::time_point early_from;  // ... since then
   cuda::Watch watch{recorder_of_call};
   cuda::CuptiBackend cupti{watch};
   bool subscribed = false;
@@ -408,6 +409,7 @@ Recorder* early_recorder() {
   self.recorder = new Recorder(self.options);  // NOLINT: leaked on purpose, see Agent
   self.recorder->wait_for_attention();
   self.is_early = true;
+  self.early_from = std::chrono::steady_clock::now();
   const stacks::LoaderUse use;
   if (const std::string told = look_for_frameworks(self.options, *self.recorder); !told.empty()) say(told);
   set_early_recorder(self.recorder);
@@ -448,6 +450,7 @@ bool restart() {
 
 Result<Status> join(const Options& options) {
   Agent& self = instance();
+  auto began = std::chrono::steady_clock::now();
   {
     const Entry entry(self, patience_to_end);
     if (!entry) return Error{.what = "is busy starting or stopping a recording", .remedy = "try again"};
@@ -472,6 +475,7 @@ Result<Status> join(const Options& options) {
     self.given_up = false;
     self.began_late = true;
     self.watch.look_around();
+    if (self.is_early) began = self.early_from;
     self.joins = true;
     hook_frameworks(self.options);
     if (auto begun = begin(self); !begun) {
@@ -480,7 +484,7 @@ Result<Status> join(const Options& options) {
     }
     joined_frameworks(self.options);
   }
-  annotate::ask_for_state();
+  annotate::ask_for_state(began);
   return status();
 }
 

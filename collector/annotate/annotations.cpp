@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <limits>
 #include <span>
 #include <string>
@@ -139,21 +140,30 @@ void mark(const char* name, std::uint32_t phase) {
 struct Callback {
   std::atomic<memreel_state_callback> function;
   std::atomic<void*> user;
+  std::atomic<std::int64_t> recorded_from;  // steady clock, ns: registered while recording; 0: before
 };
+
 std::array<Callback, 64> callbacks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): registered from C
 
-/// A null function removes the callback registered for `user`. At most 64 are kept.
-void on_attach(memreel_state_callback function, void* user) {
+/// At most 64 are kept.
+void remember(memreel_state_callback function, void* user, std::int64_t recorded_from) {
   for (Callback& callback : callbacks) {
-    if (function == nullptr) {
-      if (callback.user.load() == user) callback.function.store(nullptr);
-      continue;
-    }
     memreel_state_callback none = nullptr;
     if (callback.function.load() != nullptr) continue;
     callback.user.store(user);
+    callback.recorded_from.store(recorded_from);
     if (callback.function.compare_exchange_strong(none, function)) return;
   }
+}
+
+/// A null function removes the callbacks registered for `user`.
+void on_attach(memreel_state_callback function, void* user) {
+  if (function != nullptr)
+    return remember(
+        function, user,
+        agent::recorder_for_annotations() != nullptr ? std::chrono::steady_clock::now().time_since_epoch().count() : 0);
+  for (Callback& callback : callbacks)
+    if (callback.user.load() == user) callback.function.store(nullptr);
 }
 
 void snapshot() {
@@ -194,11 +204,13 @@ std::uint64_t next_pool() {
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-void ask_for_state() {
+void ask_for_state(std::chrono::steady_clock::time_point began) {
   joined = true;
   is_older = true;
   for (Callback& callback : callbacks)
-    if (const memreel_state_callback function = callback.function.load()) function(callback.user.load());
+    if (const memreel_state_callback function = callback.function.load();
+        function != nullptr && callback.recorded_from.load() < began.time_since_epoch().count())
+      function(callback.user.load());
   is_older = false;
 }
 
@@ -210,7 +222,7 @@ void take_over(std::span<memreel_attach_slot> slots) {
   for (memreel_attach_slot& slot : slots)
     if (const memreel_state_callback function =
             __atomic_exchange_n(&slot.callback, memreel_state_callback{}, __ATOMIC_ACQ_REL))
-      on_attach(function, slot.user);
+      remember(function, slot.user, 0);
 }
 
 }  // namespace

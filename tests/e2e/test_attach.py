@@ -269,6 +269,17 @@ class Pooled(AttachTest):
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.check_attached(process.pid, 1)
 
+    @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+    def test_that_connects(self):
+        process = self.run_program(self.program(b"if (i % 10 == 0 && !pool) memreel_connect()"))
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        self.memreel("attach", process.pid, "-o", "first.reel")
+        time.sleep(0.3)
+        self.memreel("detach", process.pid)
+        kinds = [(row["kind"], row.get("size")) for row in self.events(self.trace()) if row.get("heap") == "mine"]
+        self.assertEqual(kinds[:3], [("pool_created", None), ("segment_alloc", 1 << 20), ("alloc", 1000)])
+        self.assertGreater(kinds.count(("alloc", 500)), 10, kinds)
+
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Entered(AttachTest):

@@ -171,10 +171,10 @@ TEST(AnnotationsOfAProcessThatIsJoined, AreAskedFor) {
   int calls = 0;
   const auto count = [](void* user) { ++*static_cast<int*>(user); };
   memreel_on_attach(count, &calls);
-  ask_for_state();
+  ask_for_state(std::chrono::steady_clock::now());
   EXPECT_EQ(calls, 1);
   memreel_on_attach(nullptr, &calls);
-  ask_for_state();
+  ask_for_state(std::chrono::steady_clock::now());
   EXPECT_EQ(calls, 1);
 }
 
