@@ -177,7 +177,8 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
   return {"leaks", line_with(before + " at ", leaks.site, after), true};
 }
 
-VerdictLine line_of(const Verdict::Fragments& found) {
+/// `peak`: whose, "the peak" or, where the first line is about a device, "the pool's peak".
+VerdictLine line_of(const Verdict::Fragments& found, const std::string& peak) {
   if (found.free_at_failure > 0_B)
     return {"fragmented",
             "at the first such failure " + text_of(found.free_at_failure) + " free, largest block " +
@@ -185,20 +186,21 @@ VerdictLine line_of(const Verdict::Fragments& found) {
             true};
   const Bytes unused = found.reserved - std::min(found.reserved, found.allocated);
   if (found.share < fragmented)
-    return {"fragmented", "little: " + percent(1 - found.share) + " of the peak was in use", false};
+    return {"fragmented", "little: " + percent(1 - found.share) + " of " + peak + " was in use", false};
   if (found.inherited)
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
-  std::string text = percent(found.share) + " of the peak (" + text_of(unused) + ") unused";
+  std::string text = percent(found.share) + " of " + peak + " (" + text_of(unused) + ") unused";
   if (!found.cause.empty()) {
-    text = percent(found.share) + " of the peak unused, " + found.cause;
+    text = percent(found.share) + " of " + peak + " unused, " + found.cause;
     return {"fragmented", found.cause_site.empty() ? text : line_with(text + ": ", found.cause_site), false};
   }
   if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
   return {"fragmented", text, false};
 }
 
-VerdictLine line_of(const Verdict::Setting& setting) {
+/// `whole`: what the reduction is a share of.
+VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, Bytes whole) {
   using enum Verdict::Setting::Reach;
   const std::string topic = setting.is_torch ? "set" : "use";
   if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
@@ -220,7 +222,7 @@ VerdictLine line_of(const Verdict::Setting& setting) {
       effect = ": " + text_of(setting.failed) + " fail instead of " + text_of(setting.failed_before);
     else
       effect = (setting.change == pytorch_defaults ? " save " : " saves ") + text_of(setting.saved) + " (" +
-               percent(share_of(setting.saved, setting.peak + setting.saved)) + ")";
+               percent(share_of(setting.saved, whole)) + ")";
     if (display_width(setting.change + needs + effect + proof) <= room)
       return {topic, setting.change + needs + effect + proof, false};
     return {topic, line_with("", setting.change, needs + effect + (setting.exact && !proof.empty() ? ", exact" : "")),
@@ -232,7 +234,7 @@ VerdictLine line_of(const Verdict::Setting& setting) {
   if (setting.failed_before > 0)
     text += "none of " + counted(setting.tried, "change") + " tried serves more requests";
   else if (setting.live_share >= 1 - fragmented)
-    text += percent(std::min(1.0, setting.live_share)) + " of the peak is live memory";
+    text += percent(std::min(1.0, setting.live_share)) + " of " + peak + " is live memory";
   else if (best_share >= peak_margin && !setting.best_needs.empty())
     text += "what saves most (" + percent(best_share) + ") needs PyTorch " + setting.best_needs;
   else if (setting.best_saved > 0)
@@ -255,6 +257,7 @@ VerdictLine line_of_release(Bytes releasable) {
 
 std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) {
   if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
+  const std::string peak = verdict.device ? "the pool's peak" : "the peak";
   std::vector<VerdictLine> lines;
   std::size_t most = most_lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides)
@@ -266,11 +269,12 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   }
   if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
-  if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation));
+  if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation, peak));
   if (verdict.decides->failed == 0 && verdict.fragmentation && is_inherited_cache(*verdict.fragmentation))
     lines.push_back(line_of_release(verdict.fragmentation->releasable));
   else if (verdict.setting)
-    lines.push_back(line_of(*verdict.setting));
+    lines.push_back(line_of(*verdict.setting, peak,
+                            verdict.device ? verdict.device->held : verdict.setting->peak + verdict.setting->saved));
   else if (setting_follows)
     --most;
   // What does not leak or fragment makes room: for the other devices, and for more lines than fit. That leaks could not

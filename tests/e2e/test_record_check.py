@@ -111,6 +111,21 @@ for _ in range(10): step()
         self.assertRegex(report, r"peak +641\.00 MiB held on the device, step 10 of 10\nheld by .* 640\.00 MiB, tiny 1\.00 MiB\n")
         self.assert_refused(run("check", trace, "--heap", "tinny", "--max-peak", "1KiB"), "no heap 'tinny'", "tiny")
 
+    def test_the_first_lines_say_whose_peak_is_unused(self):
+        trace = self.run_python("""
+pool = memreel.pool("main", "arena", device=0)
+address = malloc(256 * MIB)
+pool.segment_add(address, 256 * MIB)
+malloc(64 * MIB)
+for _ in range(10):
+    pool.alloc(address, 64 * MIB)
+    memreel.step()
+    pool.free(address)
+""")
+        report = self.answer("report", trace).stdout
+        self.assertIn("320.00 MiB held on the device", report)
+        self.assertRegex(report, r"fragmented +75 % of the pool's peak \(192\.00 MiB\) unused")
+
     def test_pools_at_the_same_time_share_their_device(self):
         trace = self.run_python("""
 for name in "ab":
