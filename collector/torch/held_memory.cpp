@@ -191,8 +191,8 @@ bool take_snapshot(const Api& api, agent::Recorder& recorder) {
   const bool traced = follow_trace();
   // PyTorch locks one device after the other. Other threads may use them meanwhile. Python's lock is held: large
   // allocators are not asked for long.
-  constexpr int most_attempts = 8;
-  constexpr std::chrono::milliseconds patience{100};
+  constexpr int least_attempts = 3, most_attempts = 64;
+  constexpr std::chrono::milliseconds patience{500};
   const auto began = std::chrono::steady_clock::now();
   for (int attempt = 1;; ++attempt) {
     recorder.emit({.kind = agent::RecordKind::snapshot_begin});
@@ -201,7 +201,8 @@ bool take_snapshot(const Api& api, agent::Recorder& recorder) {
     if (segments.get() == nullptr) return false;
     recorder.emit({.kind = agent::RecordKind::snapshot_taken});
     const bool exact = traced && trace_entries() == before;
-    const bool may_retry = attempt < most_attempts && std::chrono::steady_clock::now() - began < patience;
+    const bool may_retry =
+        attempt < least_attempts || (attempt < most_attempts && std::chrono::steady_clock::now() - began < patience);
     if (traced && !exact && may_retry) continue;
     SnapshotWriter writer(api, recorder, traced);
     const std::ptrdiff_t count = api.list_size(segments.get());
