@@ -113,14 +113,18 @@ TEST(Recorder, HandlersOfSignalsLeaveNothingHalfDone) {
     interrupted.load()->emit(numbered(1, handled++));
   };
   ::sigaction(SIGUSR2, &action, &before);
+  std::atomic<bool> began = false;
   std::atomic<bool> done = false;
   std::uint64_t count = 0;
   std::thread program([&] {
-    for (; !done; ++count) {
+    for (began = true; !done; ++count) {
       recorder.capture_stack();
       recorder.emit(numbered(0, count));
     }
   });
+  // Not in the thread's start: there AddressSanitizer asks for the stack's bounds, under a lock of the C library that
+  // the handler's first stack needs too.
+  while (!began) std::this_thread::yield();
   for (int i = 0; i < 2000; ++i) {
     ::pthread_kill(program.native_handle(), SIGUSR2);
     std::this_thread::yield();
