@@ -58,6 +58,12 @@ struct Report {
   const OutOfMemories& ooms() const;
   const Remedies& remedies() const;  // for both of these
   const std::optional<StepPlan>& step_plan() const;
+
+  /// The verdict's heap, the others of its device, those of other devices, host memory; larger ones first.
+  std::vector<const HeapReport*> by_importance() const;
+  /// Whether a heap has less than 1 % of the peak of its device, or of the verdict's if it is host memory: documents
+  /// for people give it a line.
+  bool is_minor(const HeapReport& heap) const;
 };
 
 struct ReportQuestion {
@@ -80,6 +86,7 @@ struct ReportOptions {
   bool allocations = false;            // list every allocation with its address
   bool summary = false;                // the statistics of torch.cuda.memory_summary()
   std::optional<std::int32_t> device;  // to show in full; else the deciding one
+  std::string heap;                    // the only one of the report; empty: all
 };
 
 /// Of the report on what is live, the lines of the verdict that need no replay; print_report_text() continues.
@@ -102,6 +109,12 @@ std::string sharing_words(const Tables& tables, const PrivatePool& pool);
 
 /// "torch.cuda, device 0"; for host memory only the name.
 std::string heap_title(const Tables& tables, HeapId heap);
+
+/// "24.00 KiB live at its peak, most at train.py:7 (61 %)"
+std::string brief_words(const HeapReport& heap);
+
+/// A sentence for a heap on a device whose driver's calls are not recorded, as in snapshots; else empty.
+std::string part_words(const Report& report, const HeapReport& heap);
 
 /// "stream 0x7f.., pool (0, 1), small": the parts that differ from the default.
 std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -86,6 +87,16 @@ std::optional<Error> without_device(const Trace& trace, std::optional<std::int32
       .what = "the trace has no device " + std::to_string(*device), .where = "--device", .remedy = "it has: " + known};
 }
 
+/// An error if a heap was named that the trace doesn't have.
+std::optional<Error> without_heap(const Trace& trace, const std::string& heap) {
+  std::set<std::string> known;
+  for (const Heap& each : std::span(trace.tables.heaps).subspan(1)) known.insert(trace.tables[each.name]);
+  if (heap.empty() || known.contains(heap)) return std::nullopt;
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  return Error{.what = "the trace has no heap '" + heap + "'", .where = "--heap", .remedy = "it has: " + names};
+}
+
 Exit run_report(const ReportArguments& arguments) {
   if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
@@ -118,12 +129,17 @@ Exit run_report(const ReportArguments& arguments) {
   Sections sections = arguments.sections;
   if (!sections.any()) sections = Sections::all();
   if (const auto unknown = without_device(*trace, arguments.options.device)) return fail(*unknown);
+  if (const auto unknown = without_heap(*trace, arguments.options.heap)) return fail(*unknown);
   const bool is_text = document == documents.end();
   std::function<void(const Report&)> on_first_lines;
   if (is_text && sections.live) on_first_lines = [&](const Report& first) { print_first_lines(*trace, first); };
-  const Result<Report> made =
+  Result<Report> made =
       make_report(*trace, {.by = *by, .sections = sections, .instant = instant, .leaks = *leaks}, on_first_lines);
   if (!made) return fail(made.error());
+  if (const std::string& heap = arguments.options.heap; !heap.empty())
+    std::erase_if(made->heaps, [&](const HeapReport& other) {
+      return trace->tables[trace->tables[other.history.heap].name] != heap;
+    });
   const Report& report = *made;
   if (is_text) {
     print_report_text(*trace, report, arguments.options);
@@ -166,6 +182,57 @@ const Remedies& Report::remedies() const {
 const std::optional<StepPlan>& Report::step_plan() const {
   static const std::optional<StepPlan> none;
   return sections.fragmentation ? analysis->step_plan() : none;
+}
+
+namespace {
+
+Bytes size_of(const HeapReport& heap) { return std::max(heap.history.peak_reserved, heap.history.peak_live); }
+
+const DeviceMemory* device_of(const Report& report, std::int32_t device) {
+  const std::vector<DeviceMemory>& devices = report.analysis->devices();
+  const auto found = std::ranges::find(devices, device, &DeviceMemory::device);
+  return found == devices.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<const HeapReport*> Report::by_importance() const {
+  std::vector<const HeapReport*> ordered;
+  for (const HeapReport& heap : heaps) ordered.push_back(&heap);
+  const Tables& tables = analysis->trace().tables;
+  std::ranges::stable_sort(ordered, std::ranges::greater{}, [&](const HeapReport* heap) {
+    const std::int32_t device = tables[heap->history.heap].device;
+    const bool is_deciding = verdict.decides && verdict.decides->heap == heap->history.heap;
+    const bool is_beside = verdict.decides && verdict.decides->device == device;
+    return std::tuple(is_deciding, is_beside, device >= 0, is_beside ? 0 : -device, size_of(*heap));
+  });
+  return ordered;
+}
+
+bool Report::is_minor(const HeapReport& heap) const {
+  if (!verdict.decides || verdict.decides->heap == heap.history.heap) return false;
+  const std::int32_t device = analysis->trace().tables[heap.history.heap].device;
+  const DeviceMemory* const of = device_of(*this, device < 0 ? verdict.decides->device : device);
+  return of != nullptr && size_of(heap).count < of->peak_held.held.count / 100;
+}
+
+std::string brief_words(const HeapReport& heap) {
+  std::string text = text_of(heap.history.peak_live) + " live at its peak";
+  if (heap.history.peak_reserved > 0_B) text += ", " + text_of(heap.history.peak_reserved) + " reserved";
+  if (!heap.at_peak.groups.empty())
+    text += ", most at " + heap.at_peak.groups.front().label + " (" +
+            text_of_share(share_of(heap.at_peak.groups.front().bytes, heap.at_peak.bytes)) + ")";
+  return text;
+}
+
+std::string part_words(const Report& report, const HeapReport& heap) {
+  const Tables& tables = report.analysis->trace().tables;
+  const Heap& of = tables[heap.history.heap];
+  const DeviceMemory* const device = device_of(report, of.device);
+  if (of.device < 0 || device == nullptr || device->has_driver) return {};
+  const std::string& name = tables[of.name];
+  return (name.starts_with("torch") ? "PyTorch" : name) +
+         "'s part of the device: other libraries and CUDA itself are not recorded";
 }
 
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
@@ -248,6 +315,8 @@ void add_report_command(CLI::App& app, Exit& exit) {
                       "range:NAME (its peak), 12.5s");
   command->add_option("--device", arguments->options.device,
                       "Of several devices, the one to show in full instead of the deciding one");
+  command->add_option("--heap", arguments->options.heap,
+                      "Show only the heap with this name; the first lines stay those of the device");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--live", arguments->sections.live,
                     "Who holds the memory, at its peak and at the end; a report without such options begins with this");

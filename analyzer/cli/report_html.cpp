@@ -113,11 +113,19 @@ class Page {
     const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, report_.analysis->blocks(), columns);
     const std::vector<CategoryTimeline> categories = category_timelines(trace_, report_.categories(), columns);
     std::size_t drawn = 0;
-    for (const HeapReport& heap : report_.heaps) {
+    std::string minor;
+    for (const HeapReport* const each : report_.by_importance()) {
+      const HeapReport& heap = *each;
       const HeapId id = heap.history.heap;
       const auto timeline = std::ranges::find(timelines, id, &MemoryTimeline::heap);
-      if (timeline == timelines.end() || drawn++ == most_heaps) continue;
+      if (timeline == timelines.end()) continue;
+      if (report_.is_minor(heap)) {
+        minor += paragraph(heap_title(trace_.tables, id) + ": " + brief_words(heap), "quiet");
+        continue;
+      }
+      if (drawn++ >= most_heaps) continue;
       body_ += "<h2>" + cell(heap_title(trace_.tables, id)) + "</h2>\n" + memory_chart(*timeline);
+      if (const std::string words = part_words(report_, heap); !words.empty()) body_ += paragraph(words, "quiet");
       if (says_something(heap.at_peak.categories)) {
         body_ += "<h3>What it was for</h3>\n";
         body_ += category_chart(*timeline, *std::ranges::find(categories, id, &CategoryTimeline::heap));
@@ -131,7 +139,7 @@ class Page {
       groups(heap.at_peak);
       pools(heap);
     }
-    body_ += more(std::min(drawn, most_heaps), timelines.size());
+    body_ += more(std::min(drawn, most_heaps), drawn) + minor;
   }
 
   void categories_of(const LiveView& view) {

@@ -34,18 +34,25 @@ void write_summary(std::ostream& out, const Trace& trace, const Report& report) 
   out << '\n';
   row(out, {"heap", "peak live", "peak reserved", "live at end", "failed"});
   row(out, {"---", "---:", "---:", "---:", "---:"});
-  for (std::size_t i = 0; i < std::min(most_described_heaps, report.heaps.size()); ++i) {
-    const HeapHistory& history = report.heaps[i].history;
+  const std::vector<const HeapReport*> heaps = report.by_importance();
+  for (std::size_t i = 0; i < std::min(most_described_heaps, heaps.size()); ++i) {
+    const HeapHistory& history = heaps[i]->history;
     row(out, {markdown_code(heap_title(trace.tables, history.heap)), text_of(history.peak_live),
               text_of(history.peak_reserved), text_of(history.end_live), text_of(history.failures)});
   }
+  if (!heaps.empty())
+    if (const std::string words = part_words(report, *heaps.front()); !words.empty())
+      out << '\n' << markdown_escaped(words) << '\n';
 }
 
-void write_live(std::ostream& out, const Report& report) {
-  for (std::size_t h = 0; h < std::min(most_described_heaps, report.heaps.size()); ++h) {
-    const LiveView& view = report.heaps[h].at_peak;
-    if (view.groups.empty()) continue;
-    open_section(out, "Who held the " + text_of(view.bytes) + " at the peak");
+void write_live(std::ostream& out, const Trace& trace, const Report& report) {
+  std::vector<const HeapReport*> heaps = report.by_importance();
+  std::erase_if(heaps, [&](const HeapReport* heap) { return heap->at_peak.groups.empty() || report.is_minor(*heap); });
+  for (std::size_t h = 0; h < std::min(most_described_heaps, heaps.size()); ++h) {
+    const LiveView& view = heaps[h]->at_peak;
+    open_section(out,
+                 "Who held the " + text_of(view.bytes) + " at the peak" +
+                     (heaps.size() > 1 ? " of " + html_escaped(heap_title(trace.tables, heaps[h]->history.heap)) : ""));
     if (says_something(view.categories)) {
       row(out, {"bytes", "share", "category", "most of it"});
       row(out, {"---:", "---:", "---", "---"});
@@ -166,7 +173,7 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (report.sections.ooms) write_ooms(out, trace, report);
   if (report.sections.fragmentation) write_fragmentation(out, report);
   if (report.sections.live) {
-    write_live(out, report);
+    write_live(out, trace, report);
     write_pools(out, trace, report);
   }
 }

@@ -202,7 +202,9 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
   if (history.peak_reserved > 0_B)  // else the trace has no segments
     std::cout << (is_instant ? ", reserved " : ",\n  peak reserved ") << text_of(history.peak_reserved)
               << at(history.peak_reserved_event);
-  std::cout << '\n' << (options.summary ? "\n" : "");
+  std::cout << '\n';
+  if (const std::string words = part_words(report, heap); !words.empty()) std::cout << wrapped(words, 2);
+  if (options.summary) std::cout << '\n';
   if (options.summary && heap.summary != nullptr) {
     print_summary(*heap.summary);
     std::cout << '\n';
@@ -222,27 +224,24 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
   if (!ends_at_peak) print_live(trace, heap.at_end, "at the end", report.by, options);
 }
 
-/// A device that is not shown in full, in a line.
-void print_briefly(const Trace& trace, const HeapReport& heap) {
-  const HeapHistory& history = heap.history;
-  std::string text = text_of(history.peak_live) + " live at its peak";
-  if (history.peak_reserved > 0_B) text += ", " + text_of(history.peak_reserved) + " reserved";
-  if (!heap.at_peak.groups.empty())
-    text += ", most at " + heap.at_peak.groups.front().label + " (" +
-            text_of_share(share_of(heap.at_peak.groups.front().bytes, heap.at_peak.bytes)) + ")";
-  const std::string title = heap_title(trace.tables, history.heap);
+/// A heap that is not shown in full, in a line.
+void print_briefly(const Trace& trace, const HeapReport& heap, const std::string& option) {
+  const std::string title = heap_title(trace.tables, heap.history.heap);
   std::cout << bold(title)
-            << wrapped(std::string(title.size(), ' ') + ": " + text + "; --device " +
-                           std::to_string(trace.tables[history.heap].device) + " shows more",
-                       0)
+            << wrapped(std::string(title.size(), ' ') + ": " + brief_words(heap) + "; " + option + " shows more", 0)
                    .substr(title.size());
 }
 
-/// Whether a heap is shown in full: of several devices, only one is; host memory always is.
-bool is_shown(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
-  const std::int32_t device = trace.tables[heap.history.heap].device;
-  if (options.device) return device == *options.device;
-  return device < 0 || !report.verdict.decides || device == report.verdict.decides->device;
+/// The option that shows a heap in full; empty for what is: of several devices, one and the host, but for what is
+/// minor.
+std::string option_for(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
+  const Heap& of = trace.tables[heap.history.heap];
+  const bool is_on_device =
+      options.device ? of.device == *options.device
+                     : of.device < 0 || !report.verdict.decides || of.device == report.verdict.decides->device;
+  if (!is_on_device) return "--device " + std::to_string(of.device);
+  if (!options.heap.empty() || !report.is_minor(heap)) return {};
+  return "--heap " + trace.tables[of.name];
 }
 
 }  // namespace
@@ -270,16 +269,16 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
     if (!std::exchange(first, false)) std::cout << '\n';
   };
   if (report.sections.live)
-    for (const HeapReport& heap : report.heaps)
-      if (is_shown(trace, report, heap, options)) {
+    for (const HeapReport* const heap : report.by_importance())
+      if (option_for(trace, report, *heap, options).empty()) {
         separate();
-        print_heap(trace, report, heap, options);
+        print_heap(trace, report, *heap, options);
       }
   if (report.sections.live && !report.instant)
-    for (const HeapReport& heap : report.heaps)
-      if (!is_shown(trace, report, heap, options)) {
+    for (const HeapReport* const heap : report.by_importance())
+      if (const std::string option = option_for(trace, report, *heap, options); !option.empty()) {
         separate();
-        print_briefly(trace, heap);
+        print_briefly(trace, *heap, option);
       }
   if (report.sections.live && !report.analysis->pool_errors().empty()) {
     separate();

@@ -126,6 +126,38 @@ for _ in range(10):
         self.assertIn("320.00 MiB held on the device", report)
         self.assertRegex(report, r"fragmented +75 % of the pool's peak \(192\.00 MiB\) unused")
 
+    def test_reports_begin_with_the_heap_that_matters_and_give_small_ones_a_line(self):
+        trace = self.run_python("""
+staging = memreel.pool("a.staging", "arena", device=-1)
+staging.segment_add(4096, 64 << 10)
+for i in range(40):
+    staging.alloc(4096 + i * 1024, 1000)
+pool = memreel.pool("main", "arena", device=0)
+address = malloc(256 * MIB)
+pool.segment_add(address, 256 * MIB)
+pool.alloc(address, 64 * MIB)
+malloc(MIB)
+""")
+        text = self.answer("report", trace).stdout
+        lines = text.splitlines()
+        titles = [line.split(":")[0] for line in lines if line.startswith(("a.staging", "main", "cuda.driver"))]
+        self.assertEqual(titles, ["main, device 0", "cuda.driver, device 0", "a.staging"])
+        self.assertIn("cuda.driver, device 0: 1.00 MiB live at its peak, most at", text)
+        self.assertIn("--heap cuda.driver shows more", " ".join(text.split()))
+        self.assertEqual(text.count("live at the peak"), 1)
+        self.assertNotIn("part of the device", text)
+        alone = self.answer("report", trace, "--heap", "a.staging").stdout
+        self.assertIn("live at the peak, and so to the end: 39.06 KiB in 40 allocations", alone)
+        self.assertNotIn("main, device 0", alone)
+        markdown = self.answer("report", trace, "--format", "markdown").stdout
+        self.assertLess(markdown.index("| `main"), markdown.index("| `cuda.driver"))
+        self.assertEqual(markdown.count("Who held"), 1)
+        page = self.answer("report", trace, "--format", "html").stdout
+        self.assertEqual(page.count("Who held"), 1)
+        self.assertIn("cuda.driver, device 0: 1.00 MiB live at its peak", page)
+        self.assertEqual(len(self.document("report", trace)["live_at_peak"]), 3)
+        self.assert_refused(run("report", trace, "--heap", "mian"), "no heap 'mian'", "main")
+
     def test_pools_at_the_same_time_share_their_device(self):
         trace = self.run_python("""
 for name in "ab":

@@ -49,6 +49,12 @@ class Html(ProgramTest):
         self.assertEqual({peak["name"]: peak["count"] for peak in peaks["ranges"]}["Optimizer.step#AdamW.step"], 12)
         self.assert_refused(run("report", SAMPLES / "gpt_default.reel", "--at", "range:nowhere"), "no range 'nowhere'")
 
+    def test_snapshots_are_pytorchs_part_of_the_device(self):
+        words = "PyTorch's part of the device: other libraries and CUDA itself are not recorded"
+        for form in ("text", "markdown", "html"):
+            document = self.answer("report", SAMPLES / "gpt_default.reel", "--format", form).stdout
+            self.assertEqual(document.replace("&#39;", "'").count(words), 1, form)
+
     def test_what_each_cuda_graph_cost_stands_in_every_document(self):
         trace = SAMPLES / "graphs_default.reel"
         pools = self.document("report", trace)["private_pools"][0]["pools"]
