@@ -322,11 +322,11 @@ void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, co
   std::cout << "\n  " << title << ": " << text_of(gap.size()) << ", " << place_of(trace.tables, segment.pool_stream)
             << "\n";
   std::cout << "    segment of " << text_of(segment.size) << " at " << hexadecimal(segment.address.value) << "\n";
-  std::cout << "    |" << strip_of(gap.blocks, segment.address, segment.end(), 64) << "|\n\n";
+  std::cout << "    |" << gap.strip << "|\n\n";
   TextTable table(
       {{"offset", Align::right}, {"bytes", Align::right}, {"use"}, {"age", Align::right}, {"who holds it"}});
   const Nanoseconds now = trace.events.time[oom.event];
-  for (std::size_t i = gap.first_shown(); i < gap.end_shown(); ++i) {
+  for (std::size_t i = 0; i < gap.blocks.size(); ++i) {
     const HeapBlock& block = gap.blocks[i];
     std::vector<std::string> row{text_of(block.address - segment.address), text_of(block.size),
                                  std::string(name_of(block.use))};

@@ -301,10 +301,10 @@ class Page {
 
   void gap(const OutOfMemory& oom, const GapMap& gap, const std::string& title) {
     body_ += "<h3>" + title + ": " + text_of(gap.size()) + " in a segment of " + text_of(gap.segment.size) + "</h3>\n";
-    body_ += "<div class=strip>" + strip_of(gap.blocks, gap.segment.address, gap.segment.end(), 72) + "</div>\n";
+    body_ += "<div class=strip>" + gap.strip + "</div>\n";
     HtmlTable table({{"offset", true}, {"bytes", true}, {"use"}, {"age", true}, {"who holds it"}});
     const Nanoseconds now = trace_.events.time[oom.event];
-    for (std::size_t i = gap.first_shown(); i < gap.end_shown(); ++i) {
+    for (std::size_t i = 0; i < gap.blocks.size(); ++i) {
       const HeapBlock& block = gap.blocks[i];
       std::vector<std::string> row{text_of(block.address - gap.segment.address), text_of(block.size),
                                    std::string(name_of(block.use))};

@@ -241,8 +241,7 @@ Json json_of(const std::optional<StepPlan>& plan) {
 Json json_of_gap(const Trace& trace, const std::optional<GapMap>& gap, Nanoseconds now) {
   if (!gap) return nullptr;
   Json blocks = Json::array();
-  for (std::size_t i = gap->first_shown(); i < gap->end_shown(); ++i) {
-    const HeapBlock& block = gap->blocks[i];
+  for (const HeapBlock& block : gap->blocks) {
     blocks.push_back(
         {{"address", block.address.value},
          {"bytes", block.size.count},

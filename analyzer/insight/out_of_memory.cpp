@@ -23,13 +23,17 @@ std::optional<GapMap> largest_gap(const HeapMap& map, auto wanted) {
       best = &segment;
   if (best == nullptr) return std::nullopt;
   const std::span<const HeapBlock> blocks = map.blocks_of(*best);
-  GapMap gap{.segment = *best, .blocks = {blocks.begin(), blocks.end()}};
-  for (std::size_t i = 0; i < blocks.size(); ++i)
-    if (blocks[i].use == BlockUse::free && blocks[i].size == best->largest_free) {
-      gap.gap = i;
-      break;
-    }
-  return gap;
+  const auto is_largest = [&](const HeapBlock& block) {
+    return block.use == BlockUse::free && block.size == best->largest_free;
+  };
+  const auto gap = static_cast<std::size_t>(std::ranges::find_if(blocks, is_largest) - blocks.begin());
+  if (gap == blocks.size()) return std::nullopt;
+  const std::size_t first = gap - std::min(gap, GapMap::beside);
+  const auto around = blocks.subspan(first, std::min(blocks.size(), gap + GapMap::beside + 1) - first);
+  return GapMap{.segment = *best,
+                .strip = strip_of(blocks, best->address, best->end(), GapMap::strip_width),
+                .blocks = {around.begin(), around.end()},
+                .gap = gap - first};
 }
 
 /// What the pool can have had. The device's own report of free memory gives that exactly. If a limit refused, it lies

@@ -30,16 +30,17 @@ enum class OomVerdict : std::uint8_t {
 /// "larger than the device", "lack of memory", "fragmentation", "unknown".
 std::string_view name_of(OomVerdict verdict);
 
-/// The blocks around a gap.
+/// A gap, and what lies around it.
 struct GapMap {
+  static constexpr std::size_t beside = 3;  // blocks on each side
+  static constexpr std::size_t strip_width = 64;
+
   HeapSegment segment;
-  std::vector<HeapBlock> blocks;                  // of the whole segment, by address
-  std::size_t gap = 0;                            // its index
-  static constexpr std::size_t shown_beside = 3;  // on each side, in text
+  std::string strip;              // of the whole segment
+  std::vector<HeapBlock> blocks;  // the gap and those beside it, by address
+  std::size_t gap = 0;            // its index
 
   Bytes size() const { return blocks[gap].size; }
-  std::size_t first_shown() const { return gap - std::min(gap, shown_beside); }
-  std::size_t end_shown() const { return std::min(blocks.size(), gap + shown_beside + 1); }
 };
 
 /// No GPU has more memory; the largest of 2026 has 288 GB.

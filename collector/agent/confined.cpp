@@ -13,45 +13,81 @@
 #include "collector/recorder/confinement.h"
 #include "collector/recorder/own_thread.h"
 
+// Instruction by instruction as the C library's (sysdeps/unix/sysv/linux/{x86_64,aarch64}/syscall.S in glibc): a child
+// that shares the caller's memory (vfork, clone with CLONE_VM) returns from this function too, on the same stack before
+// its parent does, or on a stack that the program prepared. A frame of ours on it would be overwritten, or not be
+// there.
+#if defined(__x86_64__)
+static_assert(SYS_seccomp == 317);
+asm(R"(
+    .text
+    .globl  syscall
+    .type   syscall, @function
+syscall:
+    .cfi_startproc
+    endbr64
+    cmpl    $317, %edi
+    je      memreel_install_filter
+    .globl  memreel_call_kernel
+    .hidden memreel_call_kernel
+memreel_call_kernel:
+    movq    %rdi, %rax
+    movq    %rsi, %rdi
+    movq    %rdx, %rsi
+    movq    %rcx, %rdx
+    movq    %r8, %r10
+    movq    %r9, %r8
+    movq    8(%rsp), %r9
+    syscall
+    cmpq    $-4095, %rax
+    jae     1f
+    ret
+1:
+    movq    %rax, %rdi
+    jmp     memreel_fail_call
+    .cfi_endproc
+    .size   syscall, .-syscall
+)");
+#else
+static_assert(SYS_seccomp == 277);
+asm(R"(
+    .text
+    .globl  syscall
+    .type   syscall, %function
+syscall:
+    .cfi_startproc
+    hint    #34                 // bti c
+    cmp     w0, #277
+    b.ne    memreel_call_kernel
+    b       memreel_install_filter
+    .globl  memreel_call_kernel
+    .hidden memreel_call_kernel
+memreel_call_kernel:
+    uxtw    x8, w0
+    mov     x0, x1
+    mov     x1, x2
+    mov     x2, x3
+    mov     x3, x4
+    mov     x4, x5
+    mov     x5, x6
+    svc     0
+    cmn     x0, #4095
+    b.cs    1f
+    ret
+1:
+    b       memreel_fail_call
+    .cfi_endproc
+    .size   syscall, .-syscall
+)");
+#endif
+
 namespace memreel::agent {
 namespace {
 
-long call_kernel(long number, long a, long b, long c, long d, long e, long f) {
-#if defined(__x86_64__)
-  long result = number;
-  register long r10 asm("r10") = d;  // NOLINT(hicpp-no-assembler)
-  register long r8 asm("r8") = e;    // NOLINT(hicpp-no-assembler)
-  register long r9 asm("r9") = f;    // NOLINT(hicpp-no-assembler)
-  asm volatile("syscall"             // NOLINT(hicpp-no-assembler)
-               : "+a"(result)
-               : "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-               : "rcx", "r11", "memory");
-  return result;
-#else
-  register long x8 asm("x8") = number;  // NOLINT(hicpp-no-assembler)
-  register long x0 asm("x0") = a;       // NOLINT(hicpp-no-assembler)
-  register long x1 asm("x1") = b;       // NOLINT(hicpp-no-assembler)
-  register long x2 asm("x2") = c;       // NOLINT(hicpp-no-assembler)
-  register long x3 asm("x3") = d;       // NOLINT(hicpp-no-assembler)
-  register long x4 asm("x4") = e;       // NOLINT(hicpp-no-assembler)
-  register long x5 asm("x5") = f;       // NOLINT(hicpp-no-assembler)
-  asm volatile("svc 0"                  // NOLINT(hicpp-no-assembler)
-               : "+r"(x0)
-               : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5)
-               : "memory");
-  return x0;
-#endif
-}
-
-long returned(long result) {
-  constexpr long least_error = -4095;
-  if (result >= 0 || result < least_error) return result;
-  errno = static_cast<int>(-result);
-  return -1;
-}
-
 void expect_filter(long filter, bool of_all_threads) {
-  if (is_confined() || lets_own_threads_live(reinterpret_cast<const sock_fprog*>(filter))) return;
+  if (is_confined() || shares_memory_with_its_parent() ||
+      lets_own_threads_live(reinterpret_cast<const sock_fprog*>(filter)))
+    return;
   if (of_all_threads)
     retire("the program's seccomp filter stops it");
   else
@@ -61,22 +97,26 @@ void expect_filter(long filter, bool of_all_threads) {
 }  // namespace
 }  // namespace memreel::agent
 
-// As the C library's. The arguments are whatever is in the registers for them.
 extern "C" {
-[[gnu::visibility("default")]] long memreel_syscall(long number, long a, long b, long c, long d, long e,
-                                                    long f) asm("syscall");
+long memreel_call_kernel(long number, long a, long b, long c, long d, long e, long f);
+[[gnu::used, gnu::visibility("hidden")]] long memreel_install_filter(long number, long operation, long flags,
+                                                                     long filter, long d, long e, long f);
+[[gnu::used, gnu::visibility("hidden")]] long memreel_fail_call(long result);
 [[gnu::visibility("default")]] int memreel_prctl(int what, long a, long b, long c, long d) asm("prctl");
 }
 
-long memreel_syscall(long number, long a, long b, long c, long d, long e, long f) {
-  using namespace memreel::agent;
-  if (number == SYS_seccomp && a == SECCOMP_SET_MODE_FILTER)
-    expect_filter(c, (static_cast<unsigned long>(b) & SECCOMP_FILTER_FLAG_TSYNC) != 0);
-  return returned(call_kernel(number, a, b, c, d, e, f));
+long memreel_install_filter(long number, long operation, long flags, long filter, long d, long e, long f) {
+  if (operation == SECCOMP_SET_MODE_FILTER)
+    memreel::agent::expect_filter(filter, (static_cast<unsigned long>(flags) & SECCOMP_FILTER_FLAG_TSYNC) != 0);
+  return memreel_call_kernel(number, operation, flags, filter, d, e, f);
+}
+
+long memreel_fail_call(long result) {
+  errno = static_cast<int>(-result);
+  return -1;
 }
 
 int memreel_prctl(int what, long a, long b, long c, long d) {
-  using namespace memreel::agent;
-  if (what == PR_SET_SECCOMP && a == SECCOMP_MODE_FILTER) expect_filter(b, false);
-  return static_cast<int>(returned(call_kernel(SYS_prctl, what, a, b, c, d, 0)));
+  if (what == PR_SET_SECCOMP && a == SECCOMP_MODE_FILTER) memreel::agent::expect_filter(b, false);
+  return static_cast<int>(memreel_call_kernel(SYS_prctl, what, a, b, c, d, 0));
 }

@@ -22,11 +22,21 @@ namespace memreel::agent {
 namespace {
 
 // NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one number of threads
+constinit std::atomic<pid_t> process = 0;
 constinit std::atomic<unsigned> running = 0;
 constinit std::atomic<bool> retired = false;
 constinit std::array<std::atomic<pid_t>, 16> own_threads{};  // negative: its work is done, and it is about to end
 [[gnu::tls_model("initial-exec")]] constinit thread_local bool confined = false;
 // NOLINTEND(cppcoreguidelines-avoid-non-const-global-variables)
+
+[[gnu::constructor]] void learn_process() {
+  process = ::getpid();
+  ::pthread_atfork(nullptr, nullptr, [] {  // a child has none of the threads
+    process = ::getpid();
+    running = 0;
+    for (std::atomic<pid_t>& place : own_threads) place = 0;
+  });
+}
 
 /// The calling thread's place in `own_threads`; null if there are too many.
 std::atomic<pid_t>* place_of_thread() {
@@ -77,11 +87,6 @@ void* run_guarded(void* given) {
 
 bool start_own_thread(pthread_t& thread, const char* name, void* (*body)(void*), void* argument) {
   if (retired) return false;
-  static const int forks = ::pthread_atfork(nullptr, nullptr, [] {  // a child has none of them
-    running = 0;
-    for (std::atomic<pid_t>& place : own_threads) place = 0;
-  });
-  static_cast<void>(forks);
   auto* const guarded = static_cast<Body*>(std::malloc(sizeof(Body)));  // NOLINT(cppcoreguidelines-no-malloc): as above
   if (guarded == nullptr) return false;
   *guarded = {body, argument};
@@ -129,6 +134,8 @@ void retire_own_threads() {
 void confine_thread() { confined = true; }
 
 bool is_confined() { return confined || retired; }
+
+bool shares_memory_with_its_parent() { return process != ::getpid(); }
 
 bool only_own_threads_left() {
   std::array<char, 512> text{};

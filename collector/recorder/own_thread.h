@@ -45,6 +45,10 @@ void confine_thread();
 /// Whether that is so in the calling thread, or in all of them, as our threads have retired.
 bool is_confined();
 
+/// Whether the caller is a child that shares this memory with the process that the agent is in (vfork): what is stored
+/// here is its parent's.
+bool shares_memory_with_its_parent();
+
 /// Whether the program's own threads have all ended, its main thread by pthread_exit(): without ours, the process would
 /// have ended with them.
 bool only_own_threads_left();

@@ -218,6 +218,75 @@ int main(int count, char** arguments) {
                     self.answer("check", self.trace(), "--max-peak", "20MiB" if late == 0 else "21MiB")
                     self.trace().unlink()
 
+    # Children that share the memory of their parent, made as the C library's vfork() can't make them: they return from
+    # syscall(), one on its parent's stack, the others on one that begins with the address of what they run.
+    SHARING = b"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+int cuInit(unsigned);
+int cuCtxCreate_v2(void**, unsigned, int);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+static void* stack[1 << 13] __attribute__((aligned(16)));
+static unsigned long long p;
+static void leave(void) { _exit(3); }
+static void confine(void) {
+  struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_exit_group, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO)};
+  struct sock_fprog filter = {sizeof code / sizeof *code, code};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0) syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, FLAGS, &filter);
+  _exit(3);
+}
+static int child_of(void (*body)(void), int how) {
+  void** top = stack + (1 << 13) - 2;
+  int status = 0;
+  *top = (void*)body;
+  pid_t child = syscall(SYS_clone, how | SIGCHLD, top, 0, 0, 0);
+  return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+__attribute__((noinline)) static pid_t fork_in_place(void) { return syscall(SYS_vfork); }
+int main(void) {
+  void* context;
+  if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&p, 512)) return 1;
+  if (child_of(leave, CLONE_VM | CLONE_VFORK) != 3 || child_of(leave, 0) != 3 || child_of(confine, CLONE_VM) != 3) return 2;
+  pid_t child = fork_in_place();
+  if (child == 0) __asm__ volatile("syscall" : : "a"(SYS_exit), "D"(4));
+  int status = 0;
+  if (waitpid(child, &status, 0) != child || WEXITSTATUS(status) != 4) return 3;
+  errno = 0;
+  if (syscall(SYS_close, -1) != -1 || errno != EBADF) return 4;
+  void* pages = (void*)syscall(SYS_mmap, 0, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (pages == MAP_FAILED || *(char*)pages || munmap(pages, 1 << 16)) return 5;
+  return cuMemAlloc_v2(&p, 4096) ? 6 : 7;
+}
+"""
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "elsewhere the address to return to is not on the stack")
+    def test_children_that_share_memory(self):
+        program, source = self.directory / "sharing", self.file("sharing.c", self.SHARING)
+        for optimization, flags in (("-O0", "0"), ("-O2", "SECCOMP_FILTER_FLAG_TSYNC")):
+            if subprocess.run(["cc", optimization, "-DFLAGS=" + flags, "-o", program, source, f"-L{FAKE}", "-l:libcuda.so.1"]).returncode:
+                self.skipTest("no compiler here")
+            self.assertEqual(subprocess.run([program], env=self.environment()).returncode, 7)
+            for options in ([], ["--backend", "interpose"], ["--flight", "1MiB"], ["--dormant"]):
+                with self.subTest(flags, options=options):
+                    errors = self.record(program, options=["-o", "run.reel", *options], code=7).stderr
+                    self.assertNotRegex(errors, "seccomp|killed|not seen to end")
+                    if options == ["--dormant"]:
+                        continue
+                    self.assertEqual([row["size"] for row in self.events() if row["kind"] == "alloc"], [512, 4096])
+                    self.trace().unlink()
+
     # As multiprocessing does it: forked children end with os._exit().
     WORKERS = b"""
 import ctypes, multiprocessing, sys
