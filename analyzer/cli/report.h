@@ -39,6 +39,7 @@ struct HeapReport {
   std::optional<LiveView> at_instant;  // if requested
   std::vector<PhasePeak> phases;
   std::vector<RangePeak> ranges;
+  std::vector<GroupPeak> groups;       // by tag or thread; else empty
   std::span<const PrivatePool> pools;  // largest peak first
 };
 
@@ -84,6 +85,7 @@ struct ReportOptions {
   std::filesystem::path file;
   std::size_t top = 10;                // groups per table in text
   bool allocations = false;            // list every allocation with its address
+  bool tree = false;                   // the devices' trees instead of each heap
   bool summary = false;                // the statistics of torch.cuda.memory_summary()
   std::optional<std::int32_t> device;  // to show in full; else the deciding one
   std::string heap;                    // the only one of the report; empty: all
@@ -100,6 +102,7 @@ void write_report_html(const Trace& trace, const Report& report, const ReportOpt
 void print_fragmentation_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_pool_errors_text(const Trace& trace, const Report& report, const ReportOptions& options);
+void print_tree_text(const Trace& trace, const Report& report);
 void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);
 
 /// What sharing a private pool saves; empty if it has one use or saves nothing.

@@ -127,6 +127,7 @@ Exit run_report(const ReportArguments& arguments) {
   const Result<Trace> trace = open_completed(arguments.options.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;
+  if (arguments.options.tree) sections.live = true;
   if (!sections.any()) sections = Sections::all();
   if (const auto unknown = without_device(*trace, arguments.options.device)) return fail(*unknown);
   if (const auto unknown = without_heap(*trace, arguments.options.heap)) return fail(*unknown);
@@ -259,6 +260,8 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     heap.at_end = view(trace.events.count());
     heap.phases = phase_peaks(trace, analysis->categories(), history.heap);
     heap.ranges = range_peaks(trace, history.heap);
+    if (question.by == GroupBy::tag || question.by == GroupBy::thread)
+      heap.groups = group_peaks(trace, analysis->categories(), history.heap, question.by);
     const auto pools = std::ranges::find(analysis->pools(), history.heap, &HeapPools::heap);
     if (pools != analysis->pools().end()) heap.pools = pools->pools;
     if (!question.instant) continue;
@@ -327,6 +330,9 @@ void add_report_command(CLI::App& app, Exit& exit) {
                     "What makes free memory unreleasable or stranded, what rounding takes, and what saves memory");
   command->add_flag("--oom", arguments->sections.ooms,
                     "Why each request failed, and the settings that would have served it");
+  command->add_flag("--tree", arguments->options.tree,
+                    "Show whose memory each heap's is, instead of who holds the memory: device, driver, frameworks, "
+                    "pools inside pools");
   command->add_flag("--summary", arguments->options.summary,
                     "Add the statistics that torch.cuda.memory_summary() shows");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
@@ -342,6 +348,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
       "Examples:\n"
       "  memreel report run.reel\n"
       "  memreel report run.reel --by stack --top 3\n"
+      "  memreel report run.reel --tree\n"
       "  memreel report run.reel --at phase:backward --by layer\n"
       "  memreel report run.reel --leaks --suppress 'leak:my_cache'\n"
       "  memreel report run.reel -o run.html\n"

@@ -2,6 +2,7 @@
 #include "analyzer/cli/report.h"
 
 #include <algorithm>
+#include <map>
 
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report_leaks.h"
@@ -421,10 +422,45 @@ Json json_of_spans(const Trace& trace, const HeapReport& heap) {
                       {"peak_live_bytes", range.peak.live.count},
                       {"events", range.peak.events},
                       {"rise_bytes", range.rise.count}});
+  Json groups = Json::array();
+  for (const GroupPeak& group : heap.groups)
+    groups.push_back({{"label", group.label},
+                      {"peak_live_bytes", group.peak.count},
+                      {"events", group.events},
+                      {"count", group.count}});
   return {{"device", trace.tables[heap.history.heap].device},
           {"heap", trace.tables[trace.tables[heap.history.heap].name]},
           {"phases", std::move(phases)},
-          {"ranges", std::move(ranges)}};
+          {"ranges", std::move(ranges)},
+          {"groups", std::move(groups)}};
+}
+
+Json json_of_trees(const Trace& trace, const std::vector<DeviceMemory>& devices) {
+  Json trees = Json::array();
+  for (const DeviceMemory& device : devices) {
+    Json heaps = Json::array();
+    std::map<HeapId, std::size_t> rows;
+    for (const auto& [heap, depth] : tree_of(device)) {
+      const auto part = std::ranges::find(device.peak_held.parts, heap->heap, &HeapPart::heap);
+      const HeapPart at_peak = part == device.peak_held.parts.end() ? HeapPart{} : *part;
+      rows[heap->heap] = heaps.size();
+      heaps.push_back({{"heap", trace.tables[trace.tables[heap->heap].name]},
+                       {"level", trace.tables[heap->heap].level == Level::driver ? "driver" : "framework"},
+                       {"parent", heap->parent == HeapId::none ? Json(nullptr) : Json(rows.at(heap->parent))},
+                       {"peak_bytes", heap->peak_whole.count},
+                       {"bytes", at_peak.whole.count},
+                       {"from_device_bytes", at_peak.held.count},
+                       {"live_bytes", at_peak.live.count}});
+    }
+    trees.push_back({{"device", device.device},
+                     {"driver_recorded", device.has_driver},
+                     {"peak_held_bytes", device.peak_held.held.count},
+                     {"peak_held_event", device.peak_held.event},
+                     {"live_bytes", device.peak_held.live.count},
+                     {"peak_live_bytes", device.peak_live.live.count},
+                     {"heaps", std::move(heaps)}});
+  }
+  return trees;
 }
 
 Json json_of_pools(const Trace& trace, const HeapReport& heap) {
@@ -500,6 +536,7 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
     document.update({{"live_at_peak", at_peak},
                      {"live_at_end", at_end},
                      {"peaks", spans},
+                     {"device_trees", json_of_trees(trace, report.analysis->devices())},
                      {"private_pools", pools},
                      {"pool_errors", json_of_errors(trace, report)}});
   if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};

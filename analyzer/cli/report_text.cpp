@@ -56,6 +56,44 @@ void print_pool_errors_text(const Trace& trace, const Report& report, const Repo
     std::cout << "  ... and " << text_of(std::uint64_t{errors.size() - shown}) << " more (--top)\n";
 }
 
+void print_tree_text(const Trace& trace, const Report& report) {
+  const Tables& tables = trace.tables;
+  for (const DeviceMemory& device : report.analysis->devices()) {
+    const DeviceInstant& peak = device.peak_held;
+    if (device.heaps.empty()) continue;
+    std::cout << '\n'
+              << bold(device.device < 0 ? "host memory" : "device " + std::to_string(device.device)) << ": "
+              << text_of(peak.held) << " held at its peak, " << text_of(peak.live) << " live (event "
+              << text_of(std::uint64_t{peak.event}) << ")\n";
+    if (device.device >= 0 && !device.has_driver)
+      std::cout << "  calls of the driver are not recorded: this is what the pools hold\n";
+    std::cout << '\n';
+    TextTable table({{"peak", Align::right},
+                     {"device's peak", Align::right},
+                     {"of parent", Align::right},
+                     {"itself", Align::right},
+                     {"live", Align::right},
+                     {"heap"}});
+    const auto whole_of = [&](HeapId heap) {
+      const auto part = std::ranges::find(peak.parts, heap, &HeapPart::heap);
+      return part == peak.parts.end() ? 0_B : part->whole;
+    };
+    const auto tree = tree_of(device);
+    for (const auto& [heap, depth] : tree) {
+      const auto part = std::ranges::find(peak.parts, heap->heap, &HeapPart::heap);
+      const Bytes whole = whole_of(heap->heap);
+      const Bytes around = heap->parent == HeapId::none ? peak.held : whole_of(heap->parent);
+      Bytes itself = whole;
+      for (const auto& [other, ignored] : tree)
+        if (other->parent == heap->heap) itself -= std::min(itself, whole_of(other->heap));
+      table.add_row({text_of(heap->peak_whole), text_of(whole), text_of_share(share_of(whole, around)), text_of(itself),
+                     text_of(part == peak.parts.end() ? 0_B : part->live),
+                     std::string(2 * std::size_t{depth}, ' ') + tables[tables[heap->heap].name]});
+    }
+    table.print(std::cout, 2);
+  }
+}
+
 namespace {
 
 std::string of_bytes(std::uint64_t value) { return text_of(Bytes{value}); }
@@ -177,6 +215,21 @@ void print_spans(const HeapReport& heap, const ReportOptions& options) {
   if (left > 0) std::cout << "  ... and " << text_of(std::uint64_t{left}) << " more ranges (--top)\n";
 }
 
+/// What each tag or thread held at its own peak.
+void print_group_peaks(const HeapReport& heap, GroupBy by, const ReportOptions& options) {
+  if (heap.groups.empty()) return;
+  std::cout << '\n' << bold("peak of each " + std::string(name_of(by)) + ", whenever it was") << "\n\n";
+  TextTable table({{"peak live", Align::right},
+                   {"allocations", Align::right},
+                   {std::string(name_of(by)), Align::left, Fit::clipped}});
+  const std::size_t shown = std::min(options.top, heap.groups.size());
+  for (const GroupPeak& group : std::span(heap.groups).first(shown))
+    table.add_row({text_of(group.peak), text_of(group.count), group.label});
+  table.print(std::cout, 2);
+  if (shown < heap.groups.size())
+    std::cout << "  ... and " << text_of(std::uint64_t{heap.groups.size() - shown}) << " more (--top)\n";
+}
+
 /// Topics in the first column, text in the second.
 void print_verdict(std::span<const VerdictLine> lines) {
   constexpr std::size_t topics = std::string_view("fragmented").size();
@@ -219,6 +272,7 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
              : ends_at_peak ? "at the peak, and so to the end"
                             : "at the peak",
              report.by, options);
+  print_group_peaks(heap, report.by, options);
   print_spans(heap, options);
   print_pools_text(trace, heap, options);
   if (!ends_at_peak) print_live(trace, heap.at_end, "at the end", report.by, options);
@@ -268,13 +322,14 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
   const auto separate = [&] {
     if (!std::exchange(first, false)) std::cout << '\n';
   };
-  if (report.sections.live)
+  if (options.tree) print_tree_text(trace, report);
+  if (report.sections.live && !options.tree)
     for (const HeapReport* const heap : report.by_importance())
       if (option_for(trace, report, *heap, options).empty()) {
         separate();
         print_heap(trace, report, *heap, options);
       }
-  if (report.sections.live && !report.instant)
+  if (report.sections.live && !report.instant && !options.tree)
     for (const HeapReport* const heap : report.by_importance())
       if (const std::string option = option_for(trace, report, *heap, options); !option.empty()) {
         separate();

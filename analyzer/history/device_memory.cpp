@@ -56,7 +56,11 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
 class DeviceLedger {
  public:
   explicit DeviceLedger(const std::vector<HeapTraits>& traits)
-      : traits_(&traits), held_(traits.size()), live_(traits.size()), covered_(traits.size()) {}
+      : traits_(&traits),
+        held_(traits.size()),
+        live_(traits.size()),
+        covered_(traits.size()),
+        around_(traits.size(), HeapId::none) {}
 
   void add_heap() { ++heaps_; }
 
@@ -74,8 +78,13 @@ class DeviceLedger {
   /// The part of the heap.
   Bytes held(HeapId heap) const { return held_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
   Bytes live(HeapId heap) const { return live_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
-  /// Memory of the heap, also inside other heaps.
-  Bytes covered(HeapId heap) const { return heaps_ > 1 ? covered_[index(heap)] : held_[index(heap)]; }
+  /// Memory of the heap, also inside other heaps; the driver's is all that the device holds.
+  Bytes covered(HeapId heap) const {
+    if (of(heap).is_driver) return held();
+    return heaps_ > 1 ? covered_[index(heap)] : held_[index(heap)];
+  }
+  /// The framework's heap in whose memory the first of this one's was that lies in any; none: in no other's.
+  HeapId around(HeapId heap) const { return around_[index(heap)]; }
 
  private:
   struct Cover {
@@ -185,7 +194,9 @@ class DeviceLedger {
       } else if (Cover added{.heap = heap}; change(added), added.allocations > 0 || added.segment) {
         const auto deeper = std::ranges::find_if(
             cell->second, [&](const Cover& other) { return of(other.heap).depth > of(heap).depth; });
-        cell->second.insert(deeper, added);
+        const auto place = cell->second.insert(deeper, added);
+        if (HeapId& outer = around_[index(heap)]; outer == HeapId::none && place != cell->second.begin())
+          if (const HeapId before = std::prev(place)->heap; !of(before).is_driver) outer = before;
       }
       count(cell->second, bytes, true);
       cell = next;
@@ -204,6 +215,7 @@ class DeviceLedger {
 
   const std::vector<HeapTraits>* traits_;
   std::vector<Bytes> held_, live_, covered_;  // by heap; of created memory, with what pools have mapped
+  std::vector<HeapId> around_;
   Bytes all_held_, all_live_;
   Bytes created_, mapped_by_pools_;
   HeapId creator_ = HeapId::none;  // the driver's heap
@@ -238,13 +250,42 @@ void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits,
 std::vector<HeapPart> parts_of(const DeviceLedger& ledger, const std::vector<DeviceHeap>& heaps) {
   std::vector<HeapPart> parts;
   for (const DeviceHeap& of : heaps) {
-    const HeapPart part{.heap = of.heap, .held = ledger.held(of.heap), .live = ledger.live(of.heap)};
-    if (part.held > 0_B || part.live > 0_B) parts.push_back(part);
+    const HeapPart part{
+        .heap = of.heap, .held = ledger.held(of.heap), .live = ledger.live(of.heap), .whole = ledger.covered(of.heap)};
+    if (part.whole > 0_B || part.held > 0_B || part.live > 0_B) parts.push_back(part);
   }
   return parts;
 }
 
+/// The nearest of the heaps that a pool names as those around it which has memory of the same device; else none.
+HeapId named_parent(const Tables& tables, const std::vector<HeapTraits>& traits, HeapId heap) {
+  HeapId at = tables[heap].parent;
+  for (std::size_t step = 0; at != HeapId::none && step < traits.size(); ++step, at = tables[at].parent) {
+    const HeapTraits& of = traits[index(at)];
+    if (!of.is_driver && of.has_memory && of.device == traits[index(heap)].device) return at;
+  }
+  return HeapId::none;
+}
+
 }  // namespace
+
+std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree_of(const DeviceMemory& device) {
+  std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree, open;  // open: yet to be visited, the next one last
+  const auto add_children = [&](HeapId parent, std::uint32_t depth) {
+    const std::size_t before = open.size();
+    for (const DeviceHeap& heap : device.heaps)
+      if (heap.parent == parent) open.emplace_back(&heap, depth);
+    std::stable_sort(open.begin() + static_cast<std::ptrdiff_t>(before), open.end(),
+                     [](const auto& a, const auto& b) { return a.first->peak_whole < b.first->peak_whole; });
+  };
+  add_children(HeapId::none, 0);
+  while (!open.empty()) {
+    tree.push_back(open.back());
+    open.pop_back();
+    add_children(tree.back().first->heap, tree.back().second + 1);
+  }
+  return tree;
+}
 
 std::vector<DeviceMemory> device_memory(const Trace& trace) {
   const std::vector<HeapTraits> traits = traits_of(trace);
@@ -264,11 +305,13 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
       ++devices.at(traits[index(trace.tables[trace.events.origin[i]].heap)].device).failures;
 
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
+  std::vector<HeapId> around(traits.size(), HeapId::none);
   for_each_instant(trace, traits, [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
     DeviceMemory& device = devices.at(number);
     const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
     covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
     held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
+    if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
     const Bytes now = ledger.held(), live = ledger.live();
     if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
       device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
@@ -283,9 +326,13 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     last = std::max({last, device.peak_held.event, device.peak_live.event});
     for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
       if (device.heaps.size() == 1 && peak->held > 0_B)
-        peak->parts = {{.heap = device.heaps.front().heap, .held = peak->held, .live = peak->live}};
+        peak->parts = {
+            {.heap = device.heaps.front().heap, .held = peak->held, .live = peak->live, .whole = peak->held}};
     for (DeviceHeap& of : device.heaps) {
       of.peak_held = held[index(of.heap)];
+      of.peak_whole = traits[index(of.heap)].is_driver ? device.peak_held.held : covered[index(of.heap)];
+      of.parent = named_parent(trace.tables, traits, of.heap);
+      if (of.parent == HeapId::none) of.parent = around[index(of.heap)];
       of.is_inside = !traits[index(of.heap)].is_driver && of.peak_held < covered[index(of.heap)] - of.peak_held;
     }
   }
@@ -296,6 +343,19 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
         if (peak->event == event && peak->held > 0_B) peak->parts = parts_of(ledger, device.heaps);
       return event < last;
     });
+  for (auto& [number, device] : devices) {
+    const auto driver =
+        std::ranges::find_if(device.heaps, [&](const DeviceHeap& of) { return traits[index(of.heap)].is_driver; });
+    const HeapId root = driver == device.heaps.end() ? HeapId::none : driver->heap;
+    for (DeviceHeap& of : device.heaps) {
+      if (traits[index(of.heap)].is_driver) continue;
+      // Damaged files have heaps that are inside themselves.
+      HeapId at = of.parent;
+      for (std::size_t step = 0; at != HeapId::none && at != of.heap && step < device.heaps.size(); ++step)
+        at = std::ranges::find(device.heaps, at, &DeviceHeap::heap)->parent;
+      if (of.parent == HeapId::none || at != HeapId::none) of.parent = root;
+    }
+  }
   std::vector<DeviceMemory> result;
   for (auto& entry : devices) result.push_back(std::move(entry.second));
   return result;

@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "formats/model/trace.h"
@@ -24,9 +25,10 @@ struct HeldFrom {
 /// What one heap adds to its device at an instant.
 struct HeapPart {
   HeapId heap = HeapId::none;
-  Bytes held;  // of the driver's heap: its allocations that no pool is made of; of a pool: its segments that are not
-               // inside another pool, or its allocations if its segments are not recorded
-  Bytes live;  // its allocations, except those that a heap inside is made of
+  Bytes held;   // of the driver's heap: its allocations that no pool is made of; of a pool: its segments that are not
+                // inside another pool, or its allocations if its segments are not recorded
+  Bytes live;   // its allocations, except those that a heap inside is made of
+  Bytes whole;  // its memory, whether inside another heap or not, with that of the heaps inside it
 
   friend bool operator==(const HeapPart&, const HeapPart&) = default;
 };
@@ -40,14 +42,16 @@ struct DeviceInstant {
 
 struct DeviceHeap {
   HeapId heap = HeapId::none;
-  Bytes peak_held;         // of its part
+  HeapId parent = HeapId::none;  // whose memory its own is; none: the device's
+  Bytes peak_held;               // of its part
+  Bytes peak_whole;
   bool is_inside = false;  // most of its memory is another pool's
 };
 
 struct DeviceMemory {
   std::int32_t device = 0;  // -1: host memory
   bool has_driver = false;  // the driver's calls are recorded. Otherwise only pools are known: a part of the device
-  std::vector<DeviceHeap> heaps;  // that have memory, by id
+  std::vector<DeviceHeap> heaps;  // that have memory, by id: a tree
   DeviceInstant peak_held;        // of several instants, the one with most live
   DeviceInstant peak_live;        // the first
   std::uint64_t failures = 0;     // requests, of any heap
@@ -58,6 +62,9 @@ struct DeviceMemory {
 /// A heap is inside those that it names as its parents. Between others, as between a pool and the allocation that is
 /// larger than its segment, addresses decide.
 std::vector<DeviceMemory> device_memory(const Trace& trace);
+
+/// The heaps of the device, parents before their children, larger ones first, and how deep each is.
+std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree_of(const DeviceMemory& device);
 
 /// By device, what it holds except in `heaps`, from event to event. Empty series: nothing.
 std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, std::span<const HeapId> heaps);

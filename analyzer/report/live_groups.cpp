@@ -291,6 +291,67 @@ std::string origin_label(const Tables& tables, const Origin& origin, GroupBy by)
   }
 }
 
+/// The groups of one grouping, by what their labels depend on.
+class Grouping {
+ public:
+  using PartKey = std::pair<std::uint32_t, std::uint32_t>;  // an id, and what else the label depends on
+
+  Grouping(const Trace& trace, const Categories& categories, GroupBy by)
+      : trace_(trace), categories_(categories), by_(by), kind_(key_of(by)) {
+    if (kind_ == Key::stack || kind_ == Key::library) code_ = same_code(trace.tables);
+    if (kind_ == Key::library) communicators_ = find_communicators(trace);
+    if (kind_ == Key::tag) tags_.emplace(trace);
+  }
+
+  PartKey key(std::uint32_t allocation, OriginId origin, StackId stack) const {
+    switch (kind_) {
+      case Key::stack:
+        return {index(code_[index(stack)]), 0};
+      case Key::layer:
+        return {index(stack), categories_.calls.of(allocation)};
+      case Key::library:
+        return {index(code_[index(stack)]), communicators_.of(allocation)};
+      case Key::origin:
+        return {index(origin), 0};
+      case Key::category:
+        return {static_cast<std::uint32_t>(categories_.category(AllocationId{allocation})), 0};
+      case Key::tag:
+        return {tags_->of(allocation), 0};
+      default:
+        return {static_cast<std::uint32_t>(categories_.phase[allocation]), 0};
+    }
+  }
+
+  std::string label(const PartKey& part) const {
+    const auto [id, detail] = part;
+    switch (kind_) {
+      case Key::stack:
+        return stack_label(trace_.tables, StackId{id}, by_);
+      case Key::layer:
+        return layer_label(trace_.tables, categories_, StackId{id}, detail);
+      case Key::library:
+        return library_label(trace_.tables, communicators_, StackId{id}, detail);
+      case Key::origin:
+        return origin_label(trace_.tables, trace_.tables[OriginId{id}], by_);
+      case Key::category:
+        return std::string(name_of(static_cast<Category>(id)));
+      case Key::tag:
+        return tags_->label(id);
+      default:
+        return std::string(name_of(static_cast<Phase>(id)));
+    }
+  }
+
+ private:
+  const Trace& trace_;
+  const Categories& categories_;
+  GroupBy by_;
+  Key kind_;
+  std::vector<StackId> code_;
+  Communicators communicators_;
+  std::optional<Tags> tags_;
+};
+
 }  // namespace
 
 std::optional<GroupBy> group_by_name(std::string_view name) {
@@ -312,54 +373,14 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
     std::vector<AllocationId> allocations;
     StackId stack = StackId::none;
   };
-  const std::vector<StackId> code = by == GroupBy::layer ? std::vector<StackId>() : same_code(trace.tables);
-  const Communicators communicators = by == GroupBy::library ? find_communicators(trace) : Communicators{};
-  const std::optional<Tags> tags = by == GroupBy::tag ? std::optional<Tags>(trace) : std::nullopt;
-  using PartKey = std::pair<std::uint32_t, std::uint32_t>;  // an id, and what else the label depends on
-  const auto key = [&, kind = key_of(by)](std::uint32_t allocation, OriginId origin, StackId stack) -> PartKey {
-    switch (kind) {
-      case Key::stack:
-        return {index(code[index(stack)]), 0};
-      case Key::layer:
-        return {index(stack), categories.calls.of(allocation)};
-      case Key::library:
-        return {index(code[index(stack)]), communicators.of(allocation)};
-      case Key::origin:
-        return {index(origin), 0};
-      case Key::category:
-        return {static_cast<std::uint32_t>(categories.category(AllocationId{allocation})), 0};
-      case Key::tag:
-        return {tags->of(allocation), 0};
-      default:
-        return {static_cast<std::uint32_t>(categories.phase[allocation]), 0};
-    }
-  };
-  const auto label_of = [&, kind = key_of(by)](const PartKey& part) -> std::string {
-    const auto [id, detail] = part;
-    switch (kind) {
-      case Key::stack:
-        return stack_label(trace.tables, StackId{id}, by);
-      case Key::layer:
-        return layer_label(trace.tables, categories, StackId{id}, detail);
-      case Key::library:
-        return library_label(trace.tables, communicators, StackId{id}, detail);
-      case Key::origin:
-        return origin_label(trace.tables, trace.tables[OriginId{id}], by);
-      case Key::category:
-        return std::string(name_of(static_cast<Category>(id)));
-      case Key::tag:
-        return tags->label(id);
-      default:
-        return std::string(name_of(static_cast<Phase>(id)));
-    }
-  };
-  std::map<PartKey, Part> parts;
+  const Grouping grouping(trace, categories, by);
+  std::map<Grouping::PartKey, Part> parts;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     if (!lives[a].live_after(events)) continue;
     const OriginId origin = trace.events.origin[lives[a].begin];
     if (trace.tables[origin].heap != heap) continue;
     const StackId stack = trace.events.stack[lives[a].begin];
-    Part& part = parts[key(a, origin, stack)];
+    Part& part = parts[grouping.key(a, origin, stack)];
     part.bytes += trace.events.size[lives[a].begin];
     part.allocations.push_back(AllocationId{a});
     if (part.stack == StackId::none) part.stack = stack;
@@ -369,7 +390,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   std::map<std::string, std::size_t> by_label;
   std::vector<Bytes> largest_part;
   for (auto& [id, part] : parts) {
-    std::string label = label_of(id);
+    std::string label = grouping.label(id);
     // Two different stacks can have the same one-line label; they stay two groups.
     const std::string group_key = by == GroupBy::stack ? std::to_string(id.first) : label;
     const auto [position, is_new] = by_label.try_emplace(group_key, groups.size());
@@ -391,6 +412,46 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
     if (a.bytes != b.bytes) return a.bytes > b.bytes;
     return a.label != b.label ? a.label < b.label : a.allocations < b.allocations;
   });
+  return groups;
+}
+
+std::vector<GroupPeak> group_peaks(const Trace& trace, const Categories& categories, HeapId heap, GroupBy by) {
+  const EventColumns& events = trace.events;
+  const Grouping grouping(trace, categories, by);
+  std::map<Grouping::PartKey, std::uint32_t> rows;
+  std::map<std::string, std::uint32_t> by_label;
+  std::vector<GroupPeak> groups;
+  std::vector<Bytes> live;
+  std::vector<std::uint32_t> group_of(trace.allocation_events.size());
+  for (std::uint32_t i = 0; i < events.count(); ++i) {
+    const AllocationId id = events.allocation[i];
+    if (id == AllocationId::none) continue;
+    const std::uint32_t begin = trace.allocation_events[index(id)];
+    const OriginId origin = events.origin[begin];
+    if (trace.tables[origin].heap != heap) continue;
+    std::uint32_t& group = group_of[index(id)];
+    if (events.kind[i] == EventKind::free_requested) {
+      live[group] -= events.size[begin];
+    } else if (events.kind[i] == EventKind::alloc) {
+      const auto [row, is_new] = rows.try_emplace(grouping.key(index(id), origin, events.stack[begin]), 0);
+      if (is_new) {
+        const std::string label = grouping.label(row->first);
+        row->second = by_label.try_emplace(label, static_cast<std::uint32_t>(groups.size())).first->second;
+        if (row->second == groups.size()) {
+          groups.push_back({.label = label, .peak = {}});
+          live.emplace_back();
+        }
+      }
+      group = row->second;
+      live[group] += events.size[begin];
+      ++groups[group].count;
+      if (live[group] > groups[group].peak) {
+        groups[group].peak = live[group];
+        groups[group].events = i + 1;
+      }
+    }
+  }
+  std::ranges::stable_sort(groups, std::ranges::greater{}, &GroupPeak::peak);
   return groups;
 }
 

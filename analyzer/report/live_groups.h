@@ -100,4 +100,15 @@ bool needs_categories(GroupBy by);
 std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetime>& lives, const Categories& categories,
                                    HeapId heap, std::uint64_t events, GroupBy by);
 
+/// What a group held at its own peak, whenever that was.
+struct GroupPeak {
+  std::string label;
+  Bytes peak;
+  std::uint64_t events = 0;  // number of events by then, the first time
+  std::uint64_t count = 0;   // its allocations, from the first event to the last
+};
+
+/// Of all allocations of `heap`, largest peak first. The other parameters are those of live_groups().
+std::vector<GroupPeak> group_peaks(const Trace& trace, const Categories& categories, HeapId heap, GroupBy by);
+
 }  // namespace memreel

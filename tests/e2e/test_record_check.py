@@ -2,6 +2,7 @@
 """memreel check on recordings of native programs: reserved memory counts, and code has its names."""
 
 import json
+import re
 import sys
 import unittest
 
@@ -157,6 +158,52 @@ malloc(MIB)
         self.assertIn("cuda.driver, device 0: 1.00 MiB live at its peak", page)
         self.assertEqual(len(self.document("report", trace)["live_at_peak"]), 3)
         self.assert_refused(run("report", trace, "--heap", "mian"), "no heap 'mian'", "main")
+
+    def test_the_tree_says_whose_memory_each_heap_is(self):
+        trace = self.run_python("""
+backing = memreel.pool("backing", "arena", device=0)
+address = malloc(384 * MIB)
+backing.segment_add(address, 384 * MIB)
+backing.alloc(address, 122 * MIB)
+classes = memreel.pool("classes", "slab", parent=backing, device=0)
+classes.segment_add(address, 122 * MIB)
+with memreel.tag("first"):
+    classes.alloc(address, 61 * MIB)
+    classes.free(address)
+with memreel.tag("second"):
+    classes.alloc(address, 10 * MIB)
+arena = memreel.pool("arena", "arena", device=0)
+other = malloc(128 * MIB)
+arena.segment_add(other, 128 * MIB)
+malloc(16 * MIB)
+""")
+        report = self.document("report", trace, "--by", "tag")
+        tree, = [tree for tree in report["device_trees"] if tree["device"] == 0]
+        self.assertTrue(tree["driver_recorded"])
+        self.assertEqual(tree["peak_held_bytes"], 528 * MIB)
+        rows = {heap["heap"]: heap for heap in tree["heaps"]}
+        parents = {name: heap["parent"] is not None and tree["heaps"][heap["parent"]]["heap"] for name, heap in rows.items()}
+        self.assertEqual(parents, {"cuda.driver": False, "backing": "cuda.driver", "classes": "backing", "arena": "cuda.driver"})
+        self.assertEqual({name: (heap["peak_bytes"] // MIB, heap["bytes"] // MIB, heap["from_device_bytes"] // MIB)
+                          for name, heap in rows.items()},
+                         {"cuda.driver": (528, 528, 16), "backing": (384, 384, 384), "classes": (122, 122, 0),
+                          "arena": (128, 128, 128)})
+        peaks, = [heap["groups"] for heap in report["peaks"] if heap["heap"] == "classes"]
+        self.assertEqual([(peak["label"], peak["peak_live_bytes"] // MIB) for peak in peaks], [("first", 61), ("second", 10)])
+        text = self.answer("report", trace, "--tree").stdout
+        self.assertIn("device 0: 528.00 MiB held at its peak, 26.00 MiB live", text)
+        rows = [re.fullmatch(r"  (\S+) MiB +(\S+) MiB +(\S+ %) +(\S+) MiB +(\S+) M?i?B  ( *\S+)", line) for line in text.splitlines()]
+        self.assertEqual([row.groups() for row in rows if row],
+                         [("528.00", "528.00", "100.0 %", "16.00", "16.00", "cuda.driver"),
+                          ("384.00", "384.00", "72.7 %", "262.00", "0", "  backing"),
+                          ("122.00", "122.00", "31.8 %", "122.00", "10.00", "    classes"),
+                          ("128.00", "128.00", "24.2 %", "128.00", "0", "  arena")])
+        self.assertNotIn("live at the peak", text)
+        self.assertRegex(self.answer("report", trace, "--by", "tag", "--heap", "classes").stdout,
+                         r"(?s)peak of each tag.*\n +61\.00 MiB +1  first\n +10\.00 MiB +1  second\n")
+        # What was asked of the account of a pool's author: no more than the driver gave.
+        self.answer("check", trace, "--max-reserved", "528MiB")
+        self.answer("check", trace, "--max-reserved", "527MiB", code=1)
 
     def test_pools_at_the_same_time_share_their_device(self):
         trace = self.run_python("""

@@ -280,6 +280,7 @@ TEST(DeviceMemory, EqualsASumOverEachByteAtEveryEvent) {
         EXPECT_LE(peak.live, peak.held);
       }
       for (const DeviceHeap& heap : device.heaps) EXPECT_LE(heap.peak_held, device.peak_held.held);
+      EXPECT_EQ(tree_of(device).size(), device.heaps.size());
     }
     // Linking levels never adds memory. It may take some: a pool's allocation is its own from its first segment on.
     if (seed % 3 == 0) continue;
@@ -332,6 +333,44 @@ TEST(DeviceMemory, APoolInAnotherIsNotCountedTwice) {
   EXPECT_EQ(device.peak_live.live, 16_MiB);  // before the inner pool took that block as its memory
   EXPECT_FALSE(device.heaps[0].is_inside);
   EXPECT_TRUE(device.heaps[1].is_inside);
+}
+
+TEST(DeviceMemory, ATreeSaysWhoseMemoryEachHeapIs) {
+  TraceBuilder build;
+  const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
+  const HeapId outer = build.heap("outer", Level::framework, 0);
+  const HeapId named = build.heap("named", Level::framework, 0);
+  const HeapId found = build.heap("found", Level::framework, 0);  // names no parent: addresses say where it is
+  build.trace().tables.heaps[index(named)].parent = outer;
+  build.event(EventKind::segment_alloc, build.origin(outer), {0x1000000}, 64_MiB);
+  build.alloc(build.origin(outer), {0x1000000}, 16_MiB);
+  build.alloc(build.origin(outer), {0x2000000}, 8_MiB);
+  build.event(EventKind::segment_alloc, build.origin(named), {0x1000000}, 16_MiB);
+  build.alloc(build.origin(named), {0x1000000}, 4_MiB);
+  build.event(EventKind::segment_alloc, build.origin(found), {0x2000000}, 2_MiB);
+  build.alloc(build.origin(driver), {0x9000000}, 4_MiB);
+
+  const DeviceMemory device = device_memory(build.trace()).at(0);
+
+  std::vector<std::pair<HeapId, std::uint32_t>> tree;
+  for (const auto& [heap, depth] : tree_of(device)) tree.emplace_back(heap->heap, depth);
+  EXPECT_EQ(tree, (std::vector<std::pair<HeapId, std::uint32_t>>{{driver, 0}, {outer, 1}, {named, 2}, {found, 2}}));
+  std::vector<Bytes> whole, peaks;
+  for (const HeapPart& part : device.peak_held.parts) whole.push_back(part.whole);
+  for (const DeviceHeap& heap : device.heaps) peaks.push_back(heap.peak_whole);
+  EXPECT_EQ(whole, (std::vector<Bytes>{68_MiB, 64_MiB, 16_MiB, 2_MiB}));
+  EXPECT_EQ(peaks, (std::vector<Bytes>{68_MiB, 64_MiB, 16_MiB, 2_MiB}));
+}
+
+TEST(DeviceMemory, HeapsThatAreInsideThemselvesAreTheDriversOwn) {
+  TraceBuilder build;
+  const HeapId a = build.heap("a", Level::framework, 0);
+  const HeapId b = build.heap("b", Level::framework, 0);
+  build.trace().tables.heaps[index(a)].parent = b;
+  build.trace().tables.heaps[index(b)].parent = a;
+  build.event(EventKind::segment_alloc, build.origin(a), {0x1000000}, 2_MiB);
+  build.event(EventKind::segment_alloc, build.origin(b), {0x1000000}, 1_MiB);
+  EXPECT_EQ(tree_of(device_memory(build.trace()).at(0)).size(), 2U);
 }
 
 }  // namespace
