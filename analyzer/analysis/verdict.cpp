@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "analyzer/analysis/device_parts.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/tune/search_space.h"
@@ -397,6 +398,30 @@ std::string heap_name(const Tables& tables, HeapId heap) {
 
 }  // namespace
 
+std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>& lives, const DeviceInstant& instant) {
+  std::vector<DevicePart> parts;
+  for (const HeapPart& part : instant.parts) {
+    if (part.held == 0_B) continue;
+    if (trace.tables[part.heap].level == Level::framework) {
+      parts.push_back({.name = heap_name(trace.tables, part.heap), .heap = part.heap, .bytes = part.held});
+      continue;
+    }
+    std::map<std::string, DevicePart> libraries;
+    for (const LiveGroup& group : live_groups(trace, lives, {}, part.heap, instant.event + 1, GroupBy::library)) {
+      DevicePart& library = libraries[library_name(group.label)];
+      library.bytes += group.bytes;
+      library.communicators += group.label.find(", communicator") == std::string::npos ? 0U : 1U;
+    }
+    for (auto& [name, library] : libraries) {
+      library.name = name;
+      library.heap = part.heap;
+      parts.push_back(std::move(library));
+    }
+  }
+  std::ranges::stable_sort(parts, std::ranges::greater{}, &DevicePart::bytes);
+  return parts;
+}
+
 std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vector<Lifetime>& lives,
                                               const DeviceMemory& device, HeapId deciding, const Holders& holders) {
   constexpr std::uint64_t worth_saying = 10;
@@ -410,32 +435,13 @@ std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vec
   }
   if (!has_framework || device.device < 0 || outside.count <= peak.held.count / worth_saying) return std::nullopt;
   Verdict::Device result{.held = peak.held, .event = peak.event, .parts = {}};
-  for (const HeapPart& part : peak.parts) {
-    if (part.held == 0_B) continue;
-    if (trace.tables[part.heap].level == Level::framework) {
-      Holder holder{.label = heap_name(trace.tables, part.heap), .bytes = part.held, .mostly = {}};
-      if (part.heap == deciding && !holders.parts.empty()) holder.mostly = holders.parts.front().label;
-      result.parts.push_back(std::move(holder));
-      continue;
-    }
-    struct Library {
-      Bytes bytes;
-      std::uint64_t communicators = 0;
-    };
-    std::map<std::string, Library> libraries;
-    for (const LiveGroup& group : live_groups(trace, lives, {}, part.heap, peak.event + 1, GroupBy::library)) {
-      Library& library = libraries[library_name(group.label)];
-      library.bytes += group.bytes;
-      library.communicators += group.label.find(", communicator") == std::string::npos ? 0U : 1U;
-    }
-    for (const auto& [name, library] : libraries)
-      result.parts.push_back(
-          {.label =
-               name + (library.communicators < 2 ? "" : " in " + text_of(library.communicators) + " communicators"),
-           .bytes = library.bytes,
-           .mostly = {}});
+  for (const DevicePart& part : parts_of(trace, lives, peak)) {
+    Holder holder{.label = part.name, .bytes = part.bytes, .mostly = {}};
+    if (part.communicators > 1) holder.label += " in " + text_of(part.communicators) + " communicators";
+    if (part.heap == deciding && trace.tables[part.heap].level == Level::framework && !holders.parts.empty())
+      holder.mostly = holders.parts.front().label;
+    result.parts.push_back(std::move(holder));
   }
-  std::ranges::stable_sort(result.parts, std::ranges::greater{}, &Holder::bytes);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <future>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/analysis/device_parts.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/program.h"
@@ -146,6 +148,93 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
   print_steps(heap);
 }
 
+/// A device at its own peak, on both sides.
+struct DeviceChange {
+  struct Part {
+    std::string name;
+    Bytes a, b;
+  };
+
+  std::optional<DeviceMemory> a, b;
+  std::vector<Part> parts;  // largest change first
+
+  /// Whether both have the driver's calls, or both lack them.
+  bool is_comparable() const { return a && b && a->has_driver == b->has_driver; }
+};
+
+std::vector<DeviceChange> device_changes(const Trace& a, const Trace& b, const DeviceMap& given) {
+  std::vector<DeviceChange> changes;
+  std::vector<DeviceMemory> now = device_memory(b);
+  const DeviceMap matched =
+      match_devices(devices_of(a.tables, heap_histories(a)), devices_of(b.tables, heap_histories(b)), given);
+  for (DeviceMemory& before : device_memory(a)) {
+    if (before.device < 0) continue;
+    DeviceChange& change = changes.emplace_back();
+    const auto number = matched.find(before.device);
+    const auto same =
+        number == matched.end() ? now.end() : std::ranges::find(now, number->second, &DeviceMemory::device);
+    change.a = std::move(before);
+    if (same == now.end()) continue;
+    change.b = std::move(*same);
+    now.erase(same);
+  }
+  for (DeviceMemory& other : now)
+    if (other.device >= 0) changes.push_back({.a = std::nullopt, .b = std::move(other), .parts = {}});
+  const std::vector<Lifetime> lives_a = lifetimes(a), lives_b = lifetimes(b);
+  for (DeviceChange& change : changes) {
+    std::map<std::string, DeviceChange::Part> parts;
+    if (change.a)
+      for (const DevicePart& part : parts_of(a, lives_a, change.a->peak_held)) parts[part.name].a += part.bytes;
+    if (change.b)
+      for (const DevicePart& part : parts_of(b, lives_b, change.b->peak_held)) parts[part.name].b += part.bytes;
+    for (auto& [name, part] : parts) change.parts.push_back({.name = name, .a = part.a, .b = part.b});
+    std::ranges::stable_sort(change.parts, std::ranges::greater{}, [](const DeviceChange::Part& part) {
+      return std::pair(std::max(part.a, part.b) - std::min(part.a, part.b), part.b);
+    });
+  }
+  return changes;
+}
+
+/// "device 0 at its peak: +2.15 GiB (1.14 GiB before, 3.29 GiB now): NCCL +2.17 GiB, PyTorch -22.00 MiB"
+void print_text(const DeviceChange& change) {
+  const DeviceMemory& of = change.b ? *change.b : *change.a;
+  std::string text = " at its peak: ";
+  const auto held = [](const std::optional<DeviceMemory>& side) { return side ? side->peak_held.held : 0_B; };
+  if (change.a && change.b && !change.is_comparable())
+    text += "not compared, as only the recording " + std::string(change.b->has_driver ? "now" : "before") +
+            " has the driver's calls; pools: " + text_of(held(change.a)) + " before, " + text_of(held(change.b)) +
+            " now";
+  else
+    text += signed_text(held(change.a), held(change.b)) + " (" + text_of(held(change.a)) + " before, " +
+            text_of(held(change.b)) + " now)";
+  std::string parts;
+  if (change.is_comparable() && change.parts.size() > 1)
+    for (const DeviceChange::Part& part : change.parts)
+      if (part.a != part.b) parts += (parts.empty() ? "" : ", ") + part.name + " " + signed_text(part.a, part.b);
+  const std::string title = "device " + std::to_string(of.device);
+  std::cout
+      << bold(title)
+      << wrapped(std::string(title.size(), ' ') + text + (parts.empty() ? "" : ": " + parts), 0).substr(title.size());
+}
+
+Json json_of(const DeviceChange& change) {
+  const auto side = [](const std::optional<DeviceMemory>& of) {
+    if (!of) return Json(nullptr);
+    return Json({{"device", of->device},
+                 {"driver_recorded", of->has_driver},
+                 {"peak_held_bytes", of->peak_held.held.count},
+                 {"peak_held_event", of->peak_held.event},
+                 {"peak_live_bytes", of->peak_live.live.count}});
+  };
+  Json parts = Json::array();
+  for (const DeviceChange::Part& part : change.parts)
+    parts.push_back({{"name", part.name},
+                     {"a_bytes", part.a.count},
+                     {"b_bytes", part.b.count},
+                     {"change_bytes", memreel::change(part.a, part.b)}});
+  return {{"a", side(change.a)}, {"b", side(change.b)}, {"parts", std::move(parts)}};
+}
+
 Json json_of(const SideState& side) {
   return {{"device", side.heap == HeapId::none ? Json(nullptr) : Json(side.device)},
           {"events", side.events},
@@ -265,14 +354,21 @@ Exit run_diff(const DiffArguments& arguments) {
     return difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
   }();
   if (!heaps) return fail(heaps.error());
+  const std::vector<DeviceChange> devices = device_changes(*a, b, *map);
   if (arguments.json) {
+    Json totals = Json::array();
+    for (const DeviceChange& change : devices) totals.push_back(json_of(change));
     print_document(
         {{"schema", "memreel.diff/1"},
+         {"device_totals", std::move(totals)},
          {"a", {{"trace", at_a->file.string()}, {"instant", text_of(*at_a->instant)}, {"losses", json_of_losses(*a)}}},
          {"b", {{"trace", at_b->file.string()}, {"instant", text_of(*at_b->instant)}, {"losses", json_of_losses(b)}}}},
         *heaps, a->tables, b.tables);
   } else {
-    std::string_view separator;
+    // Two instants of one run have the same peak.
+    if (has_other)
+      for (const DeviceChange& change : devices) print_text(change);
+    std::string_view separator = has_other && !devices.empty() ? "\n" : "";
     for (const HeapDifference& heap : *heaps) {
       std::cout << separator;
       print_text(heap, arguments, *at_a, *at_b, a->tables, b.tables);

@@ -81,6 +81,9 @@ void print_device(const Predictor& predictor, const PredictReport& report) {
   if (!device.card.empty())
     std::cout << ": " << device.card << " less " << text_of(device.others) << " for "
               << (device.assumed ? "the CUDA context and libraries, which is assumed" : "other memory seen in use");
+  else if (device.others > 0_B)
+    std::cout << ": " << text_of(*device.capacity + device.others) << " less " << text_of(device.others)
+              << " that others hold in the recordings";
   std::cout << '\n';
   const std::string& searched = predictor.options().names[report.which];
   if (report.largest_whole && *report.largest_whole > 0)
@@ -287,8 +290,8 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
               {"doubts", predictor.doubts()},
               {"capacity_bytes", device.capacity ? Json(device.capacity->count) : Json(nullptr)},
               {"card", device.card.empty() ? Json(nullptr) : Json(device.card)},
-              {"other_bytes", device.card.empty() ? Json(nullptr) : Json(device.others.count)},
-              {"other_bytes_assumed", device.card.empty() ? Json(nullptr) : Json(device.assumed)},
+              {"other_bytes", device.capacity ? Json(device.others.count) : Json(nullptr)},
+              {"other_bytes_assumed", device.capacity ? Json(device.assumed) : Json(nullptr)},
               {"gpu",
                {{"multiprocessors", predictor.gpu().multiprocessors},
                 {"threads_per_multiprocessor", predictor.gpu().threads},
@@ -359,9 +362,9 @@ class PredictPage {
 
   std::string limit_reason() const {
     const PredictDevice& device = report_.device;
-    if (device.card.empty()) return {};
-    return " (" + device.card + " less " + text_of(device.others) + (device.assumed ? ", assumed," : "") +
-           " for other things)";
+    if (device.others == 0_B) return {};
+    return " (" + (device.card.empty() ? text_of(*device.capacity + device.others) : device.card) + " less " +
+           text_of(device.others) + (device.assumed ? ", assumed," : "") + " for other things)";
   }
 
   void predictions() {

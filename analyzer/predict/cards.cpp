@@ -6,6 +6,7 @@
 #include <cctype>
 #include <string>
 
+#include "analyzer/history/device_memory.h"
 #include "formats/model/event.h"
 #include "formats/model/quantity.h"
 
@@ -89,6 +90,20 @@ std::optional<Bytes> sampled_others(std::span<const Recording> recordings) {
   return most;
 }
 
+/// What other heaps hold on the allocator's device at its peak, at most; nothing is known of snapshots.
+Bytes recorded_others(std::span<const Recording> recordings) {
+  Bytes most;
+  for (const Recording& recording : recordings)
+    for (const DeviceMemory& device : device_memory(recording.trace)) {
+      if (device.device != recording.trace.tables[recording.heap].device) continue;
+      Bytes others = device.peak_held.held;
+      for (const HeapPart& part : device.peak_held.parts)
+        if (part.heap == recording.heap) others -= part.held;
+      most = std::max(most, others);
+    }
+  return most;
+}
+
 }  // namespace
 
 Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings) {
@@ -105,17 +120,21 @@ Result<PredictDevice> predict_device(const std::string& capacity, std::span<cons
       return std::move(size).error();
     }
     device.capacity = *size;
-    return device;
+    device.others = recorded_others(recordings);
+    device.assumed = false;
+  } else {
+    const std::optional<Bytes> sampled = sampled_others(recordings);
+    device.capacity = card->memory;
+    device.card = card->name;
+    device.gpu = card->gpu;
+    device.others = sampled.value_or(assumed_context + recorded_others(recordings));
+    device.assumed = !sampled;
   }
-  const std::optional<Bytes> sampled = sampled_others(recordings);
-  device.card = card->name;
-  device.gpu = card->gpu;
-  device.others = sampled.value_or(assumed_context);
-  device.assumed = !sampled;
-  if (device.others >= card->memory)
-    return Error{.what = "the recording shows more memory in use beside the allocator than the card has",
+  if (device.others >= *device.capacity)
+    return Error{.what = "the recordings show more memory in use beside the allocator (" + text_of(device.others) +
+                         ") than the device has",
                  .where = "--capacity"};
-  device.capacity = card->memory - device.others;
+  device.capacity = *device.capacity - device.others;
   return device;
 }
 

@@ -15,7 +15,7 @@ LEAK = SAMPLES / "leak.reel"
 class Diff(ProgramTest):
     def test_keys(self):
         diff = self.document("diff", SAMPLE, LEAK)
-        self.assertEqual(set(diff), {"schema", "a", "b", "devices"})
+        self.assertEqual(set(diff), {"schema", "a", "b", "device_totals", "devices"})
         self.assertEqual(diff["schema"], "memreel.diff/1")
         for side in ("a", "b"):
             self.assertEqual(set(diff[side]), {"trace", "instant", "losses"})

@@ -110,6 +110,13 @@ class Sixteen(ProgramTest):
             self.assertEqual(setting["max_peak_reserved_bytes"]["after"], after)
             self.assertLess(after, setting["max_peak_reserved_bytes"]["before"])
 
+    def test_check_judges_the_device_as_fleet_does(self):
+        rank = FLEET16 / "rank0.reel"  # 128.30 MiB of cuBLAS and cuDNN are beside PyTorch's 1.02 GiB
+        for option in ("--capacity", "--max-reserved"):
+            self.answer("check", rank, option, "1050MiB", code=1)
+        self.answer("check", rank, "--max-reserved", 1_227_148_808)
+        self.answer("check", rank, "--max-reserved", 1_227_148_807, code=1)
+
     def test_a_directory_with_other_files_and_second_recordings(self):
         fleet = self.document("fleet", FLEET16, "--no-setting")
         self.assertEqual([c["ranks"] for c in fleet["classes"]], [c["ranks"] for c in self.fleet["classes"]])

@@ -205,6 +205,55 @@ malloc(16 * MIB)
         self.answer("check", trace, "--max-reserved", "528MiB")
         self.answer("check", trace, "--max-reserved", "527MiB", code=1)
 
+    def test_diff_says_whose_memory_the_difference_of_the_device_is(self):
+        script = """
+pool = memreel.pool("main", "arena", device={device})
+use({device})
+address = malloc(256 * MIB)
+pool.segment_add(address, 256 * MIB)
+pool.alloc(address, 64 * MIB)
+malloc({beside} * MIB)
+"""
+        before, now = (self.run_python(script.format(device=device, beside=beside)) for device, beside in ((0, 16), (1, 80)))
+        total, = self.document("diff", before, now)["device_totals"]
+        self.assertEqual([(total[side]["device"], total[side]["peak_held_bytes"] // MIB) for side in "ab"], [(0, 272), (1, 336)])
+        self.assertEqual([part["change_bytes"] // MIB for part in total["parts"]], [64, 0])
+        self.assertEqual(total["parts"][1]["name"], "main")
+        self.assertRegex(self.answer("diff", before, now).stdout,
+                         r"^device 1 at its peak: \+64\.00 MiB \(272\.00 MiB before, 336\.00 MiB now\):\s[^,]+\s\+64\.00\sMiB\n")
+        self.assertNotIn("at its peak", self.answer("diff", f"{now}@peak", "@end").stdout)
+
+    def test_predictions_leave_room_for_what_is_beside_the_allocator(self):
+        recordings = [f"batch={batch}:" + str(self.run_python(f"""
+malloc(100 * MIB)
+pool = memreel.pool("main", "arena", device=0)
+address = malloc({batch} * 64 * MIB)
+pool.segment_add(address, {batch} * 64 * MIB)
+for _ in range(10):
+    pool.alloc(address, {batch} * 60 * MIB)
+    memreel.step()
+    pool.free(address)
+""")) for batch in (1, 2)]
+        predict = ["predict", *recordings, "--to", "batch=4", "--policy", "cuda.malloc", "--capacity"]
+        for capacity, fits in (("340MiB", True), ("338MiB", False)):
+            document = self.document(*predict, capacity)
+            self.assertEqual(document["other_bytes"], 100 * MIB)
+            self.assertEqual(document["predictions"][0]["fits"], fits, capacity)
+        self.assertIn("338.00 MiB less 100.00 MiB that others hold", self.answer(*predict, "338MiB").stdout)
+        self.assert_refused(run(*predict, "100MiB"), "beside the allocator", "--capacity")
+
+    def test_leaks_are_judged_or_the_check_says_that_they_are_not(self):
+        script = """
+def step():
+    malloc(64 * MIB)
+    memreel.step()
+for _ in range({steps}): step()
+"""
+        for steps in (2, 3, 4, 5, 7, 8):
+            with self.subTest(steps=steps):
+                process = run("check", self.run_python(script.replace("{steps}", str(steps))), "--max-leaked", "0")
+                self.assertIn(process.returncode, (2,) if steps < 4 else (1,) if steps == 8 else (1, 2), process.stdout)
+
     def test_pools_at_the_same_time_share_their_device(self):
         trace = self.run_python("""
 for name in "ab":
