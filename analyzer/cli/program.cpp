@@ -234,6 +234,34 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
                                              "torch.cuda.memory._record_memory_history(); see the README"});
 }
 
+/// An option that prints where a build finds memreel.h and policy.h.
+struct HeaderPlace {
+  const char* option;
+  const char* path;    // from the installation's folder
+  const char* within;  // what has to be there
+  const char* before;  // of the path, in the output
+  const char* description;
+};
+
+constexpr std::array<HeaderPlace, 3> header_places{{
+    {"--cmake-dir", "share/cmake/memreel", "memreelConfig.cmake", "",
+     "Print the folder for CMake: -D memreel_DIR=$(memreel --cmake-dir)"},
+    {"--includes", "include", "memreel/memreel.h", "-I", "Print the compiler's option for the headers"},
+    {"--pkgconfig-dir", "share/pkgconfig", "memreel.pc", "", "Print the folder for PKG_CONFIG_PATH"},
+}};
+
+Exit print(const HeaderPlace& place) {
+  std::error_code problem;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
+  const std::filesystem::path folder = self.parent_path().parent_path() / place.path;
+  if (!std::filesystem::exists(folder / place.within, problem))
+    return fail({.what = "the headers are not installed with this program",
+                 .where = (folder / place.within).string(),
+                 .remedy = "install libmemreel-dev, or cmake --install the component headers; see docs/install.md"});
+  std::cout << place.before << folder.string() << '\n';
+  return Exit::done;
+}
+
 /// Returns `exit`, unless the command's output could not be written.
 Exit printed(Exit exit) {
   const Result<void> flushed = flush_output();
@@ -258,6 +286,15 @@ Exit run(int argc, char** argv) {
   CLI::App app("memreel records what a program does with GPU memory and replays it against any allocator.", "memreel");
   set_formatter(app);
   app.set_version_flag("--version", "memreel " + std::string(version));
+  Exit exit = Exit::done;
+  for (const HeaderPlace& place : header_places)
+    app.add_flag_callback(
+        place.option,
+        [&exit, &place] {
+          exit = print(place);
+          throw CLI::Success();
+        },
+        place.description);
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.footer(
@@ -268,14 +305,16 @@ Exit run(int argc, char** argv) {
       "  memreel tune snapshot.pickle\n"
       "  memreel check snapshot.pickle --max-reserved 9GiB\n\n"
       "Exit code: 0 done; 1 the answer is no; 2 bad usage or unreadable input.");
-  Exit exit = Exit::done;
   add_commands(app, exit);
   arrange_commands(app);
   if (const auto problem = unknown_word(app, words.subspan(1))) return fail(*problem);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return printed(static_cast<Exit>(app.exit(problem)));
+    if (problem.get_exit_code() == 0) {
+      const Exit helped = static_cast<Exit>(app.exit(problem));
+      return printed(exit == Exit::done ? helped : exit);
+    }
     return fail({.what = problem.what(), .remedy = "see memreel --help"});
   }
   return printed(exit);

@@ -81,6 +81,23 @@ class Consumers(ProgramTest):
     def test_find_package(self):
         consume(self.directory / "consumer", "find_package(memreel 0.1 CONFIG REQUIRED)", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
+    def test_an_installed_memreel_says_where_its_headers_are(self):
+        program = self.prefix / "bin/memreel"  # as in the wheel: memreel/_dist/bin/memreel
+        program.parent.mkdir()
+        shutil.copy(MEMREEL, program)
+        cmake, includes, pkgconfig = (run(program, option).stdout.strip()
+                                      for option in ("--cmake-dir", "--includes", "--pkgconfig-dir"))
+        consume(self.directory / "consumer", "find_package(memreel CONFIG REQUIRED)", f"-Dmemreel_DIR={cmake}")
+        run("cc", "-fsyntax-only", includes, PROGRAMS / "annotated.c")
+        self.assertTrue((Path(pkgconfig) / "memreel.pc").exists())
+        if shutil.which("pkg-config"):
+            found = run("pkg-config", "--cflags", "memreel", env=os.environ | {"PKG_CONFIG_PATH": pkgconfig}).stdout
+            self.assertEqual(Path(found.strip().removeprefix("-I")).resolve(), Path(includes.removeprefix("-I")).resolve())
+        shutil.rmtree(self.prefix / "include")
+        alone = subprocess.run([program, "--includes"], capture_output=True, text=True)
+        self.assertEqual((alone.returncode, alone.stdout), (2, ""))
+        self.assertIn("the headers are not installed with this program", alone.stderr)
+
     def test_the_headers_are_installed_without_building_anything(self):
         alone = self.directory / "alone"
         run("cmake", "-S", REPOSITORY, "-B", self.directory / "build", "-D", "MEMREEL_HEADERS_ONLY=ON")

@@ -131,6 +131,12 @@ class Installed(WheelTest):
         """elfutils is included: the report equals that of a program with the system's."""
         self.assertEqual(run(self.memreel, "report", SAMPLE, env=self.clean).stdout, run(MEMREEL, "report", SAMPLE).stdout)
 
+    def test_it_says_where_its_headers_are(self):
+        includes = run(self.programs / "memreel", "--includes", env=self.clean).stdout.strip()
+        self.assertTrue(Path(includes.removeprefix("-I"), "memreel/memreel.h").exists())
+        for option, file in (("--cmake-dir", "memreelConfig.cmake"), ("--pkgconfig-dir", "memreel.pc")):
+            self.assertTrue(Path(run(self.programs / "memreel", option, env=self.clean).stdout.strip(), file).exists())
+
     def test_a_recording_on_the_fake_gpu(self):
         trace = self.directory / "run.reel"
         said = run(self.memreel, "record", "-o", trace, "--", PROGRAM, "single", "50",
