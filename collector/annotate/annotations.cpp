@@ -171,12 +171,22 @@ void snapshot() {
   if (agent::Recorder* const recorder = agent::recorder()) recorder->ask_flush();
 }
 
-std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t reset) {
+std::size_t usage(memreel_usage* heaps, std::size_t room, std::uint32_t flags) {
   const KeepErrno keep;
   agent::Recorder* const recorder = agent::recorder();
   if (recorder == nullptr) return 0;
-  const auto found = recorder->ask_usage(reset != 0 ? agent::Usage::Peaks::reset : agent::Usage::Peaks::keep).heaps;
+  const agent::MemoryUsage all =
+      recorder->ask_usage((flags & MEMREEL_USAGE_RESET) != 0 ? agent::Usage::Peaks::reset : agent::Usage::Peaks::keep);
   const std::span out(heaps, heaps == nullptr ? 0 : room);
+  if ((flags & MEMREEL_USAGE_OF_DEVICES) != 0) {
+    for (std::size_t i = 0; i < std::min(out.size(), all.requested.size()); ++i)
+      out[i] = {.device = all.requested[i].device,
+                .level = 2,
+                .live_bytes = all.requested[i].live.count,
+                .peak_bytes = all.requested[i].peak.count};
+    return all.requested.size();
+  }
+  const std::vector<agent::HeapUsage>& found = all.heaps;
   for (std::size_t i = 0; i < std::min(out.size(), found.size()); ++i) {
     out[i] = {.device = found[i].device,
               .level = found[i].level == Level::driver ? 0U : 1U,

@@ -36,9 +36,19 @@ struct DeviceUsage {
   friend bool operator==(const DeviceUsage&, const DeviceUsage&) = default;
 };
 
+/// What the program has requested on a device, over all its heaps, each byte once: the memory of a pool is its
+/// allocations. Below PyTorch, whose segments are not known while it runs, only its tensors count.
+struct RequestedUsage {
+  std::int32_t device = 0;  // CUDA ordinal, -1: the host
+  Bytes live, peak;         // as of a heap
+
+  friend bool operator==(const RequestedUsage&, const RequestedUsage&) = default;
+};
+
 struct MemoryUsage {
-  std::vector<HeapUsage> heaps;      // in order of first use
-  std::vector<DeviceUsage> devices;  // likewise
+  std::vector<HeapUsage> heaps;           // in order of first use
+  std::vector<DeviceUsage> devices;       // likewise
+  std::vector<RequestedUsage> requested;  // likewise
 };
 
 /// Updated by the writing thread, queried by any other: the query goes to the writing thread, which answers once it has
@@ -72,10 +82,21 @@ class Usage {
   void pose(std::uint64_t sequence, Peaks peaks);
   MemoryUsage await_answer(std::chrono::milliseconds limit);
   const HeapUsage* at(HeapId heap) const;
+  void follow_device(const HeapUsage& before, const HeapUsage& now, bool is_nested);
 
   // The writing thread's state.
   MemoryUsage now_;
-  std::vector<HeapId> parents_;                // of the heaps in now_
+  std::vector<HeapId> parents_;   // of the heaps in now_
+  std::vector<bool> are_nested_;  // of these: in another pool
+  struct Parts {
+    Bytes driver, in_pools;     // what the driver gave out, and of it what pools have
+    std::int64_t of_pools = 0;  // their allocations, without those that pools inside them have
+    bool has_torch = false;
+    /// The latest change. What the driver gives is not the program's peak if it becomes a pool's segment next, nor is
+    /// a segment that is about to be freed.
+    enum class Last : std::uint8_t { settled, gave, returned } last = Last::settled;
+  };
+  std::vector<Parts> parts_;                   // of the devices in now_.requested
   std::vector<std::uint32_t> place_in_heaps_;  // by HeapId; none: unused
   static constexpr std::uint32_t none = 0xFFFF'FFFF;
 

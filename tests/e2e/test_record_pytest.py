@@ -191,6 +191,60 @@ class Pytest(RecordTest):
         """, code=0)
         self.assertIn("1 passed", said)
 
+    def test_the_device_is_judged_whatever_pools_there_are(self):
+        said = self.pytest("""
+            import memreel
+
+            def pool_of(size, name):
+                pool = memreel.pool(name, "arena")
+                base = alloc(size)
+                pool.segment_add(base.value, size)
+                return pool, base
+
+            def test_a_pool_is_made():
+                global pools
+                pools = [pool_of(100 << 20, name) for name in "ab"]
+
+            @pytest.mark.memreel_limit("100 MiB")
+            def test_beside_the_pool():
+                free(alloc(500 << 20))
+
+            @pytest.mark.memreel_leaks()
+            def test_leaks_beside_the_pool():
+                alloc(64 << 20)
+
+            @pytest.mark.memreel_limit("100 MiB")
+            def test_two_pools_at_once():
+                for pool, base in pools:
+                    pool.alloc(base.value, 80 << 20)
+                for pool, base in pools:
+                    pool.free(base.value)
+
+            @pytest.mark.memreel_limit("100 MiB")
+            def test_two_pools_after_each_other():
+                for pool, base in pools:
+                    pool.alloc(base.value, 80 << 20)
+                    pool.free(base.value)
+
+            @pytest.mark.memreel_limit("50 MiB")
+            @pytest.mark.memreel_leaks()
+            def test_a_pool_in_a_pool_counts_once():
+                outer, base = pools[0]
+                outer.alloc(base.value, 80 << 20)
+                inner = memreel.pool("inner", "slab", parent=outer)
+                inner.segment_add(base.value, 80 << 20)
+                inner.alloc(base.value, 40 << 20)
+                inner.free(base.value)
+                inner.segment_remove(base.value)
+                outer.free(base.value)
+        """, code=1)
+        self.assertIn("the test used up to 500.00 MiB on device 0, 400.00 MiB more than its limit of 100.00 MiB", said)
+        self.assertIn("the test kept 64.00 MiB on device 0; it may keep nothing", said)
+        self.assertIn("the test used up to 160.00 MiB on device 0, 60.00 MiB more than its limit of 100.00 MiB", said)
+        for name in ("a_pool_is_made", "two_pools_after_each_other", "a_pool_in_a_pool_counts_once"):
+            self.assertIn(f"PASSED test_gpu.py::test_{name}", said)
+        self.assertIn("3 failed, 3 passed", said)
+
     def test_tests_are_ranges_of_the_trace(self):
         self.pytest("def test_one():\n    free(alloc(512))\n", code=0)
         events = self.events()

@@ -86,7 +86,7 @@ typedef void (*memreel_state_callback)(void* user);
 /* What one of the program's heaps holds: a device's memory, or a pool's. Bytes are requested bytes. */
 typedef struct memreel_usage {
   int32_t device; /* CUDA's number; -1: the host */
-  uint32_t level; /* 0: allocated from the driver; 1: from a framework or a pool */
+  uint32_t level; /* 0: allocated from the driver; 1: from a framework or a pool; 2: a device, over all its heaps */
   uint64_t live_bytes;
   uint64_t peak_bytes; /* the most that was live since peaks were last reset, or since the recording began */
 } memreel_usage;
@@ -101,11 +101,14 @@ typedef struct memreel_api {
   void (*mark)(const char* name, uint32_t phase);
   void (*on_attach)(memreel_state_callback callback, void* user);
   void (*snapshot)(void);
-  size_t (*usage)(memreel_usage* heaps, size_t room, uint32_t reset);
+  size_t (*usage)(memreel_usage* heaps, size_t room, uint32_t flags); /* MEMREEL_USAGE_... */
   void (*name_module)(const void* module, const char* name); /* a live nn.Module; no name, or "": takes it back */
 } memreel_api;
 
 #define MEMREEL_API_VERSION 1
+
+#define MEMREEL_USAGE_RESET 1u      /* peaks restart from here */
+#define MEMREEL_USAGE_OF_DEVICES 2u /* devices, each byte once, instead of heaps: a pool's memory is its allocations */
 
 #if defined(__GNUC__) && defined(__linux__)
 
@@ -316,6 +319,15 @@ static inline size_t memreel_usage_now(memreel_usage* heaps, size_t room, int re
   const memreel_api* api = memreel_recorder();
   if (!api || api->size < offsetof(memreel_api, usage) + sizeof(api->usage)) return 0;
   return api->usage(heaps, room, reset != 0);
+}
+
+/* The same for devices, over all their heaps, each byte once: what pools have allocated, and what the driver gave to
+ * others. Below PyTorch, whose segments are not known while it runs, only its tensors count. An older recorder tells of
+ * heaps, whose level is not 2. */
+static inline size_t memreel_device_usage_now(memreel_usage* devices, size_t room, int reset) {
+  const memreel_api* api = memreel_recorder();
+  if (!api || api->size < offsetof(memreel_api, usage) + sizeof(api->usage)) return 0;
+  return api->usage(devices, room, (reset ? MEMREEL_USAGE_RESET : 0u) | MEMREEL_USAGE_OF_DEVICES);
 }
 
 #ifdef __cplusplus

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from .annotate import (Pool, Usage, mark, name_modules, pool, recording, snapshot, step, steps_of_optimizers, tag, usage)
+from .annotate import (Pool, Usage, device_usage, mark, name_modules, pool, recording, snapshot, step, steps_of_optimizers, tag, usage)
 
 TYPE_CHECKING = False  # as typing has it, which takes longer to import than everything else here
 if TYPE_CHECKING:

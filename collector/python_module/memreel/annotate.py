@@ -33,7 +33,7 @@ import time
 import weakref
 from typing import Any, Callable, Iterator, NamedTuple, Optional
 
-__all__ = ["recording", "step", "mark", "tag", "snapshot", "name_modules", "usage", "Usage", "pool", "Pool",
+__all__ = ["recording", "step", "mark", "tag", "snapshot", "name_modules", "usage", "device_usage", "Usage", "pool", "Pool",
            "steps_of_optimizers"]
 
 _VERSION = 1  # MEMREEL_API_VERSION of collector/include/memreel/memreel.h
@@ -158,7 +158,7 @@ def name_modules(model: Any, name: str = "") -> None:
 
 
 class Usage(NamedTuple):
-    """What a heap holds, in requested bytes."""
+    """What a heap, or a device, holds, in requested bytes."""
 
     device: int  # as CUDA counts; -1: the host
     level: str  # "driver": what the driver gave; "framework": what a framework or a pool gave out of that
@@ -172,12 +172,26 @@ def usage(reset: bool = False) -> list[Usage]:
     Peaks are since the last call with `reset`, or since the recording began. Empty if nothing is recorded. Waits for the
     recorder, about a tenth of a millisecond.
     """
+    return _usage(1 if reset else 0)
+
+
+def device_usage(reset: bool = False) -> list[Usage]:
+    """A Usage for each device, over all its heaps, each byte once: what pools have allocated, and what the driver gave to
+    others.
+
+    Its level is "device". Below PyTorch, whose segments are not known while it runs, only its tensors count. Otherwise as
+    usage().
+    """
+    return _usage((1 if reset else 0) | 2)
+
+
+def _usage(flags: int) -> list[Usage]:
     api = _recorder()
     if not api or api.size < _Api.usage.offset + _Api.usage.size:
         return []
     heaps = (_Usage * 64)()
-    count = api.usage(heaps, len(heaps), reset)
-    return [Usage(heap.device, ("driver", "framework")[heap.level], heap.live_bytes, heap.peak_bytes)
+    count = api.usage(heaps, len(heaps), flags)
+    return [Usage(heap.device, ("driver", "framework", "device")[heap.level], heap.live_bytes, heap.peak_bytes)
             for heap in heaps[:count]]
 
 

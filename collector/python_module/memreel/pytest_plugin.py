@@ -9,8 +9,8 @@
 
 pytest finds it automatically if memreel is installed with pip; otherwise use -p memreel.pytest_plugin.
 
-A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device. If a framework or a
-pool is recorded, its allocations count, otherwise the driver's; of several heaps on a device, the one that grew most.
+A test is charged for the memory it allocates beyond what was live when it started: requested bytes, per device, over all its heaps. A
+pool's memory is its allocations; what the driver gave to no pool counts, too, but not below PyTorch, whose segments are not known while it runs.
 Fixtures run before and after, and are not charged; setUp and tearDown of a unittest.TestCase are.
 
 Where a test fails for want of memory, its report has a section that explains the error's text (memreel explain).
@@ -30,24 +30,16 @@ from . import annotate as memreel
 from .quantity import parse_size, size_text
 
 
-def _heaps(reset):
-    """What each device's heaps hold: {device: {number of the heap: Usage}}, the frameworks' where there are any."""
-    devices = {}
-    for number, heap in enumerate(memreel.usage(reset)):
-        if heap.device >= 0:
-            devices.setdefault(heap.device, {})[number] = heap
-    for device, heaps in devices.items():
-        frameworks = {number: heap for number, heap in heaps.items() if heap.level == "framework"}
-        devices[device] = frameworks or heaps
-    return devices
+def _devices(reset):
+    """What each device holds, over all its heaps: {device: Usage}."""
+    return {usage.device: usage for usage in memreel.device_usage(reset) if usage.device >= 0}
 
 
 def _complaints(before, after, limit, kept):
     """One sentence for each device on which the test exceeded `limit` or kept more than `kept`; None: no limit."""
-    for device, heaps in sorted(after.items()):
-        live = {number: heap.live_bytes for number, heap in before.get(device, {}).items()}
-        had = max(heap.peak_bytes - live.get(number, 0) for number, heap in heaps.items())
-        left = max(heap.live_bytes - live.get(number, 0) for number, heap in heaps.items())
+    for device, usage in sorted(after.items()):
+        live = before[device].live_bytes if device in before else 0
+        had, left = usage.peak_bytes - live, usage.live_bytes - live
         if limit is not None and had > limit:
             yield f"the test used up to {size_text(had)} on device {device}, {size_text(had - limit)} more than its limit of {size_text(limit)}"
         if kept is not None and left > kept:
@@ -102,11 +94,11 @@ class _Plugin:
         for _ in range(leaks.kwargs.get("warmups", 0) if leaks else 0):
             _call(item)
         gc.collect()
-        before = _heaps(reset=True)
+        before = _devices(reset=True)
         with memreel.tag(item.nodeid):
             yield
             gc.collect()
-            after = _heaps(reset=False)
+            after = _devices(reset=False)
         if before and not after:
             self.complaints[item.nodeid] = ["memreel's recorder stopped responding"]
         else:

@@ -64,6 +64,25 @@ TEST(Usage, AFrameworkThatTellsOfNoSegmentsHasWhatItsParentGaveOut) {
   EXPECT_EQ(heaps[1].name, "torch.cuda");
 }
 
+TEST(Usage, OfADeviceHasEachByteOnce) {
+  const Heap gpu{.level = Level::driver, .device = 1};
+  const Heap inner{.level = Level::framework, .device = 1, .parent = HeapId{2}};
+  Usage usage;
+  const auto live = [&] { return ask_all(usage).requested.at(0); };
+  usage.follow({.heap = HeapId{1}, .live = 100_B}, gpu, "cuda.driver");
+  usage.follow({.heap = HeapId{2}, .reserved = 60_B}, pool, "outer");
+  EXPECT_EQ(live(), (RequestedUsage{.device = 1, .live = 40_B, .peak = 40_B})) << "not before the pool has it";
+  usage.follow({.heap = HeapId{2}, .live = 50_B, .reserved = 60_B}, pool, "outer");
+  usage.follow({.heap = HeapId{3}, .live = 5_B, .reserved = 50_B}, inner, "inner");
+  EXPECT_EQ(live().live, 45_B);
+  usage.follow({.heap = HeapId{4}, .live = 7_B}, pool, "without segments");
+  EXPECT_EQ(live().live, 45_B) << "the driver gave it";
+  ask_all(usage, Usage::Peaks::reset);
+  EXPECT_EQ(live(), (RequestedUsage{.device = 1, .live = 45_B, .peak = 45_B}));
+  usage.follow({.heap = HeapId{5}, .live = 9_B}, pool, "torch.cuda");
+  EXPECT_EQ(live().live, 21_B) << "PyTorch may have all of the rest";
+}
+
 TEST(Usage, HasTheLatestSampleOfEachDevice) {
   Usage usage;
   usage.sample({.device = 1, .used = 5_B, .free = 95_B});
