@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPU memory: annotations by the program (step, tag, pool...), analysis of recordings (load), and PyTorch's own history
-when memory runs out (torch_oom_hook).
+"""GPU memory: annotations by the program (step, tag, pool...), analysis of recordings (load), PyTorch's own history when
+memory runs out (torch_oom_hook), and what keeps memory allocated (holders).
 
 `memreel.annotate` is the first, a single file that may also be copied as memreel.py; `memreel.analysis` the second,
-`memreel.torch_oom` the third. `memreel.integrations` has callbacks for training frameworks.
+`memreel.torch_oom` the third, `memreel.holding` the fourth. `memreel.integrations` has callbacks for training frameworks.
 """
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ if TYPE_CHECKING:
     from typing import Iterable, Mapping
 
     from .analysis import Document, MemreelError, Recording
+    from .holding import Growth, Holders
     from .results import Difference, Fleet, Predictions
     from .torch_oom import TorchOomHook
 
 __version__ = "0.1.0"  # project(VERSION) in CMakeLists.txt
 
-__all__ = ["MemreelError", "Pool", "Recording", "Usage", "diff", "explain", "fleet", "load", "mark", "name_modules", "pool", "predict",
-           "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook", "usage"]
+__all__ = ["MemreelError", "Pool", "Recording", "Usage", "diff", "explain", "fleet", "growing", "holders", "load", "mark",
+           "name_modules", "pool", "predict", "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook", "usage"]
 
 
 def __getattr__(name: str) -> object:  # what would make importing this package slow
@@ -85,3 +86,27 @@ def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int 
     """
     from .torch_oom import TorchOomHook
     return TorchOomHook(file, dumps, max_entries)
+
+
+def holders(*, top: int = 20, site: str | None = None, address: int | None = None, leaked: bool = False, kind: str = "device",
+            seconds: float = 2.0, objects: int = 10_000_000) -> Holders:
+    """What keeps memory allocated now: blocks of PyTorch's tensors and of arrays, and the shortest ways to them from a module's
+    globals or the locals of a frame that is alive, through containers, closures, hooks, tracebacks, autograd graphs...
+
+    `top`: how many blocks to tell apart, the largest first; `site`: only those allocated there, a part of "train.py:12 train"
+    (as far as PyTorch records its history: torch_oom_hook()); `address`: only the one that contains it; `leaked`: only those
+    whose holder grew since the last call, and garbage.
+    `kind`: "device", "pinned", "host" or "all".
+    `seconds`, `objects`: bounds of the walk, which takes about 100 bytes for each object; `complete` says whether they sufficed.
+
+    Runs none of the program's code and keeps nothing alive; other threads may run meanwhile, collections of garbage do not.
+    """
+    from .holding import holders as walk
+    return walk(top=top, site=site, address=address, leaked=leaked, kind=kind, seconds=seconds, objects=objects)
+
+
+def growing(first: Holders, second: Holders, *later: Holders) -> tuple[Growth, ...]:
+    """The containers, autograd graphs and variables that grew from each walk to the next, in elements and in bytes, the one
+    that grew most first. Of containers inside each other the outermost is named."""
+    from .holding import growing as compared
+    return compared(first, second, *later)

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What keeps memory allocated, in the program's own words: memreel.holders() and memreel.growing().
+
+The results hold texts and numbers, never an object of the program.
+"""
+from __future__ import annotations
+
+import builtins
+import collections
+import gc
+import os
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+from .blocks import InGraph, Memory, Reader
+from .quantity import size_text
+from .references import Container, OutOfTime, References, Way, class_name
+
+_KINDS = ("device", "pinned", "host", "all")
+_WAYS = 4  # to a block
+
+_last: Dict[str, Holders] = {}  # by kind: what leaked=True compares with
+
+
+def _numbered(count: int, one: str) -> str:
+    return f"{count:,} {one}" + ("" if count == 1 else "s")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of memory, and what keeps it."""
+    address: int
+    bytes: int
+    kind: str  # "device", "pinned", "host"
+    device: int  # as CUDA counts; -1: the host
+    shape: Tuple[int, ...]  # of a tensor or an array in it
+    dtype: str
+    requires_grad: bool
+    grad_fn: Optional[str]  # the node of the autograd graph that made it
+    site: Optional[str]  # where it was allocated, if PyTorch records that and holders() was asked about sites
+    kept_by: Tuple[str, ...]  # the shortest ways from a root, the shortest first
+
+    def __repr__(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"<{size_text(self.bytes)} {self.dtype}[{shape}] kept by {self.kept_by[0] if self.kept_by else 'unknown'}>"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A variable, container or graph that keeps blocks. A block that several keep counts in each."""
+    text: str  # "`history` in `train` (train.py:12), list of 4,912"
+    name: str  # the same in every walk
+    kind: str  # of the container, "autograd graph", or "" for anything else
+    length: int  # its elements or nodes; the number of blocks if it is no container
+    blocks: int
+    bytes: int
+    inside: Tuple[str, ...] = field(default=(), repr=False)  # names of the containers that it is in
+
+    def __repr__(self) -> str:
+        return f"<{size_text(self.bytes)} kept by {self.text}>"
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """Objects that only reference each other: their memory waits for gc.collect()."""
+    classes: Tuple[str, ...]  # of the members, the most frequent first
+    count: int  # groups of such objects
+    blocks: int
+    bytes: int
+
+    def __repr__(self) -> str:
+        return f"<{size_text(self.bytes)} in {_numbered(self.count, 'reference cycle')} of {', '.join(self.classes)}>"
+
+
+@dataclass(frozen=True)
+class Holders:
+    """What one walk found."""
+    blocks: Tuple[Block, ...]  # those asked for, the largest first
+    holders: Tuple[Holder, ...]  # of all blocks, the one with the most bytes first
+    cycles: Tuple[Cycle, ...]
+    all_blocks: int
+    all_bytes: int
+    objects: int  # that the walk saw
+    seconds: float
+    complete: bool
+    notes: Tuple[str, ...]  # what is missing, and why
+
+    def __repr__(self) -> str:
+        first = f", most by {self.holders[0].text}" if self.holders else ""
+        return f"<{size_text(self.all_bytes)} in {_numbered(self.all_blocks, 'block')}{first}>"
+
+    def __str__(self) -> str:
+        """A table of holders, cycles and the largest blocks."""
+        rows = [("bytes", "blocks", "kept by")]
+        rows += [(size_text(one.bytes), f"{one.blocks:,}", one.text) for one in self.holders[:20]]
+        rows += [(size_text(one.bytes), f"{one.blocks:,}", f"{_numbered(one.count, 'reference cycle')} of {', '.join(one.classes)} "
+                  "that wait for gc.collect()") for one in self.cycles if one.bytes]
+        wide = [max(len(row[column]) for row in rows) for column in (0, 1)]
+        lines = [f"{size:>{wide[0]}}  {count:>{wide[1]}}  {text}" for size, count, text in rows]
+        lines += [f"{block!r}"[1:-1] for block in self.blocks]
+        return "\n".join([*lines, *self.notes])
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A holder that grew from walk to walk."""
+    text: str  # as the last walk has it
+    kind: str
+    lengths: Tuple[int, ...]  # in each walk
+    bytes: Tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return (f"<{self.text}: {self.lengths[0]:,} to {self.lengths[-1]:,}, {size_text(self.bytes[0])} to "
+                f"{size_text(self.bytes[-1])}>")
+
+
+def growing(first: Holders, second: Holders, *later: Holders) -> Tuple[Growth, ...]:
+    """See memreel.growing()."""
+    walks = [{one.name: one for one in walk.holders} for walk in (first, second, *later)]
+    grown: Dict[str, List[Holder]] = {}
+    for name, last in walks[-1].items():
+        before = [walk[name] if name in walk else None for walk in walks]
+        # A holder that was not there before has begun, not grown.
+        if None in before[-2:] or not all(_more(a, b) for a, b in zip(before, before[1:])):
+            continue
+        grown[name] = [one or last for one in before]
+    outermost = [line for line in grown.values() if not any(outer in grown for outer in line[-1].inside)]
+    outermost.sort(key=lambda line: line[0].bytes - line[-1].bytes)
+    return tuple(Growth(line[-1].text, line[-1].kind, tuple(one.length for one in line), tuple(one.bytes for one in line))
+                 for line in outermost)
+
+
+def _more(a: Optional[Holder], b: Optional[Holder]) -> bool:
+    return a is not None and b is not None and b.length > a.length and b.bytes > a.bytes
+
+
+@dataclass
+class _Group:
+    """The blocks of a holder, while they are counted."""
+    text: str
+    kind: str
+    length: int
+    inside: Tuple[str, ...]
+    blocks: Dict[int, int] = field(default_factory=dict)  # bytes by address
+    containers: Set[str] = field(default_factory=set)
+
+
+def holders(*, top: int = 20, site: Optional[str] = None, address: Optional[int] = None, leaked: bool = False, kind: str = "device",
+            seconds: float = 2.0, objects: int = 10_000_000) -> Holders:
+    """See memreel.holders()."""
+    if kind not in _KINDS:
+        raise ValueError(f"kind {kind!r} is unknown; it is one of {', '.join(_KINDS)}")
+    collects = gc.isenabled()
+    gc.disable()  # a collection would run finalizers, and change what is alive
+    try:
+        sites = _sites() if site is not None else {}
+        return _walk(top, site, address, leaked, kind, seconds, objects, sites)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _walk(top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str, seconds: float, objects: int,
+          sites: Dict[int, str]) -> Holders:
+    began = time.monotonic()
+    references = References(seconds, objects)
+    try:
+        return _told(references, began, top, site, address, leaked, kind, sites)
+    finally:
+        references.close()
+
+
+def _told(references: References, began: float, top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str,
+          sites: Dict[int, str]) -> Holders:
+    reader = Reader(references.kinds())
+    notes = references.notes
+    things = list(references.found(reader.kinds))
+    memories = [(thing, memory) for thing, memory in reader.read(things) if kind in ("all", memory.kind)]
+    kept: List[InGraph] = []
+    nodes: Dict[int, int] = {}
+    try:
+        kept, nodes, hidden = reader.graphs(things, references.check_time)
+        kept = [one for one in kept if kind in ("all", one.memory.kind)]
+        if hidden:
+            notes.append(f"{_numbered(hidden, 'saved tensor')} not seen: hooks of the program unpack them")
+    except OutOfTime as why:
+        references.complete = False
+        notes.append(str(why))
+    references.trace(things, _WAYS)
+
+    blocks: Dict[int, Memory] = {}
+    ways: Dict[int, List[Way]] = collections.defaultdict(list)
+    spoken: Dict[int, List[Way]] = {}
+    waiting: Dict[int, Set[int]] = collections.defaultdict(set)  # blocks of garbage, by id() of their objects
+    garbage = set(map(id, references.garbage))
+
+    def ways_of(thing: Any) -> List[Way]:
+        if id(thing) not in spoken:
+            spoken[id(thing)] = references.ways(thing)
+        return spoken[id(thing)]
+
+    # Largest first: what remains when time is up is small.
+    try:
+        for place, (thing, memory) in enumerate(sorted(memories, key=lambda pair: -pair[1].bytes)):
+            if place % 256 == 0:
+                references.check_time()
+            blocks.setdefault(memory.address, memory)
+            if id(thing) in garbage:
+                waiting[id(thing)].add(memory.address)
+            else:
+                ways[memory.address] += ways_of(thing)
+        for place, one in enumerate(kept):
+            if place % 256 == 0:
+                references.check_time()
+            blocks.setdefault(one.memory.address, one.memory)
+            if id(one.owner) in garbage:
+                waiting[id(one.owner)].add(one.memory.address)
+            ways[one.memory.address] += [_through(way, one.how, nodes.get(id(one.owner), 0)) for way in ways_of(one.owner)[:2]]
+    except OutOfTime as why:
+        references.complete = False
+        notes.append(str(why))
+
+    for start, several in ways.items():  # what the graph says is more than that C code holds it
+        ways[start] = [way for way in several if way.kind != "extension"] or several
+    cycles = _cycles(references, waiting, blocks, ways)
+    groups = _groups(blocks, ways)
+    found = tuple(sorted((Holder(group.text, name, group.kind, group.length, len(group.blocks), sum(group.blocks.values()), group.inside)
+                          for name, group in groups.items()), key=lambda one: (-one.bytes, len(one.inside), one.text)))
+    chosen: Iterable[int] = blocks
+    if address is not None:
+        chosen = [start for start, memory in blocks.items() if start <= address < start + memory.bytes]
+    if site is not None:
+        chosen = [start for start in chosen if site in sites.get(start, "")]
+    walked = Holders((), found, cycles, len(blocks), sum(memory.bytes for memory in blocks.values()), references.count,
+                     0.0, references.complete, tuple(notes))
+    if leaked:
+        grown = _leaked(walked, groups, waiting, kind, notes)
+        chosen = [start for start in chosen if start in grown]
+    _last[kind] = walked
+    largest = sorted(chosen, key=lambda start: -blocks[start].bytes)[:max(top, 0)]
+    shown = tuple(_block(blocks[start], ways[start], sites.get(start)) for start in largest)
+    return Holders(shown, found, cycles, walked.all_blocks, walked.all_bytes, walked.objects, time.monotonic() - began,
+                   references.complete, tuple(dict.fromkeys(notes)))
+
+
+def _through(way: Way, how: str, nodes: int) -> Way:
+    """The way to what the graph or the gradient of a tensor keeps."""
+    if how == "grad":
+        return way._replace(text=f"gradient of {way.text}", key=f"gradient of {way.key}")
+    graph = Container(f"autograd graph of {way.text}", f"autograd graph of {way.key}", "autograd graph", nodes)
+    return way._replace(text=f"{graph.text}, {nodes:,} nodes, {how}", key=graph.key, containers=(*way.containers, graph))
+
+
+def _sized(container: Container) -> str:
+    if container.kind == "autograd graph":
+        return f"{container.length:,} nodes"
+    return f"{container.kind} of {container.length:,}"
+
+
+def _block(memory: Memory, ways: List[Way], site: Optional[str]) -> Block:
+    told = tuple(dict.fromkeys((way.text for way in ways)))[:_WAYS]
+    return Block(memory.address, memory.bytes, memory.kind, memory.device, memory.shape, memory.dtype, memory.requires_grad,
+                 memory.grad_fn, site, told)
+
+
+def _groups(blocks: Dict[int, Memory], ways: Dict[int, List[Way]]) -> Dict[str, _Group]:
+    groups: Dict[str, _Group] = {}
+    for start, memory in blocks.items():
+        for way in ways.get(start, ()):
+            outer: Tuple[str, ...] = ()
+            for one in way.containers:
+                group = groups.setdefault(one.key, _Group("", one.kind, 0, outer))
+                if one.text not in group.containers:
+                    group.containers.add(one.text)
+                    group.length += one.length
+                    many = f" and {len(group.containers) - 1:,} like it" if len(group.containers) > 1 else ""
+                    group.text = f"{one.text}, {_sized(one._replace(length=group.length))}{many}" if not many else f"{group.text}"
+                group.blocks[start] = memory.bytes
+                outer += (one.key,)
+            if not way.containers and way.kind != "cycle":
+                group = groups.setdefault(way.key, _Group(way.text, "", 0, ()))
+                group.blocks[start] = memory.bytes
+                group.length = len(group.blocks)
+    return groups
+
+
+def _cycles(references: References, waiting: Dict[int, Set[int]], blocks: Dict[int, Memory], ways: Dict[int, List[Way]]) -> Tuple[Cycle, ...]:
+    """Garbage by the classes of its objects; blocks that something else keeps as well don't wait."""
+    found: Dict[Tuple[str, ...], List[Set[int]]] = collections.defaultdict(list)
+    if not waiting:
+        return ()
+    for group in references.cycles():
+        starts = {start for thing in group for start in waiting.get(id(thing), ())}
+        if not starts or len(group) == 1:  # one object alone lived until this walk let go of it
+            continue
+        names = collections.Counter(class_name(type(thing)) for thing in group if id(thing) not in waiting or len(starts) == len(group))
+        classes = tuple(name for name, _ in sorted(names.items(), key=lambda pair: (hasattr(builtins, pair[0]), -pair[1], pair[0])))[:6]
+        found[classes].append(starts)
+    rows = []
+    for classes, groups in found.items():
+        starts = {start for group in groups for start in group}
+        only = [start for start in starts if not ways.get(start)]
+        rows.append(Cycle(classes, len(groups), len(only), sum(blocks[start].bytes for start in only)))
+        said = f"reference cycle of {', '.join(classes)}, waiting for gc.collect()"
+        for start in only:
+            ways[start] = [Way(said, said, "cycle", (), 0)]
+    return tuple(sorted(rows, key=lambda row: -row.bytes))
+
+
+def _leaked(walked: Holders, groups: Dict[str, _Group], waiting: Dict[int, Set[int]], kind: str, notes: List[str]) -> Set[int]:
+    """Blocks of holders that grew since the last walk, and of garbage."""
+    starts = {start for several in waiting.values() for start in several}
+    if kind not in _last:
+        notes.append("the first walk has nothing to compare with: call holders(leaked=True) again some steps later")
+        return starts
+    texts = {one.text for one in growing(_last[kind], walked)}
+    for name, group in groups.items():
+        if group.text in texts:
+            starts.update(group.blocks)
+    return starts
+
+
+def _sites() -> Dict[int, str]:
+    """Where each of PyTorch's blocks was allocated, "train.py:12 train", by address; as far as PyTorch records it."""
+    torch = sys.modules.get("torch")
+    cuda = getattr(torch, "cuda", None)
+    if cuda is None or not cuda.is_initialized() or not torch._C._cuda_isHistoryEnabled():  # type: ignore[union-attr]
+        raise ValueError("no allocation sites are recorded; call memreel.torch_oom_hook() at the program's start")
+    return sites_of(cuda.memory._snapshot())
+
+
+def sites_of(snapshot: Any) -> Dict[int, str]:
+    """The frames of the blocks in a snapshot of PyTorch's, innermost first, by the block's address."""
+    found = {}
+    for segment in snapshot["segments"]:
+        address = segment["address"]
+        for block in segment["blocks"]:
+            frames = block.get("frames") or (block.get("history") or [{}])[0].get("frames") or []
+            if block["state"] == "active_allocated":
+                found[block.get("address", address)] = "; ".join(f"{os.path.basename(frame['filename'])}:{frame['line']} {frame['name']}"
+                                                                 for frame in frames)
+            address += block["size"]
+    return found
