@@ -440,9 +440,10 @@ Json json_of_trees(const Trace& trace, const std::vector<DeviceMemory>& devices)
   for (const DeviceMemory& device : devices) {
     Json heaps = Json::array();
     std::map<HeapId, std::size_t> rows;
+    std::map<HeapId, HeapPart> parts;
+    for (const HeapPart& part : device.peak_held.parts) parts[part.heap] = part;
     for (const auto& [heap, depth] : tree_of(device)) {
-      const auto part = std::ranges::find(device.peak_held.parts, heap->heap, &HeapPart::heap);
-      const HeapPart at_peak = part == device.peak_held.parts.end() ? HeapPart{} : *part;
+      const HeapPart at_peak = parts[heap->heap];
       rows[heap->heap] = heaps.size();
       heaps.push_back({{"heap", trace.tables[trace.tables[heap->heap].name]},
                        {"level", trace.tables[heap->heap].level == Level::driver ? "driver" : "framework"},

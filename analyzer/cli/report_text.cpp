@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -74,20 +75,16 @@ void print_tree_text(const Trace& trace, const Report& report) {
                      {"itself", Align::right},
                      {"live", Align::right},
                      {"heap"}});
-    const auto whole_of = [&](HeapId heap) {
-      const auto part = std::ranges::find(peak.parts, heap, &HeapPart::heap);
-      return part == peak.parts.end() ? 0_B : part->whole;
-    };
-    const auto tree = tree_of(device);
-    for (const auto& [heap, depth] : tree) {
-      const auto part = std::ranges::find(peak.parts, heap->heap, &HeapPart::heap);
-      const Bytes whole = whole_of(heap->heap);
-      const Bytes around = heap->parent == HeapId::none ? peak.held : whole_of(heap->parent);
-      Bytes itself = whole;
-      for (const auto& [other, ignored] : tree)
-        if (other->parent == heap->heap) itself -= std::min(itself, whole_of(other->heap));
-      table.add_row({text_of(heap->peak_whole), text_of(whole), text_of_share(share_of(whole, around)), text_of(itself),
-                     text_of(part == peak.parts.end() ? 0_B : part->live),
+    std::map<HeapId, HeapPart> parts;
+    for (const HeapPart& part : peak.parts) parts[part.heap] = part;
+    std::map<HeapId, Bytes> inside;  // of each, what heaps inside it have
+    for (const DeviceHeap& heap : device.heaps)
+      if (heap.parent != HeapId::none) inside[heap.parent] += parts[heap.heap].whole;
+    for (const auto& [heap, depth] : tree_of(device)) {
+      const HeapPart part = parts[heap->heap];
+      const Bytes around = heap->parent == HeapId::none ? peak.held : parts[heap->parent].whole;
+      table.add_row({text_of(heap->peak_whole), text_of(part.whole), text_of_share(share_of(part.whole, around)),
+                     text_of(part.whole - std::min(part.whole, inside[heap->heap])), text_of(part.live),
                      std::string(2 * std::size_t{depth}, ' ') + tables[tables[heap->heap].name]});
     }
     table.print(std::cout, 2);

@@ -2,6 +2,7 @@
 #include "analyzer/history/device_memory.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -270,13 +271,14 @@ HeapId named_parent(const Tables& tables, const std::vector<HeapTraits>& traits,
 }  // namespace
 
 std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree_of(const DeviceMemory& device) {
+  std::map<HeapId, std::vector<const DeviceHeap*>> inside;
+  for (const DeviceHeap& heap : device.heaps) inside[heap.parent].push_back(&heap);
   std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree, open;  // open: yet to be visited, the next one last
   const auto add_children = [&](HeapId parent, std::uint32_t depth) {
-    const std::size_t before = open.size();
-    for (const DeviceHeap& heap : device.heaps)
-      if (heap.parent == parent) open.emplace_back(&heap, depth);
-    std::stable_sort(open.begin() + static_cast<std::ptrdiff_t>(before), open.end(),
-                     [](const auto& a, const auto& b) { return a.first->peak_whole < b.first->peak_whole; });
+    const auto children = inside.find(parent);
+    if (children == inside.end()) return;
+    std::ranges::stable_sort(children->second, {}, &DeviceHeap::peak_whole);
+    for (const DeviceHeap* const heap : children->second) open.emplace_back(heap, depth);
   };
   add_children(HeapId::none, 0);
   while (!open.empty()) {
@@ -347,13 +349,18 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     const auto driver =
         std::ranges::find_if(device.heaps, [&](const DeviceHeap& of) { return traits[index(of.heap)].is_driver; });
     const HeapId root = driver == device.heaps.end() ? HeapId::none : driver->heap;
+    std::map<HeapId, DeviceHeap*> heaps;
+    for (DeviceHeap& of : device.heaps) heaps[of.heap] = &of;
+    std::set<HeapId> rooted{HeapId::none, root};  // that have no way back to themselves
     for (DeviceHeap& of : device.heaps) {
       if (traits[index(of.heap)].is_driver) continue;
       // Damaged files have heaps that are inside themselves.
-      HeapId at = of.parent;
-      for (std::size_t step = 0; at != HeapId::none && at != of.heap && step < device.heaps.size(); ++step)
-        at = std::ranges::find(device.heaps, at, &DeviceHeap::heap)->parent;
-      if (of.parent == HeapId::none || at != HeapId::none) of.parent = root;
+      std::set<HeapId> path;
+      HeapId at = of.heap;
+      while (!rooted.contains(at) && path.insert(at).second) at = heaps.at(at)->parent;
+      if (!rooted.contains(at)) heaps.at(at)->parent = root;
+      if (of.parent == HeapId::none) of.parent = root;
+      rooted.insert(path.begin(), path.end());
     }
   }
   std::vector<DeviceMemory> result;

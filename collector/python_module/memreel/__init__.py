@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"  # project(VERSION) in CMakeLists.txt
 
-__all__ = ["MemreelError", "Pool", "Recording", "Usage", "diff", "explain", "fleet", "growing", "holders", "load", "mark",
-           "name_modules", "pool", "predict", "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook", "usage"]
+__all__ = ["MemreelError", "Pool", "Recording", "Usage", "device_usage", "diff", "explain", "fleet", "growing", "holders", "load",
+           "mark", "name_modules", "pool", "predict", "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook",
+           "usage"]
 
 
 def __getattr__(name: str) -> object:  # what would make importing this package slow

@@ -364,13 +364,16 @@ TEST(DeviceMemory, ATreeSaysWhoseMemoryEachHeapIs) {
 
 TEST(DeviceMemory, HeapsThatAreInsideThemselvesAreTheDriversOwn) {
   TraceBuilder build;
+  const HeapId in_a = build.heap("in a", Level::framework, 0);
   const HeapId a = build.heap("a", Level::framework, 0);
   const HeapId b = build.heap("b", Level::framework, 0);
+  build.trace().tables.heaps[index(in_a)].parent = a;
   build.trace().tables.heaps[index(a)].parent = b;
   build.trace().tables.heaps[index(b)].parent = a;
   build.event(EventKind::segment_alloc, build.origin(a), {0x1000000}, 2_MiB);
   build.event(EventKind::segment_alloc, build.origin(b), {0x1000000}, 1_MiB);
-  EXPECT_EQ(tree_of(device_memory(build.trace()).at(0)).size(), 2U);
+  build.event(EventKind::segment_alloc, build.origin(in_a), {0x1000000}, 1_MiB);
+  EXPECT_EQ(tree_of(device_memory(build.trace()).at(0)).size(), 3U);
 }
 
 }  // namespace
