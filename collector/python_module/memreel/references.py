@@ -252,14 +252,13 @@ class References:
         seen.update(map(id, level))
         while level:
             levels.append(level)
-            found: Dict[int, Any] = {}
+            found: List[Any] = []
+            add = seen.add
             for start in range(0, len(level), _CHUNK):
                 self.check_time(share)
-                referents = _referents(*level[start:start + _CHUNK])
-                found.update({number: thing for number, thing in zip(map(id, referents), referents)
-                              if number not in seen and type(thing) not in _ATOMS})
-            seen.update(found)
-            level = list(found.values())
+                found += [thing for thing in _referents(*level[start:start + _CHUNK])
+                          if type(thing) not in _ATOMS and (number := id(thing)) not in seen and not add(number)]
+            level = found
             if len(seen) > self._most:
                 raise OutOfTime(f"the walk ended after {self._most:,} objects; what it did not reach is missing")
         return levels
@@ -316,12 +315,12 @@ class References:
 
     def _trace_level(self, level: List[Any], wanted: Ids, further: Ids, most: int) -> Ids:
         nearer: Ids = set()
+        sought = wanted | further if further else wanted
         for start in range(0, len(level), 256):
             if start % _CHUNK == 0:
                 self.check_time()
             chunk = level[start:start + 256]
-            ids = set(map(id, _referents(*chunk)))
-            if wanted.isdisjoint(ids) and further.isdisjoint(ids):
+            if sought.isdisjoint(map(id, _referents(*chunk))):
                 continue
             for thing in chunk:
                 ids = set(map(id, _referents(thing)))
@@ -394,7 +393,7 @@ class References:
         steps = self._steps.get(id(parent))
         if steps is None:
             steps = self._steps[id(parent)] = {}
-            for thing, step in _steps_from(parent):
+            for thing, step in _steps_from(parent, self._relevant):
                 if id(thing) in self._relevant:
                     steps.setdefault(id(thing), step)
         return steps.get(id(child)) or Step("new", class_name(type(parent)), "in a ")
@@ -523,23 +522,27 @@ def _key_text(key: Any) -> str:
     return f"[{key!r}]" if kind in (int, bool, float, type(None)) else f"[<{class_name(kind)}>]"
 
 
-def _steps_from(parent: Any) -> Iterator[Tuple[Any, Step]]:
-    """What `parent` references, and how; incomplete for classes of C code."""
+def _steps_from(parent: Any, wanted: Ids) -> Iterator[Tuple[Any, Step]]:
+    """How `parent` references those `wanted`, and possibly others; incomplete for classes of C code."""
     kind = type(parent)
     attributes = None
     if isinstance_of(parent, dict):
         for key, value in list(dict.items(parent)):
-            yield value, Step("item", _key_text(key))
-            yield key, Step("new", class_name(type(key)), "key ")
+            if id(value) in wanted:
+                yield value, Step("item", _key_text(key))
+            if id(key) in wanted:
+                yield key, Step("new", class_name(type(key)), "key ")
         attributes = instance_dict(parent) if kind is not dict else None
     elif isinstance_of(parent, list) or isinstance_of(parent, tuple):
         base = list if isinstance_of(parent, list) else tuple
         for number, value in enumerate(base.__iter__(parent)):
-            yield value, Step("item", f"[{number}]")
+            if id(value) in wanted:
+                yield value, Step("item", f"[{number}]")
         attributes = instance_dict(parent) if kind is not base else None
     elif isinstance_of(parent, collections.deque):
         for number, value in enumerate(list(collections.deque.__iter__(parent))):
-            yield value, Step("item", f"[{number}]")
+            if id(value) in wanted:
+                yield value, Step("item", f"[{number}]")
     elif isinstance_of(parent, set) or isinstance_of(parent, frozenset):
         for value in (set if isinstance_of(parent, set) else frozenset).__iter__(parent):
             yield value, Step("item", "[...]")
