@@ -73,6 +73,25 @@ class Hook(HookTest):
         self.assertEqual(dump.stat().st_mode & 0o777, 0o600)
         self.assertEqual(self.document("report", dump, "--oom")["ooms"], self.document("report", self.snapshot, "--oom")["ooms"])
 
+    def test_the_variable_that_keeps_the_most_is_named(self):
+        program = """
+            class Buffer:
+                def __init__(self, number):
+                    self.__cuda_array_interface__ = {"data": (number << 21, False), "shape": (1 << 20,), "typestr": "|u1"}
+            HOOK(file="run.pickle", holders=%s); torch.initialize()
+            def train():
+                history = [{"loss": Buffer(i)} for i in range(1, 9)]
+                torch.run_out()
+            try: train()
+            except torch.OutOfMemoryError: pass
+            """
+        lines, _ = self.run_program(program % True)
+        self.assertTrue(any(re.fullmatch(r"memreel: 8\.00 MiB kept by `history` in `train` \(<string>:\d+\), list of 8 "
+                                         r"\(walked [0-9,]+ objects in \d\.\d s\)", line) for line in lines), lines)
+        [(self.directory / dump).unlink() for dump in self.dumps()]
+        lines, _ = self.run_program(program % False)
+        self.assert_told(lines, *TOLD)
+
     def test_a_program_that_fails_of_it_fails_as_before(self):
         lines, _ = self.run_program("HOOK(); torch.initialize(); torch.run_out()", code=1)
         self.assertIn("torch.OutOfMemoryError: CUDA out of memory.", lines)

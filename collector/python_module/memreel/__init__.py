@@ -72,21 +72,22 @@ def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, at: tuple[str,
     return difference(a, b, at=at)
 
 
-def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000) -> TorchOomHook:
+def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000, holders: bool = True) -> TorchOomHook:
     """From now on, when PyTorch runs out of memory on a GPU, writes its allocator's history to a file and three lines to
     standard error: what holds the memory, whether it is fragmentation and which setting would have survived, and the
-    file's path. The program continues, or fails, as it would without the hook.
+    file's path; a fourth line says which variables keep the most. The program continues, or fails, as it would without the hook.
 
     `file`: "oom-rank%r.pickle" is written as oom-rank0-dump-1.pickle by rank 0; %r, %h, %p are rank, host and process id.
     By default memreel-rank%r-%h-%p.pickle, or memreel-%h-%p.pickle without ranks. No file is ever overwritten.
     `dumps`: how many of the latest dumps to keep. Failures within a minute of a dumped one are only counted.
     `max_entries`: how many of the latest events PyTorch keeps. A history that the program itself started is left alone.
+    `holders`: whether to look for the variables that keep memory, as holders() does: two seconds at most.
 
     Does not need `memreel record`, which does the same with --flight. The hook ends with close(), with the program, or
     at the end of a with-statement, which also writes a dump if it is left by an error.
     """
     from .torch_oom import TorchOomHook
-    return TorchOomHook(file, dumps, max_entries)
+    return TorchOomHook(file, dumps, max_entries, holders)
 
 
 def holders(*, top: int = 20, site: str | None = None, address: int | None = None, leaked: bool = False, kind: str = "device",

@@ -24,7 +24,7 @@ from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Se
 Ids = Set[int]
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-_LIBRARIES = tuple({path + os.sep for path in sysconfig.get_paths().values()})
+_LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 _CHUNK = 4096  # objects between two looks at the clock
 _ATOMS = frozenset({str, int, float, complex, bytes, bool, type(None), types.CodeType})  # reference nothing that matters
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)

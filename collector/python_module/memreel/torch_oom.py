@@ -24,6 +24,7 @@ from .quantity import size_text
 # Variables that have a process's rank, in the order of formats/model/launchers.h.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
 _QUIET_S = 60  # failures this soon after one that was dumped are counted
+_HOLDERS = 3  # that are told of
 _PATIENCE_S = 5  # for the verdict, when the program ends
 
 
@@ -58,8 +59,9 @@ def _dump_name(pattern: Optional[str], number: int) -> str:
 class TorchOomHook:
     """What torch_oom_hook() returns."""
 
-    def __init__(self, file: Optional[str], dumps: int, max_entries: int) -> None:
+    def __init__(self, file: Optional[str], dumps: int, max_entries: int, holders: bool = True) -> None:
         import torch
+        self._holders = holders
         self.files: List[str] = []  # the dumps that are kept, oldest first
         self._torch, self._file, self._dumps, self._entries = torch, file, max(dumps, 1), max_entries
         self._lock = threading.RLock()  # never held while anything is written
@@ -141,8 +143,23 @@ class TorchOomHook:
             self._failure = ""
             self._failure = self._write()
             self._explain(self._failure, f"out of memory on GPU {device}: {size_text(requested)} refused")
+            if self._holders:
+                with contextlib.suppress(Exception):
+                    self._say_holders()
         except Exception as problem:
             say(f"no dump: {problem}")
+
+    def _say_holders(self) -> None:
+        """Which variables keep the most, in one line."""
+        from .holding import Holder, holders
+        found = holders(top=0)
+        most: List[Holder] = []
+        for one in found.holders:
+            if not any(outer.name in one.inside for outer in most):
+                most.append(one)
+        if most:
+            kept = "; ".join(f"{size_text(one.bytes)} kept by {one.text}" for one in most[:_HOLDERS])
+            say(f"{kept} (walked {found.objects:,} objects in {found.seconds:.1f} s)")
 
     def _write(self) -> str:
         snapshot = self._torch.cuda.memory._snapshot()

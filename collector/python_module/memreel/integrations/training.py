@@ -14,12 +14,12 @@ class Training:
     """One training run: marks its phases and steps if the process is recorded, and writes a dump of PyTorch's own history
     when memory runs out."""
 
-    def __init__(self, file: Optional[str] = None, *, dumps: int = 8, max_entries: int = 100_000, dump_at_end: bool = False,
-                 every_n_steps: int = 0) -> None:
-        """`file`, `dumps`, `max_entries`: see memreel.torch_oom_hook().
+    def __init__(self, file: Optional[str] = None, *, dumps: int = 8, max_entries: int = 100_000, holders: bool = True,
+                 dump_at_end: bool = False, every_n_steps: int = 0) -> None:
+        """`file`, `dumps`, `max_entries`, `holders`: see memreel.torch_oom_hook().
         `dump_at_end`: also write a dump when training succeeds.
         `every_n_steps`: how often to print the GPU's memory to standard error; 0: never."""
-        self._options = (file, dumps, max_entries)
+        self._options = (file, dumps, max_entries, holders)
         self._dump_at_end, self._every = dump_at_end, every_n_steps
         self._hook: Optional[TorchOomHook] = None
         self._phase = contextlib.ExitStack()
