@@ -202,7 +202,7 @@ void print_text(const DeviceChange& change) {
   const auto held = [](const std::optional<DeviceMemory>& side) { return side ? side->peak_held.held : 0_B; };
   if (change.a && change.b && !change.is_comparable())
     text += "not compared, as only the recording " + std::string(change.b->has_driver ? "now" : "before") +
-            " has the driver's calls; pools: " + text_of(held(change.a)) + " before, " + text_of(held(change.b)) +
+            " has the driver's calls; recorded: " + text_of(held(change.a)) + " before, " + text_of(held(change.b)) +
             " now";
   else
     text += signed_text(held(change.a), held(change.b)) + " (" + text_of(held(change.a)) + " before, " +

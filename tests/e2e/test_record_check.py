@@ -6,7 +6,7 @@ import re
 import sys
 import unittest
 
-from program import REPOSITORY, run
+from program import REPOSITORY, SAMPLES, run
 from recorded import RecordTest
 
 MIB = 1 << 20
@@ -222,6 +222,8 @@ malloc({beside} * MIB)
         self.assertRegex(self.answer("diff", before, now).stdout,
                          r"^device 1 at its peak: \+64\.00 MiB \(272\.00 MiB before, 336\.00 MiB now\):\s[^,]+\s\+64\.00\sMiB\n")
         self.assertNotIn("at its peak", self.answer("diff", f"{now}@peak", "@end").stdout)
+        text = self.answer("diff", "--map", "0=1", SAMPLES / "gpt_default.reel", now).stdout  # a snapshot, and all of a device
+        self.assertIn("device 1 at its peak: not compared, as only the recording now has the driver's calls", " ".join(text.split()))
 
     def test_predictions_leave_room_for_what_is_beside_the_allocator(self):
         recordings = [f"batch={batch}:" + str(self.run_python(f"""
