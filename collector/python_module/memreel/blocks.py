@@ -81,6 +81,8 @@ class Reader:
             return Reader._of_tensor
         if any(class_name(base) == "ndarray" and _module_of(base) == "numpy" for base in known):
             return _of_numpy
+        if any(class_name(base) == "generic" and _module_of(base) == "numpy" for base in known):
+            return None  # a scalar
         if class_name(kind) == "ArrayImpl" and str(_module_of(kind)).startswith("jaxlib"):
             return _of_jax
         return _of_interface if any(map(_has_interface, known)) else None
@@ -207,8 +209,8 @@ def _has_interface(kind: type) -> bool:
 
 
 def _of_numpy(_: Reader, array: Any) -> Optional[Memory]:
-    interface, dtype = native_attribute(array, "__array_interface__"), str(native_attribute(array, "dtype"))
-    shape = interface["shape"]
+    interface = native_attribute(array, "__array_interface__")
+    shape, dtype = interface["shape"], interface["typestr"]  # str(dtype) is code of Python
     while type(native_attribute(array, "base")) is type(array):
         array = native_attribute(array, "base")
     address, size = native_attribute(array, "__array_interface__")["data"][0], native_attribute(array, "nbytes")

@@ -177,7 +177,7 @@ class Leaks(Holding):
     def test_chain(self):
         """Of objects each of which references the next."""
         last = [Node()]
-        first = last[0]
+        first = last[0]  # noqa: F841
 
         def step():
             last[0].next = Node()
@@ -335,6 +335,20 @@ class Walk(Holding):
             profile.enable()
             stack.callback(profile.disable)
             self.assertEqual(memreel.holders(seconds=60).all_blocks, len(kept))
+
+
+@unittest.skipUnless(importlib.util.find_spec("numpy"), "needs NumPy")
+class NumPy(Holding):
+    def test_arrays_and_views(self):
+        import numpy
+        history = [numpy.zeros(1 << 18) for _ in range(3)]
+        row = numpy.ones((1 << 10, 1 << 10))[3]
+        found = memreel.holders(kind="host", seconds=60).blocks[:4]
+        self.assertEqual([(block.bytes, block.shape, block.dtype) for block in found],
+                         [(8 << 20, (1 << 10,), "<f8"), *[(8 << 18, (1 << 18,), "<f8")] * 3])
+        self.assertRegex(found[0].kept_by[0], "^`row` in")
+        self.assertRegex(found[1].kept_by[0], r"^`history\[\d\]` in .*, list of 3$")
+        self.assertEqual((len(history), len(row)), (3, 1 << 10))
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
