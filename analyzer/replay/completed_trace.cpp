@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "analyzer/replay/restated_heaps.h"
 #include "analyzer/replay/torch_rules.h"
 
 namespace memreel {
 
 std::size_t complete_trace(Trace& trace) {
+  if (trace.initial_heaps.empty()) trace.initial_heaps = restated_heaps(trace);
   const std::size_t tied = tie_levels(trace);
   return tied + infer_torch_calls(trace);
 }

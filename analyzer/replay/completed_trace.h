@@ -14,8 +14,8 @@
 namespace memreel {
 
 /// Completes a trace for all analyses and the viewer: links its levels (analyzer/history/levels.h), so that nothing is
-/// counted twice, and adds the calls that PyTorch's allocator does not record (torch_calls.h). Returns the number of
-/// changes; 0: none.
+/// counted twice, and adds the calls that PyTorch's allocator does not record (torch_calls.h) and the initial heaps of
+/// a flight recorder's trace (restated_heaps.h). Returns the number of changed events; 0: none.
 std::size_t complete_trace(Trace& trace);
 
 /// Whether complete_trace() may change a trace with this header and these tables.

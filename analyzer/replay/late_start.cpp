@@ -162,16 +162,21 @@ Prepared with_beginning(const Prepared& heap, Beginning beginning) {
   struct Piece {
     const InitialBlock* block = nullptr;
     std::uint32_t pool_stream = 0;
-    std::size_t row = 0;  // the first of those that stand for it; none if it is free
+    std::uint32_t slot = 0;  // unless it is free
   };
   std::vector<Piece> pieces;
-  std::size_t next = 0;  // of the rows that stand for the initial state
-  for (std::size_t i = 0; i < initial.segments.size(); ++i)
+  std::uint32_t next = 0;
+  std::vector<std::size_t> by_address(initial.segments.size());
+  std::iota(by_address.begin(), by_address.end(), std::size_t{0});
+  std::ranges::sort(by_address, {}, [&](std::size_t i) { return initial.segments[i].address; });
+  for (const std::size_t i : by_address)
     for (const InitialBlock& block : initial.segments[i].blocks) {
-      pieces.push_back({.block = &block, .pool_stream = initial.pool_stream[i], .row = next});
+      pieces.push_back({.block = &block, .pool_stream = initial.pool_stream[i], .slot = next});
       if (block.use != InitialUse::free) ++next;
-      if (block.use == InitialUse::pending) ++next;
     }
+  std::vector<std::size_t> requests(next), frees(next);  // the rows that stand for the initial state, by slot
+  for (std::size_t row = 0; row < initial.rows; ++row)
+    (heap.op[row] == Op::alloc ? requests : frees)[heap.slot[row]] = row;
   std::vector<std::size_t> turns(pieces.size());
   std::iota(turns.begin(), turns.end(), std::size_t{0});
   if (beginning.order == 1) std::ranges::reverse(turns);
@@ -179,15 +184,15 @@ Prepared with_beginning(const Prepared& heap, Beginning beginning) {
     std::ranges::sort(turns, {}, [&](std::size_t piece) { return mix_bits(piece + (beginning.order << 32U)); });
   std::vector<std::size_t> cached;
   for (const std::size_t turn : turns) {
-    const auto& [block, pool_stream, row] = pieces[turn];
+    const auto& [block, pool_stream, slot] = pieces[turn];
     if (block->use == InitialUse::free) {
       if (!beginning.cached) continue;
       cached.push_back(result.count());
       push(Op::alloc, result.slot_count++, pool_stream, block->size, heap.event.front());
       continue;
     }
-    copy(row);
-    if (block->use == InitialUse::pending) copy(row + 1);
+    copy(requests[slot]);
+    if (block->use == InitialUse::pending) copy(frees[slot]);
   }
   for (const std::size_t row : cached)
     push(Op::free, result.slot[row], result.pool_stream[row], result.size[row], initial.last_event);

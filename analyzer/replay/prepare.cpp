@@ -84,7 +84,8 @@ class RestoringStacks {
   std::vector<bool> frames_, restores_;  // by FrameId, StackId
 };
 
-/// Compares the first rows of a heap with what it held at its beginning, which they stand for.
+/// Compares the first rows of a heap with what it held at its beginning, which they stand for in any order. The slots
+/// of its blocks are numbered in order of addresses.
 class InitialRows {
  public:
   void begin(const InitialHeap& initial) {
@@ -92,48 +93,62 @@ class InitialRows {
     for (const InitialSegment& segment : initial.segments) {
       Address at = segment.address;
       for (const InitialBlock& block : segment.blocks) {
-        if (block.use != InitialUse::free) expected_.push_back({at, block.use == InitialUse::pending});
+        const bool pending = block.use == InitialUse::pending;
+        if (block.use != InitialUse::free) blocks_.push_back({at, pending});
+        if (block.use != InitialUse::free) missing_ += pending ? 2 : 1;
         at = at + block.size;
       }
     }
+    std::ranges::sort(blocks_, {}, &InUse::address);
+    state_.requested.resize(blocks_.size());
     known_ = true;
   }
 
-  bool expects() const { return known_ && next_ < expected_.size(); }
-  void see(Op op, Address address, Bytes size, std::uint32_t event) {
-    const auto& [next, pending] = expected_[next_];
-    const bool fits = frees_next_ ? op == Op::free_requested : op == Op::alloc && address == next;
-    if (!fits) {
-      known_ = false;
-      return;
-    }
+  bool expects() const { return known_ && missing_ > 0; }
+  std::uint32_t block_count() const { return static_cast<std::uint32_t>(blocks_.size()); }
+
+  /// None, and nothing is expected any more: no block is expected at `address`.
+  std::optional<std::uint32_t> slot_at(Address address) {
+    const auto found = std::ranges::lower_bound(blocks_, address, {}, &InUse::address);
+    known_ = found != blocks_.end() && found->address == address && !found->seen;
+    return known_ ? std::optional(static_cast<std::uint32_t>(found - blocks_.begin())) : std::nullopt;
+  }
+
+  void see(Op op, std::uint32_t slot, Bytes size, std::uint32_t event) {
+    InUse* const block = slot < blocks_.size() ? &blocks_[slot] : nullptr;
+    const bool begins = block != nullptr && op == Op::alloc && !block->seen;
+    const bool is_freed = block != nullptr && op == Op::free_requested && block->seen && block->pending;
+    known_ = begins || is_freed;
+    if (!known_) return;
+    --missing_;
     ++state_.rows;
     state_.last_event = event;
-    if (frees_next_)
+    if (begins) {
+      block->seen = true;
+      state_.requested[slot] = size;
+      state_.live += size;
+    } else {
+      block->pending = false;
       state_.live -= size;
-    else
-      state_.requested.push_back(size);
-    if (!frees_next_) state_.live += size;
-    frees_next_ = !frees_next_ && pending;
-    if (!frees_next_) ++next_;
+    }
   }
 
   /// Whether the latest of these rows is that of `event`.
   bool ends_with(std::uint32_t event) const { return state_.rows > 0 && state_.last_event == event; }
 
   std::optional<InitialState> take() && {
-    if (!known_ || next_ < expected_.size()) return std::nullopt;
+    if (!known_ || missing_ > 0) return std::nullopt;
     return std::move(state_);
   }
 
  private:
   struct InUse {
     Address address;
-    bool pending = false;
+    bool pending = false;  // its free request is expected
+    bool seen = false;
   };
-  std::vector<InUse> expected_;
-  std::size_t next_ = 0;
-  bool frees_next_ = false;  // the next row is the free request of the latest one
+  std::vector<InUse> blocks_;  // by address
+  std::size_t missing_ = 0;    // rows
   bool known_ = false;
   InitialState state_;
 };
@@ -152,15 +167,20 @@ class HeapBuilder {
   void start_from(const InitialHeap& initial) {
     if (started_ || !is_torch(*tables_, heap_.heap)) return;
     started_ = true;
-    if (heap_.slot_count == 0 && heap_.op.empty()) initial_.begin(initial);
+    if (heap_.slot_count != 0 || !heap_.op.empty()) return;
+    initial_.begin(initial);
+    heap_.slot_count = initial_.block_count();
   }
 
   /// `restores`: it is one of the requests that lay out a pool again.
   std::uint32_t alloc(const Origin& origin, Bytes size, Address address, std::uint32_t event, bool restores) {
     if (restores && !initial_.expects()) [[unlikely]]
       restore(origin, size, address, event);
-    const std::uint32_t slot = take_slot();
-    push(Op::alloc, slot, pool_stream(origin), size, event, address);
+    std::optional<std::uint32_t> known;
+    if (initial_.expects()) [[unlikely]]
+      known = initial_.slot_at(address);
+    const std::uint32_t slot = known ? *known : take_slot();
+    push(Op::alloc, slot, pool_stream(origin), size, event);
     if (heap_.keeps_addresses) heap_.address.back() = address;
     if (unsplit_) unsplit_->allocated(origin, slot, address, size);
     return slot;
@@ -309,10 +329,9 @@ class HeapBuilder {
     function(heaps.event...);
   }
 
-  void push(Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event,
-            Address address = {}) {
+  void push(Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event) {
     if (initial_.expects()) [[unlikely]]
-      initial_.see(op, address, size, event);
+      initial_.see(op, slot, size, event);
     heap_.op.push_back(op);
     heap_.slot.push_back(slot);
     heap_.pool_stream.push_back(pool_stream);

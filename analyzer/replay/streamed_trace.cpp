@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/restated_heaps.h"
 #include "formats/model/value_check.h"
 
 namespace memreel {
@@ -33,6 +34,21 @@ Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::pa
     if (!take(batch.events)) break;
   }
   return count;
+}
+
+/// See restated_heaps.h.
+Result<std::vector<InitialHeap>> restated_heaps(const std::filesystem::path& path, Bytes memory_limit) {
+  constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+  Result<TraceReader> reader = open_reader(path, memory_limit);
+  if (!reader) return std::move(reader).error();
+  std::optional<RestatedHeaps> restated;
+  const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
+    if (!restated && !reader->folded().empty()) restated.emplace(reader->tables(), reader->folded().until);
+    return restated && restated->see(events);
+  });
+  if (!count) return count.error();
+  const bool whole = reader->losses().folded_left_out == 0 && reader->report().intact();
+  return restated && whole ? std::move(*restated).heaps() : std::vector<InitialHeap>();
 }
 
 /// The metrics of a trace, and what is prepared from it, as its events arrive.
@@ -69,12 +85,15 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   Result<TraceReader> reader = open_reader(path, memory_limit);
   if (!reader) return std::move(reader).error();
   std::unique_ptr<StreamedTrace> result(new StreamedTrace(path, memory_limit));
+  const Result<std::vector<InitialHeap>> restated = restated_heaps(path, memory_limit);
+  if (!restated) return restated.error();
   std::optional<StreamedMetrics> metrics(std::in_place, reader->tables());
   result->completed_.emplace(reader->tables());
   CompletedStream& subject = *result->completed_;
   const Result<std::uint64_t> count = read_blocks(*reader, path, all, [&](const EventColumns& events) {
     subject.see(events);
     for (const InitialHeap& initial : reader->initial_heaps()) metrics->preparation.start_from(initial);
+    for (const InitialHeap& initial : *restated) metrics->preparation.start_from(initial);
     metrics->take(events);
     return true;
   });
@@ -83,7 +102,7 @@ Result<std::unique_ptr<StreamedTrace>> StreamedTrace::open(const std::filesystem
   result->trace_ = {.header = reader->header(),
                     .tables = reader->tables(),
                     .losses = reader->losses(),
-                    .initial_heaps = reader->initial_heaps(),
+                    .initial_heaps = restated->empty() ? reader->initial_heaps() : *restated,
                     .read = reader->report()};
   if (subject.end_first_pass(reader->header(), reader->tables())) {
     const auto once_more = [&](const auto& take) -> Result<void> {

@@ -39,7 +39,7 @@ std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
   const Losses& losses = trace.losses;
   const bool from_start = !heap.initial;
   if (losses.history_overflowed && from_start) return "the history overflowed its ring: its beginning is lost";
-  if (losses.folded_events > 0)
+  if (losses.folded_events > 0 && from_start)
     return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
            " older events are summed up, and how the allocations live then were placed is unknown";
   if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
