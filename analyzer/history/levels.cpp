@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -21,6 +22,7 @@ struct Region {
   AllocationId allocation = AllocationId::none;  // of the alloc
   std::uint32_t undone = none;                   // segment_unmap of a mapping
   AllocationId physical = AllocationId::none;    // the created memory that is mapped
+  std::int32_t device = -1;                      // of a mapping
   /// A framework heap that allocates from it, unless its segments identify its memory better.
   struct Claim {
     HeapId heap = HeapId::none;
@@ -94,7 +96,11 @@ class LevelTies::Impl {
       }
       ties.mappings_[region.event] = fate;
       if (region.undone != none) ties.mappings_[region.undone] = fate;
-      if (region.physical != AllocationId::none) ties.add(region.physical, {.dropped = true});
+      if (region.physical != AllocationId::none)
+        ties.add(region.physical, {.dropped = true});
+      else
+        for (const Created& piece : take_pieces(devices_[region.device].created, region.size))
+          ties.add(piece.allocation, {.dropped = true});
     }
     return ties;
   }
@@ -163,7 +169,8 @@ class LevelTies::Impl {
         device.mapped.add(event.address, add({.begin = event.address,
                                               .size = event.size,
                                               .event = number,
-                                              .physical = take_created(device.created, event.size)}));
+                                              .physical = take_created(device.created, event.size),
+                                              .device = of_device}));
         break;
       case EventKind::segment_unmap: {
         std::vector<std::uint32_t> gone;
@@ -189,6 +196,24 @@ class LevelTies::Impl {
     const AllocationId allocation = found->allocation;
     created.erase(std::next(found).base());
     return allocation;
+  }
+
+  /// Adjacent mappings are one where a flight recorder's trace begins. Those of an expandable segment have one size:
+  /// the largest of which enough created pieces are left that no mapping names. None if none is.
+  static std::vector<Created> take_pieces(std::vector<Created>& created, Bytes size) {
+    std::map<Bytes, std::uint64_t, std::greater<>> counts;
+    for (const Created& piece : created) ++counts[piece.size];
+    const auto fits = std::ranges::find_if(counts, [&](const auto& of) {
+      return of.first > 0_B && size.count % of.first.count == 0 && of.second >= size.count / of.first.count;
+    });
+    std::vector<Created> taken;
+    if (fits == counts.end()) return taken;
+    std::erase_if(created, [&](const Created& piece) {
+      const bool takes = piece.size == fits->first && taken.size() < size.count / fits->first.count;
+      if (takes) taken.push_back(piece);
+      return takes;
+    });
+    return taken;
   }
 
   static bool gets_segment(EventKind kind) {

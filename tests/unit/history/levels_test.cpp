@@ -132,5 +132,22 @@ TEST_F(Levels, MappingsThatAHeapTellsOfAreLeftOutWithTheirMemory) {
   EXPECT_EQ(history(mapped_).peak_reserved, 0_B);
 }
 
+// As a flight recorder restates them: at the time of the first piece, before the others were created.
+TEST_F(Levels, AdjacentMappingsThatBecameOneTakeAllTheirMemoryAlong) {
+  build_.trace().tables.pools.push_back({.name = build_.string("physical")});
+  const OriginId of_created = build_.origin(driver_, 0, PoolId{1});
+  build_.alloc(of_created, {0x1}, 20_MiB);
+  build_.alloc(of_created, {0x5}, 2_MiB);
+  build_.event(EventKind::segment_map, of_mapped_, {0x10000000}, 60_MiB);
+  build_.event(EventKind::segment_map, of_torch_, {0x10000000}, 60_MiB);
+  build_.alloc(of_created, {0x2}, 20_MiB);
+  build_.alloc(of_created, {0x3}, 20_MiB);
+  build_.alloc(of_created, {0x4}, 2_MiB);  // mapped nowhere
+  EXPECT_EQ(tie_levels(build_.trace()), 1U);
+  EXPECT_EQ(history(driver_).end_live, 4_MiB);
+  EXPECT_EQ(history(mapped_).end_reserved, 0_B);
+  EXPECT_EQ(history(torch_).end_reserved, 60_MiB);
+}
+
 }  // namespace
 }  // namespace memreel
