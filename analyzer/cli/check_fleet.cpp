@@ -15,6 +15,7 @@
 #include "analyzer/gate/gate.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/files.h"
+#include "formats/model/memory_bound.h"
 
 namespace memreel::cli {
 namespace {
@@ -63,6 +64,7 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
+  bound_memory(inputs->files, arguments.memory_limit);
   ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs->files, map), options);

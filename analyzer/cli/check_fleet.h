@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/cli/console.h"
+#include "formats/model/units.h"
 
 namespace memreel::cli {
 
@@ -17,6 +18,7 @@ struct CheckFleetArguments {
   std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern, job;
   std::optional<std::uint32_t> world_size;  // none: from the recordings, else the highest rank
   double tolerance = 0;
+  Bytes memory_limit;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   bool json = false, allow_incomplete = false;
 

@@ -19,6 +19,7 @@
 #include "analyzer/difference/difference.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -14,12 +14,14 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/fleet.h"
+#include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/question.h"
 #include "analyzer/fleet/tables.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -33,6 +35,7 @@ struct FleetArguments : FleetWords {
   std::string shard, engine;
   std::size_t top = 10;
   unsigned jobs = 0;
+  Bytes max_memory;
   bool json = false, no_setting = false, allow_incomplete = false, resume = false;
 };
 
@@ -164,6 +167,7 @@ Exit run_fleet(const FleetArguments& arguments) {
   Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return fail(inputs.error());
   if (arguments.engine == "ray") return run_ray(arguments, inputs->files);
+  bound_memory(inputs->files, arguments.max_memory);
   std::vector<RankSummary> summaries;
   {
     ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
@@ -199,6 +203,11 @@ Exit run_map(const FleetArguments& arguments) {
 Exit run_merge(const FleetArguments& arguments) {
   const Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
+  std::error_code problem;
+  std::vector<fs::path> results;
+  for (const fs::directory_entry& entry : fs::directory_iterator(arguments.out, problem))
+    results.push_back(entry.path());
+  bound_memory(results, arguments.max_memory);
   Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
   if (!summaries) return fail(summaries.error());
   return judge(*std::move(summaries), {}, arguments, *question);
@@ -220,6 +229,7 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--parquet", arguments.parquet,
                      "Also write the tables ranks, settings, sites and timeline into this directory");
   command.add_flag("--json", arguments.json, "One JSON document (memreel.fleet/1) instead of text");
+  add_memory_option(command, arguments.max_memory);
 }
 
 void add_reading_options(CLI::App& command, FleetArguments& arguments) {

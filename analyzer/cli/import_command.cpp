@@ -9,6 +9,7 @@
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
 #include "formats/import/import.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/input.h"
 
-#include <sys/resource.h>
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include "analyzer/cli/console.h"
@@ -18,6 +16,7 @@
 #include "formats/import/import.h"
 #include "formats/model/files.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -54,39 +53,7 @@ Error several_recordings(const std::filesystem::path& directory) {
           .remedy = "judge all of them with memreel fleet or memreel check --fleet, or name one, such as " + first};
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool can_bound_memory = false;  // their shadow memory takes terabytes
-#else
-constexpr bool can_bound_memory = true;
-#endif
-
-/// What the program takes without input: itself, and the stacks of some threads.
-Bytes own_memory() { return 64_MiB + 16_MiB * std::clamp(std::thread::hardware_concurrency(), 1U, 16U); }
-
 }  // namespace
-
-void bound_memory(std::span<const std::filesystem::path> files, Bytes memory_limit) {
-  if (!can_bound_memory) return;
-  if (memory_limit == 0_B) {
-    std::uint64_t size = 0;
-    for (const std::filesystem::path& file : files) {
-      std::error_code problem;
-      if (std::filesystem::is_regular_file(file, problem)) size += std::filesystem::file_size(file, problem);
-    }
-    memory_limit = default_memory_limit({size}, 256, 1_GiB);
-  }
-  rlimit limit{};
-  if (getrlimit(RLIMIT_DATA, &limit) != 0) return;
-  constexpr std::uint64_t most = std::uint64_t{1} << 62U;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_cur, std::min(memory_limit.count, most) + own_memory().count);
-  setrlimit(RLIMIT_DATA, &limit);
-}
-
-std::optional<Bytes> memory_bound() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
-  return Bytes{limit.rlim_cur - std::min<rlim_t>(limit.rlim_cur, own_memory().count)};
-}
 
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress) {
   if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);

@@ -36,14 +36,6 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 /// The symbolization step of open_input().
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
-/// Limits what this process may allocate from now on, threads' stacks included, to `memory_limit` and what the program
-/// takes without input; 0: 256 times the size of `files`, but at least 1 GiB and at most a quarter of the machine's
-/// memory. Beyond it allocations fail (std::bad_alloc), which main() reports.
-void bound_memory(std::span<const std::filesystem::path> files, Bytes memory_limit);
-
-/// The limit that bound_memory() set; none if it was not called.
-std::optional<Bytes> memory_bound();
-
 /// Opens a trace for analysis: links its levels (analyzer/history/levels.h) so that nothing is counted twice. A trace
 /// may hold both the program's requests and what their allocator requested from the driver.
 Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit);

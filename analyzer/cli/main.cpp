@@ -13,6 +13,7 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
 namespace {
@@ -43,7 +44,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::string command = "memreel";
     for (int i = 1; i < std::min(argc, 3); ++i) command += " " + std::string(argv[i]);
-    const auto bound = memreel::cli::memory_bound();
+    const auto bound = memreel::memory_bound();
     return static_cast<int>(
         memreel::cli::fail({.what = "not enough memory for '" + command + "'",
                             .remedy = bound ? "its limit is " + memreel::text_of(*bound) +

@@ -26,6 +26,7 @@
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_rules.h"
 #include "formats/import/minimalloc.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

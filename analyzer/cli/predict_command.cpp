@@ -2,6 +2,7 @@
 #include "analyzer/cli/predict_command.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "analyzer/replay/registry.h"
 #include "analyzer/tune/search_space.h"
 #include "analyzer/tune/tune.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/writer/trace_writer.h"
 
@@ -33,6 +35,14 @@ Result<void> write_predicted_run(const PredictedRun& predicted_run, const std::f
   return writer.finish();
 }
 
+void add_prediction(const Predictor& predictor, const Values& at, PredictReport& report) {
+  Prediction prediction = predictor.predict(at);
+  if (prediction.complete)
+    report.predictions.push_back(std::move(prediction));
+  else
+    report.not_predicted.push_back(at);
+}
+
 void find_largest(const Predictor& predictor, const std::vector<Values>& targets, PredictReport& report) {
   for (const Prediction& prediction : report.predictions)
     if (!prediction.first_failure) report.largest = std::max(report.largest.value_or(0), prediction.at[report.which]);
@@ -45,7 +55,7 @@ void find_largest(const Predictor& predictor, const std::vector<Values>& targets
     at[report.which] = *report.largest_whole;
     report.largest = report.largest_whole;
   }
-  report.predictions.push_back(predictor.predict(at));
+  add_prediction(predictor, at, report);
 }
 
 /// With --tune for every prediction; otherwise for the smallest that does not fit, if the search is short.
@@ -65,6 +75,8 @@ void find_settings(const Predictor& predictor, bool all, PredictReport& report) 
 }
 
 Result<void> write_files(const Predictor& predictor, const PredictReport& report, const PredictArguments& arguments) {
+  if (!arguments.output.empty() && report.predictions.empty())
+    return Error{.what = "there was no time for a prediction", .where = "-o", .remedy = "allow more with --seconds"};
   if (!arguments.output.empty())
     if (Result<void> written =
             write_predicted_run(predictor.predicted_run(report.predictions.front()), arguments.output);
@@ -85,12 +97,15 @@ Exit run_predict(const PredictArguments& arguments) {
   if (!device) return fail(device.error());
   report.device = *std::move(device);
   const std::vector<std::string> names = inputs->names;
+  const auto deadline = deadline_after(arguments.seconds);
+  report.seconds = arguments.seconds;
   Result<Predictor> predictor = [&] {
     const ProgressBar bar("learning from the recordings");
     return Predictor::make(std::move(inputs->recordings), {.names = names,
                                                            .policy = std::move(inputs->policy),
                                                            .capacity = report.device.capacity,
-                                                           .gpu = report.device.gpu});
+                                                           .gpu = report.device.gpu,
+                                                           .deadline = deadline});
   }();
   if (!predictor) return fail(predictor.error());
 
@@ -107,11 +122,12 @@ Exit run_predict(const PredictArguments& arguments) {
     if (const Result<void> possible = predictor->can_predict(at); !possible) return fail(possible.error());
   report.which = searched_parameter(*targets, largest);
   for (ProgressBar bar("predicting"); const Values& at : *targets) {
-    report.predictions.push_back(predictor->predict(at));
-    bar.update(report.predictions.size(), targets->size());
+    add_prediction(*predictor, at, report);
+    bar.update(report.predictions.size() + report.not_predicted.size(), targets->size());
   }
   if (report.device.capacity) find_largest(*predictor, *targets, report);
   find_settings(*predictor, arguments.tune, report);
+  report.is_stopped = std::chrono::steady_clock::now() > deadline;
   for (const Prediction& prediction : report.predictions) report.held.push_back(predictor->held(prediction));
   if (const Result<void> written = write_files(*predictor, report, arguments); !written) return fail(written.error());
   if (arguments.json)
@@ -147,6 +163,7 @@ void add_predict_command(CLI::App& app, Exit& exit) {
   command->add_option("--html", arguments->html, "Also write an HTML page with the chart");
   command->add_flag("--tune", arguments->tune,
                     "Find the best setting for every predicted run, not only for the first that does not fit");
+  add_seconds_option(*command, arguments->seconds);
   add_memory_option(*command, arguments->memory_limit);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.predict/1) instead of text");
   command->footer("Cards: " + known +
@@ -223,7 +240,8 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
   const PredictedRun predicted_run = predictor.predicted_run(prediction);
   std::vector<Prepared> heaps = prepare(predicted_run.trace);
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != predicted_run.heap; });
-  TuneOptions tuning{.device = DeviceModel{}};
+  if (std::chrono::steady_clock::now() > options.deadline) return {};
+  TuneOptions tuning{.device = DeviceModel{}, .deadline = options.deadline};
   if (options.capacity) tuning.device = {.kind = DeviceModel::Kind::capacity, .capacity = *options.capacity};
   const Result<TuneResult> result = tune(heaps, options.policy, tuning);
   if (!result) return {};

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/cli/arguments.h"
 #include "analyzer/predict/cards.h"
 #include "analyzer/predict/predict.h"
 #include "formats/model/result.h"
@@ -30,10 +31,14 @@ struct PredictReport {
   std::size_t which = 0;                       // the parameter that is searched, for the two below
   std::optional<std::uint64_t> largest;        // requested value that fits; none: not requested, or none fits
   std::optional<std::uint64_t> largest_whole;  // whole number that fits; 0: none
+  std::vector<Values> not_predicted;           // requested, but there was no time
+  bool is_stopped = false;                     // something was left out because `seconds` had passed
+  double seconds = 0;
 };
 
 /// The best setting of PyTorch's allocator for a predicted run; under a capacity, one that lets it fit. Replays every
-/// setting. Does not search if no setting can help: live bytes exceed the capacity, or the policy is another one.
+/// setting. Does not search if no setting can help: live bytes exceed the capacity, or the policy is another one; nor
+/// after the predictor's deadline.
 PredictSetting better_setting(const Predictor& predictor, const Prediction& prediction);
 
 /// Bytes by which a category grows per unit of the one parameter in which `prediction` differs from the recording it
@@ -61,6 +66,7 @@ struct PredictArguments {
   std::filesystem::path output;
   Bytes memory_limit;
   std::filesystem::path html;
+  double seconds = most_replay_seconds;
   bool tune = false;
   bool json = false;
 };

@@ -51,6 +51,7 @@ void print_recordings(const Predictor& predictor, const PredictReport& report) {
 }
 
 void print_predictions(const Predictor& predictor, const PredictReport& report) {
+  if (report.predictions.empty()) return;
   const bool limited = report.device.capacity.has_value();
   std::vector<TableColumn> columns{{"predicted"},
                                    {"peak live", Align::right},
@@ -89,7 +90,7 @@ void print_device(const Predictor& predictor, const PredictReport& report) {
   if (report.largest_whole && *report.largest_whole > 0)
     std::cout << bold("the largest " + searched + " that fits is " + memreel::text_of(*report.largest_whole)) << '\n';
   else
-    std::cout << bold("no " + searched + " fits") << '\n';
+    std::cout << bold("no " + searched + (report.is_stopped ? " that fits was found" : " fits")) << '\n';
   std::cout << '\n';
 }
 
@@ -168,6 +169,21 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
 
 }  // namespace
 
+namespace {
+
+void print_what_was_stopped(const Predictor& predictor, const PredictReport& report) {
+  if (!report.is_stopped) return;
+  std::string left_out;
+  for (const Values& at : report.not_predicted)
+    left_out += (left_out.empty() ? ": not predicted: " : "; ") + values_text(at, predictor.options().names);
+  std::cout << wrapped("no further replay began when " + text_of_seconds(report.seconds) + " had passed (--seconds)" +
+                           left_out,
+                       0)
+            << "\n\n";
+}
+
+}  // namespace
+
 void print_predict_text(const Predictor& predictor, const PredictReport& report) {
   print_recordings(predictor, report);
   print_predictions(predictor, report);
@@ -175,6 +191,7 @@ void print_predict_text(const Predictor& predictor, const PredictReport& report)
   if (!predictor.doubts().empty()) std::cout << '\n';
   print_device(predictor, report);
   print_settings(predictor, report);
+  print_what_was_stopped(predictor, report);
   if (report.predictions.empty()) return;
   print_categories(predictor, report.predictions.back(), report.held.back());
   print_sites(predictor, report.predictions.back(), report.held.back());
@@ -262,6 +279,8 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
   Json left_out = Json::array();
   for (const LeftOut& one : predictor.left_out()) left_out.push_back(json_of(one, names));
   Json predictions = Json::array();
+  Json not_predicted = Json::array();
+  for (const Values& at : report.not_predicted) not_predicted.push_back(json_of(at, names));
   for (std::size_t i = 0; i < report.predictions.size(); ++i) {
     const Prediction& prediction = report.predictions[i];
     Json json{{"value", json_of(prediction.at, names)}};
@@ -298,6 +317,8 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
                 {"compute_capability", predictor.gpu().compute_capability},
                 {"assumed", !device.gpu && !predictor.gpu_seen()}}},
               {"predictions", predictions},
+              {"not_predicted", not_predicted},
+              {"stopped_by", report.is_stopped ? Json("seconds") : Json(nullptr)},
               {"largest_that_fits", or_null(report.largest ? report.largest : report.largest_whole)},
               {"largest_whole_number_that_fits", or_null(report.largest_whole)},
               {"policy", policy.name},

@@ -29,6 +29,7 @@
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/trace_index.h"
 

@@ -106,11 +106,21 @@ struct LogScan::Part {
   int part = 0;
 };
 
-LogScan::LogScan()
-    : keys_(std::make_unique<re2::RE2>("(?i)" + expression_for_keys(), log_options())),
-      prefix_(std::make_unique<re2::RE2>(re2::StringPiece(prefixes.data(), prefixes.size()), log_options())) {
-  for (const Grammar* grammar : all_texts()) matchers_.emplace_back(*grammar);
-}
+struct LogScan::Expressions {
+  re2::RE2 keys{"(?i)" + expression_for_keys(), log_options()};
+  re2::RE2 prefix{re2::StringPiece(prefixes.data(), prefixes.size()), log_options()};
+  std::vector<Matcher> matchers;
+
+  Expressions() {
+    for (const Grammar* grammar : all_texts()) matchers.emplace_back(*grammar);
+  }
+  static const Expressions& all() {
+    static const Expressions compiled;
+    return compiled;
+  }
+};
+
+LogScan::LogScan() : expressions_(Expressions::all()) {}
 LogScan::~LogScan() = default;
 
 void LogScan::take(std::string_view piece) {
@@ -137,7 +147,7 @@ Findings LogScan::finish() {
 void LogScan::scan(bool at_end) {
   for (;;) {
     re2::StringPiece key;
-    if (!keys_->Match(buffer_, scanned_, buffer_.size(), RE2::UNANCHORED, &key, 1)) {
+    if (!expressions_.keys.Match(buffer_, scanned_, buffer_.size(), RE2::UNANCHORED, &key, 1)) {
       scanned_ = std::max(scanned_, buffer_.size() - std::min(buffer_.size(), longest_key));
       break;
     }
@@ -200,7 +210,7 @@ std::vector<LogScan::Line> LogScan::lines_between(std::size_t begin, std::size_t
     constexpr int most_prefixes = 8;
     for (int i = 0; i < most_prefixes; ++i) {
       const re2::StringPiece unread = rest;
-      if (!RE2::Consume(&rest, *prefix_, &rank, &task, &process, &number, &service)) {
+      if (!RE2::Consume(&rest, expressions_.prefix, &rank, &task, &process, &number, &service)) {
         rest = unread;
         break;
       }
@@ -253,7 +263,7 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
     const Grammar* grammar;
   };
   std::vector<Extent> taken;
-  for (const Matcher& matcher : matchers_) {
+  for (const Matcher& matcher : expressions_.matchers) {
     const Grammar& grammar = matcher.grammar();
     if (squeezed_text.find(grammar.key) == std::string::npos) continue;
     std::size_t begin = 0, head_end = 0;

@@ -39,6 +39,7 @@ class LogScan {
   Findings finish();
 
  private:
+  struct Expressions;
   struct Found;
   struct Line;
   struct Part;
@@ -52,8 +53,7 @@ class LogScan {
   void flush(const std::string& source);
   std::uint64_t line_at(std::size_t position);
 
-  std::vector<Matcher> matchers_;
-  std::unique_ptr<re2::RE2> keys_, prefix_;
+  const Expressions& expressions_;  // compiled once for all scans
   std::string buffer_;
   std::uint64_t base_ = 0;   // offset of the buffer in the log
   std::size_t scanned_ = 0;  // no key begins before it

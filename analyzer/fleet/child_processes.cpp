@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -40,6 +41,7 @@ constexpr int done_code = 0, out_of_memory_code = 3;
   if (getppid() != parent) _exit(1);
   const rlimit no_core{0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
+  lift_memory_bound();
   if (can_limit_memory) {
     const rlimit memory{limits.memory.count, limits.memory.count};
     setrlimit(RLIMIT_AS, &memory);

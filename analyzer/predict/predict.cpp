@@ -189,6 +189,8 @@ bool makes_same_requests(const Requests& a, const Requests& b) {
   return a.rows.size() == b.rows.size() && std::ranges::equal(a.rows, b.rows, {}, &Request::size, &Request::size);
 }
 
+bool is_late(const PredictOptions& options) { return std::chrono::steady_clock::now() > options.deadline; }
+
 /// Also records the segments granted in the recording.
 Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
@@ -259,9 +261,9 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
   for (std::size_t r = 0; r < all.size(); ++r) {
     std::vector<const Recording*> others = all;
     others.erase(others.begin() + static_cast<std::ptrdiff_t>(r));
-    made.left_out_.push_back({.at = all[r]->at,
-                              .recorded = made.recorded_[r],
-                              .predicted = predict_left_out(others, all[r]->at, made.options_.policy, gpu)});
+    made.left_out_.push_back({.at = all[r]->at, .recorded = made.recorded_[r], .predicted = {}});
+    if (is_late(made.options_)) continue;
+    made.left_out_.back().predicted = predict_left_out(others, all[r]->at, made.options_.policy, gpu);
     if (const auto& predicted = made.left_out_.back().predicted)
       worst = std::max(worst, distance(predicted->reserved, made.recorded_[r].reserved));
   }
@@ -288,6 +290,8 @@ void Predictor::find_doubts() {
       doubts_.push_back("the live peak falls from " + memreel::text_of(recorded_[r - 1].live) + " at " + at(r - 1) +
                         " to " + memreel::text_of(recorded_[r].live) + " at " + at(r) +
                         ": are the values right, and is it the same program with the same settings?");
+  if (is_late(options_))
+    doubts_.emplace_back("there was no time to predict the recordings from each other: the range may be wider");
   if (left_out_error_ >= doubtful_error)
     doubts_.push_back("predicted from the others, a recording is missed by up to " + percent(left_out_error_) +
                       ": the range is as wide");
@@ -306,6 +310,7 @@ Prediction Predictor::predict(const Values& at) const {
   const std::vector<const Recording*> all = pointers_to(recordings_);
   const std::size_t base = base_for(all, at, !models_[1].repeats.empty());
   std::vector<Member> members;
+  bool complete = true;
   const auto add = [&](std::size_t from) {
     ReplayedPrediction predicted_run(models_[from], at);
     const bool uncertain = is_uncertain(models_[from], at);
@@ -319,6 +324,8 @@ Prediction Predictor::predict(const Values& at) const {
       }
     }
     const auto replay = [&](std::size_t layout, const Assumption& assumption) {
+      complete &= members.empty() || !is_late(options_);
+      if (!complete) return;
       members.push_back({from, layout, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
     };
     for (const Assumption& assumption : assumptions) replay(from, assumption);
@@ -337,8 +344,12 @@ Prediction Predictor::predict(const Values& at) const {
   const auto [lowest, highest] = std::ranges::minmax(members, {}, &Member::reserved);
   const bool recorded = models_[base].recorded_at(at);  // replayed first, with its own addresses
   const Member chosen = recorded ? members.front() : uncertain ? middle_of(members) : median_of(members);
-  Prediction prediction{
-      .at = at, .peaks = chosen.peaks, .assumption = chosen.assumption, .base = chosen.base, .layout = chosen.layout};
+  Prediction prediction{.at = at,
+                        .peaks = chosen.peaks,
+                        .assumption = chosen.assumption,
+                        .base = chosen.base,
+                        .layout = chosen.layout,
+                        .complete = complete};
   const double doublings = std::abs(std::log2(scale(at, recordings_[base]->at)));
   const double margin = recorded ? least_margin : margin_ * (1 + doublings) + left_out_error_;
   const auto times = [](Bytes size, double factor) {
@@ -350,7 +361,7 @@ Prediction Predictor::predict(const Values& at) const {
   const Bytes unknown = recorded ? 0_B : times(unknown_older_, std::max(1.0, scale(at, recordings_[base]->at)));
   prediction.reserved_low = low > segment + unknown ? low - segment - unknown : Bytes{};
   prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment + unknown;
-  if (options_.capacity) {
+  if (options_.capacity && complete) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
     predicted_run.begin_with(recordings_[chosen.layout]->segments);
     prediction.first_failure =
@@ -378,7 +389,9 @@ std::uint64_t Predictor::largest_that_fits(const Values& at, std::size_t which) 
     tried[which] = value;
     if (!can_predict(tried)) return false;
     for (const Model& model : models_) replayed += draws * model.requests(tried);
-    return replayed <= most && !predict(tried).first_failure;
+    if (replayed > most || is_late(options_)) return false;
+    const Prediction prediction = predict(tried);
+    return prediction.complete && !prediction.first_failure;
   };
   std::uint64_t recorded = 1;
   for (const auto& recording : recordings_) recorded = std::max(recorded, recording->at[which]);
@@ -415,7 +428,7 @@ std::vector<Prediction> Predictor::curve(const Values& from, const Values& to, s
   const std::uint64_t begin = std::min(from[which], to[which]), span = std::max(from[which], to[which]) - begin;
   const std::uint64_t steps = std::max<std::uint64_t>(1, std::min<std::uint64_t>(span, count - 1));
   std::vector<Prediction> curve;
-  for (std::uint64_t step = 0; step <= (span == 0 ? 0 : steps); ++step) {
+  for (std::uint64_t step = 0; step <= (span == 0 ? 0 : steps) && !is_late(options_); ++step) {
     Values at = to;
     at[which] = begin + static_cast<std::uint64_t>(static_cast<double>(span) * static_cast<double>(step) /
                                                    static_cast<double>(steps));

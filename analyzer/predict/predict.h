@@ -8,6 +8,7 @@
 // prediction.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,6 +49,8 @@ struct PredictOptions {
   PolicySpec policy;               // the allocator of the predicted run
   std::optional<Bytes> capacity;   // of its device
   std::optional<GpuTraits> gpu;    // of its device; default: that of the recordings
+  /// No replay begins after it, but for those of the recordings.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 
 /// The peaks of a recording replayed with the allocator of the prediction.
@@ -64,6 +67,7 @@ struct Prediction {
   Assumption assumption;                       // of the trace that has these peaks ...
   std::size_t base = 0;                        // ... the recording it was made from,
   std::size_t layout = 0;                      // ... and the one whose address regions it begins with
+  bool complete = true;  // else the deadline came before all of its replays, and the range is too narrow
 };
 
 /// A recording, predicted from the others.
@@ -88,15 +92,15 @@ class Predictor {
 
   /// The largest whole number for parameter `which`, with the others as in `at`, at which the prediction fits the
   /// capacity; 0: none. Searches up to 2^20 times the largest recorded one, no further than can_predict(), and no
-  /// longer than it takes when all runs make as many requests as those recorded: the result is then the largest known
-  /// to fit.
+  /// longer than it takes when all runs make as many requests as those recorded, nor than until the deadline: the
+  /// result is then the largest known to fit.
   std::uint64_t largest_that_fits(const Values& at, std::size_t which) const;
 
   /// The trace that has the peaks of `prediction`; its allocations are placed if PyTorch's allocator is replayed.
   PredictedRun predicted_run(const Prediction& prediction) const;
 
   /// Predictions for parameter `which` at up to `count` evenly spaced values between those of `from` and `to`, both
-  /// included; the other parameters as in `to`.
+  /// included; the other parameters as in `to`. Ends at the deadline.
   std::vector<Prediction> curve(const Values& from, const Values& to, std::size_t which, std::size_t count) const;
 
   LiveAtPeak held(const Prediction& prediction) const;

@@ -354,10 +354,14 @@ void program_leaves() {
 std::atomic<void (*)(int)> next_exit = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
 /// Where the program's address space is limited (ulimit -v), what a recording reserves of it is missing to the program:
-/// about 640 MiB, most of it never touched (tables; 64 MiB for the allocations of each of our threads).
-Result<void> leaves_address_space() {
-  constexpr std::uint64_t least = std::uint64_t{2} << 30U;
+/// about 640 MiB, most of it never touched (tables; 64 MiB for the allocations of each of our threads). Of a limited
+/// stack (ulimit -s), our part of a driver call takes up to 20 KiB.
+Result<void> leaves_room() {
+  constexpr std::uint64_t least = std::uint64_t{2} << 30U, least_stack = std::uint64_t{64} << 10U;
   rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least_stack)
+    return Error{.what = "has a stack of less than 64 KiB, of which a recording would take part",
+                 .remedy = "raise the limit (ulimit -s)"};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   std::uint64_t pages = 0;
   if (std::FILE* const file = std::fopen("/proc/self/statm", "re")) {
@@ -384,7 +388,7 @@ bool configure(Agent& self) {
     return false;
   }
   self.options = *std::move(options);
-  if (const auto room = leaves_address_space(); !room) {
+  if (const auto room = leaves_room(); !room) {
     give_up(self, room.error());
     return false;
   }

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/record/command.h"
 
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <ucontext.h>
+
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -31,12 +35,53 @@ std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** 
   return std::nullopt;
 }
 
-int guarded(std::string_view name, int (*command)(int, char**), int argc, char** argv) try {
-  return command(argc, argv);
-} catch (const std::bad_alloc&) {
-  return fail({.what = "not enough memory for memreel " + std::string(name), .remedy = "free memory"});
-} catch (const std::exception& problem) {
-  return fail({.what = problem.what()});
+namespace {
+
+struct GuardedCommand {
+  std::string_view name;
+  int (*run)(int, char**);
+  int argc;
+  char** argv;
+  int code = 2;
+};
+
+/// What runs on a stack that makecontext() begins, which passes no pointers.
+GuardedCommand* guarded_command = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
+void run_guarded() {
+  GuardedCommand& command = *guarded_command;
+  try {
+    command.code = command.run(command.argc, command.argv);
+  } catch (const std::bad_alloc&) {
+    command.code =
+        fail({.what = "not enough memory for memreel " + std::string(command.name), .remedy = "free memory"});
+  } catch (const std::exception& problem) {
+    command.code = fail({.what = problem.what()});
+  }
+}
+
+}  // namespace
+
+int guarded(std::string_view name, int (*command)(int, char**), int argc, char** argv) {
+  GuardedCommand called{.name = name, .run = command, .argc = argc, .argv = argv};
+  guarded_command = &called;
+  // A small stack, as by ulimit -s 16, is meant for the program.
+  constexpr std::size_t enough = std::size_t{1} << 20U;
+  rlimit limit{};
+  void* const stack = ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < enough
+                          ? ::mmap(nullptr, enough, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                          : MAP_FAILED;
+  if (stack == MAP_FAILED) {
+    run_guarded();
+    return called.code;
+  }
+  ucontext_t here{}, there{};
+  ::getcontext(&there);
+  there.uc_stack = {.ss_sp = stack, .ss_flags = 0, .ss_size = enough};
+  there.uc_link = &here;
+  ::makecontext(&there, run_guarded, 0);
+  ::swapcontext(&here, &there);
+  return called.code;
 }
 
 using agent::JournalEntry;

@@ -53,6 +53,18 @@ class Recordings(ProgramTest):
         return content_of(out)
 
 
+class Limits(ProgramTest):
+    def test_the_limit_of_all_is_not_that_of_each(self):
+        entries = [{"action": "alloc", "addr": (1 << 40) + i * 512, "size": 512, "stream": 0, "time_us": 1, "frames": []} for i in range(50_000)]
+        part = self.directory / "part.reel"
+        self.answer("import", self.file("many.json", json.dumps({"segments": [], "device_traces": [entries]}).encode()), "-o", part)
+        job = self.directory / "job"
+        job.mkdir()
+        (job / "rank0.reel").write_bytes(part.read_bytes() * 20)
+        self.assertEqual(self.document("fleet", job, "--no-setting", "--max-memory", "1MiB")["ranks"][0]["status"], "ok")
+        self.assert_refused(run("fleet", job, "--max-memory", "much"), "--max-memory")
+
+
 class Parts(Recordings):
     def test_a_result_for_every_recording_and_nothing_else(self):
         self.assertEqual(len(self.expected), 7)

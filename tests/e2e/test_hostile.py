@@ -2,11 +2,14 @@
 """No file or name does harm: every command on recordings crafted, or damaged, to do harm."""
 
 import gzip
+import http.client
 import itertools
 import json
 import lzma
+import os
 import pickle
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -281,6 +284,48 @@ class Served(PageTest):
                     answer = b""
                 self.assertRegex(answer, rb"^$|^HTTP/1\.1 (400|404|405) ")
                 self.assertNotIn(b"root:", answer)
+        self.assertEqual(self.ask(host, port, root)[0], 200)
+
+    def test_who_is_silent_keeps_nobody_out(self):
+        _, host, port, root = self.serve("--serve", SAMPLES / "leak.reel")
+        silent = [socket.create_connection((host, port), timeout=60) for _ in range(40)]
+        with socket.create_connection((host, port), timeout=15) as connection:  # half of what the server waits for each
+            connection.sendall(b"GET " + root.encode() + b" HTTP/1.1\r\n\r\n")
+            self.assertEqual(connection.recv(12), b"HTTP/1.1 200")
+        for connection in silent:
+            connection.close()
+
+    def limit(self, which, more):
+        """Lets the server have only so much more than it has."""
+        has = {resource.RLIMIT_NOFILE: len(list(Path(f"/proc/{self.process.pid}/fd").iterdir())),
+               resource.RLIMIT_AS: int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[0]) * resource.getpagesize()}[which]
+        before = resource.prlimit(self.process.pid, which)
+        resource.prlimit(self.process.pid, which, (has + more, before[1]))
+        return before
+
+    def test_without_descriptors_it_waits(self):
+        _, host, port, root = self.serve("--serve", SAMPLES / "leak.reel")
+        before = self.limit(resource.RLIMIT_NOFILE, 2)
+        silent = [socket.create_connection((host, port), timeout=60) for _ in range(8)]
+
+        def ticks():
+            return sum(map(int, Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+        time.sleep(0.5)
+        spent = ticks()
+        time.sleep(0.5)
+        self.assertLess(ticks() - spent, os.sysconf("SC_CLK_TCK") / 4)
+        for connection in silent:
+            connection.close()
+        resource.prlimit(self.process.pid, resource.RLIMIT_NOFILE, before)
+        self.assertEqual(self.ask(host, port, root)[0], 200)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory can't be bounded")
+    def test_without_threads_it_goes_on(self):
+        _, host, port, root = self.serve("--serve", SAMPLES / "leak.reel")
+        before = self.limit(resource.RLIMIT_AS, 1 << 20)  # a thread's stack takes more
+        with self.assertRaises((OSError, http.client.HTTPException)):
+            self.ask(host, port, root)
+        resource.prlimit(self.process.pid, resource.RLIMIT_AS, before)
         self.assertEqual(self.ask(host, port, root)[0], 200)
 
     def test_a_crowd(self):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """No file does harm to the viewer: every pane, on recordings crafted, or damaged, to do harm."""
 
+import json
 import os
 import resource
 import subprocess
@@ -37,6 +38,15 @@ class Viewer(ViewTest):
     def test_max_memory_allows_less(self):
         self.assertIn("--max-memory", self.refused(HOSTILE[0].parent / "pad1.reel", "--max-memory", "1KiB"))
         self.assertIn("--max-memory: 'much' is not a size", self.refused(HOSTILE[0], "--max-memory", "much"))
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory can't be bounded")
+    def test_max_memory_bounds_what_is_made_of_a_file(self):
+        """Twenty million live allocations in a file of 46 MB."""
+        entries = [{"action": "alloc", "addr": (1 << 40) + i * 512, "size": 512, "stream": 0, "time_us": 1, "frames": []} for i in range(50_000)]
+        part = self.directory / "part.reel"
+        self.answer("import", self.file("many.json", json.dumps({"segments": [], "device_traces": [entries]}).encode()), "-o", part)
+        bomb = self.file("bomb.reel", part.read_bytes() * 400)
+        self.assertIn("--max-memory", self.refused(bomb, "--max-memory", "64MiB"))
 
     def test_names_of_files_are_names(self):
         hostile = self.file("e\x1b[31m\nvil.reel", b"no trace")

@@ -44,6 +44,22 @@ class Predicting(ProgramTest):
         self.assertGreaterEqual(prediction["peak_reserved_high_bytes"], truth["peak_reserved_bytes"])
 
 
+class Bounds(Predicting):
+    def test_it_stops_after_the_seconds_given(self):
+        recordings = [self.record(training, batch=batch) for batch in (1, 2, 4)]
+        values = ("--to", "batch=8,16", "--capacity", "1GiB")
+        whole = self.document("predict", *recordings, *values)
+        self.assertEqual((len(whole["predictions"]), whole["not_predicted"], whole["stopped_by"]), (2, [], None))
+        self.assertGreaterEqual(whole["largest_whole_number_that_fits"], 1)
+        stopped = self.document("predict", *recordings, *values, "--seconds", "0.000001")
+        self.assertEqual((stopped["predictions"], stopped["not_predicted"], stopped["stopped_by"]), ([], [8, 16], "seconds"))
+        self.assertIsNone(stopped["largest_that_fits"])
+        said = self.answer("predict", *recordings, *values, "--seconds", "0.000001").stdout
+        self.assertRegex(" ".join(said.split()), r"no batch that fits was found.*\(--seconds\): not predicted: batch 8; batch 16")
+        self.assert_refused(run("predict", *recordings, "--to", "batch=8", "--seconds", "0.000001", "-o", self.directory / "x.reel"),
+                            "no time for a prediction", "--seconds")
+
+
 class Sizes(Predicting):
     def test_a_batch_makes_lines(self):
         self.assert_exact(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 24})
@@ -267,7 +283,7 @@ class Document(Predicting):
         document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
         self.assertEqual(set(document), {
             "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "capacity_bytes", "card",
-            "other_bytes", "other_bytes_assumed", "doubts", "gpu", "predictions", "largest_that_fits",
+            "other_bytes", "other_bytes_assumed", "doubts", "gpu", "predictions", "not_predicted", "stopped_by", "largest_that_fits",
             "largest_whole_number_that_fits", "policy", "params"})
         self.assertEqual(document["schema"], "memreel.predict/1")
         self.assertEqual(document["parameter"], "batch")

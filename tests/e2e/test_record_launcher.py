@@ -27,6 +27,24 @@ class Symbols(RecordTest):
         self.assertFalse(is_named("--quiet"))
         self.assertTrue(is_named("--quiet", "--bundle-symbols"))
 
+    def test_a_module_is_opened_only_if_it_is_a_file(self):
+        """A trace names any path: opening a FIFO waits for a writer, and a device may be read for ever."""
+        program = shutil.copy(PROGRAM, self.directory / "program")
+        self.record(program, "single", options=("--quiet",))
+        os.unlink(program)
+        root = self.directory / "root"
+        module = root / Path(program).relative_to("/")
+        module.parent.mkdir(parents=True)
+        for make in (os.mkfifo, lambda path: os.mknod(path, 0o600 | stat.S_IFCHR, os.makedev(1, 5)), Path.mkdir):
+            try:
+                make(module)
+            except PermissionError:
+                continue  # only root makes devices
+            text = self.answer("report", self.trace(), "--by", "stack", "--sysroot", root).stdout
+            self.assertIn("program+0x", text)
+            self.assertNotIn("main", text)
+            module.rmdir() if module.is_dir() else module.unlink()
+
 
 class ErrorLogs(RecordTest):
     """Where standard error is a file, what the program printed there is explained."""

@@ -451,6 +451,20 @@ class Adversity(RecordTest):
         self.record("sh", "-c", f"ulimit -s 64; exec {PROGRAM} threads 2 100")
         self.assert_equals_truth()
 
+    def test_too_little_stack_is_the_programs(self):
+        """The limit is the program's alone, or the launcher's too."""
+        command = f"exec {PROGRAM} single 100"
+        for kib in (24, 32):  # with 16, the loader has too little for any LD_PRELOAD
+            for options in ("", "--backend cupti", "--flight 1MiB", "--dormant"):
+                for limited in (f"{MEMREEL} record {options} -- sh -c 'ulimit -s {kib}; {command}'",
+                                f"ulimit -s {kib}; {MEMREEL} record {options} -- {PROGRAM} single 100"):
+                    with self.subTest(limited):
+                        self.truth_file.unlink(missing_ok=True)
+                        process = subprocess.run(["sh", "-c", limited], env=self.environment(), cwd=self.directory, text=True,
+                                                 capture_output=True, timeout=60)
+                        self.assertEqual((process.returncode, len(self.truth())), (0, 200), process.stderr)
+                        self.assertIn("ulimit -s", process.stderr)
+
     def test_nobody_reads_what_is_said(self):
         """A program without output of its own does not end because of memreel's output."""
         reading, writing = os.pipe()

@@ -155,6 +155,10 @@ class Rights(RecordTest):
         self.assertEqual(crowd.stdout.readline(), "silent\n")
         answer = self.visit(process, os.getuid(), f"MEMREEL_OUTPUT={self.directory}/run.reel")
         self.assertIn("memreel-control/1 ok recording=1", answer)
+        if Path(MEMREEL).with_name("memreel-top").exists():
+            shown = subprocess.run([MEMREEL, "top", str(process), "--once"], text=True, capture_output=True, timeout=60)
+            self.assertEqual((shown.returncode, "dormant" in shown.stdout), (0, False), shown.stderr)
+            self.assertIn(str(process), shown.stdout)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can make a program another user's")
     def test_nothing_is_recorded_with_raised_privileges(self):

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "formats/model/files.h"
+#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
@@ -40,6 +43,9 @@ struct Arguments {
 };
 
 constexpr std::string_view all_panes = "all";  // --pane
+
+/// The window's, with a driver that draws in software.
+constexpr Bytes memory_of_window = 512_MiB;
 
 int fail(const Error& error) {
   std::cerr << "memreel: error: " << printable(error.message()) << '\n';
@@ -240,6 +246,12 @@ int run(const Arguments& arguments, Clock::time_point started) {
                  .where = "--pane prediction",
                  .remedy = "name recordings with their values: batch=1:a.pickle batch=2:b.pickle"});
 
+  bound_memory({},
+               memory_limit->count != 0 ? *memory_limit
+                                        : default_memory_limit(Bytes{std::numeric_limits<std::uint64_t>::max()}, 1, {}),
+               memory_of_window +
+                   Bytes{16} * static_cast<std::uint64_t>(size->first) * static_cast<std::uint64_t>(size->second));
+
   const std::filesystem::path path =
       arguments.headless() || arguments.control ? std::filesystem::path() : settings_path();
   Settings settings = load_settings(path);
@@ -303,9 +315,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
   app.add_option("--screenshot", arguments.screenshot, "Write a screenshot (PNG) and exit, without a window");
   app.add_option("--size", arguments.size, "Size of the window or screenshot, in pixels [1600x1000]");
-  app.add_option(
-      "--max-memory", arguments.max_memory,
-      "Memory limit for reading the file, e.g. 4GiB [64 times its size, at most a quarter of the machine's]");
+  app.add_option("--max-memory", arguments.max_memory,
+                 "Memory limit, e.g. 4GiB [a quarter of the machine's; for reading the file 64 times its size]");
   app.add_option("--scale", arguments.scale,
                  "Scale of the interface, e.g. 2 [the screen's; of screenshots by their height: 2 at 2160 pixels]")
       ->check(CLI::Range(0.5, 4.0));
@@ -348,8 +359,8 @@ int parse_and_run(int argc, char** argv) {
 int main(int argc, char** argv) try {
   return memreel::viewer::parse_and_run(argc, argv);
 } catch (const std::bad_alloc&) {
-  return memreel::viewer::fail(
-      {.what = "not enough memory to show the trace", .remedy = "free memory, or use a machine with more"});
+  return memreel::viewer::fail({.what = "not enough memory to show the trace",
+                                .remedy = "allow more with --max-memory, or use a machine with more"});
 } catch (const std::exception& problem) {
   return memreel::viewer::fail({.what = problem.what()});
 }

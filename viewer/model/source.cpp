@@ -76,7 +76,7 @@ Result<void> within_memory(const std::filesystem::path& file, const Work& work) 
   } catch (const std::bad_alloc&) {
     return Error{.what = "not enough memory to show the trace",
                  .where = file.string(),
-                 .remedy = "free memory, or use a machine with more"};
+                 .remedy = "allow more with --max-memory, or use a machine with more"};
   }
 }
 
