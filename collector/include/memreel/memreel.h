@@ -108,7 +108,7 @@ typedef struct memreel_api {
 #define MEMREEL_API_VERSION 1
 
 #define MEMREEL_USAGE_RESET 1u      /* peaks restart from here */
-#define MEMREEL_USAGE_OF_DEVICES 2u /* devices, each byte once, instead of heaps: a pool's memory is its allocations */
+#define MEMREEL_USAGE_OF_DEVICES 2u /* devices, each byte once, instead of heaps; pools by their allocations */
 
 #if defined(__GNUC__) && defined(__linux__)
 
