@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <new>
 
+#include "collector/recorder/own_thread.h"
 #include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
@@ -146,7 +147,7 @@ bool Recorder::wait_for_room(ThreadRing& ring) {
       if (!set_aside()) return false;
       continue;
     }
-    if (when_full_ == WhenFull::drop || !open_.load(std::memory_order_acquire)) return false;
+    if (when_full_ == WhenFull::drop || is_confined() || !open_.load(std::memory_order_acquire)) return false;
     wakeup_.wake();
     stacks::nap(std::chrono::microseconds(50));
   }
@@ -273,7 +274,7 @@ MemoryUsage Recorder::ask_usage(Usage::Peaks peaks) {
 void Recorder::ask_flush() {
   constexpr std::chrono::seconds limit{5};
   constexpr std::chrono::microseconds pause{50};
-  if (!attended_.load(std::memory_order_acquire)) return;
+  if (!attended_.load(std::memory_order_acquire) || is_confined()) return;
   const std::uint64_t upto = sequence_.load(std::memory_order_acquire);
   std::uint64_t asked = flush_asked_.load(std::memory_order_relaxed);
   while (asked < upto && !flush_asked_.compare_exchange_weak(asked, upto, std::memory_order_acq_rel)) {

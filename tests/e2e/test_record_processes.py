@@ -153,7 +153,7 @@ int main(void) {
             self.assertEqual(built.returncode, 0, built.stderr)
             if subprocess.run([program], env=self.environment()).returncode != 7:
                 self.skipTest("no filters can be installed here")
-            for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"], ["--dormant"]):
+            for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"], ["--dormant"], ["--when-full", "block", "--ring-events", "64"]):
                 with self.subTest((flags, options)):
                     self.record(program, options=options, code=7)
 
