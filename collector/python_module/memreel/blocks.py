@@ -111,7 +111,7 @@ class Reader:
         return found
 
     def _of_tensor(self, tensor: Any) -> Optional[Memory]:
-        of = class_dict(self._tensor)
+        of: Any = class_dict(self._tensor or object)
         storage = of["untyped_storage"](tensor)
         size = self._storage.nbytes(storage)
         device = of["device"].__get__(tensor)
@@ -220,7 +220,8 @@ def _of_numpy(_: Reader, array: Any) -> Optional[Memory]:
 def _of_jax(_: Reader, array: Any) -> Optional[Memory]:
     address, size = array.unsafe_buffer_pointer(), array.on_device_size_in_bytes()
     host = array.platform() == "cpu"
-    return _memory(address, size, "host" if host else "device", -1 if host else 0, tuple(array.shape), str(array.dtype), False, None)
+    # Its shape and type are properties of Python.
+    return _memory(address, size, "host" if host else "device", -1 if host else 0, (), "jax.Array", False, None)
 
 
 def _of_interface(_: Reader, thing: Any) -> Optional[Memory]:

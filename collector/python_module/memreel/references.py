@@ -39,8 +39,8 @@ _SHOWN = 40  # characters of a key
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 _mro = type.__dict__["__mro__"].__get__
-_dict_of_class = type.__dict__["__dict__"].__get__
-_dict_of_module = types.ModuleType.__dict__["__dict__"].__get__
+_dict_of_class: Any = type.__dict__["__dict__"].__get__
+_dict_of_module: Any = vars(types.ModuleType)["__dict__"].__get__
 _name_of_class = type.__dict__["__name__"].__get__
 _referents = gc.get_referents
 
@@ -266,10 +266,10 @@ class References:
     def _divide(self, rest: List[Any], seen: Ids) -> None:
         """Divides what no root reaches into what someone outside Python holds and what nobody does."""
         ids = set(map(id, rest))
-        counts: Dict[int, int] = collections.Counter()
+        counts: collections.Counter[int] = collections.Counter()
         for start in range(0, len(rest), _CHUNK):
             self.check_time(0.8)
-            counts.update(filter(ids.__contains__, map(id, _referents(*rest[start:start + _CHUNK]))))
+            counts.update(number for number in map(id, _referents(*rest[start:start + _CHUNK])) if number in ids)
         if FREE_THREADED:  # its counts of references are in parts
             held = [thing for thing in rest if id(thing) not in counts]
             self.notes.append("free-threaded Python: locals of other threads are not seen, nor whether a cycle is held by C code")
@@ -416,7 +416,7 @@ class _Words:
         self._module = root.name if root.kind == "global" else None
         self._said: Tuple[Tuple[str, str], ...] = ()
         self._name = self._lasting = "" if root.kind == "global" else root.name
-        self._around = ("", root.where, root.lasting)
+        self._around: Tuple[str, ...] = ("", root.where, root.lasting)
         self._attributes = root.kind == "global"  # whether the next item is one
         self._layer = False
         self._rank = 1
@@ -534,7 +534,7 @@ def _steps_from(parent: Any, wanted: Ids) -> Iterator[Tuple[Any, Step]]:
                 yield key, Step("new", class_name(type(key)), "key ")
         attributes = instance_dict(parent) if kind is not dict else None
     elif isinstance_of(parent, list) or isinstance_of(parent, tuple):
-        base = list if isinstance_of(parent, list) else tuple
+        base: Any = list if isinstance_of(parent, list) else tuple
         for number, value in enumerate(base.__iter__(parent)):
             if id(value) in wanted:
                 yield value, Step("item", f"[{number}]")
