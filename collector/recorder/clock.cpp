@@ -4,13 +4,22 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
+
+#include "formats/model/value_check.h"
 
 namespace memreel::agent {
 namespace {
 
 constexpr std::int64_t least_distance_ns = 10'000'000;
+
+/// A program that stands in for clock_gettime() may make it say anything, and readers refuse what exceeds max_time.
+constexpr std::int64_t within_limits(std::int64_t time) {
+  return std::clamp(time, -max_time.count(), max_time.count());
+}
 
 }  // namespace
 
@@ -36,7 +45,7 @@ Clock::Moment Clock::moment() {
   std::uint64_t shortest = ~std::uint64_t{0};
   for (int i = 0; i < 3; ++i) {
     const std::uint64_t before = counter();
-    const auto time = static_cast<std::int64_t>(system_time());
+    const std::int64_t time = within_limits(static_cast<std::int64_t>(system_time()));
     const std::uint64_t took = counter() - before;
     if (took < shortest) best = {.ticks = before + took / 2, .time = time};
     shortest = took < shortest ? took : shortest;
@@ -56,14 +65,18 @@ void Clock::adjust() {
 }
 
 std::int64_t Clock::time_of(std::uint64_t ticks) const {
-  if (source_ != Source::counter) return static_cast<std::int64_t>(ticks);
-  const auto since = static_cast<std::int64_t>(ticks - earlier_.ticks);
-  return earlier_.time + static_cast<std::int64_t>(static_cast<double>(since) * ns_per_tick_);
+  constexpr std::int64_t most = max_time.count();
+  if (source_ != Source::counter) return within_limits(static_cast<std::int64_t>(ticks));
+  const auto since = static_cast<double>(static_cast<std::int64_t>(ticks - earlier_.ticks));
+  const double time = static_cast<double>(earlier_.time) + since * ns_per_tick_;
+  if (std::abs(time) >= static_cast<double>(most)) return time < 0 ? -most : most;
+  return earlier_.time + static_cast<std::int64_t>(since * ns_per_tick_);
 }
 
 std::uint64_t Clock::duration(std::uint64_t ticks) const {
   if (source_ != Source::counter) return ticks;
-  return static_cast<std::uint64_t>(static_cast<double>(ticks) * ns_per_tick_);
+  constexpr auto most = static_cast<double>(max_time.count());
+  return static_cast<std::uint64_t>(std::clamp(static_cast<double>(ticks) * ns_per_tick_, 0.0, most));
 }
 
 }  // namespace memreel::agent

@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "formats/model/value_check.h"
+
 namespace memreel::agent {
 namespace {
 
@@ -55,6 +57,14 @@ TEST_P(ClockBy, EveryMomentIsWhereTheSystemHasIt) {
   while (system_time() - slept_from < 5'000'000) {
   }
   EXPECT_GE(clock.duration(clock.ticks() - from), 4'900'000U);
+}
+
+// A program may stand in for clock_gettime().
+TEST(Clock, NoTimeIsBeyondWhatReadersAccept) {
+  const Clock clock(Clock::Source::system);
+  for (const std::uint64_t ticks : {~std::uint64_t{0} >> 1U, std::uint64_t{1} << 63U, std::uint64_t{1} << 62U})
+    EXPECT_TRUE(is_possible(Nanoseconds(clock.time_of(ticks)))) << ticks;
+  EXPECT_EQ(clock.time_of(1'700'000'000'000'000'000), 1'700'000'000'000'000'000);
 }
 
 }  // namespace
