@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <tuple>
+#include <utility>
 
 #include "analyzer/fleet/fleet_parts.h"
 #include "formats/model/quantity.h"
@@ -172,7 +174,10 @@ double mean_of(const std::vector<double>& values) {
   return values.empty() ? 0 : sum / static_cast<double>(values.size());
 }
 
-AxisImbalance imbalance_on(const Fleet& fleet, const std::vector<std::uint32_t>& rows, const std::string& axis) {
+/// None unless the ranks have two coordinates on the axis: what all have in common, as the name of a folder, tells
+/// nothing.
+std::optional<AxisImbalance> imbalance_on(const Fleet& fleet, const std::vector<std::uint32_t>& rows,
+                                          const std::string& axis) {
   AxisImbalance result{.axis = axis};
   std::vector<std::vector<double>> groups;
   std::vector<double> all;
@@ -185,6 +190,7 @@ AxisImbalance imbalance_on(const Fleet& fleet, const std::vector<std::uint32_t>&
     groups[at->at].push_back(all.back());
   }
   const double mean = mean_of(all);
+  if (std::ranges::count_if(groups, [](const auto& group) { return !group.empty(); }) < 2) return std::nullopt;
   double total = 0, between = 0, most = 0, sum = 0, used = 0;
   for (const double value : all) total += (value - mean) * (value - mean);
   for (const std::vector<double>& group : groups) {
@@ -227,7 +233,8 @@ void find_imbalance(Fleet& fleet) {
   for (const std::uint32_t i : rows)
     for (const Coordinate& at : fleet.rows[i].summary.identity.coordinates)
       if (std::ranges::find(axes, at.axis) == axes.end()) axes.push_back(at.axis);
-  for (const std::string& axis : axes) imbalance.axes.push_back(imbalance_on(fleet, rows, axis));
+  for (const std::string& axis : axes)
+    if (auto on = imbalance_on(fleet, rows, axis)) imbalance.axes.push_back(*std::move(on));
 }
 
 }  // namespace memreel::fleet_parts

@@ -184,6 +184,15 @@ TEST(Fleet, AHeavyStageAndALeakingReplicaDifferByAxis) {
   EXPECT_EQ(on({2_GiB, 1_GiB, 2_GiB, 1_GiB}), std::pair(0.0, 1.0));
 }
 
+// A folder named job-tp9, or one made by mkdtemp(), is no mesh.
+TEST(Fleet, WhatAllPathsHaveInCommonIsNoAxis) {
+  for (const std::uint32_t at : {0U, 1U, 9U}) {
+    std::vector<RankSummary> ranks{rank_of(0, 1, 1_GiB), rank_of(1, 2, 3_GiB)};
+    for (RankSummary& rank : ranks) rank.identity.coordinates = {{.axis = "tp", .at = at}};
+    EXPECT_THAT(assembled(ranks).imbalance.axes, IsEmpty()) << at;
+  }
+}
+
 TEST(Fleet, ReplicasWhoseThreadsFreeEarlierOrLaterAreOneClass) {
   std::vector<RankSummary> ranks{rank_of(0, 1, 1_GiB), rank_of(1, 2, 3_GiB), rank_of(2, 3, 2_GiB),
                                  rank_of(3, 4, 1_GiB)};
