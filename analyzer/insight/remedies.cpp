@@ -17,6 +17,7 @@
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/torch_rules.h"
 #include "analyzer/replay/verify.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
@@ -280,7 +281,7 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     if (!remedies.is_torch) continue;
     outcome.changes = changes(baseline, outcome.policy);
     outcome.best_known = only_expands(baseline, outcome.policy);
-    outcome.every_release = is_widely_usable(outcome.policy, baseline);
+    outcome.every_release = is_widely_usable(outcome.policy, baseline, states_release(heaps));
   }
   // If requests fail, serving them counts; a difference below peak_margin does not.
   const bool fails = remedies.baseline.failures() > 0;

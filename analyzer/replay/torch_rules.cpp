@@ -59,6 +59,11 @@ std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
   return {};
 }
 
+bool states_release(std::span<const Prepared> heaps) {
+  return std::ranges::all_of(
+      heaps, [](const Prepared& heap) { return heap.settings.contains(std::string(TorchRelease::recorded_key)); });
+}
+
 std::string torch_releases(TorchRelease release) { return "PyTorch " + release.rules(); }
 
 Result<TorchRules> torch_rules(const std::map<std::string, std::string>& settings, const std::string& asked) {

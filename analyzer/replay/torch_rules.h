@@ -29,6 +29,9 @@ bool is_torch(const Tables& tables, HeapId heap);
 bool is_recording(const Trace& trace);
 bool is_recording(const Header& header);
 
+/// Whether all of these programs stated which release of PyTorch they ran on.
+bool states_release(std::span<const Prepared> heaps);
+
 /// Why a replay can't be expected to reproduce this heap's history, in one line; empty if it can. One that began late
 /// can if what the heap held then is known (Prepared::initial).
 std::string why_not_reproducible(const Trace& trace, const Prepared& heap);

@@ -336,7 +336,7 @@ std::string needs_release(const PolicySpec& spec) {
   return newest == 1 ? std::string() : TorchRelease{newest}.text();
 }
 
-bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline) {
+bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline, bool states_release) {
   // There, none has any: each is a choice among new ones.
   if (spec.name == TorchHostSettings::policy) return true;
   const auto needed = TorchRelease::parse(needs_release(spec));
@@ -344,8 +344,7 @@ bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline) {
   if (!needed || (had && had->minor >= needed->minor)) return true;
   const auto named = spec.parameters.find(std::string(TorchSettings::release_key));
   const auto release = named == spec.parameters.end() ? std::nullopt : TorchRelease::parse(named->second);
-  // The default stands for releases that are not known.
-  return release && *release != TorchRelease{} && release->minor >= needed->minor;
+  return release && (states_release || *release != TorchRelease{}) && release->minor >= needed->minor;
 }
 
 }  // namespace memreel

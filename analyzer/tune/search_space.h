@@ -80,7 +80,8 @@ std::string export_line(const std::string& conf);
 std::string needs_release(const PolicySpec& spec);
 
 /// Whether a program that ran with `baseline` can use `spec`, whatever its PyTorch release: every supported release has
-/// the settings, or the one that `spec` names, or the program used one as new.
-bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline);
+/// the settings, or the one that `spec` names, or the program used one as new. `states_release`: `spec` names the
+/// release because the program stated it (states_release()); else the default stands for any.
+bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline, bool states_release);
 
 }  // namespace memreel

@@ -11,6 +11,7 @@
 #include "analyzer/policies/torch_host.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/torch_rules.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 
@@ -129,7 +130,7 @@ class Tuner {
       outcomes.push_back({.policy = trial.policy.spec,
                           .changes = changes(baseline_, trial.policy.spec),
                           .best_known = only_expands(baseline_, trial.policy.spec),
-                          .every_release = is_widely_usable(trial.policy.spec, baseline_),
+                          .every_release = is_widely_usable(trial.policy.spec, baseline_, states_release(heaps_)),
                           .heaps = std::vector<ReplayResult>(heaps_.size())});
     const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
       const Trial& trial = trials[i / heaps_.size()];

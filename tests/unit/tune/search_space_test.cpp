@@ -123,5 +123,15 @@ TEST(Conf, SaysWhichReleaseItNeeds) {
   EXPECT_EQ(needs_release(spec), "2.11");
 }
 
+// Programs that don't say which release they ran on are judged by the rules of the default.
+TEST(Conf, AReleaseThatTheProgramStatedHasItsSettings) {
+  const PolicySpec large_segments = spec_of({.large_segment = 32_MiB});
+  ASSERT_EQ(needs_release(large_segments), TorchRelease{}.text());
+  EXPECT_FALSE(is_widely_usable(large_segments, defaults(), false));
+  EXPECT_TRUE(is_widely_usable(large_segments, defaults(), true));
+  const PolicySpec older = spec_of({.large_segment = 32_MiB, .release = {TorchRelease{}.minor - 1}});
+  EXPECT_FALSE(is_widely_usable(older, defaults(), true));
+}
+
 }  // namespace
 }  // namespace memreel
