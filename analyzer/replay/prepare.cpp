@@ -2,6 +2,7 @@
 #include "analyzer/replay/prepare.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -91,6 +92,7 @@ class InitialRows {
   void begin(const InitialHeap& initial) {
     state_ = {.segments = initial.segments};
     for (const InitialSegment& segment : initial.segments) {
+      taken_.try_emplace(segment.address);
       Address at = segment.address;
       for (const InitialBlock& block : segment.blocks) {
         const bool pending = block.use == InitialUse::pending;
@@ -106,6 +108,11 @@ class InitialRows {
 
   bool expects() const { return known_ && missing_ > 0; }
   std::uint32_t block_count() const { return static_cast<std::uint32_t>(blocks_.size()); }
+
+  /// The program took a segment, which may be one of these: a flight recorder's have their times.
+  void take_segment(Address address, Nanoseconds time) {
+    if (const auto found = taken_.find(address); found != taken_.end() && !found->second) found->second = time;
+  }
 
   /// None, and nothing is expected any more: no block is expected at `address`.
   std::optional<std::uint32_t> slot_at(Address address) {
@@ -138,17 +145,32 @@ class InitialRows {
 
   std::optional<InitialState> take() && {
     if (!known_ || missing_ > 0) return std::nullopt;
+    sort_by_age();
     return std::move(state_);
   }
 
  private:
+  /// An expandable segment is as old as its oldest memory. Equally old ones stay in order of addresses.
+  void sort_by_age() {
+    std::map<Address, Nanoseconds> ages;
+    const auto taken = [&](const InitialSegment& segment) { return taken_[segment.address].value_or(Nanoseconds{}); };
+    for (const InitialSegment& segment : state_.segments) {
+      Nanoseconds& age = ages.try_emplace(segment.range, taken(segment)).first->second;
+      age = std::min(age, taken(segment));
+    }
+    std::ranges::stable_sort(state_.segments, {}, [&](const InitialSegment& segment) {
+      return std::pair(ages[segment.range], segment.range);
+    });
+  }
+
   struct InUse {
     Address address;
     bool pending = false;  // its free request is expected
     bool seen = false;
   };
-  std::vector<InUse> blocks_;  // by address
-  std::size_t missing_ = 0;    // rows
+  std::vector<InUse> blocks_;                            // by address
+  std::size_t missing_ = 0;                              // rows
+  std::map<Address, std::optional<Nanoseconds>> taken_;  // by the address of a segment
   bool known_ = false;
   InitialState state_;
 };
@@ -251,7 +273,8 @@ class HeapBuilder {
     }
   }
 
-  void segment(EventKind kind, const Origin& origin, Address address, Bytes size) {
+  void segment(EventKind kind, const Origin& origin, Address address, Bytes size, Nanoseconds time) {
+    initial_.take_segment(address, time);
     if (kind == EventKind::segment_alloc && size > 0_B) heap_.segments.push_back({address, size});
     if (!unsplit_) return;
     if (kind == EventKind::segment_map && initial_.expects()) [[unlikely]]  // in how many calls is not known
@@ -397,7 +420,7 @@ class Preparation::Impl {
       if (kind == EventKind::alloc || is_free(kind))
         add_allocation_event(kind, origin, events, i, first_event + i);
       else
-        add_other(kind, origin, events.address_or_value[i], events.size[i], first_event + i);
+        add_other(kind, origin, events.address_or_value[i], events.size[i], events.time[i], first_event + i);
     }
   }
 
@@ -451,11 +474,11 @@ class Preparation::Impl {
     if (completed) allocations_.remove(id);
   }
 
-  void add_other(EventKind kind, const Origin& origin, std::uint64_t address_or_value, Bytes size,
+  void add_other(EventKind kind, const Origin& origin, std::uint64_t address_or_value, Bytes size, Nanoseconds time,
                  std::uint32_t event) {
     HeapBuilder& heap = heaps_[index(origin.heap)];
     capacities_.see(kind, origin.heap, origin, size, address_or_value);
-    if (is_segment(kind)) heap.segment(kind, origin, Address{address_or_value}, size);
+    if (is_segment(kind)) heap.segment(kind, origin, Address{address_or_value}, size, time);
     if (kind == EventKind::alloc_failed) heap.alloc_failed(origin, size, event);
     if (kind == EventKind::empty_cache) heap.empty_cache(origin, event);
     if (kind == EventKind::pool_end) heap.pool_end(origin, event);

@@ -3,8 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
-#include <tuple>
+#include <utility>
 
 #include "analyzer/replay/torch_rules.h"
 
@@ -67,10 +66,8 @@ void RestatedHeaps::restate(const Event& event, Held& held) const {
   switch (event.kind) {
     case EventKind::segment_alloc:
     case EventKind::segment_map:
-      held.segments[event.address] = {.size = event.size,
-                                      .origin = event.origin,
-                                      .mapped = event.kind == EventKind::segment_map,
-                                      .taken = event.time};
+      held.segments[event.address] = {
+          .size = event.size, .origin = event.origin, .mapped = event.kind == EventKind::segment_map};
       break;
     case EventKind::alloc:
       held.blocks[event.address] = {.id = event.allocation, .requested = event.size};
@@ -93,7 +90,7 @@ void RestatedHeaps::end_restating() {
   restates_ = false;
   for (const auto& [id, held] : held_) {
     const TorchSettings settings = TorchSettings::recorded(held.settings);
-    Heap heap{.initial = {.heap = id, .segments = {}}, .taken = {}, .most = 4_GiB, .unsure = {}, .unsure_behind = {}};
+    Heap heap{.initial = {.heap = id, .segments = {}}, .most = 4_GiB, .unsure = {}, .unsure_behind = {}};
     for (const auto& [address, segment] : held.segments) heap.most += segment.size;
     Blocks block = held.blocks.begin();
     bool fits = true;
@@ -113,9 +110,6 @@ void RestatedHeaps::end_restating() {
         if (!is_used) row.small = segments.back().small;
       }
       segments.push_back(std::move(row));
-      heap.taken.push_back(segment.taken);
-      for (std::size_t i = segments.size(); --i > 0 && segments[i - 1].range == segments[i].range;)
-        heap.taken[i - 1] = heap.taken.back() = std::min(heap.taken[i - 1], heap.taken.back());
       fits = fits && divide(heap, settings, block, held.blocks.end());
     }
     if (fits && block == held.blocks.end())
@@ -183,14 +177,7 @@ std::vector<InitialHeap> RestatedHeaps::heaps() && {
   if (restates_) end_restating();
   std::vector<InitialHeap> heaps;
   heaps.reserve(heaps_.size());
-  for (auto& [id, heap] : heaps_) {
-    const std::vector<InitialSegment>& by_address = heap.initial.segments;
-    std::vector<std::size_t> by_age(by_address.size());
-    std::iota(by_age.begin(), by_age.end(), std::size_t{0});
-    std::ranges::sort(by_age, {}, [&](std::size_t i) { return std::tuple(heap.taken[i], by_address[i].range, i); });
-    InitialHeap& aged = heaps.emplace_back(InitialHeap{.heap = id, .segments = {}});
-    for (const std::size_t i : by_age) aged.segments.push_back(by_address[i]);
-  }
+  for (auto& [id, heap] : heaps_) heaps.push_back(std::move(heap.initial));
   return heaps;
 }
 

@@ -35,8 +35,8 @@ class RestatedHeaps {
   /// The trace's next events. False if later ones are of no interest.
   bool see(const EventColumns& events);
 
-  /// The heaps of PyTorch whose blocks fit into their segments. Unlike others, their segments are in order of age, and
-  /// the events that stand for their blocks in any.
+  /// The heaps of PyTorch whose blocks fit into their segments. Unlike those of others, the events that stand for their
+  /// blocks are in any order.
   std::vector<InitialHeap> heaps() &&;
 
  private:
@@ -49,7 +49,6 @@ class RestatedHeaps {
     Bytes size;
     OriginId origin = OriginId::none;
     bool mapped = false;
-    Nanoseconds taken{};
   };
   struct Held {
     std::map<Address, Segment> segments;
@@ -64,8 +63,7 @@ class RestatedHeaps {
   };
   struct Heap {
     InitialHeap initial;
-    std::vector<Nanoseconds> taken;  // when its segments were; those of a range, when the first was
-    Bytes most;                      // ranges of addresses are farther apart
+    Bytes most;  // ranges of addresses are farther apart
     std::map<Address, Unsure> unsure;
     std::map<AllocationId, Address> unsure_behind;  // by the allocation in front of it; some are no longer unsure
   };
