@@ -115,7 +115,7 @@ void print_categories(const HeapDifference& heap) {
 void print_text(const HeapDifference& heap, const DiffArguments& arguments, const FileAt& at_a, const FileAt& at_b,
                 const Tables& a, const Tables& b) {
   const bool renumbered = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none && heap.a.device != heap.b.device;
-  std::cout << bold(heap.name + ", device " + std::to_string(heap.device) +
+  std::cout << bold(heap.name + (heap.device < 0 ? ", host memory" : ", device " + std::to_string(heap.device)) +
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
             << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
             << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);

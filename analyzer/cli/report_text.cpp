@@ -59,7 +59,9 @@ void print_pool_errors_text(const Trace& trace, const Report& report, const Repo
 
 void print_tree_text(const Trace& trace, const Report& report) {
   const Tables& tables = trace.tables;
-  for (const DeviceMemory& device : report.analysis->devices()) {
+  std::vector<DeviceMemory> devices(report.analysis->devices().begin(), report.analysis->devices().end());
+  std::ranges::stable_partition(devices, [](const DeviceMemory& device) { return device.device >= 0; });
+  for (const DeviceMemory& device : devices) {
     const DeviceInstant& peak = device.peak_held;
     if (device.heaps.empty()) continue;
     std::cout << '\n'
