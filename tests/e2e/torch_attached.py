@@ -2,7 +2,8 @@
 """A program to attach to, with PyTorch's allocator as it is for requests of 10 MiB and more: torch_attached.py LIBC10_CUDA [busy]
 
 Segments are rounded up to 2 MiB; the smallest free block of the pool and stream serves, at the lowest address; more than
-1 MiB that is left of it is split off; free neighbours merge. `busy`: the allocator is used while it is asked what it holds.
+1 MiB that is left of it is split off; free neighbours merge. No requested size is a multiple of 512, as rounded ones are.
+`busy`: the allocator is used while it is asked what it holds.
 """
 import ctypes
 import random
@@ -100,7 +101,7 @@ live, pending = [], []
 def step():
     kind = rng.random()
     if len(live) < 4 or kind < 0.45 and len(live) < 12:
-        live.append(malloc(rng.randrange(10 * MIB, 40 * MIB), rng.choice(PLACES)))
+        live.append(malloc(rng.randrange(10 * MIB, 40 * MIB) | 1, rng.choice(PLACES)))
     elif kind < 0.8:
         free(live.pop(rng.randrange(len(live))))
     elif kind < 0.9 and len(pending) < 3:
