@@ -167,10 +167,6 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
   table.print(std::cout, 2);
 }
 
-}  // namespace
-
-namespace {
-
 void print_what_was_stopped(const Predictor& predictor, const PredictReport& report) {
   if (!report.is_stopped) return;
   std::string left_out;

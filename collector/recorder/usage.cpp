@@ -19,7 +19,7 @@ void Usage::follow(const HeapState& state, const Heap& heap, std::string_view na
     are_nested_.push_back(parent != nullptr && parent->level == Level::framework);
   }
   HeapUsage& usage = now_.heaps[place];
-  const HeapUsage before = usage;
+  const HeapUsage before{.level = usage.level, .name = {}, .live = usage.live, .reserved = usage.reserved};
   usage.live = state.live;
   usage.peak = std::max(usage.peak, state.live);
   usage.reserved = state.reserved;

@@ -293,7 +293,7 @@ def _cycles(references: References, waiting: Dict[int, Set[int]], blocks: Dict[i
         return ()
     for group in references.cycles():
         starts = {start for thing in group for start in waiting.get(id(thing), ())}
-        if not starts or len(group) == 1:  # one object alone lived until this walk let go of it
+        if not starts or len(group) == 1:  # a single object was kept alive by this walk
             continue
         names = collections.Counter(class_name(type(thing)) for thing in group if id(thing) not in waiting or len(starts) == len(group))
         classes = tuple(name for name, _ in sorted(names.items(), key=lambda pair: (hasattr(builtins, pair[0]), -pair[1], pair[0])))[:6]
