@@ -25,7 +25,8 @@ Ids = Set[int]
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_CHUNK = 4096  # objects between two looks at the clock
+_CHUNK = 256  # objects of a level that are looked at together
+_CHUNKS_BETWEEN_LOOKS = 16  # at the clock
 _ATOMS = frozenset({str, int, float, complex, bytes, bool, type(None), types.CodeType})  # reference nothing that matters
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: locals are not in a dictionary
@@ -139,6 +140,13 @@ class Way(NamedTuple):
     rank: int  # of two that are equally short the lower one says more
 
 
+class Level(NamedTuple):
+    """Objects at the same distance from a root. A look at the kinds that a chunk references tells most chunks from those on a way."""
+    things: List[Any]
+    kinds: List[Set[type]]  # of what the objects of each chunk reference
+    ends: List[int]  # up to where each chunk's first references are in the next level
+
+
 class OutOfTime(Exception):
     pass
 
@@ -147,17 +155,24 @@ def _own_depth() -> int:
     """How many of memreel's own frames the caller is in. They are in no variable here: a frame that something references when it
     ends keeps its locals, and a variable of its own would make that a cycle."""
     depth = 1
-    while sys._getframe(depth).f_code.co_filename.startswith(HERE):
-        depth += 1
+    try:
+        while sys._getframe(depth).f_code.co_filename.startswith(HERE):
+            depth += 1
+    except ValueError:  # Python's C code calls memreel, as the program ends
+        pass
     return depth - 1
 
 
-def _frames() -> Iterator[Tuple[types.FrameType, str]]:
-    """Those of all threads, outermost first, with the thread's name; not memreel's own."""
+def _frames() -> Iterator[Tuple[types.FrameType, int, str]]:
+    """Those of all threads, outermost first, with their lines and the thread's name; not memreel's own. And those of the error that
+    ends the program: Python keeps its traceback."""
     names = {thread.ident: thread._name for thread in list(threading._active.values())}  # type: ignore[attr-defined]
     main, own = threading.main_thread().ident, threading.get_ident()
     frames = {} if FREE_THREADED else sys._current_frames()
-    frames[own] = sys._getframe(_own_depth())
+    try:
+        frames[own] = sys._getframe(_own_depth())
+    except ValueError:
+        frames.pop(own, None)
     for number, frame in sorted(frames.items(), key=lambda item: item[0] != main):
         stack = []
         inner: Optional[types.FrameType] = frame
@@ -167,7 +182,11 @@ def _frames() -> Iterator[Tuple[types.FrameType, str]]:
             inner = inner.f_back
         thread = "" if number == main else f" of thread {names.get(number, number)}"
         for outer in reversed(stack):
-            yield outer, thread
+            yield outer, outer.f_lineno or 0, thread
+    ended = vars(sys).get("last_traceback")
+    while type(ended) is types.TracebackType:
+        yield ended.tb_frame, ended.tb_lineno, ""
+        ended = ended.tb_next
 
 
 class References:
@@ -181,7 +200,7 @@ class References:
         self.complete = True
         self.notes: List[str] = []
         self.roots: Dict[int, List[Root]] = {}
-        self._levels: List[List[List[Any]]] = []  # of what roots reach, and of what C code holds
+        self._levels: List[List[Level]] = []  # of what roots reach, and of what C code holds
         self.garbage: List[Any] = []
         self._parents: Dict[int, Any] = {}
         self._ways_to: Dict[int, List[Any]] = {}
@@ -192,6 +211,7 @@ class References:
         roots = self._name_roots()  # before anything else here references a frame's dictionary of locals
         all_objects = gc.get_objects()
         seen: Ids = {id(roots), id(all_objects), id(self), id(vars(self)), *map(id, vars(self).values())}
+        seen.add(id(seen))
         for depth in range(_own_depth()):
             seen.add(id(sys._getframe(depth)))
         try:
@@ -228,12 +248,12 @@ class References:
         for name, module in sorted(list(sys.modules.items()), key=lambda item: item[0] != "__main__"):
             if isinstance_of(module, types.ModuleType):
                 add(_dict_of_module(module), Root("global", name, "", ""))
-        for frame, thread in _frames():
+        for frame, line, thread in _frames():
             code = frame.f_code
             if not code.co_flags & _OPTIMIZED and frame.f_locals is frame.f_globals:
                 continue
             function = getattr(code, "co_qualname", code.co_name).replace(".<locals>", "")
-            where = f" in `{function}` ({file_line(code, frame.f_lineno)}){thread}"
+            where = f" in `{function}` ({file_line(code, line)}){thread}"
             lasting = f" in `{function}` ({os.path.basename(code.co_filename)}){thread}"
             for name, value in locals_of(frame).items():
                 if type(value) not in _ATOMS:
@@ -246,19 +266,26 @@ class References:
             add(value, root)
         return found
 
-    def _reach(self, level: List[Any], seen: Ids, share: float) -> List[List[Any]]:
-        """Adds to `seen` what is reached from `level`; returns it by distance."""
+    def _reach(self, things: List[Any], seen: Ids, share: float) -> List[Level]:
+        """Adds to `seen` what is reached from `things`; returns it by distance."""
         levels = []
-        seen.update(map(id, level))
-        while level:
+        seen.update(map(id, things))
+        add = seen.add
+        while things:
+            level = Level(things, [], [])
             levels.append(level)
             found: List[Any] = []
-            add = seen.add
-            for start in range(0, len(level), _CHUNK):
-                self.check_time(share)
-                found += [thing for thing in _referents(*level[start:start + _CHUNK])
-                          if type(thing) not in _ATOMS and (number := id(thing)) not in seen and not add(number)]
-            level = found
+            for start in range(0, len(things), _CHUNK):
+                if start % (_CHUNKS_BETWEEN_LOOKS * _CHUNK) == 0:
+                    self.check_time(share)
+                referents = _referents(*things[start:start + _CHUNK])
+                kinds = set(map(type, referents))
+                level.kinds.append(kinds)
+                if not kinds <= _ATOMS:
+                    found += [thing for thing in referents
+                              if type(thing) not in _ATOMS and (number := id(thing)) not in seen and not add(number)]
+                level.ends.append(len(found))
+            things = found
             if len(seen) > self._most:
                 raise OutOfTime(f"the walk ended after {self._most:,} objects; what it did not reach is missing")
         return levels
@@ -268,7 +295,8 @@ class References:
         ids = set(map(id, rest))
         counts: collections.Counter[int] = collections.Counter()
         for start in range(0, len(rest), _CHUNK):
-            self.check_time(0.8)
+            if start % (_CHUNKS_BETWEEN_LOOKS * _CHUNK) == 0:
+                self.check_time(0.8)
             counts.update(number for number in map(id, _referents(*rest[start:start + _CHUNK])) if number in ids)
         if FREE_THREADED:  # its counts of references are in parts
             held = [thing for thing in rest if id(thing) not in counts]
@@ -296,33 +324,36 @@ class References:
 
     def _all_levels(self) -> Iterator[List[Any]]:
         for levels in self._levels:
-            yield from levels
+            yield from (level.things for level in levels)
         yield self.garbage
 
     def trace(self, targets: Iterable[Any], most: int = 4) -> None:
         """Finds who references `targets`, and the ways there: way() and ways() are for these."""
-        wanted = set(map(id, targets))
+        targets = list(targets)
+        wanted, kinds = set(map(id, targets)), set(map(type, targets))
         self._ways_to = {number: [] for number in wanted}
         try:
             for levels in self._levels:
                 further: Ids = set()  # the next level's objects whose ways are wanted
-                for level in reversed(levels):
-                    further = self._trace_level(level, wanted, further, most)
+                for level, after in zip(reversed(levels), [[], *(level.things for level in reversed(levels[1:]))]):
+                    further = self._trace_level(level, after, wanted, kinds, further, most)
         except OutOfTime as why:
             self.complete = False
             self.notes.append(str(why))
         self._relevant = wanted.union(self._parents, *(map(id, parents) for parents in self._ways_to.values()))
 
-    def _trace_level(self, level: List[Any], wanted: Ids, further: Ids, most: int) -> Ids:
+    def _trace_level(self, level: Level, after: List[Any], wanted: Ids, kinds: Set[type], further: Ids, most: int) -> Ids:
+        """Of the level before, with the ways from it to `further`, objects of the level `after`, and to `wanted`."""
         nearer: Ids = set()
-        sought = wanted | further if further else wanted
-        for start in range(0, len(level), 256):
-            if start % _CHUNK == 0:
+        first = 0
+        for number_of_chunk, (found, end) in enumerate(zip(level.kinds, level.ends)):
+            if number_of_chunk % _CHUNKS_BETWEEN_LOOKS == 0:
                 self.check_time()
-            chunk = level[start:start + 256]
-            if sought.isdisjoint(map(id, _referents(*chunk))):
+            ids_found, first = map(id, after[first:end]) if further else (), end
+            if kinds.isdisjoint(found) and further.isdisjoint(ids_found):
                 continue
-            for thing in chunk:
+            start = number_of_chunk * _CHUNK
+            for thing in level.things[start:start + _CHUNK]:
                 ids = set(map(id, _referents(thing)))
                 on_the_way = {number for number in ids & further if number not in self._parents}
                 reached = ids & wanted
