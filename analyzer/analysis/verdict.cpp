@@ -9,6 +9,7 @@
 
 #include "analyzer/analysis/device_parts.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/kept_by.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/frame_kind.h"
@@ -157,6 +158,28 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   if (!report.causes.empty() && report.causes.front().frame != FrameId::none)
     leaks.site = place_label(frame_text(trace.tables, report.causes.front().frame));
   return leaks;
+}
+
+/// A leak's holder may be unknown; then no other is named in its place.
+std::optional<Verdict::KeptBy> kept_by(const Trace& trace, const LeakReport* leaks) {
+  if (trace.python_holders.rows.empty()) return std::nullopt;
+  const auto named = [](const PythonHolder* holder, bool is_leak) -> std::optional<Verdict::KeptBy> {
+    if (holder == nullptr) return std::nullopt;
+    return Verdict::KeptBy{.text = holder->text, .bytes = holder->bytes, .is_leak = is_leak};
+  };
+  if (leaks == nullptr || leaks->causes.empty()) return named(&trace.python_holders.rows.front(), false);
+  std::vector<AllocationId> leaked;
+  for (const LeakFinding& finding : leaks->findings)
+    if (finding.cause == 0) leaked.insert(leaked.end(), finding.allocations.begin(), finding.allocations.end());
+  return named(holder_of(trace, leaked), true);
+}
+
+/// "Node, dict" of "reference cycle of Node, dict, waiting for gc.collect()".
+std::string classes_of_cycles(const PythonHolders& holders) {
+  constexpr std::string_view before = "reference cycle of ", after = ", waiting";
+  const auto row = std::ranges::find(holders.rows, reference_cycle, &PythonHolder::kind);
+  if (row == holders.rows.end() || !row->text.starts_with(before)) return {};
+  return row->text.substr(before.size(), row->text.rfind(after) - before.size());
 }
 
 /// A pool that a CUDA graph created for itself (c10/cuda/MemPool.cpp).
@@ -473,6 +496,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
   if (verdict.leaks && verdict.leaks->bytes == 0_B) find_bursts(trace, *findings.leaks, *heap, *verdict.leaks);
+  if (verdict.leaks && verdict.leaks->in_bursts > 0_B) verdict.leaks->cycle = classes_of_cycles(trace.python_holders);
+  verdict.kept_by = kept_by(trace, findings.leaks);
   if (findings.fragmentation != nullptr)
     verdict.fragmentation = fragments_of(trace, *findings.fragmentation, *heap, findings.ooms);
   const bool has_remedies =

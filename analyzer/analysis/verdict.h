@@ -97,6 +97,7 @@ struct Verdict {
     bool suspected = false;  // all of it suspected rather than certain
     Bytes in_bursts;         // at the live peak: of places whose memory is freed in bursts, as by garbage collection
     std::string burst_site;  // that holds most of it
+    std::string cycle;       // "Node, dict": the classes of the reference cycles that keep it, if a walk saw them
   };
   struct Fragments {
     Bytes reserved, allocated;  // at the reserved peak
@@ -131,6 +132,12 @@ struct Verdict {
     std::int64_t best_saved = 0;  // the most that any saves, even if too little to matter or negative
     std::string best_needs;       // the PyTorch release that the one which saves most needs; empty: any
   };
+  /// The Python variable that keeps most of the largest leak, else of all memory.
+  struct KeptBy {
+    std::string text;  // "`history` in `train` (train.py:12), list of 4,912"
+    Bytes bytes;
+    bool is_leak = false;
+  };
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
@@ -138,6 +145,7 @@ struct Verdict {
   std::vector<Other> others;  // by device
   std::optional<Holders> holders;
   std::optional<Leaks> leaks;
+  std::optional<KeptBy> kept_by;
   std::optional<Fragments> fragmentation;
   std::optional<Setting> setting;
 };
@@ -162,8 +170,8 @@ std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vec
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 
 struct VerdictLine {
-  std::string topic;   // "OOM" or "peak"; "held by", "graph", "others", "leaks", "fragmented", "set" or "use"
-  std::string text;    // contains names from the trace, so it must be escaped
+  std::string topic;  // "OOM" or "peak"; "held by", "graph", "others", "leaks", "kept by", "fragmented", "set" or "use"
+  std::string text;   // contains names from the trace, so it must be escaped
   bool alarm = false;  // a leak or a failure
 };
 

@@ -166,7 +166,7 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
   if (leaks.bytes == 0_B && leaks.in_bursts > 0_B)
     return {"leaks",
             line_with("none; freed in bursts: " + text_of(leaks.in_bursts) + " at the peak, ", leaks.burst_site,
-                      " (cycles?)"),
+                      leaks.cycle.empty() ? " (cycles?)" : " (cycles of " + clipped_middle(leaks.cycle, 24) + ")"),
             false};
   if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, "step"), false};
   const std::string before =
@@ -175,6 +175,10 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
   if (leaks.causes > 1) after = " and " + text_of(leaks.causes - 1) + " more" + after;
   if (leaks.site.empty()) return {"leaks", before + after, true};
   return {"leaks", line_with(before + " at ", leaks.site, after), true};
+}
+
+VerdictLine line_of(const Verdict::KeptBy& kept) {
+  return {"kept by", line_with("", kept.text, ": " + text_of(kept.bytes)), false};
 }
 
 /// `peak`: whose, "the peak" or, where the first line is about a device, "the pool's peak".
@@ -269,6 +273,7 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   }
   if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
+  if (verdict.kept_by) lines.push_back(line_of(*verdict.kept_by));
   if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation, peak));
   if (verdict.decides->failed == 0 && verdict.fragmentation && is_inherited_cache(*verdict.fragmentation))
     lines.push_back(line_of_release(verdict.fragmentation->releasable));
@@ -285,6 +290,11 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
     if (room_for == 0 && lines.size() <= most) break;
     const auto idle = [&](const VerdictLine& line) { return !line.alarm && line.topic == topic; };
     if (std::erase_if(lines, idle) > 0) room_for = 0;
+  }
+  // The variable that keeps a leak says more than what most of the memory is; otherwise it is the other way round.
+  if (verdict.kept_by && lines.size() > most) {
+    const std::string_view least = verdict.kept_by->is_leak ? "held by" : "kept by";
+    std::erase_if(lines, [&](const VerdictLine& line) { return line.topic == least; });
   }
   return lines;
 }

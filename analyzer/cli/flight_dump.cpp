@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/flight_dump.h"
 
+#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <csignal>
 #include <filesystem>
@@ -128,11 +130,27 @@ Exit say_failure_lines(std::span<char* const> arguments) {
 
 namespace {
 
-constexpr int report_file = 4;
+constexpr int report_file = 4, holders_file = 5;
 constexpr const char* recording = "/proc/self/fd/3";
 
 void write_all(int file, std::string_view text) {
   [[maybe_unused]] const ssize_t n = ::write(file, text.data(), text.size());
+}
+
+/// What the program's walk over its Python objects found, once that has ended; empty if there is none.
+std::string read_holders() {
+  constexpr std::size_t most = std::size_t{1} << 20U;
+  constexpr int patience_ms = 10'000;  // the program closes its end sooner
+  std::string text;
+  std::array<char, 4096> bytes{};
+  for (pollfd waiting{.fd = holders_file, .events = POLLIN, .revents = 0};
+       text.size() < most && ::poll(&waiting, 1, patience_ms) > 0;) {
+    const ssize_t size = ::read(holders_file, bytes.data(), bytes.size());
+    if (size <= 0) break;
+    text.append(bytes.data(), static_cast<std::size_t>(size));
+  }
+  text.resize(text.rfind('\n') + 1);  // in case it did not fit
+  return text;
 }
 
 /// Makes a complete trace, with its footer, from one that is still being written.
@@ -161,6 +179,7 @@ Result<void> write_dump(const std::filesystem::path& dump, unsigned mode) {
     for (std::size_t i = 0; i < batch.events.count(); ++i) writer.append(batch.events[i]);
   }
   writer.set_losses(reader->losses());
+  writer.set_python_holders(parse_python_holders(read_holders()));
   return writer.finish();
 }
 
@@ -171,7 +190,7 @@ Exit flight_dump(std::span<char* const> arguments) {
   const std::string_view mode_text = arguments.size() == 4 ? arguments[1] : "";
   if (std::from_chars(mode_text.data(), mode_text.data() + mode_text.size(), mode).ec != std::errc())
     return fail({.what = "is run by memreel's library only", .where = "memreel flight-dump"});
-  settle_in(report_file);
+  settle_in(holders_file);
   const std::string dump = arguments[0];
   if (const auto written = write_dump(dump, mode); !written) {
     write_all(report_file, written.error().message());

@@ -43,11 +43,12 @@ void add_commands(CLI::App& app, Exit& exit) {
 
 namespace {
 
-constexpr std::array<Sibling, 6> programs{{
+constexpr std::array<Sibling, 7> programs{{
     {"record", "memreel-record", "Run a program and record its GPU memory use"},
     {"attach", "memreel-attach", "Record a running program; --live shows who holds its memory"},
     {"detach", "memreel-attach", "Stop recording a running program"},
     {"dump", "memreel-attach", "Dump flight recordings to files"},
+    {"holders", "memreel-attach", "Show which Python variables of a recorded program keep its memory"},
     {"top", "memreel-top", "Show the memory of all recorded processes on this machine"},
     {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
 }};
@@ -60,7 +61,7 @@ struct Group {
 const std::array<Group, 6>& groups() {
   static const std::array<Group, 6> all{{
       {"See it work", {"demo"}},
-      {"Record", {"record", "attach", "detach", "dump", "top", "import", "symbols"}},
+      {"Record", {"record", "attach", "detach", "dump", "holders", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out",
        {"explain", "report", "view", "diff", "info", "export"}},
       {"Find out what would need less memory", {"tune", "replay", "verify", "predict", "plan"}},

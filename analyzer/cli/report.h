@@ -16,6 +16,7 @@
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/difference/instant.h"
+#include "analyzer/insight/kept_by.h"
 #include "analyzer/insight/span_peaks.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/report/live_groups.h"
@@ -103,6 +104,8 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
 void print_ooms_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_pool_errors_text(const Trace& trace, const Report& report, const ReportOptions& options);
 void print_tree_text(const Trace& trace, const Report& report);
+/// Which Python variables kept the memory.
+void print_holders_text(const Trace& trace, const ReportOptions& options);
 void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOptions& options);
 
 /// What sharing a private pool saves; empty if it has one use or saves nothing.

@@ -56,6 +56,7 @@ class Page {
     const std::string name = options_.file.filename().string();
     heading(name);
     if (report_.sections.live) pictures();
+    if (report_.sections.live) holders();
     if (report_.sections.live) pool_errors();
     if (report_.sections.leaks) leaks();
     if (report_.sections.fragmentation) fragmentation();
@@ -181,6 +182,24 @@ class Page {
     for (std::size_t i = 0; i < shown; ++i)
       if (const std::string words = sharing_words(trace_.tables, heap.pools[i]); !words.empty())
         body_ += paragraph("Pool " + words + ".", "quiet");
+  }
+
+  void holders() {
+    const PythonHolders& found = trace_.python_holders;
+    if (found.empty()) return;
+    body_ += "<h2>Kept by</h2>\n" + paragraph("In Python: " + walk_words(found) + ".", "quiet");
+    std::vector<HtmlTable::Column> titles;
+    for_each_column<PythonHolder>([&](const ResultField<PythonHolder>& field) {
+      titles.push_back({field.title, field.is_number()});
+    });
+    HtmlTable table(titles);
+    const std::size_t shown = std::min(most_rows, found.rows.size());
+    for (const PythonHolder& row : std::span(found.rows).first(shown)) {
+      std::vector<std::string> texts;
+      for (const std::string& text : cells_of(trace_.tables, row)) texts.push_back(cell(text));
+      table.add_row(texts);
+    }
+    body_ += table.text() + more(shown, found.rows.size());
   }
 
   void pool_errors() {

@@ -58,6 +58,10 @@ Json json_of(const Verdict::Leaks& leaks) {
           {"unrecorded", leaks.unrecorded}};
 }
 
+Json json_of(const Verdict::KeptBy& kept) {
+  return {{"text", kept.text}, {"bytes", kept.bytes.count}, {"is_leak", kept.is_leak}};
+}
+
 Json json_of(const Verdict::Fragments& found) {
   return {{"reserved_bytes", found.reserved.count},
           {"allocated_bytes", found.allocated.count},
@@ -101,6 +105,7 @@ Json json_of_verdict(const Tables& tables, const Verdict& verdict) {
           {"others", std::move(others)},
           {"held_by", part_of(verdict.holders)},
           {"leaks", part_of(verdict.leaks)},
+          {"kept_by", part_of(verdict.kept_by)},
           {"fragmentation", part_of(verdict.fragmentation)},
           {"setting", part_of(verdict.setting)}};
 }
@@ -477,6 +482,18 @@ Json json_of_pools(const Trace& trace, const HeapReport& heap) {
           {"pools", std::move(pools)}};
 }
 
+Json json_of_holders(const Trace& trace) {
+  const PythonHolders& found = trace.python_holders;
+  if (found.empty()) return nullptr;
+  Json rows = Json::array();
+  for (const PythonHolder& row : found.rows) rows.push_back(json_of_fields(trace.tables, row));
+  return {{"time_ns", found.time.count()},
+          {"took_ns", found.took.count()},
+          {"objects", found.objects},
+          {"note", found.note.empty() ? Json(nullptr) : Json(found.note)},
+          {"rows", std::move(rows)}};
+}
+
 Json json_of_errors(const Trace& trace, const Report& report) {
   Json errors = Json::array();
   for (const PoolError& error : report.analysis->pool_errors()) {
@@ -539,6 +556,7 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
                      {"peaks", spans},
                      {"device_trees", json_of_trees(trace, report.analysis->devices())},
                      {"private_pools", pools},
+                     {"holders", json_of_holders(trace)},
                      {"pool_errors", json_of_errors(trace, report)}});
   if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
   if (report.sections.leaks) add_leaks(document, trace, report.leaks(), options.allocations);

@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/arguments.h"
 #include "analyzer/cli/console.h"
+#include "analyzer/insight/kept_by.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/files.h"
@@ -20,6 +21,12 @@ namespace {
 
 std::string text_of_rate(double bytes_per_step) {
   return text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes_per_step))});
+}
+
+/// The text of the Python variable; null: not known.
+Json kept_by(const Trace& trace, std::span<const AllocationId> allocations) {
+  const PythonHolder* const holder = holder_of(trace, allocations);
+  return holder == nullptr ? Json(nullptr) : Json(holder->text);
 }
 
 Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
@@ -36,6 +43,7 @@ Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
              {"r2", finding.growth.r2},
              {"age_steps", finding.oldest},
              {"last_free_step", finding.last_free ? Json(*finding.last_free) : Json(nullptr)},
+             {"kept_by", kept_by(trace, finding.allocations)},
              {"cause", finding.cause == no_cause ? Json(nullptr) : Json(finding.cause)},
              {"stack", json_of_stack(trace.tables, finding.stack)}};
   if (allocations) {
@@ -120,6 +128,8 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
                 << "\n\n";
     }
     std::cout << wrapped(std::string(name_of(finding->verdict)) + ": " + finding->evidence, 4);
+    if (const PythonHolder* const holder = holder_of(trace, finding->allocations))
+      std::cout << wrapped("kept by " + holder->text, 6);
     const std::string path = distinguishing_frames(trace, *finding, {leaks.findings.begin(), end});
     if (!path.empty()) std::cout << wrapped("via " + path, 6);
     if (!options.allocations) continue;

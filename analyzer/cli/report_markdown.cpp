@@ -90,6 +90,26 @@ void write_pools(std::ostream& out, const Trace& trace, const Report& report) {
   }
 }
 
+void write_holders(std::ostream& out, const Trace& trace) {
+  const PythonHolders& found = trace.python_holders;
+  if (found.empty()) return;
+  open_section(out, "Which Python variables kept the memory");
+  std::vector<std::string> titles, rules;
+  for_each_column<PythonHolder>([&](const ResultField<PythonHolder>& field) {
+    titles.emplace_back(field.title);
+    rules.emplace_back(field.is_number() ? "---:" : "---");
+  });
+  row(out, titles);
+  row(out, rules);
+  for (std::size_t i = 0; i < std::min(most_table_rows, found.rows.size()); ++i) {
+    std::vector<std::string> cells = cells_of(trace.tables, found.rows[i]);
+    cells.back() = markdown_escaped(cells.back());
+    row(out, cells);
+  }
+  out << '\n' << markdown_escaped(walk_words(found)) << '\n';
+  close_section(out);
+}
+
 void write_pool_errors(std::ostream& out, const Trace& trace, const Report& report) {
   const std::vector<PoolError>& errors = report.analysis->pool_errors();
   if (errors.empty()) return;
@@ -174,6 +194,7 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (report.sections.fragmentation) write_fragmentation(out, report);
   if (report.sections.live) {
     write_live(out, trace, report);
+    write_holders(out, trace);
     write_pools(out, trace, report);
   }
 }

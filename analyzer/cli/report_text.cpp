@@ -44,6 +44,26 @@ void print_pools_text(const Trace& trace, const HeapReport& heap, const ReportOp
       std::cout << wrapped("pool " + words, 2);
 }
 
+void print_holders_text(const Trace& trace, const ReportOptions& options) {
+  const PythonHolders& found = trace.python_holders;
+  constexpr std::string_view title = "kept by";
+  std::cout << bold(std::string(title))
+            << wrapped(std::string(title.size(), ' ') + " Python variables; walked " + walk_words(found), 0)
+                   .substr(title.size())
+            << '\n';
+  std::vector<TableColumn> columns;
+  for_each_column<PythonHolder>([&](const ResultField<PythonHolder>& field) {
+    columns.push_back({std::string(field.title), field.is_number() ? Align::right : Align::left,
+                       field.is_number() ? Fit::wrapped : Fit::clipped});
+  });
+  TextTable table(columns);
+  const std::size_t shown = std::min(options.top, found.rows.size());
+  for (const PythonHolder& row : std::span(found.rows).first(shown)) table.add_row(cells_of(trace.tables, row));
+  if (shown > 0) table.print(std::cout, 2);
+  if (shown < found.rows.size())
+    std::cout << "  ... and " << text_of(std::uint64_t{found.rows.size() - shown}) << " more (--top)\n";
+}
+
 void print_pool_errors_text(const Trace& trace, const Report& report, const ReportOptions& options) {
   const std::vector<PoolError>& errors = report.analysis->pool_errors();
   std::cout << red("pool errors") << "\n\n";
@@ -334,6 +354,10 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
         separate();
         print_briefly(trace, *heap, option);
       }
+  if (report.sections.live && !trace.python_holders.empty() && !options.tree) {
+    separate();
+    print_holders_text(trace, options);
+  }
   if (report.sections.live && !report.analysis->pool_errors().empty()) {
     separate();
     print_pool_errors_text(trace, report, options);

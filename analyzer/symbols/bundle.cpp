@@ -13,6 +13,7 @@ struct Whole {
   Losses losses;
   FoldedHistory folded;
   std::vector<InitialHeap> initial_heaps;
+  PythonHolders python_holders;
   ReadReport report;
 };
 
@@ -30,8 +31,8 @@ Result<Whole> read(const std::filesystem::path& path, Visit visit) {
     if (!*more) break;
     visit(batch);
   }
-  return Whole{reader->header(), reader->tables(),        reader->losses(),
-               reader->folded(), reader->initial_heaps(), reader->report()};
+  return Whole{reader->header(),        reader->tables(),         reader->losses(), reader->folded(),
+               reader->initial_heaps(), reader->python_holders(), reader->report()};
 }
 
 }  // namespace
@@ -62,6 +63,7 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
   for (FoldedRow& row : whole->folded.rows) row.stack = stack_now[index(row.stack)];
   if (!whole->folded.empty()) writer.set_folded(whole->folded);
   for (InitialHeap& initial : whole->initial_heaps) writer.add_initial_heap(std::move(initial));
+  writer.set_python_holders(whole->python_holders);
   const Result<Whole> again = read(trace, [&, &now = stack_now](const EventBatch& batch) {
     for (std::size_t i = 0; i < batch.events.count(); ++i) {
       Event event = batch.events[i];

@@ -28,6 +28,7 @@
 #include "collector/cuda/watch.h"
 #include "collector/options/journal.h"
 #include "collector/options/options.h"
+#include "collector/python/own_code.h"
 #include "collector/recorder/own_thread.h"
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
@@ -195,6 +196,7 @@ Result<void> begin_recording(Agent& self) {
                         .own_code = own.range,
                         .look_around = look_around,
                         .library = own.path,
+                        .ask_holders = asker_of_holders(self.options, own.path),
                         .say = [](const std::string& text) { say(text); },
                         .ended = [&self](const Recording::Outcome& outcome) { note_end(self, outcome, ""); }},
                        failed);
@@ -538,6 +540,25 @@ Result<std::string> dump(std::chrono::milliseconds limit) {
     stacks::nap(std::chrono::milliseconds(10));
   }
   return Error{.what = "did not write a dump in time", .remedy = "try again, or copy its trace"};
+}
+
+Result<std::string> holders() {
+  constexpr std::chrono::seconds patience{5}, patience_once_begun{20};
+  const std::string package = python::package_of(own_module().path);
+  if (package.empty())
+    return Error{.what = "can't tell: memreel's Python package is not installed next to its library",
+                 .remedy = "pip install memreel"};
+  const auto walk = python::ObjectWalk::ask(package, "with_blocks=False");
+  if (walk == nullptr)
+    return Error{.what = "runs no Python that could tell, or has not come to an earlier request yet",
+                 .remedy = "try again; other programs have no holders"};
+  const auto began = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - began < (walk->has_begun() ? patience_once_begun : patience)) {
+    if (auto told = walk->answer()) return *std::move(told);
+    stacks::nap(std::chrono::milliseconds(2));
+  }
+  return Error{.what = "did not come to a safe point in its main thread, which is in C code or waits",
+               .remedy = "try again"};
 }
 
 std::optional<Recording::Outcome> leave(std::string_view why) {

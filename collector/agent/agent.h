@@ -57,6 +57,10 @@ Status status();
 /// recorder, or the dump did not finish in time.
 Result<std::string> dump(std::chrono::milliseconds limit);
 
+/// What keeps the memory, in Python (parse_python_holders()), without blocks: as much as fits in a message. The main
+/// thread makes the walk at its next safe point. Errors: there is no Python, or no such point within some seconds.
+Result<std::string> holders();
+
 /// stop(), for the caller of join(). None if nothing was recorded.
 std::optional<Recording::Outcome> leave(std::string_view why);
 
@@ -109,6 +113,10 @@ void hang_up();
 // Python, PyTorch and annotated libraries may load at any time, often after recording began.
 
 namespace memreel::agent {
+
+/// Asks for what keeps the memory, in Python, for the dumps of a flight recorder; null: not wanted, or memreel's Python
+/// package is not installed. `library`: the agent's file.
+std::function<AskedHolders()> asker_of_holders(const Options& options, const std::string& library);
 
 /// Connects newly loaded frameworks to `recorder`, as the options say.
 /// Called when a recording starts, and periodically by the writing thread: takes the dynamic loader's lock. Returns a

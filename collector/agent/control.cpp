@@ -83,10 +83,17 @@ Message dumped() {
   return file ? Message{.word = "ok", .fields = {{"trace", *file}}} : attach::error_message(file.error());
 }
 
+Message walked() {
+  auto table = holders();
+  return table ? Message{.word = "ok", .fields = {{"holders", *std::move(table)}}}
+               : attach::error_message(table.error());
+}
+
 Answer answer(const Message& question, bool is_visit) {
   if (question.word == "start") return {.message = started(question)};
   if (question.word == "stop") return {.message = stopped(), .last = is_visit};
   if (question.word == "dump") return {.message = dumped()};
+  if (question.word == "holders") return {.message = walked()};
   if (question.word == "status") return {.message = described(status())};
   return {.message = attach::error_message({.what = "unknown request \"" + question.word + "\"",
                                             .remedy = "use the same version of memreel that started the program"})};

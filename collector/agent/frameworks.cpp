@@ -5,9 +5,16 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "collector/annotate/annotations.h"
 #include "collector/attach/bootstrap.h"
@@ -16,6 +23,7 @@
 #include "collector/nvtx/names.h"
 #include "collector/python/code_table.h"
 #include "collector/python/frame_walker.h"
+#include "collector/python/own_code.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/reporters.h"
@@ -61,6 +69,61 @@ std::string note_other_allocator(Recorder& recorder) {
 
 }  // namespace
 
+namespace {
+
+/// The walks over the program's Python objects that its dumps contain. After a failure one is asked for at once, by the
+/// thread that fails: if nobody catches the error, the main thread's next safe point is its last.
+class HolderWalks {
+ public:
+  /// Empty: none are wanted.
+  void set_package(std::string package) {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) package_ = std::move(package);
+  }
+
+  void failed() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    const auto now = std::chrono::steady_clock::now();
+    if (!lock || package_.empty() || (failed_at_ && now - *failed_at_ < FlightDumps::quiet_time)) return;
+    failed_at_ = now;
+    after_failure_ = python::ObjectWalk::ask(package_, "");
+  }
+
+  AskedHolders ask() {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock || package_.empty()) return {};
+    std::shared_ptr<python::ObjectWalk> walk = std::exchange(after_failure_, nullptr);
+    if (walk == nullptr) walk = python::ObjectWalk::ask(package_, "");
+    if (walk == nullptr) return {};
+    return [walk = std::move(walk)](bool& begun) {
+      begun = walk->has_begun();
+      return walk->answer();
+    };
+  }
+
+ private:
+  std::mutex mutex_;  // only tried: it may be held by a thread that a fork left behind
+  std::string package_;
+  std::shared_ptr<python::ObjectWalk> after_failure_;  // until a dump takes it
+  std::optional<std::chrono::steady_clock::time_point> failed_at_;
+};
+
+/// One for the process, never destroyed, as above.
+HolderWalks& holder_walks() {
+  static auto* const made = new HolderWalks;  // NOLINT(cppcoreguidelines-owning-memory): leaked on purpose
+  return *made;
+}
+
+}  // namespace
+
+std::function<AskedHolders()> asker_of_holders(const Options& options, const std::string& library) {
+  std::string package = options.holders && options.flight.size != 0_B ? python::package_of(library) : std::string();
+  if (package.empty()) return {};
+  holder_walks().set_package(std::move(package));
+  torch::on_failure([] { holder_walks().failed(); });
+  return [] { return holder_walks().ask(); };
+}
+
 std::string look_for_frameworks(const Options& options, Recorder& recorder) {
   using Trust = python::FrameWalker::Trust;
   annotate::name_modules_with([](const void* module, std::string_view name) { walker().name_module(module, name); });
@@ -94,6 +157,7 @@ void joined_frameworks(const Options& options) {
 }
 
 void left_frameworks() {
+  torch::on_failure(nullptr);
   torch::restore_calls();
   torch::forget_recording();
   python::unwatch_code();

@@ -24,7 +24,7 @@ namespace memreel::attach {
 // The protocol between `memreel attach` and the agent in a program: one request and one response per connection.
 //
 // A message is a sequence of strings, each terminated by a zero byte: the protocol version, a word, and "NAME=VALUE"
-// fields. Requests: "start" (fields: the variables of options/options.h), "stop", "status", "dump". Responses: "ok"
+// fields. Requests: "start" (fields: the variables of options/options.h), "stop", "status", "dump", "holders". Responses: "ok"
 // with result fields (listed in agent/agent.h), or "error" with `what`, `where` and `remedy`. Unknown fields are
 // ignored.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memreel-attach: records a program that is already running. `memreel attach`, `detach` and `dump` run this program.
+// memreel-attach: records a program that is already running. `memreel attach`, `detach`, `dump` and `holders` run this
+// program.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigtimedwait
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include "collector/record/exporter.h"
 #include "collector/record/output.h"
 #include "collector/record/summary.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"
 #include "formats/model/result.h"
 #include "formats/model/stack_text.h"
@@ -92,6 +94,21 @@ void describe_detach(CLI::App& app, Request& request) {
       "Examples:\n"
       "  memreel detach 4711\n\n"
       "Exit code: 0 done; 2 if the process is not being recorded.");
+}
+
+void describe_holders(CLI::App& app, Request& request) {
+  app.set_version_flag("--version", "memreel " + std::string(version));
+  app.add_option("PID", request.target, "The recorded process")->required();
+  app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [30]")
+      ->check(CLI::Range(0.1, 3600.0));
+  app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
+  app.footer(
+      "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned\n"
+      "memory. The program is recorded, or waits for that (memreel record --dormant); it need not import memreel. Its\n"
+      "main thread looks for them at its next safe point, a second for a million objects. Nothing is changed.\n\n"
+      "Examples:\n"
+      "  memreel holders 4711\n\n"
+      "Exit code: 0 done; 2 if the process is not recorded, or could not look in time.");
 }
 
 /// The process that the user means. Errors: not a number; suggests processes with that name.
@@ -189,6 +206,50 @@ int detach(const Request& request) {
                 {"recorded", record::json_of(*recorded)}});
 }
 
+/// "3.10 GiB     4,912  `history` in `train` (train.py:12), list of 4,912"
+std::string text_of_holders(const PythonHolders& found) {
+  constexpr std::size_t bytes_width = 11, blocks_width = 8;
+  const auto right = [](const std::string& text, std::size_t width) {
+    return std::string(width - std::min(width, text.size()), ' ') + text;
+  };
+  std::string text = right("bytes", bytes_width) + right("blocks", blocks_width) + "  kept by\n";
+  for (const PythonHolder& row : found.rows)
+    text += right(text_of(row.bytes), bytes_width) + right(text_of(row.blocks), blocks_width) + "  " + row.text + "\n";
+  return text;
+}
+
+int show_holders(const Request& request) {
+  const auto told = attach::holders_of(request.process,
+                                       std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
+  if (!told) return fail(told.error());
+  const PythonHolders found = parse_python_holders((*told)["holders"]);
+  if (found.objects == 0)
+    return fail({.what = found.note.empty() ? "told nothing" : found.note, .where = name_of(request.process)});
+  if (!request.json) {
+    std::fputs(text_of_holders(found).c_str(), stdout);
+    say("memreel: " + name_of(request.process) + ": walked " + text_of(found.objects) + " objects in " +
+        text_of_seconds(std::chrono::duration<double>(found.took).count()) +
+        (found.note.empty() ? "" : "; " + found.note) + "\n");
+    return std::fflush(stdout) == 0 ? 0 : unusable;
+  }
+  record::Json rows = record::Json::array();
+  for (const PythonHolder& row : found.rows)
+    rows.push_back({{"bytes", row.bytes.count},
+                    {"blocks", row.blocks},
+                    {"length", row.length},
+                    {"length_before", row.length_before == 0 ? record::Json(nullptr) : record::Json(row.length_before)},
+                    {"kind", row.kind},
+                    {"text", row.text}});
+  return print({{"schema", "memreel.holders/1"},
+                {"process", request.process},
+                {"name", attach::command_name(request.process)},
+                {"time_ns", found.time.count()},
+                {"took_ns", found.took.count()},
+                {"objects", found.objects},
+                {"note", found.note.empty() ? record::Json(nullptr) : record::Json(found.note)},
+                {"rows", std::move(rows)}});
+}
+
 record::Json attach_document(const Request& request, const std::string& command, const attach::Joined& joined,
                              std::string_view state, record::Json recorded) {
   return {{"schema", "memreel.attach/1"},    {"process", request.process},       {"name", command},
@@ -236,17 +297,24 @@ int attach_to(Request& request) {
 
 int run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "dump") return run_dump(argc, argv);
-  const bool detaches = argc > 1 && std::string_view(argv[1]) == "detach";
-  const std::string command = detaches ? "memreel detach" : "memreel attach";
+  const std::string_view word = argc > 1 ? argv[1] : "";
+  const bool detaches = word == "detach", shows = word == "holders";
+  const std::string command = "memreel " + std::string(detaches || shows ? word : "attach");
   Request request;
-  CLI::App app(detaches ? "Stop recording a running program: memreel detach PID"
-                        : "Record a running program: memreel attach PID [OPTIONS]",
+  if (shows) request.time_limit = 30;
+  CLI::App app(shows      ? "Show which Python variables keep a recorded program's memory: memreel holders PID"
+               : detaches ? "Stop recording a running program: memreel detach PID"
+                          : "Record a running program: memreel attach PID [OPTIONS]",
                command);
-  detaches ? describe_detach(app, request) : describe_attach(app, request);
-  if (const auto code = record::parse(app, detaches ? "detach" : "attach", argc, argv)) return *code;
+  if (shows)
+    describe_holders(app, request);
+  else
+    detaches ? describe_detach(app, request) : describe_attach(app, request);
+  if (const auto code = record::parse(app, command.substr(command.find(' ') + 1), argc, argv)) return *code;
   const auto process = parse_process(request.target, command);
   if (!process) return fail(process.error());
   request.process = *process;
+  if (shows) return show_holders(request);
   return detaches ? detach(request) : attach_to(request);
 }
 

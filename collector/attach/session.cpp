@@ -359,9 +359,9 @@ Error told_by(pid_t process, Error error) {
   return error;
 }
 
-Result<Message> told(pid_t process, const char* word) {
+Result<Message> told(pid_t process, const char* word, std::chrono::milliseconds limit = patience) {
   if (auto alive = check_alive(process); !alive) return alive.error();
-  Reply reply = ask(process, {.word = word, .fields = {}}, patience);
+  Reply reply = ask(process, {.word = word, .fields = {}}, limit);
   if (!reply.reached)
     return Error{.what = "is not being recorded",
                  .where = process_name(process),
@@ -415,6 +415,8 @@ Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::m
 }
 
 Result<Message> leave(pid_t process) { return told(process, "stop"); }
+
+Result<Message> holders_of(pid_t process, std::chrono::milliseconds limit) { return told(process, "holders", limit); }
 
 Result<Message> status_of(pid_t process) { return told(process, "status"); }
 

@@ -116,6 +116,12 @@ class Analysis {
   std::uint64_t size_ = 0;  // of the trace when the latest report was started
 };
 
+// `memreel holders`: what keeps the memory of a program, in Python.
+
+/// As memreel's package says it (formats/model/python_holders.h). Errors: nothing of memreel is in the process, or it
+/// does not answer in time.
+Result<Message> holders_of(pid_t process, std::chrono::milliseconds limit);
+
 // `memreel dump`: makes flight recorders write dumps.
 
 /// Returns the exit code. `argv[1]` is "dump" or the first argument.

@@ -157,6 +157,7 @@ constexpr std::array variables{
     Variable{"MEMREEL_DORMANT", "0 or 1", set_switch<&Options::dormant>, switch_of<&Options::dormant>},
     Variable{"MEMREEL_TORCH", "0 or 1", set_switch<&Options::torch>, switch_of<&Options::torch>},
     Variable{"MEMREEL_PYTHON", "0 or 1", set_switch<&Options::python>, switch_of<&Options::python>},
+    Variable{"MEMREEL_HOLDERS", "0 or 1", set_switch<&Options::holders>, switch_of<&Options::holders>},
     Variable{"MEMREEL_MODE", "octal digits from 600 to 777", set_mode, text_of_mode},
     Variable{"MEMREEL_MASK", "0 or 1", set_switch<&Options::mask>, switch_of<&Options::mask>},
     Variable{"MEMREEL_FLIGHT", "a size, a time or both, such as 256MiB,10min", set_flight,

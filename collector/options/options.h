@@ -42,6 +42,7 @@ struct Options {
   bool dormant = false;                              // MEMREEL_DORMANT: 0 | 1; record only on request
   bool torch = true;                                 // MEMREEL_TORCH: 0 | 1; record PyTorch's tensors
   bool python = true;                                // MEMREEL_PYTHON: 0 | 1; Python frames in stacks
+  bool holders = true;                               // MEMREEL_HOLDERS: 0 | 1; what keeps memory, in dumps
   std::uint32_t mode = 0600;                         // MEMREEL_MODE; permissions of the trace, in octal digits
   bool mask = true;                                  // MEMREEL_MASK: 0 | 1; mask arguments that look like secrets
   FlightOptions flight;                              // MEMREEL_FLIGHT: SIZE, TIME or SIZE,TIME; empty: keep everything

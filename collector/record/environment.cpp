@@ -66,6 +66,9 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
       "--no-torch", [&options] { options.torch = false; }, "Do not record PyTorch's tensors");
   app.add_flag_callback(
       "--no-python", [&options] { options.python = false; }, "Do not record Python frames");
+  app.add_flag_callback(
+      "--no-holders", [&options] { options.holders = false; },
+      "With --flight: leave what keeps the memory, in Python, out of dumps");
 }
 
 namespace {

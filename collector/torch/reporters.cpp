@@ -119,6 +119,8 @@ OutOfMemory* out_of_memory() { return find(real_out_of_memory, out_of_memory_sym
 
 std::atomic<bool> is_recorded = true;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 
+std::atomic<void (*)()> failure = nullptr;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+
 constexpr std::uint16_t out_of_memory_status = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 constexpr std::int8_t cuda_device = 1;             // c10::DeviceType::CUDA; AMD's builds use it as well
 
@@ -146,6 +148,8 @@ void record(agent::Recorder* recorder, agent::RecordKind kind, const void* addre
 
 void* report_function() { return reinterpret_cast<void*>(&c10::reportMemoryUsageToProfiler); }
 void* out_of_memory_function() { return reinterpret_cast<void*>(&c10::reportOutOfMemoryToProfiler); }
+
+void on_failure(void (*call)()) { failure.store(call, std::memory_order_release); }
 
 void set_recorded(bool recorded) { is_recorded.store(recorded, std::memory_order_relaxed); }
 
@@ -176,5 +180,7 @@ void c10::reportOutOfMemoryToProfiler(std::int64_t size, std::size_t allocated, 
   if (recorder != nullptr && !torch::takes_failures())
     torch::record(recorder, agent::RecordKind::alloc_failed, nullptr, static_cast<std::uint64_t>(size), allocated,
                   device);
+  if (recorder != nullptr)
+    if (void (*const call)() = torch::failure.load(std::memory_order_acquire)) call();
   if (auto* const real = torch::out_of_memory()) real(size, allocated, reserved, device);
 }

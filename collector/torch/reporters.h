@@ -57,6 +57,9 @@ void* out_of_memory_function();
 /// which comes with a lock held, need not query the dynamic loader.
 void look();
 
+/// Called for each request that fails for good, by its thread, which may hold the GIL or not. Null: nothing.
+void on_failure(void (*call)());
+
 /// Whether to record reports; they are passed on in any case. Initially yes.
 void set_recorded(bool recorded);
 

@@ -205,7 +205,7 @@ std::string dump_name(const std::string& trace, unsigned number) {
 }
 
 FlightDumps::FlightDumps(const Options& options, std::string trace, std::string helper,
-                         std::function<void(std::string)> say)
+                         std::function<void(std::string)> say, std::function<AskedHolders()> ask_holders)
     : options_(options.dumps),
       mode_(options.mode),
       trace_(std::move(trace)),
@@ -213,6 +213,7 @@ FlightDumps::FlightDumps(const Options& options, std::string trace, std::string 
       say_(std::move(say)),
       triggers_(options.dumps),
       signal_(options.dumps.signal),
+      ask_holders_(std::move(ask_holders)),
       signals_seen_(signal_.count()) {}
 
 std::uint64_t FlightDumps::ask() {
@@ -251,6 +252,7 @@ void FlightDumps::step(FlightWriter& writer, Nanoseconds now) {
   if (std::string conflict = signal_.conflict(); !conflict.empty()) say_(std::move(conflict));
   if (last_failure_ && Clock::now() - *last_failure_ >= quiet_time) tell_of_others();
   if (!writing_.empty()) {
+    pass_holders(true);
     std::string reported;
     if (!process_.has_ended(0, reported)) return;
     ended(reported == "ok" ? Result<void>()
@@ -271,7 +273,11 @@ void FlightDumps::begin(FlightWriter& writer, const DumpCause& cause) {
     last_failure_dump_ = writing_;
   }
   for (; written_.size() >= options_.kept; written_.pop_front()) std::filesystem::remove(written_.front(), ignored);
-  if (start_helper(writer, cause)) return;
+  if (start_helper(writer, cause)) {
+    holders_ = ask_holders_ ? ask_holders_() : AskedHolders();
+    holders_asked_ = Clock::now();
+    return pass_holders(true);
+  }
   const auto file = writer.file().descriptor();
   const auto copied = file ? copy(*file, writing_, mode_) : Result<void>(file.error());
   if (copied) say_(cause.text + "; dump: " + writing_);
@@ -285,6 +291,17 @@ Result<void> FlightDumps::start_helper(FlightWriter& writer, const DumpCause& ca
   const bool failed = cause.reason == DumpReason::out_of_memory;
   return process_.start(
       {helper_, "flight-dump", writing_, std::to_string(mode_), failed ? "failure" : "other", cause.text}, *file);
+}
+
+/// Gives the helper what keeps the memory, or tells it that this is not known: the program's main thread is in C code.
+/// `wait`: unless it takes too long, it may still come.
+void FlightDumps::pass_holders(bool wait) {
+  constexpr std::chrono::seconds patience{2}, patience_once_begun{6};
+  bool begun = false;
+  const auto text = holders_ ? holders_(begun) : std::string();
+  if (!text && wait && Clock::now() - holders_asked_ < (begun ? patience_once_begun : patience)) return;
+  process_.finish_input(text.value_or("note Python's main thread did not come to a safe point in time\n"));
+  holders_ = nullptr;
 }
 
 void FlightDumps::ended(Result<void> result) {
@@ -314,6 +331,7 @@ void FlightDumps::finish(FlightWriter& writer) {
   constexpr int patience = 5000;
   step(writer, now() + DumpTriggers::patience);  // no refusal can be made good any more
   if (writing_.empty()) return tell_of_others();
+  pass_holders(false);
   std::string reported;
   if (process_.has_ended(patience, reported))
     ended(reported == "ok" ? Result<void>() : Error{.what = reported, .where = writing_, .remedy = {}});

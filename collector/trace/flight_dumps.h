@@ -99,6 +99,10 @@ class DumpTriggers {
   std::optional<DumpCause> failure_, limit_;
 };
 
+/// A walk over the program's Python objects that was asked for: its text, once it has ended (parse_python_holders());
+/// none before. Destroying it withdraws the request. `begun`: whether it runs.
+using AskedHolders = std::function<std::optional<std::string>(bool& begun)>;
+
 /// The memreel program of this agent's installation; empty if it is missing. `library`: the agent's file.
 std::string helper_of(const std::string& library);
 
@@ -111,8 +115,10 @@ class FlightDumps {
  public:
   static constexpr std::chrono::seconds quiet_time{60};
 
-  /// `helper`: see helper_of(). `say` receives messages for the user.
-  FlightDumps(const Options& options, std::string trace, std::string helper, std::function<void(std::string)> say);
+  /// `helper`: see helper_of(). `say` receives messages for the user. `ask_holders` asks for a walk, or returns null if
+  /// there can be none; may be null.
+  FlightDumps(const Options& options, std::string trace, std::string helper, std::function<void(std::string)> say,
+              std::function<AskedHolders()> ask_holders = {});
 
   DumpTriggers& triggers() { return triggers_; }
 
@@ -136,6 +142,7 @@ class FlightDumps {
   void step(FlightWriter& writer, Nanoseconds now);
   void begin(FlightWriter& writer, const DumpCause& cause);
   Result<void> start_helper(FlightWriter& writer, const DumpCause& cause);
+  void pass_holders(bool wait);
   void ended(Result<void> result);
   void tell_of_others();
 
@@ -146,6 +153,10 @@ class FlightDumps {
   DumpTriggers triggers_;
   DumpSignal signal_;
   HelperProcess process_;
+
+  std::function<AskedHolders()> ask_holders_;
+  AskedHolders holders_;  // those asked for the dump in progress
+  Clock::time_point holders_asked_;
 
   std::string writing_;  // the dump in progress; empty: none
   std::deque<std::string> written_;

@@ -47,7 +47,7 @@ class Stacks {
 struct Start {
   const char* program;
   char* const* arguments;
-  int null, file, report;
+  int null, file, report, more;
   void* stack;
   int problem = 0;
 };
@@ -58,10 +58,12 @@ int become_helper(void* argument) {
   auto& start = *static_cast<Start*>(argument);
   char* no_environment = nullptr;
   const bool placed = ::dup2(start.null, STDIN_FILENO) >= 0 && ::dup2(start.null, STDOUT_FILENO) >= 0 &&
-                      ::dup2(start.file, HelperProcess::input) >= 0 && ::dup2(start.report, HelperProcess::report) >= 0;
+                      ::dup2(start.file, HelperProcess::input) >= 0 &&
+                      ::dup2(start.report, HelperProcess::report) >= 0 &&
+                      ::dup2(start.more, HelperProcess::more_input) >= 0;
   if (placed) {
 #if defined(SYS_close_range)
-    ::syscall(SYS_close_range, HelperProcess::report + 1, ~0U, 0);  // else the helper closes them
+    ::syscall(SYS_close_range, HelperProcess::more_input + 1, ~0U, 0);  // else the helper closes them
 #endif
     ::execve(start.program, start.arguments, &no_environment);
   }
@@ -91,8 +93,18 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
   const Stacks stacks;
   std::array<int, 2> pipe_ends{};
   if (!stacks || ::pipe2(pipe_ends.data(), O_CLOEXEC) != 0) return refused("can't start a process", errno);
+  std::array<int, 2> more_ends{-1, -1};
+  if (::pipe2(more_ends.data(), O_CLOEXEC) != 0) {
+    const int reason = errno;
+    for (const int end : pipe_ends) ::close(end);
+    return refused("can't start a process", reason);
+  }
+  constexpr int room = 1 << 19;
+  ::fcntl(more_ends[1], F_SETPIPE_SZ, room);
+  ::fcntl(more_ends[1], F_SETFL, O_NONBLOCK);
   // Above the descriptors that the helper gets.
   for (int& end : pipe_ends) end = move_up(end);
+  for (int& end : more_ends) end = move_up(end);
   const int null = move_up(::open("/dev/null", O_RDWR | O_CLOEXEC));
   std::vector<char*> words;
   for (const std::string& argument : arguments)
@@ -103,6 +115,7 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
               .null = null,
               .file = file,
               .report = pipe_ends[1],
+              .more = more_ends[0],
               .stack = stacks.top(1)};
   // As no signal is sent when it exits, only a wait() that requests such children sees it.
   const pid_t between = ::clone(start_helper, stacks.top(0), CLONE_VM | CLONE_VFORK, &start);
@@ -111,14 +124,29 @@ Result<void> HelperProcess::start(const std::vector<std::string>& arguments, int
   }
   ::close(null);
   ::close(pipe_ends[1]);
+  ::close(more_ends[0]);
   if (start.problem != 0) {
     ::close(pipe_ends[0]);
+    ::close(more_ends[1]);
     return refused("can't run " + arguments.front(), start.problem);
   }
   alive_ = pipe_ends[0];
   identity_ = identity_of(alive_);
+  more_ = more_ends[1];
+  more_identity_ = identity_of(more_);
   reported_.clear();
   return {};
+}
+
+void HelperProcess::finish_input(std::string_view text) {
+  if (more_ < 0 || identity_of(more_) != more_identity_) return;
+  while (!text.empty()) {
+    const ssize_t size = ::write(more_, text.data(), text.size());
+    if (size <= 0) break;
+    text.remove_prefix(static_cast<std::size_t>(size));
+  }
+  ::close(more_);
+  more_ = -1;
 }
 
 bool HelperProcess::has_ended(int milliseconds, std::string& reported) {
@@ -140,6 +168,7 @@ bool HelperProcess::has_ended(int milliseconds, std::string& reported) {
 }
 
 void HelperProcess::forget() {
+  finish_input({});
   if (alive_ >= 0 && identity_of(alive_) == identity_) ::close(alive_);
   alive_ = -1;
 }

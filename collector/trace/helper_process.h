@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/model/files.h"
@@ -16,7 +17,7 @@ namespace memreel::agent {
 class HelperProcess {
  public:
   /// The helper's file descriptors besides 0 to 2.
-  static constexpr int input = 3, report = 4;
+  static constexpr int input = 3, report = 4, more_input = 5;
 
   HelperProcess() = default;
   HelperProcess(const HelperProcess&) = delete;
@@ -24,11 +25,15 @@ class HelperProcess {
   ~HelperProcess() { forget(); }
 
   /// Starts `arguments` (the first is the program's path) with `file`, an open file of this process, as its `input`.
-  /// The program stops for no longer than the start takes, and no memory is copied. Errors: the system refuses, or this
-  /// process adopts orphans (a subreaper or init), so the helper would be among its children.
+  /// What finish_input() gets is its `more_input`. The program stops for no longer than the start takes, and no memory
+  /// is copied. Errors: the system refuses, or this process adopts orphans (a subreaper or init), so the helper would
+  /// be among its children.
   Result<void> start(const std::vector<std::string>& arguments, int file);
 
   bool is_running() const { return alive_ >= 0; }
+
+  /// Closes `more_input` after `text`, of which what does not fit into a pipe is left out.
+  void finish_input(std::string_view text);
 
   /// What it wrote to `report`, once it has ended; waits at most `milliseconds`.
   bool has_ended(int milliseconds, std::string& reported);
@@ -38,7 +43,9 @@ class HelperProcess {
 
  private:
   int alive_ = -1;                        // the helper holds the other end
+  int more_ = -1;                         // likewise
   std::optional<FileIdentity> identity_;  // of alive_: the program may close files it does not know
+  std::optional<FileIdentity> more_identity_;
   std::string reported_;
 };
 

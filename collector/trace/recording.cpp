@@ -83,7 +83,7 @@ Recording::Recording(Options options, Recorder& recorder, Setup setup, std::stri
       cost_before_(setup_.recorder_is_new ? 0 : recorder.cost_ns()),
       refused_before_(setup_.recorder_is_new ? 0 : recorder.stacks().refused()) {
   if (options_.flight.size != 0_B)
-    dumps_ = std::make_unique<FlightDumps>(options_, trace_, helper_of(setup_.library), setup_.say);
+    dumps_ = std::make_unique<FlightDumps>(options_, trace_, helper_of(setup_.library), setup_.say, setup_.ask_holders);
 }
 
 bool Recording::start_thread() {

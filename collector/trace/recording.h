@@ -42,6 +42,7 @@ class Recording {
     stacks::AddressRange own_code;
     std::function<void()> look_around;          // called periodically by the writing thread
     std::string library;                        // the file that contains own_code
+    std::function<AskedHolders()> ask_holders;  // what keeps memory, in Python; null: not wanted
     std::function<void(std::string)> say;       // prints messages for the user; called by the writing thread
     std::function<void(const Outcome&)> ended;  // called by the writing thread after end_at_once()
   };

@@ -16,6 +16,7 @@
 #include "formats/model/event.h"
 #include "formats/model/folded.h"
 #include "formats/model/initial_heap.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/tables.h"
 
 namespace memreel {
@@ -152,6 +153,7 @@ struct Trace {
   Losses losses;
   FoldedHistory folded;                    // a flight recorder's; that of the first trace in a concatenation
   std::vector<InitialHeap> initial_heaps;  // of a recording that began late: those whose state then is known
+  PythonHolders python_holders;            // as its last walk found them; those of the last trace in a concatenation
   ReadReport read;
   Bytes file_size{};  // 0 if the trace was never a file
 };

@@ -63,7 +63,7 @@ std::optional<PacketBody> decode_body(std::string_view body) {
   using Field = wire::PacketField;
   std::optional<PacketBody> found;
   for (MessageReader<Field> fields(body); fields.next();) {
-    const bool known = fields.field() >= Field::header && fields.field() <= Field::initial_heap && fields.is_bytes();
+    const bool known = fields.field() >= Field::header && fields.field() <= Field::python_holders && fields.is_bytes();
     if (known)
       found = PacketBody{fields.field(), fields.bytes()};
     else
@@ -511,6 +511,88 @@ std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::D
   if (!segments) return std::nullopt;
   initial.segments = *std::move(segments);
   return initial;
+}
+
+namespace {
+
+constexpr std::uint64_t longest_walk_ns = 1'000'000'000'000;
+
+/// False if the columns differ in length.
+bool decode_holder_rows(std::string_view content, PythonHolders& holders) {
+  using Field = wire::PythonHoldersRowsField;
+  std::vector<std::string> text, kind;
+  std::vector<std::uint64_t> length, before, blocks, bytes, address_delta, block_holder;
+  for (MessageReader<Field> fields(content); fields.next();) {
+    if (fields.field() == Field::text)
+      text.emplace_back(fields.bytes());
+    else if (fields.field() == Field::kind)
+      kind.emplace_back(fields.bytes());
+    else
+      fields.skip();
+  }
+  wire::read_columns<Field>(content, {{Field::length, &length},
+                                      {Field::length_before, &before},
+                                      {Field::blocks, &blocks},
+                                      {Field::bytes, &bytes},
+                                      {Field::block_address_delta, &address_delta},
+                                      {Field::block_holder, &block_holder}});
+  const bool equal =
+      std::ranges::all_of(std::array{kind.size(), length.size(), before.size(), blocks.size(), bytes.size()},
+                          [&](std::size_t size) { return size == text.size(); });
+  if (!equal || address_delta.size() != block_holder.size()) return false;
+  for (std::size_t i = 0; i < std::min(text.size(), PythonHolders::most_rows); ++i)
+    holders.rows.push_back({.text = std::move(text[i]),
+                            .kind = std::move(kind[i]),
+                            .length = length[i],
+                            .length_before = before[i],
+                            .blocks = blocks[i],
+                            .bytes = {bytes[i]}});
+  std::uint64_t address = 0;
+  for (std::size_t i = 0; i < std::min(address_delta.size(), PythonHolders::most_blocks); ++i) {
+    address += address_delta[i];
+    if (block_holder[i] < holders.rows.size())
+      holders.blocks.push_back({.address = {address}, .holder = static_cast<std::uint32_t>(block_holder[i])});
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<PythonHolders> decode_python_holders(std::string_view message, wire::Decompressor& decompressor) {
+  using Field = wire::PythonHoldersField;
+  PythonHolders holders;
+  std::string_view rows_zstd;
+  std::size_t rows_size = 0;
+  for (MessageReader<Field> fields(message); fields.next();) {
+    switch (fields.field()) {
+      case Field::time_ns:
+        holders.time = Nanoseconds(fields.sint64());
+        break;
+      case Field::took_ns:
+        holders.took =
+            Nanoseconds(static_cast<std::int64_t>(std::min<std::uint64_t>(fields.uint64(), longest_walk_ns)));
+        break;
+      case Field::objects:
+        holders.objects = fields.uint64();
+        break;
+      case Field::note:
+        holders.note = std::string(fields.bytes());
+        break;
+      case Field::rows_zstd:
+        rows_zstd = fields.bytes();
+        break;
+      case Field::rows_size:
+        rows_size = fields.uint32();
+        break;
+      default:
+        fields.skip();
+    }
+  }
+  if (rows_size > wire::max_content_size) return std::nullopt;
+  const auto content = decompressor.decompress(rows_zstd, rows_size);
+  if (!content || !decode_holder_rows(*content, holders)) return std::nullopt;
+  tidy(holders);
+  return holders;
 }
 
 }  // namespace memreel

@@ -34,6 +34,9 @@ std::optional<FoldedHistory> decode_folded(std::string_view message, wire::Decom
 /// With the file's IDs; none if it is inconsistent: segments that overlap, or that their blocks don't fill.
 std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::Decompressor& decompressor);
 
+/// None if its columns differ in length, or its rows can't be read.
+std::optional<PythonHolders> decode_python_holders(std::string_view message, wire::Decompressor& decompressor);
+
 /// An EventBlock message, without unpacking its columns. Numbers and IDs are the file's.
 struct BlockMessage {
   std::uint32_t count = 0;

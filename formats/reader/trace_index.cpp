@@ -211,6 +211,7 @@ void TraceIndex::Impl::add_packet(const RawPacket& packet) {
     case PacketField::losses:
     case PacketField::folded:
     case PacketField::initial_heap:
+    case PacketField::python_holders:
       break;
     case PacketField::footer:
       if (const auto footer = decode_footer(body->message)) {

@@ -57,6 +57,7 @@ const Tables& TraceReader::tables() const { return impl_->stream.tables(); }
 const Losses& TraceReader::losses() const { return impl_->stream.losses(); }
 const FoldedHistory& TraceReader::folded() const { return impl_->stream.folded(); }
 const std::vector<InitialHeap>& TraceReader::initial_heaps() const { return impl_->stream.initial_heaps(); }
+const PythonHolders& TraceReader::python_holders() const { return impl_->stream.python_holders(); }
 const ReadReport& TraceReader::report() const { return impl_->stream.report(); }
 
 namespace {
@@ -166,6 +167,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
   trace.losses = stream->losses();
   trace.folded = stream->folded();
   trace.initial_heaps = stream->initial_heaps();
+  trace.python_holders = stream->python_holders();
   trace.read = stream->report();
   trace.file_size = {size};
   trace.tables = std::move(*stream).take_tables();

@@ -60,6 +60,7 @@ class TraceReader {
   const Losses& losses() const;                           // as far as read
   const FoldedHistory& folded() const;                    // as far as read
   const std::vector<InitialHeap>& initial_heaps() const;  // as far as read
+  const PythonHolders& python_holders() const;            // as far as read
   const ReadReport& report() const;                       // as far as read
 
  private:

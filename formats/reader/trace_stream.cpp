@@ -126,6 +126,9 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
       case PacketField::initial_heap:
         sound = add_initial_heap(body->message);
         break;
+      case PacketField::python_holders:
+        sound = set_python_holders(body->message);
+        break;
       case PacketField::footer:
         if (const auto footer = decode_footer(body->message)) {
           expect_event(footer->event_count);
@@ -191,6 +194,13 @@ bool TraceStream::add_initial_heap(std::string_view message) {
   // One per heap: memory is then bounded by the tables.
   if (std::ranges::find(initial_heaps_, initial->heap, &InitialHeap::heap) == initial_heaps_.end())
     initial_heaps_.push_back(*std::move(initial));
+  return true;
+}
+
+bool TraceStream::set_python_holders(std::string_view message) {
+  auto holders = decode_python_holders(message, decoder_.decompressor());
+  if (!holders) return false;
+  python_holders_ = *std::move(holders);
   return true;
 }
 

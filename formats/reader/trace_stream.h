@@ -47,6 +47,7 @@ class TraceStream {
   const Losses& losses() const { return all_losses_; }
   const FoldedHistory& folded() const { return folded_; }
   const std::vector<InitialHeap>& initial_heaps() const { return initial_heaps_; }
+  const PythonHolders& python_holders() const { return python_holders_; }
   const ReadReport& report() const { return report_; }
 
  private:
@@ -61,6 +62,7 @@ class TraceStream {
   /// False if it is damaged.
   bool set_folded(std::string_view message);
   bool add_initial_heap(std::string_view message);
+  bool set_python_holders(std::string_view message);
   std::optional<BlockSummary> read_block(std::string_view message, EventColumns& events);
   Error over_limit() const;
   void begin_trace(const Header& header);
@@ -83,6 +85,7 @@ class TraceStream {
   Losses losses_before_, losses_;
   FoldedHistory folded_;
   std::vector<InitialHeap> initial_heaps_;
+  PythonHolders python_holders_;
   Losses all_losses_;  // including stacks that had to be cut
   ReadReport report_;
   std::uint64_t undecodable_packets_ = 0, undecodable_bytes_ = 0;

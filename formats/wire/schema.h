@@ -22,6 +22,7 @@ enum class PacketField : protozero::pbf_tag_type {
   footer = 8,
   folded = 9,
   initial_heap = 10,
+  python_holders = 11,
 };
 
 enum class HeaderField : protozero::pbf_tag_type {
@@ -164,6 +165,25 @@ enum class InitialHeapRowsField : protozero::pbf_tag_type {
   segment_blocks = 7,
   block_size = 8,
   block_use = 9,
+};
+
+enum class PythonHoldersField : protozero::pbf_tag_type {
+  time_ns = 1,
+  took_ns = 2,
+  objects = 3,
+  note = 4,
+  rows_zstd = 5,
+  rows_size = 6,
+};
+enum class PythonHoldersRowsField : protozero::pbf_tag_type {
+  text = 1,
+  kind = 2,
+  length = 3,
+  length_before = 4,
+  blocks = 5,
+  bytes = 6,
+  block_address_delta = 7,
+  block_holder = 8,
 };
 
 enum class FooterField : protozero::pbf_tag_type {

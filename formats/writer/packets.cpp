@@ -511,6 +511,40 @@ std::string encode_initial_heap(const InitialHeap& initial, wire::Compressor& co
   });
 }
 
+std::string encode_python_holders(const PythonHolders& holders, wire::Compressor& compressor) {
+  std::string content;
+  {
+    using Field = wire::PythonHoldersRowsField;
+    pbf_builder<Field> message(content);
+    wire::ColumnEncoder encoder;
+    for (const PythonHolder& row : holders.rows) message.add_string(Field::text, row.text);
+    for (const PythonHolder& row : holders.rows) message.add_string(Field::kind, row.kind);
+    const auto column = [&](Field field, auto get) {
+      add_column(message, encoder, field, holders.rows.size(), [&](std::size_t i) { return get(holders.rows[i]); });
+    };
+    column(Field::length, [](const PythonHolder& row) { return row.length; });
+    column(Field::length_before, [](const PythonHolder& row) { return row.length_before; });
+    column(Field::blocks, [](const PythonHolder& row) { return row.blocks; });
+    column(Field::bytes, [](const PythonHolder& row) { return row.bytes.count; });
+    const std::vector<PythonBlock>& blocks = holders.blocks;
+    add_column(message, encoder, Field::block_address_delta, blocks.size(), [&](std::size_t i) -> std::uint64_t {
+      return blocks[i].address.value - (i == 0 ? 0 : blocks[i - 1].address.value);
+    });
+    add_column(message, encoder, Field::block_holder, blocks.size(),
+               [&](std::size_t i) -> std::uint64_t { return blocks[i].holder; });
+  }
+  const std::string_view frame = compressor.compress(content);
+  using Field = wire::PythonHoldersField;
+  return make_packet<Field>(PacketField::python_holders, [&](pbf_builder<Field>& message) {
+    message.add_sint64(Field::time_ns, holders.time.count());
+    message.add_uint64(Field::took_ns, static_cast<std::uint64_t>(holders.took.count()));
+    message.add_uint64(Field::objects, holders.objects);
+    message.add_string(Field::note, holders.note);
+    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
+    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
+  });
+}
+
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor) {
   using Field = wire::KeyframeField;
   const std::string content = encode_rows(snapshot);

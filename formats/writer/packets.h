@@ -65,6 +65,8 @@ std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow
 /// Empty if it is larger than a reader would accept.
 std::string encode_initial_heap(const InitialHeap& initial, wire::Compressor& compressor);
 
+std::string encode_python_holders(const PythonHolders& holders, wire::Compressor& compressor);
+
 /// Empty if the state is larger than a reader would accept: keyframes only speed up seeking.
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);
 

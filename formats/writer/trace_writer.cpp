@@ -49,6 +49,8 @@ class TraceWriter::Impl {
   void set_folded(FoldedHistory folded) { folded_ = std::move(folded); }
   void add_initial_heap(InitialHeap initial) { initial_heaps_.push_back(std::move(initial)); }
 
+  void set_python_holders(PythonHolders holders) { python_holders_ = std::move(holders); }
+
   AllocationId append(Event event);
   Result<void> flush();
   Result<void> finish();
@@ -83,8 +85,9 @@ class TraceWriter::Impl {
 
   std::uint64_t unmatched_frees_ = 0;
   Losses losses_, losses_written_;
-  std::optional<FoldedHistory> folded_;                         // until it is written
-  std::vector<InitialHeap> initial_heaps_;                      // until they are written
+  std::optional<FoldedHistory> folded_;     // until it is written
+  std::vector<InitialHeap> initial_heaps_;  // until they are written
+  PythonHolders python_holders_;
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
   PacketDirectory directory_;
   std::future<EncodedBlock> encoding_;  // last: its thread ends before what it uses is destroyed
@@ -233,6 +236,8 @@ Result<void> TraceWriter::Impl::finish() {
   write_losses();
   write_folded();
   write_initial_heaps();
+  if (!python_holders_.empty())
+    write(wire::PacketField::python_holders, encode_python_holders(python_holders_, compressor_), event_count());
   write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_), block_.first_event);
   if (status_) status_ = sink_->close();
   return status_;
@@ -256,6 +261,7 @@ HeapSnapshot TraceWriter::snapshot() const { return impl_->live().snapshot(); }
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }
 void TraceWriter::set_folded(FoldedHistory folded) { impl_->set_folded(std::move(folded)); }
 void TraceWriter::add_initial_heap(InitialHeap initial) { impl_->add_initial_heap(std::move(initial)); }
+void TraceWriter::set_python_holders(PythonHolders holders) { impl_->set_python_holders(std::move(holders)); }
 Result<void> TraceWriter::flush() { return impl_->flush(); }
 Result<void> TraceWriter::finish() { return impl_->finish(); }
 

@@ -15,6 +15,7 @@
 #include "formats/model/folded.h"
 #include "formats/model/initial_heap.h"
 #include "formats/model/live_set.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
@@ -97,6 +98,9 @@ class TraceWriter final : public TraceOutput {
   void set_folded(FoldedHistory folded);
 
   void add_initial_heap(InitialHeap initial) override;
+
+  /// Written by finish().
+  void set_python_holders(PythonHolders holders);
 
   /// Writes the events appended so far as a separate block.
   Result<void> flush() override;

@@ -10,7 +10,7 @@ from snapshot import BASE
 
 LEAKS = REPOSITORY / "tests/data/leaks"
 FINDING = {"verdict", "bytes", "count", "freed_at_end", "growth_bytes_per_step", "evidence", "device", "heap", "steps", "steps_with_growth",
-           "r2", "age_steps", "last_free_step", "cause", "stack"}
+           "r2", "age_steps", "last_free_step", "kept_by", "cause", "stack"}
 
 
 def frame(name, filename, line):

@@ -49,6 +49,7 @@ Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>
   for (std::size_t i = 0; i < trace->events.count(); ++i) static_cast<void>(writer.append(trace->events[i]));
   writer.set_losses(trace->losses);
   writer.set_folded(std::move(trace->folded));
+  writer.set_python_holders(std::move(trace->python_holders));
   if (Result<void> done = writer.finish(); !done) return std::move(done).error();
   return std::shared_ptr<ByteFile>(std::make_shared<OwnFile>(std::move(bytes)));
 }

@@ -37,7 +37,7 @@ _memreel() {
     _memreel_record "$word" "$before"
     return
   fi
-  if [[ $command == attach || $command == detach || $command == dump || $command == top ]] && [[ $word != -* && $COMP_CWORD == 2 ]]; then
+  if [[ $command == attach || $command == detach || $command == dump || $command == holders || $command == top ]] && [[ $word != -* && $COMP_CWORD == 2 ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$(ps -o pid= -u "$(id -u)" 2>/dev/null)" -- "$word")
     return
   fi

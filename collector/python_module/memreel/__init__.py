@@ -81,7 +81,7 @@ def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int 
     By default memreel-rank%r-%h-%p.pickle, or memreel-%h-%p.pickle without ranks. No file is ever overwritten.
     `dumps`: how many of the latest dumps to keep. Failures within a minute of a dumped one are only counted.
     `max_entries`: how many of the latest events PyTorch keeps. A history that the program itself started is left alone.
-    `holders`: whether to look for the variables that keep memory, as holders() does: two seconds at most.
+    `holders`: whether to look for the variables that keep memory, as holders() does: four seconds at most.
 
     Does not need `memreel record`, which does the same with --flight. The hook ends with close(), with the program, or
     at the end of a with-statement, which also writes a dump if it is left by an error.

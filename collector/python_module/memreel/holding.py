@@ -12,14 +12,18 @@ import os
 import sys
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, TypeVar
 
 from .blocks import InGraph, Memory, Reader
 from .quantity import size_text
 from .references import Container, OutOfTime, References, Way, class_name
 
-_KINDS = ("device", "pinned", "host", "all")
+_KINDS = {"device": {"device"}, "pinned": {"pinned"}, "host": {"host"}, "all": {"device", "pinned", "host"},
+          "recorded": {"device", "pinned"}}  # the last: what a recording has
+_TABLE_ROWS, _TABLE_BLOCKS, _TABLE_TEXT = 64, 10_000, 300  # of table(); readers take no more (formats/model/python_holders.h)
 _WAYS = 4  # to a block
+
+_Answer = TypeVar("_Answer")
 
 _last: Dict[str, Holders] = {}  # by kind: what leaked=True compares with
 
@@ -152,18 +156,80 @@ def holders(*, top: int = 20, site: Optional[str] = None, address: Optional[int]
     """See memreel.holders()."""
     if kind not in _KINDS:
         raise ValueError(f"kind {kind!r} is unknown; it is one of {', '.join(_KINDS)}")
+    return _collecting_nothing(lambda: _walk(top, site, address, leaked, kind, seconds, objects, _sites() if site is not None else {}))[0]
+
+
+class Told(NamedTuple):
+    """A walk, and of each block the holder that says the most of it: a container that grew, else the longest."""
+    holders: Holders
+    before: Dict[str, int]  # lengths in the walk before, by name
+    keepers: Dict[int, str]  # names, by address
+
+
+def walk_of_recorded(seconds: float = 4.0, objects: int = 10_000_000) -> Told:
+    """The memory that a recording has, device memory and pinned: for table()."""
+    before = {one.name: one.length for one in _last["recorded"].holders} if "recorded" in _last else {}
+    found, ways = _collecting_nothing(lambda: _walk(0, None, None, False, "recorded", seconds, objects, {}))
+    now = {one.name: one.length for one in found.holders}
+
+    def says(name: str) -> Tuple[bool, int]:
+        return now.get(name, 0) > before.get(name, now.get(name, 0)), now.get(name, 0)
+
+    keepers = {}
+    for address, several in ways.items():
+        if several:
+            names = [container.key for container in several[0].containers] or [several[0].key]
+            keepers[address] = max(names, key=says)
+    return Told(found, before, keepers)
+
+
+def table(told: Optional[Told] = None, *, with_blocks: bool = True, **limits: Any) -> str:
+    """A walk as formats/model/python_holders.h reads it, for a dump: what keeps the most, what grew, and, `with_blocks`, who keeps
+    which block."""
+    told = told or walk_of_recorded(**limits)
+    found = told.holders
+    lines = [f"walk {time.time_ns()} {round(found.seconds * 1e9)} {found.objects}"]
+    lines += [f"note {_one_line(note)}" for note in found.notes]
+    kept: Dict[str, int] = collections.defaultdict(int)
+    sizes = {one.name: one.bytes for one in found.holders}
+    for name in told.keepers.values():
+        kept[name] = sizes.get(name, 0)
+    grown = [one.name for one in found.holders if one.length > told.before.get(one.name, one.length)]
+    largest = [one.name for one in found.holders[:_TABLE_ROWS // 4]]
+    names = dict.fromkeys([*largest, *grown[:_TABLE_ROWS // 4], *sorted(kept, key=lambda name: -kept[name])])
+    wanted = set(list(names)[:_TABLE_ROWS])
+    rows = [(one.bytes, one.blocks, one.length, told.before.get(one.name, 0), one.kind, one.text, one.name)
+            for one in found.holders if one.name in wanted]
+    rows += [(one.bytes, one.blocks, one.count, 0, "reference cycle", _said_of_cycle(one.classes), _said_of_cycle(one.classes))
+             for one in found.cycles if one.bytes]
+    rows.sort(key=lambda row: -row[0])
+    rows = rows[:_TABLE_ROWS]
+    lines += [f"holder {size} {blocks} {length} {before} {_one_line(kind)}\t{_one_line(text)}"
+              for size, blocks, length, before, kind, text, _ in rows]
+    numbers = {row[-1]: number for number, row in enumerate(rows)}
+    blocks = sorted((address, numbers[name]) for address, name in told.keepers.items() if name in numbers) if with_blocks else []
+    step = len(blocks) // _TABLE_BLOCKS + 1
+    lines += [f"block {address} {number}" for address, number in blocks[::step]]
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(text: str) -> str:
+    shown = "".join(letter if letter.isprintable() else "?" for letter in text[:_TABLE_TEXT])
+    return shown.encode("utf-8", "replace").decode()
+
+
+def _collecting_nothing(walk: Callable[[], _Answer]) -> _Answer:
     collects = gc.isenabled()
     gc.disable()  # a collection would run finalizers, and change what is alive
     try:
-        sites = _sites() if site is not None else {}
-        return _walk(top, site, address, leaked, kind, seconds, objects, sites)
+        return walk()
     finally:
         if collects:
             gc.enable()
 
 
 def _walk(top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str, seconds: float, objects: int,
-          sites: Dict[int, str]) -> Holders:
+          sites: Dict[int, str]) -> Tuple[Holders, Dict[int, List[Way]]]:
     began = time.monotonic()
     references = References(seconds, objects)
     try:
@@ -173,16 +239,17 @@ def _walk(top: int, site: Optional[str], address: Optional[int], leaked: bool, k
 
 
 def _told(references: References, began: float, top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str,
-          sites: Dict[int, str]) -> Holders:
+          sites: Dict[int, str]) -> Tuple[Holders, Dict[int, List[Way]]]:
+    """With the ways to each block."""
     reader = Reader(references.kinds())
     notes = references.notes
     things = list(references.found(reader.kinds))
-    memories = [(thing, memory) for thing, memory in reader.read(things) if kind in ("all", memory.kind)]
+    memories = [(thing, memory) for thing, memory in reader.read(things) if memory.kind in _KINDS[kind]]
     kept: List[InGraph] = []
     nodes: Dict[int, int] = {}
     try:
         kept, nodes, hidden = reader.graphs(things, references.check_time)
-        kept = [one for one in kept if kind in ("all", one.memory.kind)]
+        kept = [one for one in kept if one.memory.kind in _KINDS[kind]]
         if hidden:
             notes.append(f"{_numbered(hidden, 'saved tensor')} not seen: hooks of the program unpack them")
     except OutOfTime as why:
@@ -242,7 +309,7 @@ def _told(references: References, began: float, top: int, site: Optional[str], a
     largest = sorted(chosen, key=lambda start: -blocks[start].bytes)[:max(top, 0)]
     shown = tuple(_block(blocks[start], ways[start], sites.get(start)) for start in largest)
     return Holders(shown, found, cycles, walked.all_blocks, walked.all_bytes, walked.objects, time.monotonic() - began,
-                   references.complete, tuple(dict.fromkeys(notes)))
+                   references.complete, tuple(dict.fromkeys(notes))), ways
 
 
 def _through(way: Way, how: str, nodes: int) -> Way:
@@ -286,6 +353,10 @@ def _groups(blocks: Dict[int, Memory], ways: Dict[int, List[Way]]) -> Dict[str, 
     return groups
 
 
+def _said_of_cycle(classes: Iterable[str]) -> str:
+    return f"reference cycle of {', '.join(classes)}, waiting for gc.collect()"
+
+
 def _cycles(references: References, waiting: Dict[int, Set[int]], blocks: Dict[int, Memory], ways: Dict[int, List[Way]]) -> Tuple[Cycle, ...]:
     """Garbage by the classes of its objects; blocks that something else keeps as well don't wait."""
     found: Dict[Tuple[str, ...], List[Set[int]]] = collections.defaultdict(list)
@@ -303,7 +374,7 @@ def _cycles(references: References, waiting: Dict[int, Set[int]], blocks: Dict[i
         starts = {start for group in groups for start in group}
         only = [start for start in starts if not ways.get(start)]
         rows.append(Cycle(classes, len(groups), len(only), sum(blocks[start].bytes for start in only)))
-        said = f"reference cycle of {', '.join(classes)}, waiting for gc.collect()"
+        said = _said_of_cycle(classes)
         for start in only:
             ways[start] = [Way(said, said, "cycle", (), 0)]
     return tuple(sorted(rows, key=lambda row: -row.bytes))

@@ -21,6 +21,10 @@ from typing import Any, List, Optional, Tuple, Type
 from .launch import program
 from .quantity import size_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .holding import Holder, Holders
+
 # Variables that have a process's rank, in the order of formats/model/launchers.h.
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
 _QUIET_S = 60  # failures this soon after one that was dumped are counted
@@ -62,6 +66,7 @@ class TorchOomHook:
     def __init__(self, file: Optional[str], dumps: int, max_entries: int, holders: bool = True) -> None:
         import torch
         self._holders = holders
+        self._found: Optional[Holders] = None  # by the latest walk
         self.files: List[str] = []  # the dumps that are kept, oldest first
         self._torch, self._file, self._dumps, self._entries = torch, file, max(dumps, 1), max_entries
         self._lock = threading.RLock()  # never held while anything is written
@@ -143,16 +148,28 @@ class TorchOomHook:
             self._failure = ""
             self._failure = self._write()
             self._explain(self._failure, f"out of memory on GPU {device}: {size_text(requested)} refused")
-            if self._holders:
-                with contextlib.suppress(Exception):
-                    self._say_holders()
+            self._say_holders()
         except Exception as problem:
             say(f"no dump: {problem}")
 
+    def _walk(self) -> str:
+        """What keeps the memory, for the dump; empty if that can't be said."""
+        self._found = None
+        if not self._holders:
+            return ""
+        try:
+            from .holding import table, walk_of_recorded
+            told = walk_of_recorded()
+            self._found = told.holders
+            return table(told)
+        except Exception as problem:  # the dump is worth more
+            return f"note the walk failed: {type(problem).__name__}\n"
+
     def _say_holders(self) -> None:
         """Which variables keep the most, in one line."""
-        from .holding import Holder, holders
-        found = holders(top=0)
+        found = self._found
+        if found is None:
+            return
         most: List[Holder] = []
         for one in found.holders:
             if not any(outer.name in one.inside for outer in most):
@@ -167,6 +184,9 @@ class TorchOomHook:
         names = ["PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"]
         name = next((name for name in names if name in os.environ), names[0])
         snapshot.setdefault("allocator_settings", {name: os.environ.get(name, "")})
+        held = self._walk()
+        if held:
+            snapshot["memreel_holders"] = held
         path, descriptor = self._new_file()
         try:
             with open(descriptor, "wb") as out:

@@ -37,6 +37,7 @@ constexpr auto sorted_words = [] {
       Spelling{"host_traces", SnapshotKey::host_traces},
       Spelling{"device_type", SnapshotKey::device_type},
       Spelling{"pytorch_release", SnapshotKey::pytorch_release},
+      Spelling{"memreel_holders", SnapshotKey::memreel_holders},
       Spelling{"address", SnapshotKey::address},
       Spelling{"blocks", SnapshotKey::blocks},
       Spelling{"device", SnapshotKey::device},

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "formats/model/ids.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/units.h"
 
 namespace memreel::torch {
@@ -172,6 +173,7 @@ struct Snapshot {
   /// Snapshots that memreel exported name their release: they state pools for any, and for traces that don't state
   /// theirs, whose name is empty.
   std::optional<std::string> named_release;
+  PythonHolders python_holders;  // that memreel.torch_oom_hook() added: `memreel_holders`
 };
 
 // The keys and constants of PyTorch memory snapshots, so that each distinct text is compared only once.
@@ -188,6 +190,7 @@ enum class SnapshotKey : std::uint8_t {
   host_traces,
   device_type,
   pytorch_release,
+  memreel_holders,
   // segments and blocks
   address,
   blocks,

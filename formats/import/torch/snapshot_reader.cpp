@@ -210,6 +210,10 @@ bool SnapshotReader::read_root(Value root) {
           if (const std::string_view text = values_.arena().text(named); text.empty() || names_known_release(text))
             snapshot_.named_release = text.substr(0, 32);
         break;
+      case SnapshotKey::memreel_holders:
+        if (const Value table = (*items)[i + 1]; values_.arena().is(table, ValueKind::text))
+          snapshot_.python_holders = parse_python_holders(values_.arena().text(table));
+        break;
       default:
         break;
     }

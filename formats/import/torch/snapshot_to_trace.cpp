@@ -424,6 +424,7 @@ Host host_of(Snapshot& snapshot) {
 }  // namespace
 
 void write_trace(Snapshot snapshot, TraceWriter& writer) {
+  writer.set_python_holders(std::move(snapshot.python_holders));
   Losses losses{.stack_table_full = snapshot.cut_stacks,
                 .unknown_actions = snapshot.unknown_actions,
                 .history_overflowed = snapshot.ring_overflowed};

@@ -11,6 +11,7 @@
 #include <functional>
 #include <set>
 
+#include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/unit/formats/random_history.h"
 
@@ -384,6 +385,62 @@ TEST(InitialHeap, IsDamagedIfBlocksDontFillItsSegments) {
     EXPECT_EQ(trace.read.damaged_packets, 1U);
     EXPECT_EQ(trace.events.count(), 1U);
   }
+}
+
+PythonHolders python_holders() {
+  return {.time = Nanoseconds(1'700'000'000'000'000'000),
+          .took = Nanoseconds(350'000'000),
+          .objects = 412'000,
+          .note = "2 saved tensors not seen",
+          .rows = {{.text = "`history` in `train` (train.py:12), list of 4,912",
+                    .kind = "list",
+                    .length = 4912,
+                    .length_before = 4800,
+                    .blocks = 4912,
+                    .bytes = 3_GiB},
+                   {.text = "`x`", .kind = {}, .length = 1, .blocks = 1, .bytes = 512_B}},
+          .blocks = {{{0x1000}, 0}, {{0x2000}, 1}, {{0x7F00'0000'0000}, 0}}};
+}
+
+Trace with_python_holders(const PythonHolders& holders) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {});
+  const HeapId heap = writer.intern(Heap{.name = writer.intern("torch.cuda"), .level = Level::framework});
+  writer.append({.kind = EventKind::empty_cache, .origin = writer.intern(Origin{.heap = heap})});
+  writer.set_python_holders(holders);
+  EXPECT_TRUE(writer.finish());
+  Result<Trace> trace = load(memory_file(bytes), "dump");
+  EXPECT_TRUE(trace) << trace.error().message();
+  return *std::move(trace);
+}
+
+TEST(PythonHolders, AreReadAsWritten) {
+  const Trace trace = with_python_holders(python_holders());
+  EXPECT_EQ(trace.python_holders, python_holders());
+  EXPECT_TRUE(trace.read.intact());
+  EXPECT_EQ(trace.read.unknown_packets, 0U);
+  EXPECT_TRUE(with_python_holders({}).python_holders.empty());
+}
+
+TEST(PythonHolders, AreBoundedAndPrintable) {
+  PythonHolders many = python_holders();
+  many.rows.resize(100, {.text = std::string(1000, 'x') + "\x1b", .kind = "\n", .bytes = 1_B});
+  many.blocks.push_back({{0x10}, 99});
+  const PythonHolders read = with_python_holders(many).python_holders;
+  ASSERT_EQ(read.rows.size(), PythonHolders::most_rows);
+  EXPECT_LE(read.rows.back().text.size(), PythonHolders::longest_text + 3);
+  EXPECT_TRUE(is_printable(read.rows.back().kind));
+  EXPECT_EQ(read.blocks, python_holders().blocks);
+}
+
+TEST(PythonHolders, TheTextOfThePackageIsRead) {
+  const PythonHolders read = parse_python_holders(
+      "walk 1700000000000000000 350000000 412000\nnote 2 saved tensors not seen\n"
+      "holder 3221225472 4912 4912 4800 list\t`history` in `train` (train.py:12), list of 4,912\n"
+      "holder 512 1 1 0 \t`x`\nholder 1 2\nblock 139637976727552 0\nblock 8192 1\nblock 4096 0\nblock 5 2\nblock -1 "
+      "0\nnew thing\n");
+  EXPECT_EQ(read, python_holders());
+  EXPECT_TRUE(parse_python_holders("").empty());
 }
 
 }  // namespace

@@ -418,5 +418,76 @@ class Torch(Holding):
         self.assertTrue(called)
 
 
+
+class Table(unittest.TestCase):
+    """What a dump gets; formats/model/python_holders.h reads it."""
+
+    def setUp(self):
+        gc.collect()
+        self.addCleanup(KEPT.clear)
+
+    def test_the_frames_of_the_error_that_ends_the_program(self):
+        def train():
+            history = [Buffer() for _ in range(3)]
+            keep = lambda: history  # noqa: E731: the variable is in a cell
+            raise KeyError(len(keep()))
+
+        try:
+            train()
+        except KeyError as problem:
+            sys.last_traceback = problem.__traceback__
+        self.addCleanup(vars(sys).pop, "last_traceback")
+        found = memreel.holders(seconds=60)
+        self.assertRegex(found.holders[0].text, r"^`history` in `.*train` \(holders_test\.py:\d+\), list of 3$")
+
+    def table(self):
+        from memreel import holding
+        rows = [line.split(" ", 1) for line in holding.table(seconds=60).splitlines()]
+        holders = [rest.partition("\t") for word, rest in rows if word == "holder"]
+        self.assertEqual(rows[0][0], "walk")
+        return ([(list(map(int, numbers.split()[:4])), text) for numbers, _, text in holders],
+                [tuple(map(int, rest.split())) for word, rest in rows if word == "block"])
+
+    def test_each_block_has_the_holder_that_says_most(self):
+        history = [Buffer() for _ in range(5)]
+        KEPT.append(Buffer(1 << 20))
+        holders, blocks = self.table()
+        self.assertEqual(len(blocks), 6)
+        self.assertEqual(blocks, sorted(blocks))
+        addresses = {one.__cuda_array_interface__["data"][0] for one in history}
+        texts = {holders[row][1] for address, row in blocks if address in addresses}
+        self.assertEqual(len(texts), 1, texts)
+        self.assertRegex(texts.pop(), r"^`history` in `.*test_each_block_has_the_holder_that_says_most` \(holders_test\.py:\d+\), list of 5$")
+        numbers = next(numbers for numbers, text in holders if "history" in text)
+        self.assertEqual(numbers[1:3], [5, 5])
+        self.assertEqual(holders[0][0][0], 4 << 20, "the largest is first")
+
+    def test_growth_since_the_walk_before_is_told(self):
+        history = [Buffer() for _ in range(3)]
+        self.table()
+        history += [Buffer() for _ in range(4)]
+        holders, _ = self.table()
+        self.assertEqual([numbers[2:4] for numbers, text in holders if "`history`" in text], [[7, 3]])
+
+    def test_garbage_names_its_classes(self):
+        gc.disable()
+        self.addCleanup(gc.enable)
+        for _ in range(3):
+            node = Node()
+            node.itself, node.buffer = node, Buffer()
+        del node
+        holders, blocks = self.table()
+        row = next(i for i, (_, text) in enumerate(holders) if text.startswith("reference cycle of Node"))
+        self.assertTrue(holders[row][1].endswith(", waiting for gc.collect()"))
+        self.assertEqual(sum(1 for _, number in blocks if number == row), 3)
+
+    def test_the_table_is_bounded_and_of_single_lines(self):
+        KEPT.append({f"line\nbreak\t{i} \udcff": [Buffer()] for i in range(12_000)})
+        holders, blocks = self.table()
+        self.assertLessEqual(len(holders), 64)
+        self.assertLessEqual(len(blocks), 16_384)
+        self.assertGreater(len(blocks), 5_000)
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[2:]])

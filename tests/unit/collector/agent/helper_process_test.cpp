@@ -41,6 +41,17 @@ class HelperProcessTest : public ::testing::Test {
 
 TEST_F(HelperProcessTest, ReadsItsInputAndReports) { EXPECT_EQ(report_of("cat <&3 >&4", file_), "content"); }
 
+TEST_F(HelperProcessTest, GetsMoreInputLater) {
+  HelperProcess process;
+  ASSERT_TRUE(process.start({"/bin/sh", "-c", "cat <&5 >&4"}, file_));
+  std::string reported;
+  EXPECT_FALSE(process.has_ended(20, reported));
+  process.finish_input("it came");
+  process.finish_input("too late");
+  EXPECT_TRUE(process.has_ended(60'000, reported));
+  EXPECT_EQ(reported, "it came");
+}
+
 TEST_F(HelperProcessTest, IsNobodysChild) {
   static volatile std::sig_atomic_t signals = 0;
   signals = 0;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs memreel's Python package in the program, which may not have imported it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace memreel::python {
+
+/// A walk over the program's objects (memreel/holding.py, table()): the main thread does it at its next safe point,
+/// holding the GIL. Until then it can be withdrawn, which the destructor does.
+class ObjectWalk {
+ public:
+  /// `package`: the directory that contains holding.py. `options`: of table(), as Python source: "seconds=2.0". Null:
+  /// there is no interpreter that could, or an earlier walk has not begun.
+  static std::unique_ptr<ObjectWalk> ask(const std::string& package, const std::string& options);
+
+  ObjectWalk(const ObjectWalk&) = delete;
+  ObjectWalk& operator=(const ObjectWalk&) = delete;
+  ~ObjectWalk();
+
+  bool has_begun() const;
+  /// What table() returned, or a line "note ..." that says why there is nothing; none before it has ended.
+  std::optional<std::string> answer() const;
+
+ private:
+  struct State;
+  explicit ObjectWalk(std::shared_ptr<State> state);
+  static int run(void* asked);
+
+  std::shared_ptr<State> state_;
+};
+
+/// The directory of the package that belongs to memreel's library `library`; empty if it is not installed.
+std::string package_of(const std::string& library);
+
+}  // namespace memreel::python
