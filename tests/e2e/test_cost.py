@@ -64,6 +64,17 @@ def mapped_pieces(n):
                                              event("segment_unmap", BASE + i * 104729 % n * SEGMENT, SEGMENT, 2 * n + i))])
 
 
+def reused_pieces(n):
+    """Pieces far from each other are mapped, used, and used again, the last first: each is the best only by its address."""
+    addresses = [BASE + i * 10 * SEGMENT for i in range(n)]
+    return ([e for i, address in enumerate(addresses) for e in (
+                event("segment_map", address, SEGMENT, i), event("alloc", address, SEGMENT, i, frames=frames(i % 20)))]
+            + [e for i, address in enumerate(addresses) for e in freed(address, SEGMENT, n + i)]
+            + [event("alloc", address, SEGMENT, 2 * n + i) for i, address in enumerate(reversed(addresses))]
+            + [e for i, address in enumerate(addresses) for e in (*freed(address, SEGMENT, 3 * n + i),
+                                                                  event("segment_unmap", address, SEGMENT, 3 * n + i))])
+
+
 def sites(n):
     return [event("alloc", BASE + i * 512, 512 * (1 + i % 7), i, frames=frames(i)) for i in range(n)]
 
@@ -165,8 +176,8 @@ def marks(n):
         for i in range(n) for stage in ("START", "END")]
 
 
-SNAPSHOTS = (pools, streams, mapped_pieces, sites, steps, holes, failures, failures_of_many_segments, segments, metadata,
-             overlapping_lives, sizes_that_all_differ, one_at_a_time, deep_stacks, layers, awaiting, one_address)
+SNAPSHOTS = (pools, streams, mapped_pieces, reused_pieces, sites, steps, holes, failures, failures_of_many_segments, segments,
+             metadata, overlapping_lives, sizes_that_all_differ, one_at_a_time, deep_stacks, layers, awaiting, one_address)
 
 
 def limit_time():

@@ -14,8 +14,9 @@ namespace {
 
 /// Maximum number of better blocks considered per placement: more are rare and add nothing.
 constexpr int most_evidence = 64;
-/// What noting that two units differ costs, in steps: memory rather than time.
-constexpr std::uint64_t cost_of_a_pair = 32;
+/// Costs in steps, of some ten instructions each: of looking at a free block; of noting that two units differ, in
+/// memory rather than time; of asking whether a unit may be in a pool.
+constexpr std::uint64_t cost_of_a_look = 8, cost_of_a_pair = 32, cost_of_a_try = 32;
 
 class EvidenceFinder {
  public:
@@ -113,10 +114,12 @@ class EvidenceFinder {
     if (!placement) return UnitId::none;
     const UnitId unit = placement->block.unit;
     int evidence = 0;
-    heap_.for_each_better(*placement, [&](const FreeBlock& better) {
-      differ(unit, better.unit);
-      return ++evidence < most_evidence;
-    });
+    const std::uint64_t looks =
+        heap_.for_each_better(*placement, effort_.left() / cost_of_a_look + 1, [&](const FreeBlock& better) {
+          differ(unit, better.unit);
+          return ++evidence < most_evidence;
+        });
+    effort_.add(looks * cost_of_a_look);
     heap_.take(*placement);
     facts(unit).last_needed = i;
     if (heap_[unit].no_split) facts(unit).not_default = true;
@@ -347,6 +350,7 @@ class PoolChoice {
   bool try_pool(UnitId unit, const std::optional<PoolKey>& pool, bool whole) {
     effort_.add(1);
     if (!pool || effort_.spent() || !tried_.insert(*pool).second) return false;
+    effort_.add(cost_of_a_try);
     const std::optional<Group> group = group_of(unit, *pool, whole);
     if (!group) return false;
     const auto members = members_.find(*pool);

@@ -84,9 +84,10 @@ struct PoolEvidence {
 class Effort {
  public:
   /// `entries`: in all histories of the snapshot.
-  explicit Effort(std::uint64_t entries) : most_(std::clamp(200 * entries, least, most)) {}
+  explicit Effort(std::uint64_t entries) : most_(std::clamp(50 * entries, least, most)) {}
   void add(std::uint64_t steps) { steps_ += steps; }
   bool spent() const { return steps_ > most_; }
+  std::uint64_t left() const { return most_ - std::min(most_, steps_); }
 
  private:
   static constexpr std::uint64_t least = 1'000'000, most = 100'000'000;  // some milliseconds, a few seconds

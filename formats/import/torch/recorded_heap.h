@@ -152,19 +152,21 @@ class RecordedHeap {
   UnitId complete(const Entry& entry);
 
   /// Calls `visit` with the free blocks that would have been chosen over this one if they were in the same pool, until
-  /// it returns false.
-  void for_each_better(const Placement& placement, auto&& visit) const {
+  /// it returns false or `most` were looked at. Returns how many were.
+  std::uint64_t for_each_better(const Placement& placement, std::uint64_t most, auto&& visit) const {
     const Unit& unit = (*this)[placement.block.unit];
     const auto group = free_.find({unit.stream, unit.small});
-    if (group == free_.end()) return;
+    if (group == free_.end()) return 0;
     auto other = group->second.lower_bound({.size = placement.rounded.count});
-    for (; other != group->second.end(); ++other) {
-      if (!unit.fresh && !(*other < placement.block)) return;
-      if (!rules_.may_serve({other->size}, placement.rounded)) return;
+    std::uint64_t looked = 0;
+    for (; other != group->second.end() && looked < most; ++other, ++looked) {
+      if (!unit.fresh && !(*other < placement.block)) break;
+      if (!rules_.may_serve({other->size}, placement.rounded)) break;
       if (other->unit == placement.block.unit || (!unit.fresh && could_grow(*other))) continue;
       if (least_size(*other) < placement.rounded.count) continue;
-      if (!visit(*other)) return;
+      if (!visit(*other)) break;
     }
+    return looked;
   }
 
   /// Whether the allocator would find a free block for a request: the best fit, where an expandable block counts with
