@@ -67,11 +67,12 @@ int guarded(std::string_view name, int (*command)(int, char**), int argc, char**
   guarded_command = &called;
   // A small stack, as by ulimit -s 16, is meant for the program.
   constexpr std::size_t enough = std::size_t{1} << 20U;
+  constexpr std::size_t guard = std::size_t{64} << 10U;  // a page on any processor: memory that faults below the stack
   rlimit limit{};
   void* const stack = ::getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < enough
                           ? ::mmap(nullptr, enough, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
                           : MAP_FAILED;
-  if (stack == MAP_FAILED) {
+  if (stack == MAP_FAILED || ::mprotect(stack, guard, PROT_NONE) != 0) {
     run_guarded();
     return called.code;
   }

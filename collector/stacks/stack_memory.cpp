@@ -39,23 +39,35 @@ bool is_readable(std::uintptr_t address) {
   return readable;
 }
 
-StackBounds own_stack_bounds() {
-  const int error_of_program = errno;
-  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+namespace {
+
+/// Without what is lower than the calling thread's record of itself. The C library (glibc and musl alike) keeps it at
+/// the upper end of a thread's stack, and a page that can't be read below the lower end.
+StackBounds bounds_of_new_thread(std::uintptr_t address) {
   StackBounds bounds = main_stack_bounds();
-  if (!bounds.contains(here)) {
-    bounds = {};
-    pthread_attr_t attributes;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-      void* low = nullptr;
-      std::size_t size = 0;
-      if (pthread_attr_getstack(&attributes, &low, &size) == 0)
-        bounds = {.low = reinterpret_cast<std::uintptr_t>(low),
-                  .high = (reinterpret_cast<std::uintptr_t>(low) + size) & ~(sizeof(std::uintptr_t) - 1)};
-      pthread_attr_destroy(&attributes);
+  bounds.ends = bounds.contains(address) || syscall(SYS_gettid) == getpid();
+  if (!bounds.ends) bounds.low = bounds.high = reinterpret_cast<std::uintptr_t>(pthread_self()) & ~(sizeof address - 1);
+  bounds.thread = pthread_self();
+  return bounds;
+}
+
+}  // namespace
+
+StackBounds own_stack_bounds(const StackBounds& known, std::uintptr_t address) {
+  constexpr std::uintptr_t ahead = 32U << 10U;     // what a thread will need soon: a sandbox may forbid to ask later
+  constexpr std::uintptr_t furthest = 16U << 20U;  // in one call: some milliseconds
+  const int error_of_program = errno;
+  StackBounds bounds = known.thread == pthread_self() ? known : bounds_of_new_thread(address);
+  if (address < bounds.low && bounds.low - address <= furthest) {
+    const std::uintptr_t until = address - std::min(address, ahead);
+    while (!bounds.ends && bounds.low > until) {
+      const std::uintptr_t page = (bounds.low - 1) & ~(page_size - 1);
+      if (is_readable(page))
+        bounds.low = page;
+      else
+        bounds.ends = true;
     }
   }
-  bounds.thread = pthread_self();
   errno = error_of_program;
   return bounds;
 }

@@ -9,17 +9,20 @@
 
 namespace memreel::stacks {
 
-/// The memory range of a thread's own stack. All zero: unknown.
+/// The memory range of a thread's own stack, as far down as it was used so far. All zero: unknown.
 struct StackBounds {
   std::uintptr_t low = 0, high = 0;
   pthread_t thread = {};
+  bool ends = false;  // below is its guard page
 
   bool contains(std::uintptr_t address) const { return address - low < high - low; }
+  /// Whether they may be used for a walk from `address` in the calling thread.
+  bool are_for(std::uintptr_t address) const { return thread == pthread_self() && (ends || contains(address)); }
 };
 
-/// The bounds of the calling thread's own stack, whatever stack it is running on. A thread's first call queries the C
-/// library and may allocate. An empty range if the bounds are unknown.
-StackBounds own_stack_bounds();
+/// The bounds of the calling thread's own stack, down to `address` if that is on it, given what is `known` of them.
+/// Asks nothing of the C library, which would take locks and allocate: a signal handler may have interrupted it there.
+StackBounds own_stack_bounds(const StackBounds& known, std::uintptr_t address);
 
 /// Whether the word containing the byte at `address` can be read. One system call.
 bool is_readable(std::uintptr_t address);

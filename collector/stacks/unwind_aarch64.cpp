@@ -18,8 +18,9 @@ std::uintptr_t without_signature(std::uintptr_t address) {
 /// Each step is just a load, so nothing is cached.
 [[gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* /*earlier*/, std::span<FrameKey> frames,
                                         StackWords words) {
-  if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  if (!bounds.are_for(frame)) [[unlikely]]
+    bounds = own_stack_bounds(bounds, frame);
   StackMemory memory(bounds, frame);
   std::size_t count = 0;
   while (count < frames.size()) {

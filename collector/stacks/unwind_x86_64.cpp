@@ -322,7 +322,6 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
 
 [[gnu::hot, gnu::noinline]] Walked Unwinder::walk(StackBounds& bounds, EarlierWalks* earlier,
                                                   std::span<FrameKey> frames, StackWords words) {
-  if (bounds.thread != pthread_self()) bounds = own_stack_bounds();
   Start start;
   asm volatile(
       "leaq 0f(%%rip), %%rax\n"
@@ -338,6 +337,8 @@ bool Unwinder::Walk::restore(std::uint64_t reg, const RegisterRule& rule, std::u
       : "=m"(start)
       : "r"(&start)
       : "rax", "memory");
+  if (!bounds.are_for(start.rsp)) [[unlikely]]
+    bounds = own_stack_bounds(bounds, start.rsp);
   // Again if a new module appeared during the walk: rules used before may belong to the one it replaced.
   for (int attempt = 0;; ++attempt) {
     const std::uint32_t generation = generation_.load(std::memory_order_relaxed);

@@ -10,6 +10,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -377,6 +378,47 @@ class Entered(AttachTest):
 
 for kind in ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compute"):
     setattr(Entered, f"test_in_{kind}", lambda self, kind=kind: self.check_kind(kind))
+
+
+HOST = Path(__file__).with_name("attached_host.c")
+
+
+@unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
+@unittest.skipUnless(shutil.which("cc"), "no C compiler here")
+class Hosts(AttachTest):
+    """Delicate programs, started without memreel: what they do, they do as if nobody had attached."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.program = f"{directory.name}/host"
+        subprocess.run(["cc", "-O1", "-o", cls.program, HOST, "-ldl", "-lpthread"], check=True)
+
+    def check(self, way, codes=(0,)):
+        process = self.run_program(self.program, way)
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        for cycle in range(2):
+            attached = self.memreel("attach", process.pid, "-o", f"{cycle}.reel", "--time-limit", 20, code=None)
+            self.assertIn(attached.returncode, codes, attached.stderr)
+            time.sleep(0.1)
+            self.assertIsNone(process.poll())
+            self.memreel("detach", process.pid, code=None if 2 in codes else 0)
+        process.send_signal(signal.SIGTERM)
+        output, errors = process.communicate(timeout=30)
+        self.assertRegex(output, r"^rounds [1-9]\d+ wrong 0\n$")
+        self.assertEqual((process.returncode, errors), (0, ""))
+        for trace in self.traces():
+            self.assertGreater(self.document("info", trace)["kinds"].get("alloc", 0), 0)
+        self.assertEqual(len(self.traces()), 2 if codes == (0,) else len(self.traces()))
+
+
+# Where the program leaves no room for memreel, attaching is refused.
+for way, codes in {"small_stacks": (0,), "fibres": (0,), "locked_malloc": (0,), "signals": (0,), "forks": (0,), "unloads": (0,),
+                   "closes_all": (0, 2), "no_descriptors": (0, 2), "no_memory": (0, 2), "main_leaves": (0, 2)}.items():
+    setattr(Hosts, f"test_{way}", lambda self, way=way, codes=codes: self.check(way, codes))
+
 
 @unittest.skipUnless(may_trace(), "this machine does not let a process trace another (ptrace)")
 class Tensors(AttachTest):

@@ -236,6 +236,53 @@ TEST(Unwind, RoomForFewFrames) {
   }
 }
 
+/// As the C library knows them.
+StackBounds exact_bounds() {
+  pthread_attr_t attributes;
+  void* low = nullptr;
+  std::size_t size = 0;
+  pthread_getattr_np(pthread_self(), &attributes);
+  pthread_attr_getstack(&attributes, &low, &size);
+  pthread_attr_destroy(&attributes);
+  return {.low = reinterpret_cast<std::uintptr_t>(low), .high = reinterpret_cast<std::uintptr_t>(low) + size};
+}
+
+TEST(Unwind, BoundsOfAStackFollowItsUse) {
+  std::thread([] {
+    const StackBounds exact = exact_bounds();
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    const StackBounds first = own_stack_bounds({}, here);
+    EXPECT_TRUE(first.contains(here));
+    EXPECT_GT(first.low, exact.low);  // not that far yet
+    EXPECT_LE(first.high, exact.high);
+    EXPECT_TRUE(first.are_for(here));
+
+    const StackBounds deep = own_stack_bounds(first, exact.low + 64);
+    EXPECT_EQ(deep.low, exact.low);
+    EXPECT_EQ(deep.high, first.high);
+    EXPECT_TRUE(deep.are_for(here));
+
+    std::array<char, 64> elsewhere{};  // of this stack as seen by another thread
+    std::thread([&] {
+      const auto mine = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+      const StackBounds own = own_stack_bounds(first, mine);
+      EXPECT_TRUE(own.contains(mine));
+      EXPECT_FALSE(own.contains(reinterpret_cast<std::uintptr_t>(elsewhere.data())));
+    }).join();
+  }).join();
+}
+
+TEST(Unwind, BoundsOfAStackAreNotThoseOfASignalHandlersStack) {
+  std::thread([] {
+    static const auto heap = std::make_unique<std::array<char, 4096>>();
+    const auto there = reinterpret_cast<std::uintptr_t>(heap->data() + 2048);
+    const StackBounds bounds = own_stack_bounds({}, there);
+    EXPECT_FALSE(bounds.contains(there));
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    EXPECT_TRUE(own_stack_bounds(bounds, here).contains(here));
+  }).join();
+}
+
 TEST(Unwind, ThreadsWithSmallStacks) {
   const auto unwinder = std::make_unique<Unwinder>();
   pthread_attr_t attributes;
