@@ -43,8 +43,7 @@ Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> 
 }
 
 void add_seconds_option(CLI::App& command, double& seconds) {
-  command
-      .add_option("--seconds", seconds, "Begin no further replay after so many seconds [" + text_of(seconds, 0) + "]")
+  command.add_option("--seconds", seconds, "End all replays after so many seconds [" + text_of(seconds, 0) + "]")
       ->check(CLI::PositiveNumber);
 }
 

@@ -32,8 +32,8 @@ Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);
 /// Parses a repeatable option whose values are comma-separated lists.
 Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> texts);
 
-/// After so long a command begins no further replay, unless --seconds says otherwise: policies differ in what costs
-/// them most, and some inputs are the worst case of one.
+/// After so long a command's replays end, unless --seconds says otherwise: policies differ in what costs them most, and
+/// some inputs are the worst case of one.
 inline constexpr double most_replay_seconds = 60;
 
 /// Adds --seconds, of a command that runs replays.

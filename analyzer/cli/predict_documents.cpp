@@ -172,8 +172,7 @@ void print_what_was_stopped(const Predictor& predictor, const PredictReport& rep
   std::string left_out;
   for (const Values& at : report.not_predicted)
     left_out += (left_out.empty() ? ": not predicted: " : "; ") + values_text(at, predictor.options().names);
-  std::cout << wrapped("no further replay began when " + text_of_seconds(report.seconds) + " had passed (--seconds)" +
-                           left_out,
+  std::cout << wrapped("replays ended when " + text_of_seconds(report.seconds) + " had passed (--seconds)" + left_out,
                        0)
             << "\n\n";
 }

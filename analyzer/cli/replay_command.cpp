@@ -176,13 +176,13 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
 
 /// What the time did not suffice for.
 struct LeftOut {
-  std::vector<std::string> policies;    // not replayed
+  std::vector<std::string> policies;    // not replayed to the end
   std::vector<std::string> capacities;  // policies whose least capacity is unknown
 
   bool is_empty() const { return policies.empty() && capacities.empty(); }
 };
 
-/// Removes the policies that were not replayed on every heap, from the results too.
+/// Removes the policies that were not replayed to the end on every heap, from the results too.
 LeftOut remove_left_out(std::vector<ReplayResult>& results, std::vector<PolicySpec>& asked, std::size_t heaps,
                         const ReplayOptions& options) {
   LeftOut left_out;
@@ -212,7 +212,7 @@ void print_left_out(const LeftOut& left_out, double seconds) {
     if (!names.empty())
       std::cout << '\n' << wrapped(what + " when " + text_of_seconds(seconds) + " had passed (--seconds): " + names, 2);
   };
-  print("not replayed", left_out.policies);
+  print("not replayed to the end", left_out.policies);
   print("least capacity not found", left_out.capacities);
 }
 
@@ -525,7 +525,7 @@ Exit run_replay(const ReplayArguments& arguments) {
   if (!on_device) return fail(on_device.error());
   const LeftOut left_out = remove_left_out(results, asked, heaps.size(), *options);
   if (results.empty())
-    return fail({.what = "no policy was replayed in " + text_of_seconds(arguments.seconds),
+    return fail({.what = "no policy was replayed to the end in " + text_of_seconds(arguments.seconds),
                  .where = arguments.file.string(),
                  .remedy = "allow more with --seconds"});
   std::vector<PolicyResults> groups;

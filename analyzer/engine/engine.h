@@ -213,6 +213,14 @@ class Replay {
   /// How often all free blocks are scanned. More often would cost more than the replay.
   static constexpr std::size_t most_samples = 128;
 
+  /// How many rows are run between looks at the clock. Policies take up to some milliseconds for one.
+  static constexpr std::size_t rows_between_looks = 256;
+
+  bool is_late() const {
+    using Clock = std::chrono::steady_clock;
+    return options_.deadline != Clock::time_point::max() && Clock::now() > options_.deadline;
+  }
+
   void foresee(std::size_t row) {
     if constexpr (BlockwisePolicy<P>) {
       const std::vector<BlockId>& ids = policy_.block_ids();
@@ -313,6 +321,10 @@ class Replay {
     const std::span pool_streams = piece_->pool_stream;
     const std::span sizes = piece_->size;
     for (std::size_t row = begin; row < end && !stopped_; ++row) {
+      if (row % rows_between_looks == 0 && is_late()) [[unlikely]] {
+        result_.unfinished = stopped_ = true;
+        break;
+      }
       if (far_apart) foresee(row);
       const std::uint32_t slot = slots[row];
       const Bytes size = sizes[row];

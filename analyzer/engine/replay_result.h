@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,9 +95,10 @@ struct ReplayResult {
   std::optional<Error> defect;        // a user-defined policy broke its contract: the other metrics are meaningless
   std::vector<SeriesPoint> series;    // at most ReplayOptions::series_points
   std::shared_ptr<const plan::Plan>
-      plan;              // of an offline planner, unless the device has less than the program alone needs
-  bool resumed = false;  // began with the memory that the heap held when its recording began
-  bool gave_up = false;  // stopped because too much was reserved: all metrics are up to then
+      plan;                 // of an offline planner, unless the device has less than the program alone needs
+  bool resumed = false;     // began with the memory that the heap held when its recording began
+  bool gave_up = false;     // stopped because too much was reserved: all metrics are up to then
+  bool unfinished = false;  // likewise, at the deadline
 
   double overhead() const;  // peak reserved / peak live; 0 if nothing was live
 };
@@ -138,6 +140,8 @@ struct RunOptions {
   bool stop_at_failure = false;
   /// Stop once more than this is reserved. The policy is not told: unlike a capacity, this changes no decision.
   Bytes give_up_above{std::numeric_limits<std::uint64_t>::max()};
+  /// Stop then, unless the policy is a mere sum, which takes no time.
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   /// Before a request fails, the program calls empty_cache and retries.
   bool empty_cache_on_failure = false;
   /// Also compute ReplayResult::free_memory and address_stability.

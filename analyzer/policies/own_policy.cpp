@@ -319,7 +319,7 @@ void for_each_member(auto& result, auto each) {
   each(result.fragmentation_at_peak), each(result.external_fragmentation_max), each(result.internal_waste);
   each(result.free_memory), each(result.address_stability), each(result.failed_allocations);
   each(result.first_failure), each(result.failed_events), each(result.driver_calls), each(result.min_capacity);
-  each(result.seconds), each(result.series), each(result.resumed), each(result.gave_up);
+  each(result.seconds), each(result.series), each(result.resumed), each(result.gave_up), each(result.unfinished);
 }
 
 ReplayResult run_here(const PolicySpec& spec, const Prepared& heap, const RunOptions& options, OwnProgress* progress) {

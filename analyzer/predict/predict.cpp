@@ -324,9 +324,11 @@ Prediction Predictor::predict(const Values& at) const {
       }
     }
     const auto replay = [&](std::size_t layout, const Assumption& assumption) {
-      complete &= members.empty() || !is_late(options_);
       if (!complete) return;
-      members.push_back({from, layout, assumption, peaks_of(predicted_run.replay(options_.policy, {}, assumption))});
+      const auto deadline = members.empty() ? ReplayedPrediction::Deadline::max() : options_.deadline;
+      const ReplayResult result = predicted_run.replay(options_.policy, {}, assumption, deadline);
+      complete = !result.policy.name.empty();
+      if (complete) members.push_back({from, layout, assumption, peaks_of(result)});
     };
     for (const Assumption& assumption : assumptions) replay(from, assumption);
     // Which of several free blocks is the lowest depends on the addresses that the system gave the process.

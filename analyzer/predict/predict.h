@@ -49,7 +49,7 @@ struct PredictOptions {
   PolicySpec policy;               // the allocator of the predicted run
   std::optional<Bytes> capacity;   // of its device
   std::optional<GpuTraits> gpu;    // of its device; default: that of the recordings
-  /// No replay begins after it, but for those of the recordings.
+  /// Replays end at it, but for those of the recordings and the first of a prediction.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
 };
 

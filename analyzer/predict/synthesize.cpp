@@ -410,7 +410,7 @@ void ReplayedPrediction::begin_with(const std::vector<RecordedSegment>& segments
 }
 
 ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,
-                                        const Assumption& assumption) {
+                                        const Assumption& assumption, Deadline deadline) {
   if (heaps_.empty()) return {};
   Prepared& heap = heaps_.front();
   std::vector<Bytes> sizes;
@@ -424,7 +424,7 @@ ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceMo
   }
   const std::array specs{policy};
   Result<std::vector<ReplayResult>> results =
-      memreel::replay(heaps_, specs, {.device = device, .series_points = 1, .threads = 1});
+      memreel::replay(heaps_, specs, {.device = device, .series_points = 1, .threads = 1, .deadline = deadline});
   return results && !results->empty() ? std::move(results->front()) : ReplayResult{};
 }
 

@@ -2,6 +2,7 @@
 // Writes what a program would do at parameter values that were not recorded.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -55,8 +56,11 @@ class ReplayedPrediction {
   /// `model` must outlive this object.
   ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at);
 
-  /// Replays `policy`, whose parameters must be valid.
-  ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  /// Replays `policy`, whose parameters must be valid. A result that the deadline cut short has no policy name.
+  ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption,
+                      Deadline deadline = Deadline::max());
 
   /// From now on the device begins with these address regions instead of those of the model's base.
   void begin_with(const std::vector<RecordedSegment>& segments);

@@ -62,28 +62,31 @@ DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::cap
 ///
 /// None if no capacity is enough, as a policy may have its own limit, or if there is no time left to find it.
 std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const ReplayOptions& options) {
-  const RowSource* const rows = options.rows;
   if (is_late(options)) return std::nullopt;
-  const ReplayResult free = policy.run(heap, {.stop_at_failure = true, .rows = rows});
-  if (free.failed_allocations > 0) return std::nullopt;
+  RunOptions to_failure{.stop_at_failure = true, .deadline = options.deadline, .rows = options.rows};
+  const ReplayResult free = policy.run(heap, to_failure);
+  if (free.failed_allocations > 0 || free.unfinished) return std::nullopt;
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
+  bool unfinished = false;
   const auto survives = [&](std::uint64_t n) {
-    return policy.run(heap, {.device = capacity_of(policy.unit * n), .stop_at_failure = true, .rows = rows})
-               .failed_allocations == 0;
+    to_failure.device = capacity_of(policy.unit * n);
+    const ReplayResult limited = policy.run(heap, to_failure);
+    unfinished |= limited.unfinished;
+    return limited.failed_allocations == 0;
   };
   std::uint64_t enough = units(free.peak_reserved);
   std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
   while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
-    if (is_late(options)) return std::nullopt;
+    if (unfinished) return std::nullopt;
     too_little = std::max(too_little, enough);
     enough += std::max<std::uint64_t>(enough / 8, 1);
     if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
   }
-  while (enough - too_little > 1) {
-    if (is_late(options)) return std::nullopt;
+  while (enough - too_little > 1 && !unfinished) {
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
     (survives(middle) ? enough : too_little) = middle;
   }
+  if (unfinished) return std::nullopt;
   return policy.unit * enough;
 }
 
@@ -91,9 +94,11 @@ ReplayResult run(const Job& job, const ReplayOptions& options) {
   if (is_late(options)) return {};
   const RunOptions run_options{.device = options.device.value_or(implied_device(*job.heap)),
                                .series_points = options.series_points,
+                               .deadline = options.deadline,
                                .placement_metrics = options.placement_metrics,
                                .rows = options.rows};
   ReplayResult result = job.policy->run(*job.heap, run_options);
+  if (result.unfinished) return {};
   result.policy = job.policy->spec;
   if (options.find_min_capacity && !result.defect) result.min_capacity = min_capacity(*job.policy, *job.heap, options);
   return result;
@@ -192,15 +197,18 @@ DeviceReplay run(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayO
     result.heaps.resize(of.outer.size());
   } else {
     const SharedDevice device(of.outer, of.beside);
-    SharedReplay shared =
-        device.replay(policy, options.device,
-                      {.series_points = options.series_points, .placement_metrics = options.placement_metrics});
+    SharedReplay shared = device.replay(policy, options.device,
+                                        {.series_points = options.series_points,
+                                         .deadline = options.deadline,
+                                         .placement_metrics = options.placement_metrics});
     result.peak_reserved = shared.peak_reserved;
     result.peak_event = shared.peak_event;
     result.beside_at_peak = shared.beside_at_peak;
     result.failed_allocations = shared.failed_allocations;
     result.heaps = std::move(shared.heaps);
-    if (options.find_min_capacity) result.min_capacity = device.min_capacity(policy, options.deadline);
+    if (shared.unfinished) result.heaps.assign(of.outer.size(), {});
+    if (options.find_min_capacity && !shared.unfinished)
+      result.min_capacity = device.min_capacity(policy, options.deadline);
   }
   Bytes most;
   for (const ReplayResult& heap : result.heaps) {

@@ -33,7 +33,8 @@ struct ReplayOptions {
   std::size_t series_points = 1024;
   bool placement_metrics = false;  // also compute free_memory and address_stability
   unsigned threads = 0;            // 0: one per core
-  /// No run begins after it. A result without a run has no policy name; a least capacity that was not found is unknown.
+  /// Runs end at it. The result of a run that did not come to its end has no policy name; a least capacity that was not
+  /// found is unknown.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   const RowSource* rows = nullptr;  // of heaps with empty columns, see streamed_trace.h
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // called by any thread, after each run

@@ -225,9 +225,10 @@ SharedReplay SharedDevice::replay(const BoundPolicy& policy, const std::optional
       result.heaps[h] = policy.run(shells[h], run);
       result.heaps[h].policy = policy.spec;
       result.heaps[h].device_model = model;
+      result.unfinished |= result.heaps[h].unfinished;
       changed |= before != uses;
     }
-    if (!changed || !capacity || heaps_.size() == 1) break;
+    if (!changed || !capacity || heaps_.size() == 1 || result.unfinished) break;
   }
   find_peak(uses, result);
   for (const ReplayResult& heap : result.heaps) result.failed_allocations += heap.failed_allocations;
@@ -237,28 +238,29 @@ SharedReplay SharedDevice::replay(const BoundPolicy& policy, const std::optional
 
 std::optional<Bytes> SharedDevice::min_capacity(const BoundPolicy& policy,
                                                 std::chrono::steady_clock::time_point deadline) const {
-  const auto is_late = [&] { return std::chrono::steady_clock::now() > deadline; };
-  if (is_late()) return std::nullopt;
-  const SharedReplay free = replay(policy, DeviceModel{}, {.stop_at_failure = true});
-  if (free.failed_allocations > 0) return std::nullopt;
+  const RunOptions to_failure{.stop_at_failure = true, .deadline = deadline};
+  const SharedReplay free = replay(policy, DeviceModel{}, to_failure);
+  if (free.failed_allocations > 0 || free.unfinished) return std::nullopt;
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
+  bool unfinished = false;
   const auto survives = [&](std::uint64_t n) {
-    return replay(policy, DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = policy.unit * n},
-                  {.stop_at_failure = true})
-               .failed_allocations == 0;
+    const DeviceModel limit{.kind = DeviceModel::Kind::capacity, .capacity = policy.unit * n};
+    const SharedReplay limited = replay(policy, limit, to_failure);
+    unfinished |= limited.unfinished;
+    return limited.failed_allocations == 0;
   };
   std::uint64_t enough = units(free.peak_reserved), too_little = 0;
   while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
-    if (is_late()) return std::nullopt;
+    if (unfinished) return std::nullopt;
     too_little = enough;
     enough += std::max<std::uint64_t>(enough / 8, 1);
     if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
   }
-  while (enough - too_little > 1) {
-    if (is_late()) return std::nullopt;
+  while (enough - too_little > 1 && !unfinished) {
     const std::uint64_t middle = too_little + (enough - too_little) / 2;
     (survives(middle) ? enough : too_little) = middle;
   }
+  if (unfinished) return std::nullopt;
   return policy.unit * enough;
 }
 

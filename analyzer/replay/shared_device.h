@@ -23,6 +23,7 @@ struct SharedReplay {
   std::uint32_t peak_event = 0;     // index in the trace
   Bytes beside_at_peak;
   std::uint64_t failed_allocations = 0;
+  bool unfinished = false;  // the deadline passed first
 };
 
 /// The heaps of one device, cut into turns: rows of one heap during which nothing changes for the others. Refers to

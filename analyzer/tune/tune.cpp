@@ -138,9 +138,13 @@ class Tuner {
       if (baseline_is_known_ && std::chrono::steady_clock::now() > options_.deadline) return;
       RunOptions options = trial.options;
       options.device = device_of(heap);
+      if (baseline_is_known_) options.deadline = options_.deadline;
       ReplayResult& result = outcomes[i / heaps_.size()].heaps[i % heaps_.size()];
       result = trial.policy.run(heap, options);
-      result.policy = trial.policy.spec;
+      if (result.unfinished)
+        result = {};
+      else
+        result.policy = trial.policy.spec;
       report_progress();
     });
     if (!enough_memory) return out_of_memory();

@@ -29,7 +29,7 @@ struct TuneOptions {
   std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;
   unsigned threads = 0;  // 0: one per core
-  /// No replay begins after it, but for the baseline's.
+  /// Replays end at it, but for the baseline's.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;  // calls are serialized
 };

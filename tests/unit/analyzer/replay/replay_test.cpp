@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <functional>
 #include <map>
 #include <string>
+#include <thread>
 #include <utility>
 
 #include "analyzer/replay/prepare.h"
@@ -242,6 +245,45 @@ TEST(Replay, SubAllocatingSegmentsOfAProgramThatPoolsIsRefused) {
   const auto refused = replay(heaps, *parse_policies("fit.best"));
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message().find("record"), std::string::npos);
+}
+
+/// Has a piece of rows, and then no more time.
+class RowsUntil final : public RowSource {
+ public:
+  RowsUntil(const Prepared& rows, std::chrono::steady_clock::time_point deadline) : rows_(rows), deadline_(deadline) {}
+  std::size_t row_count(HeapId) const override { return 2 * rows_.count(); }
+  void for_each_piece(HeapId, const std::function<bool(const Prepared&)>& take) const override {
+    take(rows_);
+    std::this_thread::sleep_until(deadline_ + std::chrono::milliseconds(1));
+    take(rows_);
+  }
+
+ private:
+  const Prepared& rows_;
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+TEST(Replay, ARunThatTheDeadlineEndsIsNoResult) {
+  History history;
+  history.alloc(1_MiB);
+  history.alloc(1_MiB);
+  const Prepared heap = history.prepared();
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  const RowsUntil rows(heap, deadline);
+  for (const char* const policy : {"fit.best", "torch.native", "cuda.async"}) {
+    const auto bound = bind_policy(parse_policies(policy)->front());
+    const ReplayResult run = bound->run(heap, {.deadline = deadline, .rows = &rows});
+    EXPECT_TRUE(run.unfinished) << policy;
+    EXPECT_LE(run.peak_live, 2_MiB);
+    EXPECT_FALSE(bound->run(heap, {}).unfinished);
+  }
+  // A least capacity takes several runs: the first of them ends at the deadline.
+  const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  const RowsUntil more(heap, soon);
+  const ReplayResult result =
+      replay_one(heap, "fit.best", {.find_min_capacity = true, .deadline = soon, .rows = &more});
+  EXPECT_TRUE(result.policy.name.empty());
+  EXPECT_EQ(result.min_capacity, std::nullopt);
 }
 
 TEST(Replay, AnEmptyHeapIsNoTrouble) {

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <vector>
 
+#include "analyzer/replay/registry.h"
 #include "analyzer/replay/replay.h"
 #include "tests/unit/sample_trace.h"
 
@@ -50,6 +52,18 @@ TEST_F(SharedDeviceTest, TheRequestThatComesLastFails) {
   EXPECT_EQ(replay.peak_reserved, 20_MiB);
   EXPECT_EQ(replay.min_capacity, 30_MiB);
   EXPECT_EQ(replayed("cuda.malloc", of_size(30_MiB)).failed_allocations, 0U);
+}
+
+TEST_F(SharedDeviceTest, NoCapacityIsTheLeastIfTheDeadlinePassedFirst) {
+  build_.alloc(a_, {0x1000000}, 10_MiB);
+  build_.alloc(b_, {0x2000000}, 10_MiB);
+  const std::vector<Prepared> heaps = prepare(build_.trace());
+  const SharedDevice device({&heaps[0], &heaps[1]}, {});
+  const BoundPolicy policy = *bind_policy(parse_policies("cuda.malloc")->front());
+  const auto late = std::chrono::steady_clock::now() - std::chrono::seconds(1);
+  EXPECT_TRUE(device.replay(policy, std::nullopt, {.deadline = late}).unfinished);
+  EXPECT_EQ(device.min_capacity(policy, late), std::nullopt);
+  EXPECT_EQ(device.min_capacity(policy, std::chrono::steady_clock::time_point::max()), 20_MiB);
 }
 
 TEST_F(SharedDeviceTest, WhatAPoolCachesIsNotThereForTheOther) {
