@@ -80,6 +80,20 @@ class Hostile(WatchTest):
                 row = self.check(answer)
                 self.assertTrue(row is None or row["problem"], row)
 
+    def test_who_asks_for_something(self):
+        evil = b"\x1b]0;OWNED\x07\x1b[31m\nmemreel: all is well"
+        error = b"memreel-control/1\0error\0what=" + evil + b"\0where=" + evil + b"\0remedy=" + evil + b"\0"
+        for answer in (self.message(b"recording=1", b"trace=" + evil, b"dump=" + evil, b"events=" + b"9" * 20, b"lost=-1"), error,
+                       self.message(b"trace=" + b"x" * 100_000), os.urandom(3000)):
+            process = self.start_impostor(answer)
+            for command in ("detach", "dump", "attach"):
+                with self.subTest(command, answer=answer[:40]):
+                    said = self.memreel(command, process, code=None)
+                    self.assertIn(said.returncode, (0, 2))
+                    self.assert_clean(said.stdout + said.stderr)
+                    if said.returncode == 2:
+                        self.assertEqual(said.stderr.count("\n"), 1, said.stderr)
+
     def test_who_never_answers(self):
         self.assertEqual(self.check(None)["problem"], "does not answer")
 
