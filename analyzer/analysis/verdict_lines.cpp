@@ -11,7 +11,8 @@
 namespace memreel {
 namespace {
 
-constexpr std::size_t room = 68;  // of 80 columns, next to the longest topic
+constexpr std::size_t room = 68;         // of 80 columns, next to the longest topic
+constexpr std::size_t least_place = 12;  // columns of a place: "train.py:417"
 constexpr std::size_t most_holders = 3, most_lines = 5;
 /// A smaller share of the peak is no fragmentation worth acting on.
 constexpr double fragmented = 0.05;
@@ -36,7 +37,7 @@ std::string base_name(const std::string& place) {
 /// Joins `before`, a place and `after` in one line.
 std::string line_with(const std::string& before, const std::string& place, const std::string& after = {}) {
   const std::size_t rest = display_width(before) + display_width(after);
-  return before + name(place, room - std::min(room - 12, rest)) + after;
+  return before + name(place, room - std::min(room - least_place, rest)) + after;
 }
 
 /// "61 %"; "0.4 %" where rounding would give zero.
@@ -70,11 +71,13 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
 
 VerdictLine line_of_failures(const Verdict::Decides& decides) {
   const std::string requested = text_of(decides.requested);
-  if (decides.failed == 1)
-    return {"OOM",
-            line_with(requested + " refused" + gpu_of(decides) + " at ", decides.site,
-                      decides.reason.empty() ? "" : ": " + decides.reason),
-            true};
+  if (decides.failed == 1) {
+    const std::string before = requested + " refused" + gpu_of(decides) + " at ";
+    std::string reason = decides.reason.empty() ? "" : ": " + decides.reason;
+    // The verdict alone, where what stands out leaves no room for the place.
+    if (display_width(before + reason) + least_place > room) reason.resize(std::min(reason.size(), reason.find(", ")));
+    return {"OOM", line_with(before, decides.site, reason), true};
+  }
   std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);
   // An error that is caught keeps the frames of its traceback, and they their tensors.
   if (decides.held_through > decides.live - std::min(decides.live, decides.held_through))

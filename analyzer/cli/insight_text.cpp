@@ -43,6 +43,12 @@ std::string oom_setting_text(const Report& report) {
   const OutOfMemories& ooms = report.ooms();
   if (ooms.fragmented == 0) return {};
   const std::string of = ooms.fragmented == 1 ? "the request" : "the " + text_of(ooms.fragmented) + " requests";
+  const auto last = std::ranges::find_if(ooms.examined, [](const OutOfMemory& oom) { return !oom.serve_only.empty(); });
+  if (!ooms.answer && last != ooms.examined.end())
+    return report.remedies().tried[last->serve_only.front().remedy].text + " serves the " +
+           (ooms.fragmented == 1 ? "" : "last ") + "request that failed by fragmentation, by replay, but " +
+           (last->rest ? "is not known to serve the rest of its step."
+                       : "what the program requests next is not recorded.");
   if (!ooms.answer) return "None of the settings tried serves " + of + " that failed by fragmentation.";
   const std::string setting = report.remedies().tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)

@@ -458,8 +458,8 @@ std::string reason_of(const OutOfMemory& oom) {
   if (oom.verdict == OomVerdict::unknown) return {};
   std::string text(name_of(oom.verdict));
   if (oom.rest && oom.rest->growth >= noticeable_growth)
-    return text + ", this step asks " + text_of(oom.rest->growth, 1) + "x any before";
-  if (oom.verdict == OomVerdict::lack_of_memory && oom.own_limit()) return text + " at the program's own limit";
+    return text + ", " + text_of(oom.rest->growth, 1) + " times any earlier step";
+  if (oom.verdict == OomVerdict::lack_of_memory && oom.own_limit()) return "the program's own limit";
   if (oom.verdict != OomVerdict::fragmentation) return text;
   if (oom.pool_maximum) return "below the pool's maximum";
   if (oom.waited_in_vain) return "its block was awaiting free";
@@ -468,7 +468,7 @@ std::string reason_of(const OutOfMemory& oom) {
 }
 
 std::string remedy_for_lack(const OutOfMemory& oom) {
-  if (oom.own_limit()) return "raise the program's own limit, the device had " + text_of(*oom.device_free) + " free";
+  if (oom.own_limit()) return "raise the program's limit, the device had " + text_of(*oom.device_free) + " free";
   if (const auto outside = oom.held_outside(); outside && outside >= largest_overhead)
     return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);

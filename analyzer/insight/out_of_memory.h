@@ -132,7 +132,7 @@ void find_survivors(const Trace& trace, const Remedies& remedies, OutOfMemories&
 /// The verdict in a few sentences with its numbers.
 std::string explanation(const OutOfMemory& oom);
 
-/// The verdict and what stands out, in a few words: "lack of memory, this step asks 3.6 times what any before did".
+/// The verdict and what stands out, in a few words: "lack of memory, 3.6 times any earlier step".
 std::string reason_of(const OutOfMemory& oom);
 
 /// What to do about a lack of memory, which no setting cures: raise the limit that refused, free what others hold, or

@@ -11,6 +11,8 @@ import re
 import unittest
 from pathlib import Path
 
+import snapshot
+from bug_patterns import PATTERNS
 from program import REPOSITORY, SAMPLES, ProgramTest, run
 
 GOLDEN = REPOSITORY / "tests/golden/verdicts"
@@ -45,6 +47,17 @@ class Verdict(ProgramTest):
 
     def test_samples(self):
         self.golden(SAMPLES, "samples")
+
+    def test_patterns_of_bug_reports(self):
+        kept = GOLDEN / "patterns.txt"
+        shown = ""
+        for name, pattern in PATTERNS.items():
+            lines = verdict(self.file(name + ".json", json.dumps(pattern()).encode()))
+            self.assertLessEqual(len(lines.splitlines()), 5, lines)
+            shown += f"{name}\n{lines}\n\n"
+        if os.environ.get("MEMREEL_WRITE_GOLDEN"):
+            kept.write_text(shown)
+        self.assertEqual(shown, kept.read_text())
 
     @unittest.skipUnless(BUGS.is_dir(), "the miniatures of bug reports are not here")
     def test_bugs(self):
@@ -122,10 +135,38 @@ class Verdict(ProgramTest):
                    "requested_size": live, "stream": 0, "segment_type": "large", "is_expandable": False, "blocks": [
                        block | {"size": live, "requested_size": live, "state": "active_allocated", "address": base},
                        block | {"size": size - live, "address": base + live}]}
-        snapshot = self.file("snapshot.json", json.dumps({"segments": [segment], "device_traces": [[]]}).encode())
-        self.assertRegex(verdict(snapshot), r"(?m)^peak +6.00 GiB reserved, 4.00 GiB live")
-        self.assertNotRegex(verdict(snapshot), r"(?m)^set ")
-        self.assertIsNone(self.document("report", snapshot)["verdict"]["setting"])
+        path = self.file("snapshot.json", json.dumps({"segments": [segment], "device_traces": [[]]}).encode())
+        self.assertRegex(verdict(path), r"(?m)^peak +6.00 GiB reserved, 4.00 GiB live")
+        self.assertNotRegex(verdict(path), r"(?m)^set ")
+        self.assertIsNone(self.document("report", path)["verdict"]["setting"])
+
+    def test_a_setting_that_serves_the_last_request_is_not_denied(self):
+        mib, base, far = 1 << 20, snapshot.BASE, snapshot.BASE + (1 << 30)
+        recorder = snapshot.Recorder()
+        for address in (base, far):
+            recorder.add("segment_alloc", address, 40 * mib)
+            recorder.add("alloc", address, 40 * mib)
+        recorder.free(base, 40 * mib)
+        recorder.free(far, 40 * mib)
+        recorder.add("alloc", base, 12 * mib)
+        recorder.add("alloc", far, 36 * mib)
+        recorder.add("oom", 40 * mib, 50 * mib)
+        recorder.entries[-1]["device_free"] = recorder.entries[-1].pop("addr")
+
+        def segment(address, used):
+            return {"device": 0, "address": address, "total_size": 40 * mib, "allocated_size": used, "active_size": used,
+                    "requested_size": used, "stream": 0, "segment_type": "large", "is_expandable": False, "blocks": [
+                        snapshot.block(address, used, used, "active_allocated"),
+                        snapshot.block(address + used, 40 * mib - used, 0, "inactive")]}
+
+        document = snapshot.snapshot() | {"segments": [segment(base, 12 * mib), segment(far, 36 * mib)],
+                                          "device_traces": [recorder.entries], "external_annotations": []}
+        failed = self.file("failed.json", json.dumps(document).encode())
+        self.assertTrue(self.document("report", failed, "--oom")["ooms"][0]["serve_only"])
+        text = " ".join(self.answer("report", failed, "--oom").stdout.split())
+        self.assertIn("serves the request that failed by fragmentation, by replay, but what the program requests next is not recorded.",
+                      text)
+        self.assertNotIn("None of the settings", text)
 
     def test_a_trace_without_allocations(self):
         empty = self.file("cut.reel", (SAMPLES / "gpt_default.reel").read_bytes()[:16])

@@ -307,7 +307,7 @@ TEST_F(Gaps, WhereTheSizeOfTheDeviceIsNotKnownOthersMayHoldTheRest) {
 
 TEST_F(Gaps, ALimitOfTheProgramIsToBeRaised) {
   const OutOfMemory oom = fail(400_MiB, 80_GiB);
-  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("raise the program's own limit"));
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("raise the program's limit"));
 }
 
 // PyTorch waits for blocks of other streams when a request fails, and then asks the device only.
