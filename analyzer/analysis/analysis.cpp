@@ -40,6 +40,13 @@ const std::vector<HeapPools>& Analysis::pools() const {
   return pools_.get([&] { return private_pools(trace_); });
 }
 
+const std::optional<HostMemory>& Analysis::host_memory() const {
+  return host_memory_.get([&] {
+    const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
+    return memreel::host_memory(trace_, histories(), heap == nullptr ? Rounds{} : find_rounds(trace_, heap->heap));
+  });
+}
+
 const std::vector<PoolError>& Analysis::pool_errors() const {
   return pool_errors_.get([&] { return memreel::pool_errors(trace_); });
 }
@@ -99,6 +106,7 @@ Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Re
     if (device != devices().end()) findings.device = device_at_peak(trace_, lives(), *device, heap->heap, holders);
   }
   if (sections.leaks) findings.leaks = &leaks();
+  if (sections.leaks && host_memory()) findings.resident = host_memory()->resident;
   if (sections.fragmentation) findings.fragmentation = &fragmentation();
   if (remedies != nullptr && remedies->heaps.empty()) findings.remedies = nullptr;
   if (findings.remedies != nullptr)

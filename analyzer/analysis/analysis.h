@@ -15,6 +15,7 @@
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/heap_map.h"
+#include "analyzer/insight/host_memory.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/pool_errors.h"
@@ -79,6 +80,8 @@ class Analysis {
   const LeakReport& leaks() const;
   const std::vector<Fragmentation>& fragmentation() const;
   const std::vector<HeapPools>& pools() const;
+  /// None if the trace tells nothing of it.
+  const std::optional<HostMemory>& host_memory() const;
   /// Errors in the use of the program's own pools.
   const std::vector<PoolError>& pool_errors() const;
   /// Of heaps whose allocator is PyTorch's; none for others.
@@ -122,6 +125,7 @@ class Analysis {
   Once<LeakReport> leaks_;
   Once<std::vector<Fragmentation>> fragmentation_;
   Once<std::vector<HeapPools>> pools_;
+  Once<std::optional<HostMemory>> host_memory_;
   Once<std::vector<PoolError>> pool_errors_;
   Once<std::vector<MemorySummary>> summaries_;
   Once<Remedies> remedies_;  // replayed in place: they hold the requests of all heaps

@@ -149,12 +149,15 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   if (!most->rounds.suffice() && report.causes.empty()) leaks.not_judged = text_of(most->rounds);
   leaks.causes = report.causes.size();
   leaks.suspected = true;
+  leaks.on_host = !report.causes.empty();
   for (const LeakCause& cause : report.causes) {
     leaks.bytes += cause.bytes;
     leaks.growth_bytes_per_step += cause.growth_bytes_per_step;
   }
   for (const LeakFinding& finding : report.findings)
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;
+  for (const LeakFinding& finding : report.findings)
+    if (accuses(finding.verdict) && trace.tables[finding.heap].device >= 0) leaks.on_host = false;
   if (!report.causes.empty() && report.causes.front().frame != FrameId::none)
     leaks.site = place_label(frame_text(trace.tables, report.causes.front().frame));
   return leaks;
@@ -495,6 +498,10 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
+  if (verdict.leaks && findings.resident) {
+    verdict.leaks->host_growth_bytes_per_step = findings.resident->growth_bytes_per_step;
+    verdict.leaks->host_grown = findings.resident->grown;
+  }
   if (verdict.leaks && verdict.leaks->bytes == 0_B) find_bursts(trace, *findings.leaks, *heap, *verdict.leaks);
   if (verdict.leaks && verdict.leaks->in_bursts > 0_B) verdict.leaks->cycle = classes_of_cycles(trace.python_holders);
   verdict.kept_by = kept_by(trace, findings.leaks);

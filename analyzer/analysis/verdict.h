@@ -12,6 +12,7 @@
 #include "analyzer/history/device_memory.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/fragmentation.h"
+#include "analyzer/insight/host_memory.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
@@ -93,8 +94,11 @@ struct Verdict {
     Bytes bytes;              // 0: no leak
     double growth_bytes_per_step = 0;
     std::uint64_t causes = 0;
-    std::string site;        // of the largest cause
-    bool suspected = false;  // all of it suspected rather than certain
+    std::string site;                       // of the largest cause
+    bool suspected = false;                 // all of it suspected rather than certain
+    bool on_host = false;                   // all of it is pinned host memory
+    double host_growth_bytes_per_step = 0;  // of the process's resident set; 0: not steady, or not sampled
+    Bytes host_grown;                       // in the steps that this is known from
     Bytes in_bursts;         // at the live peak: of places whose memory is freed in bursts, as by garbage collection
     std::string burst_site;  // that holds most of it
     std::string cycle;       // "Node, dict": the classes of the reference cycles that keep it, if a walk saw them
@@ -156,6 +160,7 @@ struct Findings {
   const Holders* holders = nullptr;  // of the deciding heap
   std::optional<Verdict::Device> device;
   const LeakReport* leaks = nullptr;
+  std::optional<ResidentSet> resident;
   const std::vector<Fragmentation>* fragmentation = nullptr;
   const OutOfMemories* ooms = nullptr;
   const Remedies* remedies = nullptr;

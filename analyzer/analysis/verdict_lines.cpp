@@ -165,6 +165,11 @@ void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders) {
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {
+  if (leaks.bytes == 0_B && leaks.host_growth_bytes_per_step > 0)
+    return {"leaks",
+            "host memory grows " + text_of(rate(leaks.host_growth_bytes_per_step)) + " per step, the device's " +
+                (leaks.not_judged.empty() ? "does not" : "is not judged"),
+            true};
   if (!leaks.not_judged.empty()) return {"leaks", leaks.not_judged, false};
   if (leaks.bytes == 0_B && leaks.in_bursts > 0_B)
     return {"leaks",
@@ -172,8 +177,9 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
                       leaks.cycle.empty() ? " (cycles?)" : " (cycles of " + clipped_middle(leaks.cycle, 24) + ")"),
             false};
   if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, "step"), false};
-  const std::string before =
-      std::string(leaks.suspected ? "suspected: " : "") + text_of(rate(leaks.growth_bytes_per_step)) + " per step";
+  const std::string before = std::string(leaks.suspected ? "suspected: " : "") +
+                             (leaks.on_host ? "host memory grows " : "") + text_of(rate(leaks.growth_bytes_per_step)) +
+                             " per step";
   std::string after = ", " + text_of(leaks.bytes) + " in all";
   if (leaks.causes > 1) after = " and " + text_of(leaks.causes - 1) + " more" + after;
   if (leaks.site.empty()) return {"leaks", before + after, true};

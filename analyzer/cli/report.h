@@ -122,6 +122,10 @@ std::string brief_words(const HeapReport& heap);
 /// A sentence for a heap on a device whose driver's calls are not recorded, as in snapshots; else empty.
 std::string part_words(const Report& report, const HeapReport& heap);
 
+/// "3.20 GiB resident at its peak, 1.10 GiB at first, 3.20 GiB at the end, 24.00 MiB more with each step; 1.00 GiB
+/// pinned at its peak, 0 B at the end"
+std::string host_words(const HostMemory& memory);
+
 /// "stream 0x7f.., pool (0, 1), small": the parts that differ from the default.
 std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
 

@@ -236,6 +236,22 @@ std::string part_words(const Report& report, const HeapReport& heap) {
          "'s part of the device: other libraries and CUDA itself are not recorded";
 }
 
+std::string host_words(const HostMemory& memory) {
+  std::string text;
+  if (const auto& resident = memory.resident) {
+    text = text_of(resident->peak) + " resident at its peak, " + text_of(resident->first) + " at first, " +
+           text_of(resident->last) + " at the end";
+    if (resident->growth_bytes_per_step > 0)
+      text += ", " + text_of(Bytes{static_cast<std::uint64_t>(resident->growth_bytes_per_step)}) +
+              " more with each step (" + text_of(std::uint64_t{resident->from_step}) + " to " +
+              text_of(std::uint64_t{resident->until_step}) + ")";
+  }
+  if (memory.pinned_peak > 0_B)
+    text += (text.empty() ? "" : "; ") + text_of(memory.pinned_peak) + " pinned at its peak, " +
+            text_of(memory.pinned_end) + " at the end";
+  return text;
+}
+
 Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
                            const std::function<void(const Report&)>& on_first_lines) {
   const Sections& sections = question.sections;

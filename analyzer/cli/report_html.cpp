@@ -56,6 +56,8 @@ class Page {
     const std::string name = options_.file.filename().string();
     heading(name);
     if (report_.sections.live) pictures();
+    if (const auto& host = report_.analysis->host_memory(); report_.sections.live && host)
+      body_ += paragraph("Host memory: " + host_words(*host) + ".");
     if (report_.sections.live) holders();
     if (report_.sections.live) pool_errors();
     if (report_.sections.leaks) leaks();

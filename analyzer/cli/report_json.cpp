@@ -51,11 +51,28 @@ Json json_of(const Holders& holders) {
 
 Json json_of(const Verdict::Leaks& leaks) {
   const bool judged = leaks.not_judged.empty();
-  return {{"steps", known(leaks.steps)},   {"unit", judged ? Json("step") : Json(nullptr)},
-          {"bytes", leaks.bytes.count},    {"growth_bytes_per_step", leaks.growth_bytes_per_step},
-          {"causes", leaks.causes},        {"site", known(leaks.site)},
-          {"suspected", leaks.suspected},  {"not_judged", known(leaks.not_judged)},
-          {"unrecorded", leaks.unrecorded}};
+  return {{"steps", known(leaks.steps)},
+          {"unit", judged ? Json("step") : Json(nullptr)},
+          {"bytes", leaks.bytes.count},
+          {"growth_bytes_per_step", leaks.growth_bytes_per_step},
+          {"causes", leaks.causes},
+          {"site", known(leaks.site)},
+          {"suspected", leaks.suspected},
+          {"not_judged", known(leaks.not_judged)},
+          {"unrecorded", leaks.unrecorded},
+          {"on_host", leaks.on_host},
+          {"host_growth_bytes_per_step", leaks.host_growth_bytes_per_step}};
+}
+
+Json json_of(const HostMemory& memory) {
+  Json resident = nullptr;
+  if (const auto& set = memory.resident)
+    resident = {{"first_bytes", set->first.count},    {"peak_bytes", set->peak.count},
+                {"end_bytes", set->last.count},       {"growth_bytes_per_step", set->growth_bytes_per_step},
+                {"from_step", known(set->from_step)}, {"until_step", known(set->until_step)}};
+  return {{"pinned_peak_bytes", memory.pinned_peak.count},
+          {"pinned_end_bytes", memory.pinned_end.count},
+          {"resident", std::move(resident)}};
 }
 
 Json json_of(const Verdict::KeptBy& kept) {
@@ -554,6 +571,7 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
     document.update({{"live_at_peak", at_peak},
                      {"live_at_end", at_end},
                      {"peaks", spans},
+                     {"host_memory", part_of(report.analysis->host_memory())},
                      {"device_trees", json_of_trees(trace, report.analysis->devices())},
                      {"private_pools", pools},
                      {"holders", json_of_holders(trace)},

@@ -187,6 +187,8 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
     out << "- **" << line.topic << "**: " << markdown_escaped(clipped(line.text, 600)) << '\n';
   if (const std::string line = provenance(trace.header); !line.empty()) out << "- " << markdown_escaped(line) << '\n';
   for (const std::string& line : shortcomings(trace)) out << "- incomplete: " << markdown_escaped(line) << '\n';
+  if (const auto& host = report.analysis->host_memory(); report.sections.live && host)
+    out << "- host memory: " << markdown_escaped(host_words(*host)) << '\n';
   write_summary(out, trace, report);
   if (report.sections.live) write_pool_errors(out, trace, report);
   if (report.sections.leaks) write_leaks(out, trace, report.leaks());

@@ -354,6 +354,12 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
         separate();
         print_briefly(trace, *heap, option);
       }
+  if (const auto& host = report.analysis->host_memory(); report.sections.live && !options.tree && host) {
+    separate();
+    constexpr std::string_view title = "host memory";
+    std::cout << bold(std::string(title))
+              << wrapped(std::string(title.size(), ' ') + ": " + host_words(*host), 0).substr(title.size());
+  }
   if (report.sections.live && !trace.python_holders.empty() && !options.tree) {
     separate();
     print_holders_text(trace, options);

@@ -2,7 +2,13 @@
 #include "collector/cuda/sampler.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 #include "collector/cuda/calls.h"
@@ -105,8 +111,30 @@ void Sampler::ask() {
       ask_pool(pool, 0, device);
     driver_->set_context(nullptr);
   });
+  if (asked != 0 && until_process_-- == 0) ask_process();
   sampled_->pools.for_each(
       [&](const void* pool, std::int16_t device) { ask_pool(pool, reinterpret_cast<std::uintptr_t>(pool), device); });
+}
+
+/// The resident set, in MiB: it changes by a few pages all the time.
+void Sampler::ask_process() {
+  constexpr std::uint32_t every = 10;
+  constexpr std::uint64_t unit = 1U << 20U;
+  until_process_ = every - 1;
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return;
+  std::array<char, 128> text{};
+  const ssize_t length = ::read(file, text.data(), text.size());
+  ::close(file);
+  // "size resident shared ...", in pages
+  const std::string_view words(text.data(), static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  const std::size_t space = words.find(' ');
+  if (space == std::string_view::npos) return;
+  std::uint64_t pages = 0;
+  const char* const end = words.data() + words.size();
+  if (std::from_chars(words.data() + space + 1, end, pages).ec != std::errc{} || pages == 0) return;
+  const std::uint64_t bytes = pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  emit({.size = bytes / unit * unit, .device = -1, .kind = agent::RecordKind::memory_info});
 }
 
 /// `object`: the pool's number in records.

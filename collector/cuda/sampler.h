@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Periodically queries how much memory is used: on each device in total, including other processes and the driver
-// itself, and by memory pools, which hold more than they give out.
+// itself, by memory pools, which hold more than they give out, and, more rarely, by the process itself on the host.
 #pragma once
 
 #include <pthread.h>
@@ -55,6 +55,7 @@ class Sampler {
   struct Driver;
   void run();
   void ask();
+  void ask_process();
   void ask_pool(const void* pool, std::uint64_t object, std::int16_t device);
   void emit(const agent::Record& sample);
 
@@ -68,6 +69,7 @@ class Sampler {
   agent::Wakeup wakeup_;
   std::atomic<int> suspended_ = 0;
   std::atomic<bool> asking_ = false;
+  std::uint32_t until_process_ = 0;  // number of queries before the process is asked about again
   /// Used and free bytes, by what was sampled.
   std::map<std::tuple<agent::Space, std::uint64_t, std::int16_t>, std::pair<std::uint64_t, std::uint64_t>> last_;
 };

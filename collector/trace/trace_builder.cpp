@@ -415,7 +415,7 @@ bool TraceBuilder::closed(const Record& record) {
 }
 
 void TraceBuilder::memory_info(const Record& record) {
-  if (record.space != Space::ordered)
+  if (record.space != Space::ordered && record.device >= 0)
     recorder_->usage().sample({.device = record.device, .used = {record.size}, .free = {record.address}});
   append(record,
          {.kind = EventKind::memory_info, .origin = origin_of(record), .size = {record.size}, .value = record.address});
@@ -571,6 +571,7 @@ HeapId TraceBuilder::heap_of(Space space, std::int16_t device) {
 PoolId TraceBuilder::pool_of(const Record& record) {
   std::uint64_t key = 0;
   std::string_view name = pool_name(record.space);
+  if (record.kind == RecordKind::memory_info && record.device < 0 && name.empty()) name = "resident";  // the process's
   if (record.space == Space::ordered) {
     key = record.object;
     if (const auto pool = pools_.find(key); pool != pools_.end() && pool->second.managed) name = "async managed";

@@ -120,7 +120,12 @@ class PerfettoWriter {
         if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], false);
         break;
       case EventKind::memory_info:
-        set(counter(heap_of(i).used, "in use, as reported by the device", events.origin[i]), events.size[i]);
+        set(counter(heap_of(i).used,
+                    trace_.tables[trace_.tables[events.origin[i]].heap].device < 0
+                        ? "resident set of the process"
+                        : "in use, as reported by the device",
+                    events.origin[i]),
+            events.size[i]);
         if (samples_device(trace_.tables, trace_.tables[events.origin[i]]))
           tell_total(events.origin[i], 0, totals_[device_of(events.origin[i])].told_device, events.size[i]);
         break;

@@ -124,7 +124,7 @@ class Documents(ProgramTest):
 
     def test_report(self):
         report = self.document("report", SAMPLE, "--allocations")
-        self.assertEqual(set(report), {"schema", "verdict", "summary", "live_at_peak", "live_at_end", "peaks", "device_trees", "private_pools", "holders", "pool_errors", "leaks",
+        self.assertEqual(set(report), {"schema", "verdict", "summary", "live_at_peak", "live_at_end", "peaks", "host_memory", "device_trees", "private_pools", "holders", "pool_errors", "leaks",
                                        "leak_causes", "leak_steps", "suppressed", "fragmentation", "failed_requests",
                                        "retried_requests", "oom_setting", "ooms"})
         self.assertEqual(report["schema"], "memreel.report/1")

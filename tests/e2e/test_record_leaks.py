@@ -50,6 +50,32 @@ if later == "evaluation":
     evaluate()
 """
 
+# A loop that keeps host memory: host.py WHAT, resident, pinned or nothing.
+HOST = """\
+import ctypes, sys, time
+import memreel
+
+cuda = ctypes.CDLL("libcuda.so.1")
+context = ctypes.c_void_p()
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0
+pointer = ctypes.c_uint64()
+assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(8 << 20)) == 0
+
+def pin(size):
+    host = ctypes.c_void_p()
+    assert cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(size), 0) == 0
+
+kept = []
+for step in range(32):
+    if sys.argv[1] == "resident":
+        kept.append(b"x" * (4 << 20))
+    if sys.argv[1] == "pinned":
+        pin(4 << 20)
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(1 << 20)) == 0 and cuda.cuMemFree_v2(pointer) == 0
+    time.sleep(0.02)
+    memreel.step()
+"""
+
 PROGRAM = os.environ.get("MEMREEL_LEAKING_PROGRAM", str(REPOSITORY / "build/release/bin/leaking_program"))
 SOURCE = REPOSITORY / "tests/fake/leaking_program.cpp"
 SAMPLE = os.environ.get("MEMREEL_SAMPLE_LEAK")
@@ -146,6 +172,39 @@ class Leaks(RecordTest):
             with self.subTest(marks=marks):
                 self.assertEqual(self.python_program("bounded", "nothing", marks), [])
                 self.answer("check", self.trace(), "--max-leaked", "0")
+
+    def host_program(self, what):
+        """Records it; returns the verdict on its leaks, their line, and the host's memory."""
+        for trace in self.traces():
+            trace.unlink()
+        program = self.directory / "host.py"
+        program.write_text(HOST)
+        self.record(sys.executable, "-B", program, what, options=["--sample-ms", "1"],
+                    environment=self.environment(PYTHONPATH=REPOSITORY / "collector/python_module"))
+        report = self.document("report", self.trace())
+        lines = {line["topic"]: line["text"] for line in report["verdict"]["lines"]}
+        return report["verdict"]["leaks"], lines.get("leaks", ""), report["host_memory"]
+
+    def test_a_leak_of_host_memory_is_called_one(self):
+        leaks, line, memory = self.host_program("resident")
+        self.assertAlmostEqual(leaks["host_growth_bytes_per_step"] / (4 << 20), 1, delta=0.3)
+        self.assertRegex(line, r"^host memory grows \d\.\d\d MiB per step, the device's does not$")
+        self.assertGreater(memory["resident"]["peak_bytes"] - memory["resident"]["first_bytes"], 100 << 20)
+        text = " ".join(self.answer("report", self.trace()).stdout.split())
+        self.assertRegex(text, r"host memory: \S+ MiB resident at its peak, .* MiB more with each step")
+
+    def test_a_leak_of_pinned_memory_is_called_one(self):
+        leaks, line, memory = self.host_program("pinned")
+        self.assertTrue(leaks["on_host"])
+        self.assertRegex(line, r"^host memory grows 4\.00 MiB per step at .*host\.py:12\)?, 128\.00 MiB in all$")
+        self.assertEqual(memory["pinned_end_bytes"], 128 << 20)
+
+    def test_a_program_that_keeps_nothing_of_the_host_does_not_leak_it(self):
+        leaks, line, memory = self.host_program("nothing")
+        self.assertEqual((leaks["host_growth_bytes_per_step"], leaks["on_host"]), (0, False))
+        self.assertNotIn("host", line)
+        self.assertEqual(memory["pinned_peak_bytes"], 0)
+        self.assertGreater(memory["resident"]["peak_bytes"], 1 << 20)
 
     def assert_all_of_the_sample_is_found(self, program):
         """It frees at its end what was meant to stay: the rest has leaked."""
