@@ -225,7 +225,6 @@ Result<std::vector<Prepared>> judged_heaps(const CheckArguments& arguments, cons
     return Error{.what = "has no heap '" + arguments.heap + "'",
                  .where = arguments.file.string(),
                  .remedy = "its heaps: " + names};
-  for (Prepared& heap : heaps) heap.initial.reset();
   return heaps;
 }
 
@@ -273,15 +272,18 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const std:
                  const std::vector<std::string>& missing, const Measured& measured, bool passed) {
   Json list = Json::array();
   for (const Check& check : checks)
-    list.push_back({{"name", check.name},
-                    {"policy", check.policy.empty() ? Json(nullptr) : Json(check.policy)},
-                    {"device", check.device},
-                    {"whole_device", is_whole(measured, check.device)},
-                    {"unit", unit_of(check.value)},
-                    {"value", json_of(check.value)},
-                    {"limit", json_of(check.limit)},
-                    {"passed", check.passed()},
-                    {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
+    list.push_back(
+        {{"name", check.name},
+         {"policy", check.policy.empty() ? Json(nullptr) : Json(check.policy)},
+         {"device", check.device},
+         {"whole_device", is_whole(measured, check.device)},
+         {"unit", unit_of(check.value)},
+         {"value", json_of(check.value)},
+         {"limit", json_of(check.limit)},
+         {"late_start_range_bytes",
+          check.late_range ? Json({check.late_range->first.count, check.late_range->second.count}) : Json(nullptr)},
+         {"passed", check.passed()},
+         {"reason", check.passed() ? Json(nullptr) : Json(check.reason)}});
   return {{"schema", "memreel.check/1"},
           {"trace", arguments.file.string()},
           {"losses", json_of_losses(trace)},

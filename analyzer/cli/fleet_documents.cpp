@@ -161,6 +161,8 @@ Json json_of_sites(const Fleet& fleet, const std::vector<FleetSite>& sites) {
 Json json_of(const SettingOutcome& outcome) {
   return {{"setting", outcome.setting},
           {"peak_reserved_bytes", outcome.peak_reserved.count},
+          {"late_start_most_bytes",
+           outcome.peak_most > outcome.peak_reserved ? Json(outcome.peak_most.count) : Json(nullptr)},
           {"failed_allocations", outcome.failed_allocations},
           {"driver_calls", outcome.driver_calls},
           {"driver_seconds", outcome.driver_seconds}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/replay/late_start.h"
+#include "analyzer/replay/beginning.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/replay.h"

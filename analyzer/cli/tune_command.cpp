@@ -281,6 +281,26 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
                                  : "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n");
 }
 
+/// What a recording that began late leaves open.
+void print_late_start(const TuneResult& result) {
+  std::string ranges;
+  const auto add = [&](const std::string& name, const Outcome& outcome) {
+    if (outcome.late)
+      ranges += (ranges.empty() ? "" : ", ") + name + " " + text_of(outcome.late->least_reserved) + " to " +
+                text_of(outcome.late->most_reserved);
+  };
+  add(name_of(result.baseline), result.baseline);
+  for (const Outcome& outcome : result.settings) add(name_of(outcome), outcome);
+  for (const Outcome& outcome : result.allocators) add(name_of(outcome), outcome);
+  if (ranges.empty()) return;
+  std::cout << wrapped(
+                   "replay from a late start: how much cached memory they would have held when it began, and where, "
+                   "is not known: " +
+                       ranges,
+                   2)
+            << '\n';
+}
+
 void print_recommendation(const TuneResult& result) {
   const Outcome* const best = result.recommended();
   if (best == nullptr) {
@@ -380,6 +400,7 @@ void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport&
   if (!result.allocators.empty() && !result.settings.empty()) table.add_rule();
   for (const Outcome& outcome : result.allocators) table.add(name_of(outcome), outcome);
   table.print();
+  print_late_start(result);
   if (result.tried > 0 || result.left_out > 0 || result.least_unrounded_peak) {
     std::cout << "\n  " << text_of(result.tried) << " settings tried";
     if (result.given_up > 0) std::cout << ", " << text_of(result.given_up) << " stopped early";
@@ -419,22 +440,25 @@ Json json_of_device(const ReplayResult& r) {
 Json json_of_outcome(const Outcome& outcome, const TuneResult& result) {
   const ReplayResult& worst = outcome.worst();
   const DriverCalls calls = outcome.driver_calls();
-  Json json{{"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
-            {"policy", outcome.policy.name},
-            {"params", outcome.policy.parameters},
-            {"peak_live_bytes", worst.peak_live.count},
-            {"peak_reserved_bytes", worst.peak_reserved.count},
-            {"saved_bytes", static_cast<std::int64_t>(result.baseline.peak_reserved().count) -
-                                static_cast<std::int64_t>(worst.peak_reserved.count)},
-            {"saved_share", saved_share(result.baseline.peak_reserved(), worst.peak_reserved)},
-            {"end_reserved_bytes", worst.end_reserved.count},
-            {"failed_allocations", outcome.failures()},
-            {"first_failure", json_of_failure(outcome.first_failure())},
-            {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
-            {"driver_calls", json_of_calls(calls)},
-            {"driver_seconds", outcome.driver_seconds()},
-            {"device", worst.device},
-            {"devices", Json::array()}};
+  Json json{
+      {"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
+      {"policy", outcome.policy.name},
+      {"params", outcome.policy.parameters},
+      {"peak_live_bytes", worst.peak_live.count},
+      {"peak_reserved_bytes", worst.peak_reserved.count},
+      {"saved_bytes", static_cast<std::int64_t>(result.baseline.peak_reserved().count) -
+                          static_cast<std::int64_t>(worst.peak_reserved.count)},
+      {"saved_share", saved_share(result.baseline.peak_reserved(), worst.peak_reserved)},
+      {"late_start_range_bytes",
+       outcome.late ? Json({outcome.late->least_reserved.count, outcome.late->most_reserved.count}) : Json(nullptr)},
+      {"end_reserved_bytes", worst.end_reserved.count},
+      {"failed_allocations", outcome.failures()},
+      {"first_failure", json_of_failure(outcome.first_failure())},
+      {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
+      {"driver_calls", json_of_calls(calls)},
+      {"driver_seconds", outcome.driver_seconds()},
+      {"device", worst.device},
+      {"devices", Json::array()}};
   for (const ReplayResult& r : outcome.heaps) json["devices"].push_back(json_of_device(r));
   return json;
 }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "analyzer/fleet/map.h"
+#include "analyzer/replay/beginning.h"
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/verify.h"
@@ -49,6 +50,7 @@ SettingOutcome outcome_of(std::string setting, std::vector<ReplayResult> heaps) 
   const Outcome whole{.heaps = std::move(heaps)};
   return {.setting = std::move(setting),
           .peak_reserved = whole.peak_reserved(),
+          .peak_most = whole.peak_reserved(),
           .failed_allocations = whole.failures(),
           .driver_calls = count_of(whole.driver_calls()),
           .driver_seconds = whole.driver_seconds()};
@@ -98,8 +100,8 @@ Result<ClassSettings> replay_on(const std::string& file, std::span<const std::st
     if (!parsed) return std::move(parsed).error();
     specs.push_back(parsed->front());
   }
-  Result<std::vector<ReplayResult>> results =
-      replay(rank->heaps, specs, {.device = rank->device, .series_points = 0, .threads = 1});
+  const ReplayOptions options{.device = rank->device, .series_points = 0, .threads = 1};
+  Result<std::vector<ReplayResult>> results = replay(begun_afresh(rank->heaps), specs, options);
   if (!results) return std::move(results).error();
   ClassSettings settings;
   const auto heaps = static_cast<std::ptrdiff_t>(rank->heaps.size());
@@ -112,6 +114,14 @@ Result<ClassSettings> replay_on(const std::string& file, std::span<const std::st
     else
       settings.outcomes.push_back(std::move(outcome));
   }
+  for_each_beginning(rank->heaps, [&](std::span<const Prepared> begun) {
+    const auto then = replay(begun, specs, options);
+    for (std::size_t i = 0; then && i < then->size(); ++i) {
+      const std::size_t spec = i / begun.size();
+      Bytes& most = spec == 0 ? settings.recorded.peak_most : settings.outcomes[spec - 1].peak_most;
+      most = std::max(most, (*then)[i].peak_reserved);
+    }
+  });
   std::tie(settings.allocations, settings.address_matches) = verify_rank(file);
   return settings;
 }
@@ -119,16 +129,15 @@ Result<ClassSettings> replay_on(const std::string& file, std::span<const std::st
 // ---- Texts, and files of them
 
 Json json_of(const SettingOutcome& o) {
-  return {{"setting", o.setting},
-          {"peak", o.peak_reserved.count},
-          {"failures", o.failed_allocations},
-          {"calls", o.driver_calls},
-          {"seconds", o.driver_seconds}};
+  return {{"setting", o.setting},           {"peak", o.peak_reserved.count},
+          {"peak_most", o.peak_most.count}, {"failures", o.failed_allocations},
+          {"calls", o.driver_calls},        {"seconds", o.driver_seconds}};
 }
 
 SettingOutcome outcome_of(const Json& json) {
   return {.setting = json.value("setting", ""),
           .peak_reserved = {json.value("peak", std::uint64_t{0})},
+          .peak_most = {json.value("peak_most", std::uint64_t{0})},
           .failed_allocations = json.value("failures", std::uint64_t{0}),
           .driver_calls = json.value("calls", std::uint64_t{0}),
           .driver_seconds = json.value("seconds", 0.0)};
@@ -283,10 +292,11 @@ struct Total {
   std::int64_t least_left = std::numeric_limits<std::int64_t>::max();
   double driver_seconds = 0;
 
-  void add(const SettingOutcome& outcome, Bytes room) {
+  /// `at_most`: it needs no more than that, whatever was there before a late start.
+  void add(const SettingOutcome& outcome, Bytes at_most, Bytes room) {
     failures += outcome.failed_allocations;
     peak = std::max(peak, outcome.peak_reserved);
-    const std::uint64_t left = room.count - outcome.peak_reserved.count;
+    const std::uint64_t left = room.count - at_most.count;
     least_left = std::min(least_left, static_cast<std::int64_t>(left));
     driver_seconds += outcome.driver_seconds;
   }
@@ -367,10 +377,10 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
     if (!c.problem.empty()) continue;
     any = true;
     const Bytes room = rooms_known ? rooms[c.klass].value_or(0_B) : 0_B;
-    recorded.add(c.recorded, room);
+    recorded.add(c.recorded, c.recorded.peak_reserved, room);
     SettingOutcome best = c.recorded;
     for (std::size_t i = 0; i < c.outcomes.size(); ++i) {
-      totals[i].add(c.outcomes[i], room);
+      totals[i].add(c.outcomes[i], c.outcomes[i].peak_most, room);
       if (std::tie(c.outcomes[i].failed_allocations, c.outcomes[i].peak_reserved) <
           std::tie(best.failed_allocations, best.peak_reserved))
         best = c.outcomes[i];

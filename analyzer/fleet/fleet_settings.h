@@ -21,6 +21,7 @@ namespace memreel {
 struct SettingOutcome {
   std::string setting;  // as in PYTORCH_CUDA_ALLOC_CONF; for the first outcome, what the rank ran with
   Bytes peak_reserved;
+  Bytes peak_most;  // that it may be if the recording began late (beginning.h): a limit must hold this
   std::uint64_t failed_allocations = 0;
   std::uint64_t driver_calls = 0;
   double driver_seconds = 0;

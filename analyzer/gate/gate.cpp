@@ -95,6 +95,12 @@ Check judge(std::string name, std::string policy, std::int32_t device, const std
   return check;
 }
 
+/// "; replayed from a late start, it is between 9.10 GiB and 9.80 GiB".
+std::string from_late_start(const std::optional<std::pair<Bytes, Bytes>>& range) {
+  if (!range) return {};
+  return "; replayed from a late start, it is between " + text_of(range->first) + " and " + text_of(range->second);
+}
+
 Bytes with_tolerance(Bytes limit, double tolerance) {
   return {limit.count + static_cast<std::uint64_t>(static_cast<double>(limit.count) * tolerance)};
 }
@@ -185,9 +191,12 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
                              most_held(now, d.device)));
   }
   for (const PolicyMetrics& p : now.policies) {
-    if (budgets.max_reserved)
-      checks.push_back(judge("max-reserved", p.policy, p.device, "peak of reserved memory", p.peak_reserved,
-                             *budgets.max_reserved, most_held(now, p.device)));
+    if (budgets.max_reserved) {
+      checks.push_back(judge("max-reserved", p.policy, p.device, "peak of reserved memory",
+                             p.late_range ? p.late_range->second : p.peak_reserved, *budgets.max_reserved,
+                             from_late_start(p.late_range) + most_held(now, p.device)));
+      checks.back().late_range = p.late_range;
+    }
     if (budgets.max_fragmentation)
       checks.push_back(judge("max-fragmentation", p.policy, p.device, "fragmentation at the peak",
                              p.fragmentation_at_peak, *budgets.max_fragmentation, what_pins));

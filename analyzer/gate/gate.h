@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -47,6 +48,7 @@ struct Check {
   std::string policy;  // empty: applies to every policy
   std::int32_t device = 0;
   Metric value, limit;
+  std::optional<std::pair<Bytes, Bytes>> late_range;  // of a value that a late start leaves open; the most is judged
   std::string reason;  // one line on what was exceeded, by how much, and where most was held or grew; empty: passed
 
   bool passed() const { return reason.empty(); }

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <utility>
 
+#include "analyzer/replay/beginning.h"
 #include "analyzer/report/live_groups.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
@@ -223,6 +225,35 @@ PolicyMetrics recorded(const Subject& subject) {
   return metrics;
 }
 
+/// No policy goes on from what was held at a late start.
+Result<std::vector<DeviceReplay>> replay_afresh(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
+                                                const MeasureOptions& options, const Surroundings& around) {
+  if (!any_late(heaps)) return replay_devices(heaps, specs, {.device = options.device}, around);
+  const std::vector<Prepared> begun = begun_afresh(heaps);
+  std::vector<DeviceReplay> all;
+  for (const PolicySpec& spec : specs) {
+    auto replays = replay_devices(keeps_free_memory(spec) ? begun : heaps, std::span(&spec, 1),
+                                  {.device = options.device}, around);
+    if (!replays) return std::move(replays).error();
+    std::ranges::move(*replays, std::back_inserter(all));
+  }
+  return all;
+}
+
+/// Of the device's peak in each replay, for policies that keep free memory.
+std::vector<BeginningRange> peak_ranges(std::span<const DeviceReplay> replays, std::span<const Prepared> heaps,
+                                        std::span<const PolicySpec> specs, const MeasureOptions& options,
+                                        const Surroundings& around) {
+  std::vector<BeginningRange> ranges;
+  for (const DeviceReplay& replay : replays) ranges.emplace_back(replay.peak_reserved);
+  for_each_beginning(heaps, [&](std::span<const Prepared> begun) {
+    const auto then = replay_devices(begun, specs, {.device = options.device, .series_points = 0}, around);
+    for (std::size_t i = 0; then && i < ranges.size(); ++i)
+      if (keeps_free_memory((*then)[i].policy)) ranges[i].add((*then)[i].peak_reserved);
+  });
+  return ranges;
+}
+
 }  // namespace
 
 bool records_reserved(const HeapHistory& history, Level level) {
@@ -242,8 +273,9 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
                          const MeasureOptions& options) {
   Surroundings around;
   if (options.heap.empty()) around = surroundings_of(analysis.trace(), analysis.devices(), heaps);
-  const Result<std::vector<DeviceReplay>> replays = replay_devices(heaps, specs, {.device = options.device}, around);
+  const Result<std::vector<DeviceReplay>> replays = replay_afresh(heaps, specs, options, around);
   if (!replays) return replays.error();
+  const std::vector<BeginningRange> ranges = peak_ranges(*replays, heaps, specs, options, around);
   const std::vector<Subject> subjects = subjects_of(analysis, options.heap);
   const auto is_judged = [&](std::int32_t device) {
     return std::ranges::find(subjects, device, &Subject::device) != subjects.end();
@@ -257,7 +289,8 @@ Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> hea
                                    .device = r.device,
                                    .peak_reserved = r.peak_reserved,
                                    .fragmentation_at_peak = r.fragmentation_at_peak,
-                                   .failed_allocations = r.failed_allocations});
+                                   .failed_allocations = r.failed_allocations,
+                                   .late_range = ranges[i].wide()});
   }
   for (const Subject& subject : subjects) {
     measured.devices.push_back(metrics_of(analysis, subject, options));

@@ -35,6 +35,7 @@ struct PolicyMetrics {
   Bytes peak_reserved;  // of the device, at one instant
   double fragmentation_at_peak = 0;
   std::uint64_t failed_allocations = 0;
+  std::optional<std::pair<Bytes, Bytes>> late_range;  // of peak_reserved, if heaps began late (beginning.h)
 
   friend bool operator==(const PolicyMetrics&, const PolicyMetrics&) = default;
 };
@@ -107,8 +108,8 @@ bool records_reserved(const HeapHistory& history, Level level);
 /// The devices that are judged: those of GPUs; host memory only if there is nothing else.
 std::vector<std::int32_t> judged_devices(std::span<const DeviceMemory> devices);
 
-/// Replays `specs` on `heaps`, heaps of the trace; everything else on their devices is as recorded. Devices without
-/// such a heap get recorded_metrics. Errors: as replay().
+/// Replays `specs` on `heaps`, heaps of the trace; those that began late begin afresh. Everything else on their devices
+/// is as recorded. Devices without such a heap get recorded_metrics. Errors: as replay().
 Result<Measured> measure(const Analysis& analysis, std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                          const MeasureOptions& options);
 

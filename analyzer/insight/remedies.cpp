@@ -14,6 +14,7 @@
 #include "analyzer/plan/planned.h"
 #include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/beginning.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
@@ -42,9 +43,7 @@ std::vector<Prepared> pools_of(const Trace& trace) {
   });
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
-  // Memory cached before a late start, from which only some candidates could begin, is saved by none.
-  for (Prepared& heap : heaps) heap.initial.reset();
-  return heaps;
+  return any_late(heaps) ? begun_afresh(heaps) : heaps;
 }
 
 bool uses_streams(std::span<const Prepared> heaps) {

@@ -11,6 +11,7 @@
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/cards.h"
 #include "analyzer/predict/synthesize.h"
+#include "analyzer/replay/beginning.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -191,18 +192,33 @@ bool makes_same_requests(const Requests& a, const Requests& b) {
 
 bool is_late(const PredictOptions& options) { return std::chrono::steady_clock::now() > options.deadline; }
 
+struct RecordedPeaks {
+  Peaks peaks;
+  double less = 0, more = 0;  // shares by which the reserved peak may differ if the recording began late (beginning.h)
+};
+
 /// Also records the segments granted in the recording.
-Result<Peaks> replay_recording(Recording& recording, const PolicySpec& policy) {
+Result<RecordedPeaks> replay_recording(Recording& recording, const PolicySpec& policy) {
   std::vector<Prepared> heaps = prepare(recording.trace);
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != recording.heap; });
+  const std::vector<Prepared> late = any_late(heaps) ? heaps : std::vector<Prepared>();
   for (Prepared& heap : heaps) heap.initial.reset();  // predictions begin without cached memory
   const std::array specs{policy};
-  Result<std::vector<ReplayResult>> results =
-      replay(heaps, specs, {.device = DeviceModel{}, .series_points = 1, .threads = 1});
+  const ReplayOptions options{.device = DeviceModel{}, .series_points = 1, .threads = 1};
+  Result<std::vector<ReplayResult>> results = replay(heaps, specs, options);
   if (!results) return std::move(results).error();
-  if (!heaps.empty()) recording.segments = std::move(heaps.front().segments);
   if (results->empty()) return Error{.what = "holds no requests to learn from", .where = recording.file.string()};
-  return peaks_of(results->front());
+  RecordedPeaks recorded{.peaks = peaks_of(results->front()), .less = 0, .more = 0};
+  const double likely = static_cast<double>(std::max(recorded.peaks.reserved, 1_B).count);
+  for_each_beginning(late, [&](std::span<const Prepared> begun) {
+    const auto then = replay(begun, specs, options);
+    if (!then || then->empty()) return;
+    const double change = static_cast<double>(then->front().peak_reserved.count) / likely - 1;
+    recorded.less = std::max(recorded.less, -change);
+    recorded.more = std::max(recorded.more, change);
+  });
+  if (!heaps.empty()) recording.segments = std::move(heaps.front().segments);
+  return recorded;
 }
 
 }  // namespace
@@ -240,9 +256,11 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
   Model of_largest = learn(all, all.size() - 1, known_gpus(made.options_.gpu.value_or(GpuTraits{})));
   const std::array gpu{of_largest.recorded_on};
   for (std::size_t base = 0; base < all.size(); ++base) {
-    Result<Peaks> peaks = replay_recording(*made.recordings_[base], made.options_.policy);
-    if (!peaks) return std::move(peaks).error();
-    made.recorded_.push_back(*peaks);
+    const Result<RecordedPeaks> recorded = replay_recording(*made.recordings_[base], made.options_.policy);
+    if (!recorded) return recorded.error();
+    made.recorded_.push_back(recorded->peaks);
+    made.late_less_ = std::max(made.late_less_, recorded->less);
+    made.late_more_ = std::max(made.late_more_, recorded->more);
     made.models_.push_back(base + 1 < all.size() ? learn(all, base, gpu) : std::move(of_largest));
     made.models_.back().predicted_for = made.options_.gpu.value_or(gpu.front());
     made.categories_.push_back(classify(all[base]->trace));
@@ -359,10 +377,10 @@ Prediction Predictor::predict(const Values& at) const {
   };
   // The placement of copies may change the result by a segment.
   const Bytes segment = models_[base].repeats.empty() ? TorchSettings::small_segment : TorchSettings{}.large_segment;
-  const Bytes low = times(lowest.reserved(), std::max(0.0, 1 - margin));
+  const Bytes low = times(lowest.reserved(), std::max(0.0, 1 - margin - late_less_));
   const Bytes unknown = recorded ? 0_B : times(unknown_older_, std::max(1.0, scale(at, recordings_[base]->at)));
   prediction.reserved_low = low > segment + unknown ? low - segment - unknown : Bytes{};
-  prediction.reserved_high = times(highest.reserved(), 1 + margin) + segment + unknown;
+  prediction.reserved_high = times(highest.reserved(), 1 + margin + late_more_) + segment + unknown;
   if (options_.capacity && complete) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
     predicted_run.begin_with(recordings_[chosen.layout]->segments);

@@ -132,7 +132,8 @@ class Predictor {
   std::vector<std::string> doubts_;
   double margin_ = 0;          // share of the reserved peak by which the range exceeds what was replayed, per doubling
   double left_out_error_ = 0;  // the largest error of predicting a recording from the others, likewise, but once
-  Bytes unknown_older_;        // older than the recordings, and not in all of them
+  double late_less_ = 0, late_more_ = 0;  // shares by which late starts widen the range
+  Bytes unknown_older_;                   // older than the recordings, and not in all of them
 };
 
 }  // namespace memreel

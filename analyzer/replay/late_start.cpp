@@ -2,12 +2,8 @@
 #include "analyzer/replay/late_start.h"
 
 #include <algorithm>
-#include <array>
-#include <numeric>
 #include <set>
 #include <span>
-
-#include "formats/model/flat_map.h"
 
 namespace memreel {
 namespace {
@@ -136,109 +132,6 @@ std::vector<LateStart> LateStart::explanations(const LateDifference& difference,
     for (const std::uint64_t searches : {1U, 16U, 256U, 4096U, 65'536U, 1U << 20U, 1U << 28U})
       add(unused_for(*this, released, searches));
   return result;
-}
-
-Prepared with_beginning(const Prepared& heap, Beginning beginning) {
-  const InitialState& initial = *heap.initial;
-  Prepared result = heap;
-  result.initial.reset();
-  for (auto* column : {&result.slot, &result.pool_stream, &result.event}) column->clear();
-  result.op.clear();
-  result.size.clear();
-  result.address.clear();
-  result.step_ends.clear();
-  const auto push = [&](Op op, std::uint32_t slot, std::uint32_t pool_stream, Bytes size, std::uint32_t event) {
-    result.op.push_back(op);
-    result.slot.push_back(slot);
-    result.pool_stream.push_back(pool_stream);
-    result.size.push_back(size);
-    result.event.push_back(event);
-    if (heap.keeps_addresses) result.address.emplace_back();
-  };
-  const auto copy = [&](std::size_t row) {
-    push(heap.op[row], heap.slot[row], heap.pool_stream[row], heap.size[row], heap.event[row]);
-    if (heap.keeps_addresses) result.address.back() = heap.address[row];
-  };
-  struct Piece {
-    const InitialBlock* block = nullptr;
-    std::uint32_t pool_stream = 0;
-    std::uint32_t slot = 0;  // unless it is free
-  };
-  std::vector<Piece> pieces;
-  std::uint32_t next = 0;
-  std::vector<std::size_t> by_address(initial.segments.size());
-  std::iota(by_address.begin(), by_address.end(), std::size_t{0});
-  std::ranges::sort(by_address, {}, [&](std::size_t i) { return initial.segments[i].address; });
-  for (const std::size_t i : by_address)
-    for (const InitialBlock& block : initial.segments[i].blocks) {
-      pieces.push_back({.block = &block, .pool_stream = initial.pool_stream[i], .slot = next});
-      if (block.use != InitialUse::free) ++next;
-    }
-  std::vector<std::size_t> requests(next), frees(next);  // the rows that stand for the initial state, by slot
-  for (std::size_t row = 0; row < initial.rows; ++row)
-    (heap.op[row] == Op::alloc ? requests : frees)[heap.slot[row]] = row;
-  std::vector<std::size_t> turns(pieces.size());
-  std::iota(turns.begin(), turns.end(), std::size_t{0});
-  if (beginning.order == 1) std::ranges::reverse(turns);
-  if (beginning.order > 1)
-    std::ranges::sort(turns, {}, [&](std::size_t piece) { return mix_bits(piece + (beginning.order << 32U)); });
-  std::vector<std::size_t> cached;
-  for (const std::size_t turn : turns) {
-    const auto& [block, pool_stream, slot] = pieces[turn];
-    if (block->use == InitialUse::free) {
-      if (!beginning.cached) continue;
-      cached.push_back(result.count());
-      push(Op::alloc, result.slot_count++, pool_stream, block->size, heap.event.front());
-      continue;
-    }
-    copy(requests[slot]);
-    if (block->use == InitialUse::pending) copy(frees[slot]);
-  }
-  for (const std::size_t row : cached)
-    push(Op::free, result.slot[row], result.pool_stream[row], result.size[row], initial.last_event);
-  for (std::size_t row = initial.rows; row < heap.count(); ++row) copy(row);
-  return result;
-}
-
-LateRanges late_start_ranges(std::span<const ReplayResult> results, std::span<const Prepared> heaps,
-                             const ReplayOptions& options) {
-  constexpr std::uint64_t most_orders = 8, most_rows = 1'000'000;  // in all of them
-  LateRanges ranges;
-  if (options.rows != nullptr) return ranges;
-  ReplayOptions plain = options;
-  plain.find_min_capacity = plain.placement_metrics = false;
-  for (const Prepared& heap : heaps) {
-    if (!heap.initial) continue;
-    std::vector<PolicySpec> specs;
-    std::vector<std::pair<Bytes, Bytes>> peaks;
-    for (const ReplayResult& r : results)
-      if (r.heap == heap.heap && !r.resumed && r.policy.name != "cuda.malloc" && !r.policy.name.starts_with("bound.") &&
-          !r.policy.name.starts_with("plan.")) {
-        specs.push_back(r.policy);
-        peaks.emplace_back(r.peak_reserved, r.peak_reserved);
-      }
-    if (specs.empty()) continue;
-    const std::uint64_t orders =
-        std::clamp<std::uint64_t>(most_rows / std::max<std::uint64_t>(heap.count(), 1), 1, most_orders);
-    for (std::uint64_t run = 1; run < 2 * orders; ++run) {  // the results are those of run 0
-      const std::vector<Prepared> heap_then{with_beginning(heap, {.order = run / 2, .cached = run % 2 == 1})};
-      const Result<std::vector<ReplayResult>> then = replay(heap_then, specs, plain);
-      for (std::size_t i = 0; then && i < specs.size(); ++i) {
-        if ((*then)[i].policy.name.empty()) continue;  // no time was left
-        const Bytes peak = (*then)[i].peak_reserved;
-        peaks[i] = {std::min(peaks[i].first, peak), std::max(peaks[i].second, peak)};
-      }
-    }
-    for (std::size_t i = 0; i < specs.size(); ++i)
-      if (100 * peaks[i].second.count > 101 * peaks[i].first.count) ranges[{specs[i].text(), heap.heap}] = peaks[i];
-  }
-  return ranges;
-}
-
-std::optional<std::pair<Bytes, Bytes>> range_of(const ReplayResult& result, const LateRanges& ranges) {
-  const auto found = ranges.find({result.policy.text(), result.heap});
-  if (result.resumed || found == ranges.end()) return std::nullopt;
-  return found->second;
 }
 
 std::string unknown_of(const LateDifference& difference, const TorchSettings& settings) {

@@ -4,16 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
 #include "analyzer/policies/torch_resume.h"
-#include "analyzer/replay/replay.h"
 #include "formats/torch/settings.h"
 
 namespace memreel {
@@ -52,31 +49,6 @@ struct LateStart {
   ///  - memory released by garbage collection had been unused for longer than what was kept.
   std::vector<LateStart> explanations(const LateDifference& difference, const TorchSettings& settings) const;
 };
-
-/// In which order the older allocations of a heap are placed: 0, that of their addresses; 1, backwards; others are as
-/// good as random, and the same in every run. `cached`: its cached memory of the beginning was in use until then: the
-/// program allocates all blocks that it had, free ones too, and frees those.
-struct Beginning {
-  std::uint64_t order = 0;
-  bool cached = false;
-};
-
-/// The heap must have an initial state; the result has none.
-Prepared with_beginning(const Prepared& heap, Beginning beginning);
-
-/// By policy and heap: the least and the most that was reserved at the peak.
-using LateRanges = std::map<std::pair<std::string, HeapId>, std::pair<Bytes, Bytes>>;
-
-/// What policies may have reserved that placed the beginning of a late recording themselves. How much of its cached
-/// memory they would have held, and where its older allocations would have lain, is not known, but decides how later
-/// requests fit in: `results` are without that memory and in order of addresses; here other orders are tried, with it
-/// and without, fewer for long histories. Only ranges wider than 1 %. None for bounds and plans, which are about what
-/// is live, and for cuda.malloc, which caches nothing.
-LateRanges late_start_ranges(std::span<const ReplayResult> results, std::span<const Prepared> heaps,
-                             const ReplayOptions& options);
-
-/// Of the policy and the heap of `result`; none: it started from what was held, or knows within 1 %.
-std::optional<std::pair<Bytes, Bytes>> range_of(const ReplayResult& result, const LateRanges& ranges);
 
 /// Which of these it is, when none explains a difference.
 std::string unknown_of(const LateDifference& difference, const TorchSettings& settings);

@@ -38,11 +38,7 @@ std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps) {
 }
 
 std::vector<Prepared> program_heaps(const Trace& trace) {
-  std::vector<Prepared> heaps =
-      preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
-  // What some policies could start from and others could not would count as saved by the others.
-  for (Prepared& heap : heaps) heap.initial.reset();
-  return heaps;
+  return preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
 }
 
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {

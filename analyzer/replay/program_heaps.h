@@ -22,8 +22,8 @@ bool is_pinned_memory(const Prepared& heap);
 /// The heaps for which that is true.
 std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps);
 
-/// PyTorch's device heaps if there are any, else those of other frameworks, else the driver's; without the state at a
-/// late start, so that all policies begin with what was live then, and none seems to save what was cached.
+/// PyTorch's device heaps if there are any, else those of other frameworks, else the driver's. To compare policies on
+/// heaps that began late: begun_afresh().
 std::vector<Prepared> program_heaps(const Trace& trace);
 
 /// The allocator that the heaps of a device ran with, and its non-default settings; nothing if unknown. Settings are

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
+#include <map>
 #include <utility>
 
 #include "analyzer/engine/parallel.h"
 #include "analyzer/heap/best_fit_index.h"
+#include "analyzer/replay/beginning.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/shared_device.h"
@@ -49,7 +52,7 @@ namespace {
 
 struct Job {
   const BoundPolicy* policy = nullptr;
-  const Prepared* heap = nullptr;
+  HeapRows on;
 };
 
 bool is_late(const ReplayOptions& options) { return std::chrono::steady_clock::now() > options.deadline; }
@@ -61,9 +64,11 @@ DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::cap
 /// not fail, while the one a unit below is known to fail.
 ///
 /// None if no capacity is enough, as a policy may have its own limit, or if there is no time left to find it.
-std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& heap, const ReplayOptions& options) {
+std::optional<Bytes> min_capacity(const Job& job, const ReplayOptions& options) {
+  const BoundPolicy& policy = *job.policy;
+  const Prepared& heap = *job.on.heap;
   if (is_late(options)) return std::nullopt;
-  RunOptions to_failure{.stop_at_failure = true, .deadline = options.deadline, .rows = options.rows};
+  RunOptions to_failure{.stop_at_failure = true, .deadline = options.deadline, .rows = job.on.rows};
   const ReplayResult free = policy.run(heap, to_failure);
   if (free.failed_allocations > 0 || free.unfinished) return std::nullopt;
   const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
@@ -92,15 +97,15 @@ std::optional<Bytes> min_capacity(const BoundPolicy& policy, const Prepared& hea
 
 ReplayResult run(const Job& job, const ReplayOptions& options) {
   if (is_late(options)) return {};
-  const RunOptions run_options{.device = options.device.value_or(implied_device(*job.heap)),
+  const RunOptions run_options{.device = options.device.value_or(implied_device(*job.on.heap)),
                                .series_points = options.series_points,
                                .deadline = options.deadline,
                                .placement_metrics = options.placement_metrics,
-                               .rows = options.rows};
-  ReplayResult result = job.policy->run(*job.heap, run_options);
+                               .rows = job.on.rows};
+  ReplayResult result = job.policy->run(*job.on.heap, run_options);
   if (result.unfinished) return {};
   result.policy = job.policy->spec;
-  if (options.find_min_capacity && !result.defect) result.min_capacity = min_capacity(*job.policy, *job.heap, options);
+  if (options.find_min_capacity && !result.defect) result.min_capacity = min_capacity(job, options);
   return result;
 }
 
@@ -109,29 +114,40 @@ Result<void> check(const Job& job, const ReplayOptions& options) {
   if (known && known->info.needs_whole_trace && options.rows != nullptr)
     return Error{.what = "policy " + job.policy->spec.name + " needs the whole trace in memory, and it is streamed",
                  .remedy = "leave this policy out, or replay a shorter trace"};
-  if (known && known->info.host_memory && job.heap->device >= 0)
+  if (known && known->info.host_memory && job.on.heap->device >= 0)
     return Error{.what = "policy " + job.policy->spec.name + " is for pinned host memory, but this heap is a device's",
                  .remedy = "replay a snapshot with record_pinned_host_memory=True, or use torch.native"};
-  if ((known && !known->info.sub_allocates) || job.heap->level != Level::driver || !job.heap->pooled) return {};
+  if ((known && !known->info.sub_allocates) || job.on.heap->level != Level::driver || !job.on.heap->pooled) return {};
   return Error{.what = "policy " + job.policy->spec.name +
                        " sub-allocates, and so did the program on what this driver-level heap gave it: replaying its "
                        "segments as if they were requests is meaningless",
                .remedy = "replay the framework-level heap, or record the program's pools (PyTorch memory history)"};
 }
 
-/// Every policy on every heap. `policies` must outlive the jobs.
-Result<std::vector<Job>> jobs_of(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
-                                 const ReplayOptions& options, std::vector<BoundPolicy>& policies) {
+/// The policies and, for each, the heaps as it begins with them.
+struct Jobs {
+  std::vector<BoundPolicy> policies;
+  std::vector<BegunHeap> heaps;
+  std::vector<Job> all;  // by policy, then heap; they refer to the others
+
+  std::span<const Job> of_policy(std::size_t policy) const {
+    return std::span(all).subspan(policy * heaps.size(), heaps.size());
+  }
+};
+
+Result<Jobs> jobs_of(std::span<const Prepared> heaps, std::span<const PolicySpec> specs, const ReplayOptions& options) {
+  Jobs jobs;
   for (const PolicySpec& spec : specs) {
     auto policy = bind_policy(spec);
     if (!policy) return std::move(policy).error();
-    policies.push_back(*std::move(policy));
+    jobs.policies.push_back(*std::move(policy));
   }
-  std::vector<Job> jobs;
-  for (const BoundPolicy& policy : policies) {
-    for (const Prepared& heap : heaps) {
-      jobs.push_back({.policy = &policy, .heap = &heap});
-      if (auto fine = check(jobs.back(), options); !fine) return std::move(fine).error();
+  for (const Prepared& heap : heaps) jobs.heaps.emplace_back(heap, options.rows);
+  for (const BoundPolicy& policy : jobs.policies) {
+    for (std::size_t h = 0; h < heaps.size(); ++h) {
+      if (auto fine = check({.policy = &policy, .on = {.heap = &heaps[h]}}, options); !fine)
+        return std::move(fine).error();
+      jobs.all.push_back({.policy = &policy, .on = jobs.heaps[h].for_policy(policy)});
     }
   }
   return jobs;
@@ -141,44 +157,55 @@ Error too_little_memory() {
   return {.what = "not enough host memory for the replay", .remedy = "allow more with --max-memory"};
 }
 
-/// The heaps of one device.
-struct DeviceHeaps {
+/// One policy on the heaps of one device.
+struct DeviceJob {
   std::int32_t device = 0;
-  std::vector<const Prepared*> all, outer;  // in the given order; outer: not inside others
+  const BoundPolicy* policy = nullptr;
+  std::vector<Job> all;         // in the given order
+  std::vector<bool> is_inside;  // whether each has its memory from another
   std::span<const HeldFrom> beside;
 
-  bool is_outer(const Prepared& heap) const { return std::ranges::find(outer, &heap) != outer.end(); }
+  std::vector<Job> outer() const {
+    std::vector<Job> jobs;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (!is_inside[i]) jobs.push_back(all[i]);
+    return jobs;
+  }
 };
 
-std::vector<DeviceHeaps> heaps_by_device(std::span<const Prepared> heaps, const Surroundings& surroundings) {
-  std::map<std::int32_t, DeviceHeaps> devices;
-  for (const Prepared& heap : heaps) {
-    DeviceHeaps& of = devices.try_emplace(heap.device).first->second;
+/// By device.
+std::vector<DeviceJob> device_jobs(std::span<const Job> jobs, const Surroundings& surroundings) {
+  std::map<std::int32_t, DeviceJob> devices;
+  for (const Job& job : jobs) {
+    const Prepared& heap = *job.on.heap;
+    DeviceJob& of = devices.try_emplace(heap.device).first->second;
     of.device = heap.device;
-    of.all.push_back(&heap);
-    if (std::ranges::find(surroundings.inside, heap.heap) == surroundings.inside.end()) of.outer.push_back(&heap);
+    of.policy = job.policy;
+    of.all.push_back(job);
+    of.is_inside.push_back(std::ranges::find(surroundings.inside, heap.heap) != surroundings.inside.end());
     if (const auto beside = surroundings.beside.find(heap.device); beside != surroundings.beside.end())
       of.beside = beside->second;
   }
-  std::vector<DeviceHeaps> result;
+  std::vector<DeviceJob> result;
   for (auto& entry : devices) result.push_back(std::move(entry.second));
   return result;
 }
 
 /// Each heap on its own, with what the peaks of all else leave.
-void run_alone(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayOptions& options, DeviceReplay& result) {
+void run_alone(std::span<const Job> jobs, std::span<const HeldFrom> held_beside, const ReplayOptions& options,
+               DeviceReplay& result) {
   Bytes beside;
-  for (const HeldFrom& from : of.beside) beside = std::max(beside, from.held);
+  for (const HeldFrom& from : held_beside) beside = std::max(beside, from.held);
   result.beside_at_peak = result.peak_reserved = beside;
   Bytes min_capacity = beside;
   bool has_min_capacity = true;
-  for (const Prepared* heap : of.outer) {
+  for (const Job& job : jobs) {
     ReplayOptions left = options;
     if (left.device && left.device->kind == DeviceModel::Kind::capacity)
       left.device->capacity = left.device->capacity - std::min(left.device->capacity, result.peak_reserved);
-    result.heaps.push_back(run({.policy = &policy, .heap = heap}, left));
+    result.heaps.push_back(run(job, left));
     const ReplayResult& r = result.heaps.back();
-    if (of.outer.size() == 1) result.peak_event = r.peak_reserved_event;
+    if (jobs.size() == 1) result.peak_event = r.peak_reserved_event;
     result.peak_reserved += r.peak_reserved;
     result.failed_allocations += r.failed_allocations;
     has_min_capacity &= r.min_capacity.has_value();
@@ -187,16 +214,20 @@ void run_alone(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayOpt
   if (options.find_min_capacity && has_min_capacity) result.min_capacity = min_capacity;
 }
 
-DeviceReplay run(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayOptions& options) {
+DeviceReplay run(const DeviceJob& of, const ReplayOptions& options) {
+  const BoundPolicy& policy = *of.policy;
+  const std::vector<Job> jobs = of.outer();
   DeviceReplay result{.policy = policy.spec, .device = of.device, .heaps = {}};
   const PolicyEntry* const known = find_policy(policy.spec.name);
-  const bool is_alone = of.outer.size() < 2 && of.beside.empty();
+  const bool is_alone = jobs.size() < 2 && of.beside.empty();
   if (is_alone || options.rows != nullptr || (known != nullptr && known->info.needs_whole_trace)) {
-    run_alone(policy, of, options, result);
+    run_alone(jobs, of.beside, options, result);
   } else if (is_late(options)) {
-    result.heaps.resize(of.outer.size());
+    result.heaps.resize(jobs.size());
   } else {
-    const SharedDevice device(of.outer, of.beside);
+    std::vector<const Prepared*> shared_heaps;
+    for (const Job& job : jobs) shared_heaps.push_back(job.on.heap);
+    const SharedDevice device(std::move(shared_heaps), of.beside);
     SharedReplay shared = device.replay(policy, options.device,
                                         {.series_points = options.series_points,
                                          .deadline = options.deadline,
@@ -221,8 +252,8 @@ DeviceReplay run(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayO
   without_limit.device = DeviceModel{};
   std::vector<ReplayResult> heaps;
   auto outer = result.heaps.begin();
-  for (const Prepared* heap : of.all)
-    heaps.push_back(of.is_outer(*heap) ? std::move(*outer++) : run({.policy = &policy, .heap = heap}, without_limit));
+  for (std::size_t i = 0; i < of.all.size(); ++i)
+    heaps.push_back(of.is_inside[i] ? run(of.all[i], without_limit) : std::move(*outer++));
   result.heaps = std::move(heaps);
   if (std::ranges::any_of(result.heaps, [](const ReplayResult& heap) { return heap.policy.name.empty(); }))
     result.policy = {};
@@ -233,14 +264,13 @@ DeviceReplay run(const BoundPolicy& policy, const DeviceHeaps& of, const ReplayO
 
 Result<std::vector<ReplayResult>> replay(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                                          const ReplayOptions& options) {
-  std::vector<BoundPolicy> policies;
-  const Result<std::vector<Job>> jobs = jobs_of(heaps, specs, options, policies);
+  const Result<Jobs> jobs = jobs_of(heaps, specs, options);
   if (!jobs) return jobs.error();
-  std::vector<ReplayResult> results(jobs->size());
+  std::vector<ReplayResult> results(jobs->all.size());
   std::atomic<std::uint64_t> done = 0;
-  const bool enough_memory = in_parallel(jobs->size(), options.threads, [&](std::size_t i) {
-    results[i] = run((*jobs)[i], options);
-    if (options.on_progress) options.on_progress(++done, jobs->size());
+  const bool enough_memory = in_parallel(results.size(), options.threads, [&](std::size_t i) {
+    results[i] = run(jobs->all[i], options);
+    if (options.on_progress) options.on_progress(++done, results.size());
   });
   if (!enough_memory) return too_little_memory();
   for (ReplayResult& result : results)
@@ -275,14 +305,15 @@ Surroundings surroundings_of(const Trace& trace, std::span<const DeviceMemory> d
 
 Result<std::vector<DeviceReplay>> replay_devices(std::span<const Prepared> heaps, std::span<const PolicySpec> specs,
                                                  const ReplayOptions& options, const Surroundings& surroundings) {
-  std::vector<BoundPolicy> policies;
-  const Result<std::vector<Job>> jobs = jobs_of(heaps, specs, options, policies);
+  const Result<Jobs> jobs = jobs_of(heaps, specs, options);
   if (!jobs) return jobs.error();
-  const std::vector<DeviceHeaps> devices = heaps_by_device(heaps, surroundings);
-  std::vector<DeviceReplay> results(policies.size() * devices.size());
+  std::vector<DeviceJob> devices;
+  for (std::size_t policy = 0; policy < jobs->policies.size(); ++policy)
+    std::ranges::move(device_jobs(jobs->of_policy(policy), surroundings), std::back_inserter(devices));
+  std::vector<DeviceReplay> results(devices.size());
   std::atomic<std::uint64_t> done = 0;
   const bool enough_memory = in_parallel(results.size(), options.threads, [&](std::size_t i) {
-    results[i] = run(policies[i / devices.size()], devices[i % devices.size()], options);
+    results[i] = run(devices[i], options);
     if (options.on_progress) options.on_progress(++done, results.size());
   });
   if (!enough_memory) return too_little_memory();

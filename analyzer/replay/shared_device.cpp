@@ -16,7 +16,8 @@ namespace {
 /// More rounds than heaps that take turns in refusing each other need; each costs a replay.
 constexpr int most_rounds = 12;
 
-/// A heap without its rows, which come in turns. Steps end at rows of the whole.
+}  // namespace
+
 Prepared without_rows(const Prepared& heap) {
   return {.heap = heap.heap,
           .device = heap.device,
@@ -38,8 +39,6 @@ Prepared without_rows(const Prepared& heap) {
           .implied_capacity = heap.implied_capacity,
           .restored_segments = heap.restored_segments};
 }
-
-}  // namespace
 
 /// One heap's rows, turn by turn, and the device that grants it what the others leave.
 class HeapTurns final : public RowSource, public Backing {

@@ -16,6 +16,9 @@
 
 namespace memreel {
 
+/// A heap whose rows come from elsewhere, and without the steps, which end at rows.
+Prepared without_rows(const Prepared& heap);
+
 /// A device while its heaps are replayed, each by the same policy.
 struct SharedReplay {
   std::vector<ReplayResult> heaps;  // in the given order

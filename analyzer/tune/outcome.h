@@ -12,6 +12,12 @@
 
 namespace memreel {
 
+/// What an outcome is on a recording that began late, under other beginnings than the likely one (beginning.h).
+struct LateOutcome {
+  Bytes least_reserved, most_reserved;  // at the peak
+  double least_saved = 0;               // share of the baseline's peak, with the same beginning; negative: it is more
+};
+
 /// One policy on every heap of a process. A setting applies to the process, so its worst device counts.
 struct Outcome {
   PolicySpec policy;        // with every parameter
@@ -21,6 +27,7 @@ struct Outcome {
   bool every_release = true;  // every supported PyTorch release has its settings, or the program's own release does
   std::vector<ReplayResult> heaps;
   std::optional<Bytes> min_capacity;  // of the worst device; only for the best few, if a capacity was given
+  std::optional<LateOutcome> late;    // of the best few, if that differs by more than 1 %
 
   /// The result of the device with the highest reserved peak.
   const ReplayResult& worst() const;

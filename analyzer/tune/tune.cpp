@@ -9,6 +9,7 @@
 
 #include "analyzer/engine/parallel.h"
 #include "analyzer/policies/torch_host.h"
+#include "analyzer/replay/beginning.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/torch_rules.h"
@@ -34,7 +35,11 @@ struct Trial {
 
 class Tuner {
  public:
-  Tuner(std::span<const Prepared> heaps, const TuneOptions& options) : heaps_(heaps), options_(options) {}
+  Tuner(std::span<const Prepared> heaps, const TuneOptions& options)
+      : recorded_(heaps),
+        begun_(any_late(heaps) ? begun_afresh(heaps) : std::vector<Prepared>()),
+        heaps_(begun_.empty() ? heaps : begun_),
+        options_(options) {}
 
   Result<TuneResult> run(const PolicySpec& asked) {
     auto trials = trials_of(std::span(&asked, 1));
@@ -69,6 +74,7 @@ class Tuner {
     if (has_settings(baseline_))
       if (auto fine = search(); !fine) return std::move(fine).error();
     if (baseline_.name == TorchHostSettings::policy) find_least_unrounded_peak();
+    find_late_ranges();
     return std::move(result_);
   }
 
@@ -83,7 +89,8 @@ class Tuner {
     for (const PolicySpec& spec : specs) {
       auto policy = bind_policy(spec);
       if (!policy) return std::move(policy).error();
-      trials.push_back({.policy = *std::move(policy), .heaps = heaps_, .options = {}});
+      trials.push_back(
+          {.policy = *std::move(policy), .heaps = keeps_free_memory(spec) ? heaps_ : recorded_, .options = {}});
     }
     return trials;
   }
@@ -315,7 +322,46 @@ class Tuner {
     return {};
   }
 
-  std::span<const Prepared> heaps_;
+  /// Of the baseline, the best settings, and the allocators that keep free memory.
+  void find_late_ranges() {
+    std::vector<Outcome*> outcomes{&result_.baseline};
+    for (std::size_t i = 0; i < std::min(most_min_capacities, result_.settings.size()); ++i)
+      outcomes.push_back(&result_.settings[i]);
+    for (Outcome& outcome : result_.allocators)
+      if (keeps_free_memory(outcome.policy)) outcomes.push_back(&outcome);
+    std::vector<PolicySpec> specs;
+    std::vector<BeginningRange> peaks;
+    std::vector<double> least_saved;
+    for (const Outcome* outcome : outcomes) {
+      specs.push_back(outcome->policy);
+      peaks.emplace_back(outcome->peak_reserved());
+      least_saved.push_back(saved_share(result_.baseline.peak_reserved(), outcome->peak_reserved()));
+    }
+    for_each_beginning(recorded_, [&](std::span<const Prepared> begun) {
+      const auto results = replay(
+          begun, specs,
+          {.device = options_.device, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline});
+      if (!results) return;
+      std::vector<Bytes> reserved(specs.size());
+      for (std::size_t i = 0; i < results->size(); ++i) {
+        if ((*results)[i].policy.name.empty()) return;  // no time was left
+        Bytes& most = reserved[i / begun.size()];
+        most = std::max(most, (*results)[i].peak_reserved);
+      }
+      for (std::size_t i = 0; i < specs.size(); ++i) {
+        peaks[i].add(reserved[i]);
+        least_saved[i] = std::min(least_saved[i], saved_share(reserved.front(), reserved[i]));
+      }
+    });
+    for (std::size_t i = 0; i < outcomes.size(); ++i)
+      if (const auto wide = peaks[i].wide())
+        outcomes[i]->late = {
+            .least_reserved = wide->first, .most_reserved = wide->second, .least_saved = least_saved[i]};
+  }
+
+  std::span<const Prepared> recorded_;  // may have begun late
+  std::vector<Prepared> begun_;         // their likely beginnings; empty: none is late
+  std::span<const Prepared> heaps_;     // what is replayed
   const TuneOptions& options_;
   PolicySpec baseline_;
   bool baseline_is_known_ = false;
@@ -332,6 +378,7 @@ const Outcome* TuneResult::recommended() const {
   const Outcome& best = settings.front();
   if (baseline.failures() > 0) return &best;
   if (limited || missed_peak > 0_B) return nullptr;
+  if (best.late && best.late->least_saved < 0) return nullptr;
   return saved_share(baseline.peak_reserved(), best.peak_reserved()) < worthwhile_share(best) ? nullptr : &best;
 }
 
@@ -420,6 +467,12 @@ std::string verdict(const TuneResult& result) {
            " recorded. What was cached before it began, torch.cuda.empty_cache() gives back; to compare settings, "
            "record "
            "from the start of the program.";
+  if (!result.limited && !result.settings.empty() && result.settings.front().late &&
+      result.settings.front().late->least_saved < 0)
+    return "Not known: the recording began late. Depending on what was cached before, the best setting tried saves " +
+           text_of_share(std::max(0.0, saved_share(base.peak_reserved(), result.settings.front().peak_reserved()))) +
+           " or needs " + text_of_share(-result.settings.front().late->least_saved) +
+           " more: to compare settings, record from the start of the program.";
   if (result.limited) return "Nothing needs to be set: the settings in use serve every request.";
   return nothing_helps(result);
 }

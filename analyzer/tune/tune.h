@@ -63,8 +63,9 @@ struct TuneResult {
 /// Why settings were recommended or not, in one or two sentences.
 std::string verdict(const TuneResult& result);
 
-/// `heaps`: of one process. `baseline`: what it ran with; its settings are searched if it has any (has_settings()).
-/// Errors: an unknown policy or parameter; a question about steps for a trace without any.
+/// `heaps`: of one process; those that began late begin afresh. `baseline`: what it ran with; its settings are searched
+/// if it has any (has_settings()). Errors: an unknown policy or parameter; a question about steps for a trace without
+/// any.
 Result<TuneResult> tune(std::span<const Prepared> heaps, const PolicySpec& baseline, const TuneOptions& options);
 
 }  // namespace memreel

@@ -9,7 +9,7 @@ from program import REPOSITORY
 SCHEMAS = REPOSITORY / "docs/schema"
 ANNOTATIONS = {"$schema", "$defs", "title", "description"}
 KEYWORDS = {"$ref", "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf", "minimum",
-            "maximum"}
+            "maximum", "minItems", "maxItems"}
 
 
 @cache
@@ -55,6 +55,8 @@ def problems(value, schema, home, where="$"):
     if is_a(value, "number"):
         if not schema.get("minimum", value) <= value <= schema.get("maximum", value):
             yield f"{where}: {value!r} is out of range"
+    if isinstance(value, list) and not schema.get("minItems", 0) <= len(value) <= schema.get("maxItems", len(value)):
+        yield f"{where}: has {len(value)} items"
     if isinstance(value, list) and "items" in schema:
         for at, item in enumerate(value):
             yield from problems(item, schema["items"], home, f"{where}[{at}]")

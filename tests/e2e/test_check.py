@@ -27,7 +27,8 @@ class Check(ProgramTest):
         self.assertEqual(check["schema"], "memreel.check/1")
         self.assertEqual(set(check["losses"]), LOSSES)
         for entry in check["checks"]:
-            self.assertEqual(set(entry), {"name", "policy", "device", "whole_device", "unit", "value", "limit", "passed", "reason"})
+            self.assertEqual(set(entry), {"name", "policy", "device", "whole_device", "unit", "value", "limit", "late_start_range_bytes",
+                                           "passed", "reason"})
 
     def test_each_budget_passes_at_its_figure_and_fails_below(self):
         figures = self.figures()

@@ -144,6 +144,31 @@ class Late(ProgramTest):
             self.assertLessEqual(least, 1.02 * truth)
             self.assertGreaterEqual(most, 0.98 * truth)
 
+    def test_what_a_late_start_leaves_open_is_said_and_judged(self):
+        file = self.write(self.cached())
+        check = ("check", file, "--allow-incomplete", "--max-reserved")
+        passed = self.document(*check, "2GiB", "--json")["checks"][0]
+        least, most = passed["late_start_range_bytes"]
+        self.assertEqual(least, 20 << 20)
+        self.assertEqual(passed["value"], most)
+        failed = run(*check, "100MiB")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("replayed from a late start, it is between 20.00 MiB and", failed.stdout)
+        for policy in ("cuda.malloc", "bound.live"):  # they keep nothing that a late start could leave open
+            checks = self.document(*check, "2GiB", "--policy", policy, "--json")["checks"]
+            self.assertEqual([c["late_start_range_bytes"] for c in checks], [None])
+        tuned = self.document("tune", file)
+        self.assertEqual(tuned["baseline"]["late_start_range_bytes"], [least, most])
+        self.assertIsNone(tuned["recommended"])
+
+    def test_earlier_steps_were_like_those_recorded(self):
+        """The first step's holes are where a later optimizer's state lies: without them a replay reserves too little."""
+        for name in ("convnet_s2_default", "convnet_s2_pow2"):
+            document = load(SAMPLES / f"{name}.pickle.xz")
+            whole, late = (self.document("replay", self.write(d), "--policy", "torch.expandable")["policies"][0]
+                           for d in (document, without_first(document, 0.5)))
+            self.assertLess(abs(late["peak_reserved_bytes"] / whole["peak_reserved_bytes"] - 1), 0.05, name)
+
     def test_export_keeps_segments_and_free_blocks(self):
         document = without_first(load(EXACT[0]), 0.6)
         exported = self.directory / "again.pickle"

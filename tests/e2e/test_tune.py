@@ -13,7 +13,7 @@ SAMPLE = SAMPLES / "gpt_default.reel"
 
 CALLS = {"malloc", "free", "map", "unmap", "sync", "malloc_async", "free_async", "malloc_shared", "free_shared"}
 OUTCOME = {"policy", "params", "peak_live_bytes", "peak_reserved_bytes", "end_reserved_bytes", "failed_allocations",
-           "first_failure", "min_capacity_bytes", "driver_calls", "driver_seconds", "device", "devices"}
+           "first_failure", "min_capacity_bytes", "driver_calls", "driver_seconds", "device", "devices", "late_start_range_bytes"}
 SAVED = {"saved_bytes", "saved_share"}
 DEVICE = {"device", "peak_live_bytes", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes",
           "fragmentation_at_peak", "internal_waste", "failed_allocations", "first_failure", "driver_calls"}
