@@ -237,7 +237,7 @@ DeviceReplay run(const DeviceJob& of, const ReplayOptions& options) {
     result.beside_at_peak = shared.beside_at_peak;
     result.failed_allocations = shared.failed_allocations;
     result.heaps = std::move(shared.heaps);
-    if (shared.unfinished) result.heaps.assign(of.outer.size(), {});
+    if (shared.unfinished) result.heaps.assign(jobs.size(), {});
     if (options.find_min_capacity && !shared.unfinished)
       result.min_capacity = device.min_capacity(policy, options.deadline);
   }
