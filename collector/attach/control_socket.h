@@ -24,9 +24,9 @@ namespace memreel::attach {
 // The protocol between `memreel attach` and the agent in a program: one request and one response per connection.
 //
 // A message is a sequence of strings, each terminated by a zero byte: the protocol version, a word, and "NAME=VALUE"
-// fields. Requests: "start" (fields: the variables of options/options.h), "stop", "status", "dump", "holders". Responses: "ok"
-// with result fields (listed in agent/agent.h), or "error" with `what`, `where` and `remedy`. Unknown fields are
-// ignored.
+// fields. Requests: "start" (fields: the variables of options/options.h), "stop", "status", "dump", "holders".
+// Responses: "ok" with result fields (listed in agent/agent.h), or "error" with `what`, `where` and `remedy`. Unknown
+// fields are ignored.
 
 /// The maximum size of a message, in bytes; larger ones are refused.
 inline constexpr std::size_t largest_message = 64U << 10U;
