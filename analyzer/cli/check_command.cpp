@@ -301,6 +301,14 @@ void print_text(const std::vector<Check>& checks) {
                    text_of(check.limit)});
   table.print(std::cout);
   for (const Check& check : checks)
+    if (check.late_range && check.passed())
+      std::cout << '\n'
+                << wrapped("replay from a late start: depending on what was there before, " + check.policy +
+                               " reserves between " + text_of(check.late_range->first) + " and " +
+                               text_of(check.late_range->second) + " on device " + std::to_string(check.device) +
+                               "; the highest is judged",
+                           0);
+  for (const Check& check : checks)
     if (!check.passed()) std::cout << '\n' << red("failed") << ": " << check.reason;
   if (std::ranges::any_of(checks, [](const Check& check) { return !check.passed(); })) std::cout << '\n';
 }

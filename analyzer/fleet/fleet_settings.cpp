@@ -348,6 +348,22 @@ std::string why_of(const CommonSetting& common, const Total& recorded, const Tot
   return why + ", replayed on " + replayed_text(common);
 }
 
+/// "; the recordings of 2 ranks began late: they may reserve up to 9.80 GiB". Empty if none leaves that open.
+std::string from_late_starts(const Fleet& fleet, const CommonSetting& common) {
+  std::size_t ranks = 0;
+  Bytes most;
+  for (const ClassSettings& c : common.classes) {
+    if (!c.problem.empty()) continue;
+    const SettingOutcome& outcome = common.best ? c.outcomes[*common.best] : c.recorded;
+    if (100 * outcome.peak_most.count <= 101 * outcome.peak_reserved.count) continue;
+    ranks += fleet.classes[c.klass].rows.size();
+    most = std::max(most, outcome.peak_most);
+  }
+  if (ranks == 0) return {};
+  return "; the recordings of " + count_text(ranks, "rank", "ranks") + " began late: they may reserve up to " +
+         memreel::text_of(most);
+}
+
 }  // namespace
 
 CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candidates,
@@ -413,7 +429,8 @@ CommonSetting choose_setting(const Fleet& fleet, std::vector<std::string> candid
         common.worse.push_back(i);
     }
   }
-  common.why = why_of(common, recorded, common.best ? totals[*common.best] : recorded, rooms_known);
+  common.why = why_of(common, recorded, common.best ? totals[*common.best] : recorded, rooms_known) +
+               from_late_starts(fleet, common);
   return common;
 }
 

@@ -321,7 +321,10 @@ void Predictor::find_doubts() {
   if (std::ranges::any_of(recordings_, [](const auto& recording) { return !older_of(recording->requests).empty(); }))
     doubts_.push_back("recordings began late: what is older is known by its sizes, " +
                       (unknown_older_ > 0_B ? memreel::text_of(unknown_older_) + " of it in one of them only"
-                                            : std::string("all of it in each of them")));
+                                            : std::string("all of it in each of them")) +
+                      (late_less_ + late_more_ >= doubtful_share
+                           ? "; what was cached before widens the range by " + percent(late_less_ + late_more_)
+                           : ""));
 }
 
 Prediction Predictor::predict(const Values& at) const {

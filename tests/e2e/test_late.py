@@ -151,6 +151,8 @@ class Late(ProgramTest):
         least, most = passed["late_start_range_bytes"]
         self.assertEqual(least, 20 << 20)
         self.assertEqual(passed["value"], most)
+        self.assertIn("replay from a late start: depending on what was there before, torch.native reserves between 20.00 MiB and",
+                      " ".join(self.answer(*check, "2GiB").stdout.split()))
         failed = run(*check, "100MiB")
         self.assertEqual(failed.returncode, 1)
         self.assertIn("replayed from a late start, it is between 20.00 MiB and", failed.stdout)
@@ -168,6 +170,19 @@ class Late(ProgramTest):
             whole, late = (self.document("replay", self.write(d), "--policy", "torch.expandable")["policies"][0]
                            for d in (document, without_first(document, 0.5)))
             self.assertLess(abs(late["peak_reserved_bytes"] / whole["peak_reserved_bytes"] - 1), 0.05, name)
+
+    def test_a_job_whose_ranks_began_late(self):
+        job = self.directory / "job"
+        job.mkdir()
+        for rank, share in enumerate((0.45, 0.5)):
+            document = without_first(load(SAMPLES / "convnet_s2_default.pickle.xz"), share)
+            (job / f"rank{rank}.pickle").write_bytes(pickle.dumps(document))
+        setting = self.document("fleet", "--allow-incomplete", job)["setting"]
+        outcomes = [outcome for one in setting["classes"] for outcome in (one["recorded"], *one["outcomes"])]
+        self.assertTrue(any(outcome["late_start_most_bytes"] for outcome in outcomes))
+        for outcome in outcomes:
+            self.assertGreater(outcome["late_start_most_bytes"] or 1 << 62, outcome["peak_reserved_bytes"])
+        self.assertRegex(setting["why"], r"the recordings of [12] ranks? began late: they may reserve up to [0-9.]+ [GM]iB")
 
     def test_export_keeps_segments_and_free_blocks(self):
         document = without_first(load(EXACT[0]), 0.6)
