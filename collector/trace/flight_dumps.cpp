@@ -276,6 +276,9 @@ void FlightDumps::begin(FlightWriter& writer, const DumpCause& cause) {
   if (start_helper(writer, cause)) {
     holders_ = ask_holders_ ? ask_holders_() : AskedHolders();
     holders_asked_ = Clock::now();
+    // After a failure, who reads the lines waits for them, and the failing thread has asked already.
+    holders_patience_ =
+        cause.reason == DumpReason::out_of_memory ? std::chrono::milliseconds(500) : std::chrono::seconds(2);
     return pass_holders(true);
   }
   const auto file = writer.file().descriptor();
@@ -296,10 +299,10 @@ Result<void> FlightDumps::start_helper(FlightWriter& writer, const DumpCause& ca
 /// Gives the helper what keeps the memory, or tells it that this is not known: the program's main thread is in C code.
 /// `wait`: unless it takes too long, it may still come.
 void FlightDumps::pass_holders(bool wait) {
-  constexpr std::chrono::seconds patience{2}, patience_once_begun{6};
+  constexpr std::chrono::milliseconds patience_once_begun{6000};
   bool begun = false;
   const auto text = holders_ ? holders_(begun) : std::string();
-  if (!text && wait && Clock::now() - holders_asked_ < (begun ? patience_once_begun : patience)) return;
+  if (!text && wait && Clock::now() - holders_asked_ < (begun ? patience_once_begun : holders_patience_)) return;
   process_.finish_input(text.value_or("note Python's main thread did not come to a safe point in time\n"));
   holders_ = nullptr;
 }

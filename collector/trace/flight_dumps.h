@@ -157,6 +157,7 @@ class FlightDumps {
   std::function<AskedHolders()> ask_holders_;
   AskedHolders holders_;  // those asked for the dump in progress
   Clock::time_point holders_asked_;
+  std::chrono::milliseconds holders_patience_{};  // until the walk begins
 
   std::string writing_;  // the dump in progress; empty: none
   std::deque<std::string> written_;
