@@ -50,7 +50,8 @@ def main():
             verified = subprocess.run([memreel, "verify", "--json", trace], capture_output=True, text=True)
             for heap in json.loads(verified.stdout)["devices"]:
                 if not heap["exact"]:
-                    sys.exit(f"flight_exact.py: seed {seed}, '{settings}': {verified.stdout}")
+                    sys.exit(f"flight_exact.py: {trace}, '{settings}': {heap['address_matches']:,} of {heap['allocations']:,} addresses"
+                             f" equal; {heap['note'] or heap['first_divergence']}")
                 addresses += heap["allocations"]
             info = json.loads(subprocess.run([memreel, "info", "--json", trace], capture_output=True, text=True, check=True).stdout)
             folded += info["losses"]["folded_events"] > 0
