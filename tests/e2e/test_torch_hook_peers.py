@@ -36,8 +36,15 @@ class PeerTest(ProgramTest):
         self.assertEqual(process.returncode, code, process.stdout + process.stderr)
         return process.stdout, process.stderr.splitlines()
 
-    def assert_told(self, lines, *patterns):
+    def assert_told(self, lines, *patterns, kept=None):
+        """`kept`: what the line says that names the variables which keep the memory; the dump's lines come from a process of their own,
+        before or after it."""
         said = [line for line in lines if line.startswith("memreel: ")]
+        variables = [line for line in said if " kept by `" in line]
+        self.assertEqual(len(variables), 0 if kept is None else 1, "\n".join(lines))
+        for line in variables:
+            self.assertIn(kept, line)
+            said.remove(line)
         self.assertEqual(len(said), len(patterns), "\n".join(lines))
         for line, pattern in zip(said, patterns):
             self.assertRegex(line, pattern)
@@ -71,7 +78,8 @@ class Torch(PeerTest):
             """, code=1)
         self.assertTrue(any("OutOfMemoryError: CUDA out of memory. Tried to allocate 300.00 MiB" in line for line in lines), lines)
         self.assert_told(lines, r"^memreel: out of memory on GPU 0: 300\.00 MiB refused, 7\.\d+ GiB live, held by .*program\.py:8\) 7\.\d+ GiB",
-                         r"^memreel: lack of memory, not fragmentation \(.*\); no setting would have served it$", TOLD[2])
+                         r"^memreel: lack of memory, not fragmentation \(.*\); no setting would have served it$", TOLD[2],
+                         kept="GiB kept by `__main__.kept`, list of 27")
         verified = self.document("verify", self.directory / "run-dump-1.pickle")
         self.assertTrue(verified["exact"], verified)
 
@@ -90,7 +98,8 @@ class Torch(PeerTest):
             """
         said, lines = self.run_program(program)
         self.assertEqual(said, "went on with 1048576\n")
-        self.assert_told(lines, r"1\.00 GiB refused", r"^memreel: fragmentation .* would have served it", TOLD[2])
+        self.assert_told(lines, r"1\.00 GiB refused", r"^memreel: fragmentation .* would have served it", TOLD[2],
+                         kept="GiB kept by `__main__.blocks`, list of 120")
         setting = re.search(r"; (\w+:\w+).* would have served it", "\n".join(lines))[1]
         for name in ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"):
             self.variables = self.variables | {name: setting}
@@ -139,7 +148,8 @@ class Lightning(PeerTest):
         _, lines = self.run_program(self.program.replace("KEEP", "2000").replace("OPTIONS", "every_n_steps=3"), code=1)
         self.assertTrue(any("OutOfMemoryError: CUDA out of memory" in line for line in lines))
         self.assert_told(lines, r"^memreel: step 3: GPU 0: 5\.\d+ GiB allocated, peak \S+ GiB, \S+ GiB reserved$",
-                         r"1\.95 GiB refused, .*held by .*program\.py:12", *TOLD[1:])
+                         r"1\.95 GiB refused, .*held by .*program\.py:12", *TOLD[1:],
+                         kept="GiB kept by `self.kept` in `Module.training_step` (program.py:12), list of 4")
 
     def test_phases_steps_and_layers_of_a_recording(self):
         trace, marks = self.recorded(self.program.replace("KEEP", "0").replace("OPTIONS", ""))
@@ -180,7 +190,8 @@ class Transformers(PeerTest):
         _, lines = self.run_program(self.program.replace("KEEP", "2000").replace("OPTIONS", "every_n_steps=3"), code=1)
         self.assertTrue(any("OutOfMemoryError: CUDA out of memory" in line for line in lines))
         self.assert_told(lines, r"^memreel: step 3: GPU 0: 5\.\d+ GiB allocated, peak \S+ GiB, \S+ GiB reserved$",
-                         r"1\.95 GiB refused, .*held by .*program\.py:12", *TOLD[1:])
+                         r"1\.95 GiB refused, .*held by .*program\.py:12", *TOLD[1:],
+                         kept="GiB kept by `self.kept` in `Module.forward` (program.py:12), list of 4")
         self.assertNotIn("before recording began", str(lines))
 
     def test_phases_steps_and_layers_of_a_recording(self):
