@@ -101,7 +101,8 @@ Result<ClassSettings> replay_on(const std::string& file, std::span<const std::st
     specs.push_back(parsed->front());
   }
   const ReplayOptions options{.device = rank->device, .series_points = 0, .threads = 1};
-  Result<std::vector<ReplayResult>> results = replay(begun_afresh(rank->heaps), specs, options);
+  const std::vector<Prepared> late = any_late(rank->heaps) ? begun_afresh(rank->heaps) : std::vector<Prepared>();
+  Result<std::vector<ReplayResult>> results = replay(late.empty() ? rank->heaps : late, specs, options);
   if (!results) return std::move(results).error();
   ClassSettings settings;
   const auto heaps = static_cast<std::ptrdiff_t>(rank->heaps.size());

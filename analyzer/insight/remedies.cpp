@@ -43,7 +43,8 @@ std::vector<Prepared> pools_of(const Trace& trace) {
   });
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
-  return any_late(heaps) ? begun_afresh(heaps) : heaps;
+  if (any_late(heaps)) return begun_afresh(heaps);
+  return heaps;
 }
 
 bool uses_streams(std::span<const Prepared> heaps) {
