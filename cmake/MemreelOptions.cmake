@@ -104,6 +104,7 @@ if(MEMREEL_SANITIZE)
   target_compile_options(memreel_options INTERFACE
     -fsanitize=$<IF:$<BOOL:$<TARGET_PROPERTY:MEMREEL_TEST>>,${sanitize_tests},${sanitize_all}>
     -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_compile_definitions(memreel_options INTERFACE MEMREEL_SANITIZED)  # compilers have no macro in common
   target_link_options(memreel_options INTERFACE -fsanitize=${MEMREEL_SANITIZE})
   if(MEMREEL_SANITIZE MATCHES undefined)
     target_compile_options(memreel_options INTERFACE

@@ -14,7 +14,7 @@ namespace memreel::test {
 
 /// Whether this is a build with AddressSanitizer or ThreadSanitizer, in which everything takes several times as long.
 /// They see the same code in fewer or smaller inputs.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MEMREEL_SANITIZED
 inline constexpr bool sanitized = true;
 #else
 inline constexpr bool sanitized = false;

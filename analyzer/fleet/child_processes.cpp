@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MEMREEL_SANITIZED
 constexpr bool can_limit_memory = false;  // their shadow memory takes terabytes of address space
 #else
 constexpr bool can_limit_memory = true;

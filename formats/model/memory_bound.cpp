@@ -13,7 +13,7 @@
 namespace memreel {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef MEMREEL_SANITIZED
 constexpr bool can_bound_memory = false;
 #else
 constexpr bool can_bound_memory = true;
