@@ -296,16 +296,17 @@ void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& 
 
 /// For a history that ends in its failure: what serves the request, and how far that goes.
 void answer_failure(const Remedies& remedies, const OutOfMemory& oom, Verdict::Setting& setting) {
-  using enum Verdict::Setting::Reach;
-  setting.reach = oom.rest ? not_rest : request;
+  setting.reach = oom.rest ? Reach::not_step : Reach::request;
   const auto usable = [&](std::size_t i) { return remedies.is_usable(remedies.tried[i]); };
   if (const auto best = std::ranges::find_if(oom.survivors, usable); best != oom.survivors.end()) {
-    setting.reach = rest;
+    setting.reach = Reach::later_steps;
     return set_text(remedies, remedies.tried[*best], setting);
   }
   if (!oom.serve_only.empty() && usable(oom.serve_only.front().remedy)) {
-    setting.spare = oom.serve_only.front().spare;
-    return set_text(remedies, remedies.tried[oom.serve_only.front().remedy], setting);
+    const OutOfMemory::Served& served = oom.serve_only.front();
+    setting.reach = served.reach;
+    setting.spare = served.spare;
+    return set_text(remedies, remedies.tried[served.remedy], setting);
   }
   if (oom.verdict == OomVerdict::lack_of_memory) setting.instead = remedy_for_lack(oom);
 }

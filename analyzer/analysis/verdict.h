@@ -124,14 +124,12 @@ struct Verdict {
     std::string caution;    // a side effect that this program may meet, in a few words
     Bytes peak, saved;      // with it; the reduction by it
     std::uint64_t failed = 0, failed_before = 0;
-    /// How far a setting serves a history that ends in its failure, instead of `failed`.
-    enum class Reach : std::uint8_t { whole_history, request, not_rest, rest };
-    Reach reach = Reach::whole_history;  // request: what follows is not known; not_rest: the rest of the step fails
-    Bytes spare;                         // after the request, if reach is `request`
-    std::string misread;                 // a recorded setting that PyTorch did not take; empty: none
-    std::string instead;                 // what else to do, where no setting helps
-    double live_share = 0;               // share of the peak that is live, a lower bound for every allocator
-    std::uint64_t tried = 0;             // number of settings, or allocators, replayed
+    std::optional<Reach> reach;   // of a history that ends in its failure, instead of `failed`
+    Bytes spare;                  // after the request, if reach is `request`
+    std::string misread;          // a recorded setting that PyTorch did not take; empty: none
+    std::string instead;          // what else to do, where no setting helps
+    double live_share = 0;        // share of the peak that is live, a lower bound for every allocator
+    std::uint64_t tried = 0;      // number of settings, or allocators, replayed
     bool exact = false;           // the replay of the recorded settings reproduces the recording and its refusals
     std::int64_t best_saved = 0;  // the most that any saves, even if too little to matter or negative
     std::string best_needs;       // the PyTorch release that the one which saves most needs; empty: any

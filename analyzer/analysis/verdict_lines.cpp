@@ -214,20 +214,21 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& peak) {
 
 /// `whole`: what the reduction is a share of.
 VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, Bytes whole) {
-  using enum Verdict::Setting::Reach;
   const std::string topic = setting.is_torch ? "set" : "use";
   if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
   std::string proof = setting.exact ? ", exact replay" : ", by replay";
-  if (setting.reach == request || setting.reach == not_rest) proof.clear();
+  if (setting.reach && setting.reach != Reach::later_steps) proof.clear();
   if (!setting.caution.empty()) proof = ", " + setting.caution;
   if (!setting.text.empty()) {
     const std::string needs = setting.needs.empty() ? "" : " (" + setting.needs + "+)";
     std::string effect;
-    if (setting.reach == request)
+    if (setting.reach == Reach::request)
       effect = " serves it, " + text_of(setting.spare) + " to spare; rest unknown";
-    else if (setting.reach == not_rest)
-      effect = " serves it, but not the rest of the step";
-    else if (setting.reach == rest)
+    else if (setting.reach == Reach::not_step)
+      effect = " serves it, but " + std::string(reservation_of(*setting.reach));
+    else if (setting.reach == Reach::step)
+      effect = " serves this step; " + std::string(reservation_of(*setting.reach));
+    else if (setting.reach == Reach::later_steps)
       effect = ": the rest of the step fits, too";
     else if (setting.failed_before > 0 && setting.failed == 0)
       effect = ": no request fails";
@@ -236,10 +237,12 @@ VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, By
     else
       effect = (setting.change == pytorch_defaults ? " save " : " saves ") + text_of(setting.saved) + " (" +
                percent(share_of(setting.saved, whole)) + ")";
-    if (display_width(setting.change + needs + effect + proof) <= room)
-      return {topic, setting.change + needs + effect + proof, false};
-    return {topic, line_with("", setting.change, needs + effect + (setting.exact && !proof.empty() ? ", exact" : "")),
-            false};
+    // The setting is there to be copied: it is shortened last.
+    const bool exact = setting.exact && setting.caution.empty() && !proof.empty();
+    const std::string brief = setting.reach == Reach::request ? " serves it; rest unknown" : effect;
+    for (const std::string& rest : {effect + proof, brief + proof, effect + (exact ? ", exact" : "")})
+      if (display_width(setting.change + needs + rest) <= room) return {topic, setting.change + needs + rest, false};
+    return {topic, line_with("", setting.change, needs + effect), false};
   }
   if (!setting.instead.empty()) return {topic, "nothing: " + setting.instead, false};
   const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);

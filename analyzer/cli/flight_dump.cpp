@@ -65,8 +65,8 @@ std::string numbers_of(const OutOfMemory& oom) {
 std::string remedy_for(const OutOfMemory& oom, const Remedies& remedies) {
   if (!oom.survivors.empty()) return survivor_text(remedies, oom) + " would have served it";
   if (oom.serve_only.empty()) return "no setting would have served it";
-  return remedies.tried[oom.serve_only.front().remedy].text + " would have served it; " +
-         (oom.rest ? "not the rest of the step" : "what would follow is not recorded");
+  const OutOfMemory::Served& served = oom.serve_only.front();
+  return remedies.tried[served.remedy].text + " would have served it; " + std::string(reservation_of(served.reach));
 }
 
 }  // namespace

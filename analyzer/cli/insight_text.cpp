@@ -88,14 +88,19 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
   const std::string at = " at " + text_of(*oom.capacity);
   if (!oom.serve_only.empty() && oom.survivors.empty()) {
-    std::string text =
-        oom.rest
-            ? "Serve this request" + at + ", by replay, but not the rest of the step as earlier ones went on: "
-            : "Serve this request" + at + ", by replay; what the program would have requested next is not recorded: ";
-    for (std::size_t i = 0; i < std::min(most_named, oom.serve_only.size()); ++i) {
-      const OutOfMemory::Served& served = oom.serve_only[i];
-      text += (i > 0 ? "; " : "") + report.remedies().tried[served.remedy].text;
-      if (!oom.rest) text += " (" + text_of(served.spare) + " to spare)";
+    const Reach reach = oom.serve_only.front().reach;
+    std::string text = "Serve this request" + at + ", by replay";
+    if (reach == Reach::not_step)
+      text += ", but not the rest of the step as earlier ones went on: ";
+    else if (reach == Reach::step)
+      text += ", and the rest of the step as earlier ones went on; later steps may need more: ";
+    else
+      text += "; what the program would have requested next is not recorded: ";
+    std::size_t named = 0;
+    for (const OutOfMemory::Served& served : oom.serve_only) {
+      if (served.reach != reach || named == most_named) break;
+      text += (named++ > 0 ? "; " : "") + report.remedies().tried[served.remedy].text;
+      if (reach == Reach::request) text += " (" + text_of(served.spare) + " to spare)";
     }
     return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
   }

@@ -295,6 +295,7 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
     serve_only.push_back({{"kind", name_of(remedy.kind)},
                           {"setting", remedy.text},
                           {"policy", remedy.outcome.policy.text()},
+                          {"serves_step", oom.rest ? Json(served.reach == Reach::step) : Json(nullptr)},
                           {"spare_bytes", oom.rest ? Json(nullptr) : Json(served.spare.count)}});
   }
   Json levels = Json::array();

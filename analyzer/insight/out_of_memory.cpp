@@ -178,6 +178,28 @@ bool may_have_survivors(const OutOfMemory& oom) {
   return oom.capacity.has_value() && oom.verdict == OomVerdict::fragmentation;
 }
 
+/// How far `remedy` serves `further`: the history, and the rest of the step or, if that is not known, a probe of what
+/// is free. Where only refusals bound the capacity, assumes the middle, as for the verdict; but it may be less.
+OutOfMemory::Served serve_further(const Remedy& remedy, const Prepared& further, DeviceModel device,
+                                  const OutOfMemory& oom) {
+  if (!oom.rest) {
+    const std::optional<ReplayFailure> failure = replay_with(remedy, further, device).first_failure;
+    const Bytes free = failure ? *oom.capacity + failure->free : 0_B;
+    return {.reach = Reach::request, .spare = free - (failure ? std::min(free, failure->reserved) : 0_B)};
+  }
+  const Bytes likely = likely_capacity(oom), most = *oom.capacity;
+  const auto fits_in = [&](Bytes capacity) {
+    device.capacity = capacity;
+    const ReplayResult result = replay_with(remedy, further, device);
+    return result.events > 0 && !result.first_failure;
+  };
+  if (!fits_in(likely)) return {.reach = Reach::not_step};
+  const Bytes unsure = likely == most ? 0_B : Bytes{(most - std::min(most, oom.least_capacity)).count / 3};
+  const Bytes margin = std::min(likely, std::max(oom.rest->margin, unsure));
+  const bool later = oom.rest->shows_later_steps() && fits_in(likely - margin);
+  return {.reach = later ? Reach::later_steps : Reach::step};
+}
+
 /// Sorts what serves the request into survivors and others: a history that ends in its failure does not say what else
 /// the program would have needed, unless earlier steps do.
 void find_survivors(const Remedies& remedies, std::span<const std::uint32_t> failures, OutOfMemory& oom) {
@@ -192,28 +214,22 @@ void find_survivors(const Remedies& remedies, std::span<const std::uint32_t> fai
     oom.survivors = std::move(serving);
     return;
   }
-  const std::optional<RestOfStep>& rest = oom.rest;
-  const Prepared further = rest ? with_rest(*heap, event, *rest) : with_probe(with_request_served(*heap, event), event);
-  DeviceModel device = remedies.devices[static_cast<std::size_t>(heap - remedies.heaps.begin())];
-  // Where only refusals bound the capacity, assume the middle, as for the verdict.
-  if (rest) device.capacity = likely_capacity(oom) - std::min(likely_capacity(oom), rest->margin);
-  std::vector<ReplayResult> results(serving.size());
+  const DeviceModel& device = remedies.devices[static_cast<std::size_t>(heap - remedies.heaps.begin())];
+  const Prepared further =
+      oom.rest ? with_rest(*heap, event, *oom.rest) : with_probe(with_request_served(*heap, event), event);
+  std::vector<OutOfMemory::Served> served(serving.size());
   static_cast<void>(in_parallel(serving.size(), 0, [&](std::size_t i) {
-    results[i] = replay_with(remedies.tried[serving[i]], further, device);
+    served[i] = serve_further(remedies.tried[serving[i]], further, device, oom);
+    served[i].remedy = serving[i];
   }));
-  for (std::size_t i = 0; i < serving.size(); ++i) {
-    const std::optional<ReplayFailure>& failure = results[i].first_failure;
-    if (rest && results[i].events > 0 && !failure)
-      oom.survivors.push_back(serving[i]);
+  for (const OutOfMemory::Served& one : served) {
+    if (one.reach == Reach::later_steps)
+      oom.survivors.push_back(one.remedy);
     else
-      oom.serve_only.push_back(
-          {.remedy = serving[i],
-           .spare = rest || !failure
-                        ? 0_B
-                        : *oom.capacity + failure->free - std::min(*oom.capacity + failure->free, failure->reserved)});
+      oom.serve_only.push_back(one);
   }
-  std::ranges::stable_sort(oom.serve_only, std::ranges::greater{}, [&](const OutOfMemory::Served& served) {
-    return std::pair(remedies.is_usable(remedies.tried[served.remedy]), served.spare.count);
+  std::ranges::stable_sort(oom.serve_only, std::ranges::greater{}, [&](const OutOfMemory::Served& one) {
+    return std::tuple(remedies.is_usable(remedies.tried[one.remedy]), one.reach, one.spare.count);
   });
 }
 
@@ -478,11 +494,26 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
   return "the program must hold " + text_of(oom.live + oom.requested - *oom.capacity) + " less";
 }
 
+std::string_view reservation_of(Reach reach) {
+  switch (reach) {
+    case Reach::not_step:
+      return "not the rest of the step";
+    case Reach::request:
+      return "the rest is not recorded";
+    case Reach::step:
+      return "later steps may need more";
+    case Reach::later_steps:
+      break;
+  }
+  return "";
+}
+
 std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom) {
   if (!oom.survivors.empty()) return remedies.tried[oom.survivors.front()].text;
-  if (!oom.serve_only.empty())
-    return remedies.tried[oom.serve_only.front().remedy].text +
-           (oom.rest ? " (not the rest of the step)" : " (the rest is not recorded)");
+  if (!oom.serve_only.empty()) {
+    const OutOfMemory::Served& served = oom.serve_only.front();
+    return remedies.tried[served.remedy].text + " (" + std::string(reservation_of(served.reach)) + ")";
+  }
   return oom.verdict == OomVerdict::fragmentation && !remedies.tried.empty() ? "none of those tried" : "";
 }
 

@@ -30,6 +30,17 @@ enum class OomVerdict : std::uint8_t {
 /// "larger than the device", "lack of memory", "fragmentation", "unknown".
 std::string_view name_of(OomVerdict verdict);
 
+/// How far a setting serves a program whose history ends in its failure; better ones are greater.
+enum class Reach : std::uint8_t {
+  not_step,     // the request, but not the rest of the step as earlier ones went on
+  request,      // the request; what follows is not recorded
+  step,         // the rest of the step, too, but later ones may need more
+  later_steps,  // later steps, too, as far as earlier ones show what they ask
+};
+
+/// What `reach` leaves open, in a few words.
+std::string_view reservation_of(Reach reach);
+
 /// A gap, and what lies around it.
 struct GapMap {
   static constexpr std::size_t beside = 3;  // blocks on each side
@@ -80,13 +91,14 @@ struct OutOfMemory {
   std::optional<bool> by_program;     // whether a limit of the program's own refused; none: unknown
   bool is_last = false;  // the program requested nothing afterwards: what it would have needed is not recorded
   std::optional<RestOfStep> rest;  // how the step would have gone on, if earlier ones show it; only if is_last
-  /// What would have served it but is no survivor: the rest is not known, or fails.
+  /// What would have served it but is no survivor.
   struct Served {
     std::size_t remedy = 0;  // index into Remedies::tried
-    Bytes spare;             // free once it is served, in the pool and on the device
+    Reach reach = Reach::request;
+    Bytes spare;  // free once it is served, in the pool and on the device, if `reach` is `request`
   };
-  std::vector<Served> serve_only;  // first what the program can use; then by `spare`
-  /// Indices into Remedies::tried of what serves it and, if is_last, the rest of the step: first what serves every
+  std::vector<Served> serve_only;  // first what the program can use; then by `reach` and `spare`
+  /// Indices into Remedies::tried of what serves it and, if is_last, later steps: first what serves every
   /// failed request that can be served, then the best-known setting, then what serves the most.
   std::vector<std::size_t> survivors;
 

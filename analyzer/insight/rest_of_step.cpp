@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/category/frame_rules.h"
+
 namespace memreel {
 namespace {
 
@@ -112,6 +114,24 @@ bool grows_throughout(const std::vector<Request>& requests, const std::vector<st
     return requests[later].live_before <= requests[earlier].live_before;
   };
   return points.size() >= least_telling && std::ranges::adjacent_find(points, stays) == points.end();
+}
+
+/// Whether the program trains, and its optimizer has not run yet: it makes its state in its first pass, which steps
+/// before that do not show. Stacks of the backward pass have no Python frames, or those that started it.
+bool awaits_optimizer(const Tables& tables, const std::vector<Request>& requests) {
+  const std::vector<StackMeaning> stacks = stack_meanings(tables);
+  const bool trains = std::ranges::find(requests, index(StackId::none), &Request::key) != requests.end() ||
+                      std::ranges::find(stacks, Phase::backward, &StackMeaning::phase) != stacks.end();
+  return trains && std::ranges::none_of(stacks, [](const StackMeaning& stack) {
+           return stack.phase == Phase::optimizer && stack.purpose != Purpose::zero_grad;
+         });
+}
+
+/// Whether steps keep something, as gradients that are accumulated: this one, of `count` requests so far, began with
+/// more than the one that reached `earliest`.
+bool keeps(const std::vector<Request>& requests, std::size_t earliest, std::size_t count) {
+  const Bytes first = requests[earliest + 1 - count].lowest_before;
+  return requests[requests.size() - count].lowest_before > first + Bytes{first.count / 100} + 1_MiB;
 }
 
 /// The bytes of the last `count` requests up to `i`.
@@ -316,6 +336,7 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
   for (std::size_t i = longest + 1; i-- > 0 && points.size() < most_rounds;)
     if (common[i] >= of_step) points.push_back(i);
   if (grows_throughout(all, points)) return std::nullopt;
+  if (keeps(all, points.back(), of_step) && awaits_optimizer(trace.tables, all)) return std::nullopt;
   const Bytes now = asked(all, last, of_step);
   Bytes most, least = now;
   std::size_t nearest = points.front();
@@ -336,8 +357,9 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
   RestOfStep rest{.rows = served_request(heap, row), .rounds = points.size(), .growth = ratio(now, most)};
   const Bytes live = all[last].live_before + all[last].size;
   const bool alike = ratio(std::max(now, most), least) < 1.02;
+  const Bytes held = live - std::min(live, all[begin].lowest_before);
   rest.margin =
-      part(alike ? 0.03 : 0.05 + 0.5 * std::max(0.0, rest.growth - 1), live - std::min(live, all[begin].lowest_before));
+      alike ? part(0.03, held) : std::max(part(0.07, held), part(0.05, live)) + part(0.5 * (rest.growth - 1), held);
   const Sizes sizes(requests, begin, last - nearest, ratio(now, asked(all, nearest, of_step)));
   rest.more = Continuation(heap, requests, nearest, common[nearest], sizes, rest.rows)
                   .append(std::max(nearest + 1, next + 1 - of_step));

@@ -24,9 +24,13 @@ struct RestOfStep {
   Bytes more;                // how far live memory rises in the rest
   std::uint64_t rounds = 0;  // earlier steps that reached this point
   double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
-  /// What must stay free beyond that for this step to be called served: later steps differ from this one. 3 % of what
-  /// the step holds if all asked alike; otherwise 5 %, and half of what this one asked beyond the largest before.
+  /// What must stay free beyond that for later steps to be called served, as they differ from this one: 3 % of what the
+  /// step holds if all asked alike; otherwise 7 % of that, at least 5 % of all live memory, and half of what this step
+  /// asked beyond the largest before. Measured with tests/lab/advice.
   Bytes margin;
+
+  /// Whether there were enough earlier steps to say what later ones ask; a leak needs as many to be judged.
+  bool shows_later_steps() const { return rounds >= 4; }
 };
 
 /// The history of `heap` up to the request that failed at `event`, with that request served and kept.
@@ -35,8 +39,8 @@ Prepared with_request_served(const Prepared& heap, std::uint32_t event);
 /// The history of `heap` up to the request that failed at `event`, and how its step would have gone on.
 Prepared with_rest(const Prepared& heap, std::uint32_t event, const RestOfStep& rest);
 
-/// None if no earlier step shows it: the failure is in the first one, or what repeats is not a whole step. Time:
-/// linear.
+/// None if no earlier step shows it: the failure is in the first one, what repeats is not a whole step, or gradients
+/// are still accumulated for the first pass of an optimizer, which will make its state. Time: linear.
 std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event);
 
 }  // namespace memreel

@@ -66,6 +66,47 @@ TEST_F(Training, GrowsWithTheStep) {
   EXPECT_GT(rest->margin, 100_MiB) << "later steps may grow as well";
 }
 
+TEST_F(Training, FourEarlierStepsShowWhatLaterOnesAsk) {
+  for (int i = 0; i < 4; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_TRUE(fail(50_MiB, layer_)->shows_later_steps());
+}
+
+TEST_F(Training, ThreeEarlierStepsAreTooFew) {
+  for (int i = 0; i < 3; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_FALSE(fail(50_MiB, layer_)->shows_later_steps());
+}
+
+TEST_F(Training, StepsThatDifferLeaveMoreOpenThanStepsThatAreAlike) {
+  for (int i = 0; i < 4; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_NEAR(static_cast<double>(fail(50_MiB, layer_)->margin.count), 0.03 * 270 * 1024 * 1024, 1e4);
+}
+
+TEST_F(Training, OfALargeModelTheMarginIsAShareOfAllMemory) {
+  builder_.alloc(origin_, next(), 10_GiB, weights_);
+  for (const Bytes size : {40_MiB, 50_MiB, 45_MiB, 50_MiB}) step(size, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_GT(fail(50_MiB, layer_)->margin, 500_MiB);
+}
+
+TEST_F(Training, NothingIsKnownBeforeAnOptimizerMakesItsState) {
+  step(50_MiB, 6, 6);
+  builder_.alloc(origin_, next(), 100_MiB);  // gradients, which stay
+  for (int i = 0; i < 3; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_FALSE(fail(50_MiB, layer_));
+}
+
+TEST_F(Training, WhatAnOptimizerKeepsIsNoSurprise) {
+  step(50_MiB, 6, 6);
+  builder_.alloc(origin_, next(), 100_MiB, builder_.stack({"step@torch/optim/adamw.py:232", "main@train.py:23"}));
+  for (int i = 0; i < 3; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_TRUE(fail(50_MiB, layer_));
+}
+
 TEST_F(Training, LayersOfTheFirstStepAreNoSteps) {
   step(50_MiB, 40, 17);
   EXPECT_FALSE(fail(50_MiB, layer_));
