@@ -51,7 +51,7 @@ struct PlanArguments {
 struct PlanInput {
   std::vector<plan::Buffer> buffers;
   std::vector<std::string> ids;
-  Bytes align;
+  Bytes align;                              // of all; buffers may have more
   std::optional<std::vector<Bytes>> hints;  // an offset for every buffer
   std::vector<Prepared> heaps;              // of a trace: the one that is planned
 };
@@ -60,10 +60,9 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
   PlanInput input{.align = 1_B, .hints = std::vector<Bytes>()};
   for (const MinimallocBuffer& row : rows) {
     plan::Buffer& buffer = input.buffers.emplace_back();
-    buffer = {.lower = row.lower, .upper = row.upper, .size = row.size};
+    buffer = {.lower = row.lower, .upper = row.upper, .size = row.size, .align = {row.alignment}, .offset = row.offset};
     for (const auto& [lower, upper] : row.gaps) buffer.gaps.push_back({lower, upper});
     input.ids.push_back(row.id.empty() ? std::to_string(input.ids.size()) : row.id);
-    input.align = std::max(input.align, Bytes{row.alignment});
     if (!row.hint) input.hints.reset();
     if (input.hints) input.hints->push_back(*row.hint);
   }
@@ -127,6 +126,13 @@ std::optional<BestAllocator> best_allocator(const Trace& trace, const PlanInput&
   return BestAllocator{.policy = least.policy.name, .reserved = least.peak_reserved};
 }
 
+/// What the memory that the plan is for has to be aligned to.
+Bytes strictest_align(const PlanInput& input, const plan::Options& options) {
+  Bytes most = options.align;
+  for (const plan::Buffer& buffer : input.buffers) most = std::max(most, buffer.align);
+  return most;
+}
+
 enum class Fits : std::uint8_t { yes, no, unknown };
 
 Fits fits(const plan::Plan& plan, Bytes capacity) {
@@ -154,7 +160,7 @@ Json document_of(const PlanArguments& arguments, const PlanInput& input, const P
                 {"trace", arguments.file.string()},
                 {"buffers", input.buffers.size()},
                 {"requests_hash", hex(hash_of_requests(input.buffers))},
-                {"align", planning.options.align.count},
+                {"align", strictest_align(input, planning.options).count},
                 {"capacity_bytes", capacity ? Json(capacity->count) : Json(nullptr)},
                 {"fits", fit},
                 {"peak_bytes", plan.peak.count},
@@ -182,11 +188,13 @@ Json document_of(const PlanArguments& arguments, const PlanInput& input, const P
 }
 
 void write_csv(const PlanInput& input, const plan::Plan& plan, std::ostream& out) {
+  const bool with_align = std::ranges::any_of(input.buffers, [](const plan::Buffer& b) { return b.align > 1_B; });
   const bool with_gaps = std::ranges::any_of(input.buffers, [](const plan::Buffer& b) { return !b.gaps.empty(); });
-  out << "id,lower,upper,size," << (with_gaps ? "gaps," : "") << "offset\n";
+  out << "id,lower,upper,size," << (with_align ? "alignment," : "") << (with_gaps ? "gaps," : "") << "offset\n";
   for (std::size_t i = 0; i < input.buffers.size(); ++i) {
     const plan::Buffer& buffer = input.buffers[i];
     out << input.ids[i] << ',' << buffer.lower << ',' << buffer.upper << ',' << buffer.size.count << ',';
+    if (with_align) out << buffer.align.count << ',';
     for (std::size_t g = 0; g < buffer.gaps.size(); ++g)
       out << (g == 0 ? "" : " ") << buffer.gaps[g].lower << '-' << buffer.gaps[g].upper;
     out << (with_gaps ? "," : "") << plan.offsets[i].count << '\n';
@@ -198,7 +206,8 @@ void write_header(const PlanInput& input, const Planning& planning, std::ostream
   out << "/* Offsets of the allocations, in order of request. Written by memreel plan. */\n"
          "#ifndef MEMREEL_PLAN_H\n#define MEMREEL_PLAN_H\n\n#include <stdint.h>\n\n"
       << "#define MEMREEL_PLAN_COUNT " << input.buffers.size() << "\n#define MEMREEL_PLAN_BYTES "
-      << planning.plan.peak.count << "u\n#define MEMREEL_PLAN_ALIGN " << planning.options.align.count << "u\n"
+      << planning.plan.peak.count << "u\n#define MEMREEL_PLAN_ALIGN " << strictest_align(input, planning.options).count
+      << "u\n"
       << "/* FNV-1a over the requested sizes, 8 bytes each, little-endian. */\n#define MEMREEL_PLAN_REQUESTS_HASH 0x"
       << hex(hash_of_requests(input.buffers)) << "u\n\nstatic const uint64_t memreel_plan_offsets[] = {\n";
   for (const Bytes offset : planning.plan.offsets) out << "    " << offset.count << "u,\n";
@@ -284,14 +293,20 @@ Result<Planning> plan_of(const PlanInput& input, const plan::Options& options, d
     for (std::size_t i = 0; i < input.buffers.size(); ++i)
       planning.plan.peak = std::max(planning.plan.peak, planning.plan.offsets[i] + input.buffers[i].size);
   }
-  const bool answers =
-      planning.plan.proved() || (options.capacity && fits(planning.plan, *options.capacity) != Fits::unknown);
+  const bool around_fixed =
+      std::ranges::any_of(input.buffers, &plan::Buffer::is_fixed);  // without a search that could go on
+  const bool answers = planning.plan.proved() || around_fixed ||
+                       (options.capacity && fits(planning.plan, *options.capacity) != Fits::unknown);
   if (!answers) planning.stopped_by = seconds > 0 && elapsed() > seconds ? StoppedBy::seconds : StoppedBy::effort;
   planning.options.stop = {};
   planning.options.progress = {};
   planning.seconds = elapsed();
-  if (const auto found = fault(planning.plan.offsets, planning.plan.peak))
+  if (const auto found = fault(planning.plan.offsets, planning.plan.peak)) {
+    if (around_fixed)
+      return Error{.what = "the offsets of the file are no plan: " + *found + ", counting from 0",
+                   .remedy = "correct them, or name the column hint"};
     return Error{.what = "the plan is wrong: " + *found, .remedy = "please report this"};
+  }
   return planning;
 }
 
@@ -322,17 +337,19 @@ Exit run_plan(const PlanArguments& arguments) {
   }
   const Result<PlanInput> input = trace ? input_of(*trace, arguments) : Result<PlanInput>(input_of(**rows));
   if (!input) return fail(input.error());
-  Bytes total;
-  for (const plan::Buffer& buffer : input->buffers) {
-    if (buffer.size.count > (std::uint64_t{1} << 62U) - total.count)
-      return fail({.what = "the sizes add up to more than 2^62 bytes", .where = arguments.file.string()});
-    total += buffer.size;
-  }
   options.align = std::max(input->align, Bytes{arguments.align});
   if (arguments.align != 0) {
     if ((arguments.align & (arguments.align - 1)) != 0 || arguments.align > (std::uint64_t{1} << 30U))
       return fail({.what = "not a power of two up to 1 GiB", .where = "--align"});
     if (trace) options.align = Bytes{arguments.align};
+  }
+  const Bytes align = strictest_align(*input, options);
+  Bytes total;
+  for (const plan::Buffer& buffer : input->buffers) {
+    const Bytes size = round_up(buffer.size + align, align);
+    if (size.count > (std::uint64_t{1} << 62U) - total.count)
+      return fail({.what = "the sizes add up to more than 2^62 bytes", .where = arguments.file.string()});
+    total += size;
   }
 
   Result<Planning> planning = [&] {

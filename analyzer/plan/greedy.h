@@ -22,7 +22,9 @@ Order order_by_size(const Problem& problem);      // then lifetime
 Order order_by_area(const Problem& problem);      // size times lifetime
 Order order_by_lifetime(const Problem& problem);  // then size
 
-/// Adds GapIndex::effort() to `effort`.
-Placement place_in_order(const Problem& problem, std::span<const std::uint32_t> order, Fit fit, std::uint64_t& effort);
+/// Adds GapIndex::effort() to `effort`. Where `buffers` are given, each is as aligned as it needs, and those that have
+/// to lie somewhere come first.
+Placement place_in_order(const Problem& problem, std::span<const std::uint32_t> order, Fit fit, std::uint64_t& effort,
+                         std::span<const Buffer> buffers = {});
 
 }  // namespace memreel::plan

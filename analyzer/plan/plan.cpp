@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -105,8 +106,9 @@ std::vector<std::uint32_t> canonical_order(std::span<const Buffer> buffers) {
     const Buffer &left = buffers[a], &right = buffers[b];
     const auto by_time = std::tie(left.lower, left.upper, left.size) <=> std::tie(right.lower, right.upper, right.size);
     if (by_time != 0) return by_time < 0;
-    const auto by_gaps = left.gaps <=> right.gaps;
-    return by_gaps != 0 ? by_gaps < 0 : a < b;
+    const auto by_rest =
+        std::tie(left.gaps, left.align, left.offset) <=> std::tie(right.gaps, right.align, right.offset);
+    return by_rest != 0 ? by_rest < 0 : a < b;
   });
   return order;
 }
@@ -174,6 +176,79 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   return std::move(portfolio).take(bound);
 }
 
+Bytes end_of(const Buffer& buffer, Bytes offset, Bytes align) {
+  return offset + round_up(std::max(buffer.size, 1_B), align);
+}
+
+Bytes peak_of(std::span<const Buffer> buffers, std::span<const Bytes> offsets, Bytes align) {
+  Bytes peak;
+  for (std::size_t i = 0; i < buffers.size(); ++i) peak = std::max(peak, end_of(buffers[i], offsets[i], align));
+  return peak;
+}
+
+/// All offsets as aligned as the strictest buffer needs. The peak and the bound are those of sizes that are not.
+Plan best_of_aligned(std::span<const Buffer> buffers, Options options, Bytes strictest) {
+  const Bytes align = std::exchange(options.align, strictest);
+  Plan plan = best_of_canonical(buffers, options);
+  Bytes rounding;
+  bool alike = true;
+  for (const Buffer& buffer : buffers) {
+    rounding = std::max(rounding, end_of(buffer, {}, strictest) - end_of(buffer, {}, align));
+    alike = alike && std::max(buffer.align, align) == strictest;
+  }
+  const Problem problem = make_problem(buffers, align);
+  // What has been proven of multiples of the strictest alignment is not true of others.
+  plan.bound = alike ? std::max(problem.load, plan.bound - rounding) : problem.load;
+  plan.load = problem.load;
+  plan.largest = problem.largest;
+  plan.peak = peak_of(buffers, plan.offsets, align);
+  return plan;
+}
+
+/// Each buffer as aligned as it needs, or where it has to lie: the best of several orders, and of `plan` if it has one.
+Plan best_of_orders(std::span<const Buffer> buffers, const Options& options, std::optional<Plan> plan) {
+  const Problem problem = make_problem(buffers, options.align);
+  Bytes end;  // of what has to lie somewhere
+  for (const Buffer& buffer : buffers)
+    if (buffer.offset) end = std::max(end, end_of(buffer, *buffer.offset, options.align));
+  Plan best = plan ? *std::move(plan)
+                   : Plan{.offsets = {},
+                          .peak = Bytes{~std::uint64_t{0}},
+                          .load = problem.load,
+                          .largest = problem.largest,
+                          .bound = std::max(problem.load, end),
+                          .method = {}};
+  std::uint64_t effort = 0;
+  const auto place = [&](std::string_view method, Order (*order)(const Problem&), Fit fit) {
+    if (!best.offsets.empty() && (best.proved() || options.stop())) return;
+    std::vector<Bytes> offsets = place_in_order(problem, order(problem), fit, effort, buffers).offsets;
+    const Bytes peak = peak_of(buffers, offsets, options.align);
+    if (peak >= best.peak) return;
+    best.offsets = std::move(offsets);
+    best.peak = peak;
+    best.method = std::ranges::all_of(buffers, &Buffer::is_fixed) ? "given" : method;
+    options.progress(best.peak, best.bound);
+  };
+  place("size", order_by_size, Fit::smallest);
+  place("area", order_by_area, Fit::smallest);
+  place("lifetime", order_by_lifetime, Fit::smallest);
+  place("size, lowest gap", order_by_size, Fit::lowest);
+  return best;
+}
+
+/// In the order of their requests.
+Plan best_of_sorted(std::span<const Buffer> buffers, const Options& options) {
+  Bytes least{~std::uint64_t{0}}, strictest = options.align;
+  for (const Buffer& buffer : buffers) {
+    least = std::min(least, std::max(buffer.align, options.align));
+    strictest = std::max(strictest, buffer.align);
+  }
+  if (std::ranges::any_of(buffers, &Buffer::is_fixed)) return best_of_orders(buffers, options, std::nullopt);
+  if (strictest == options.align) return best_of_canonical(buffers, options);
+  Plan plan = best_of_aligned(buffers, options, strictest);
+  return least == strictest ? plan : best_of_orders(buffers, options, std::move(plan));
+}
+
 }  // namespace
 
 double Plan::over_load() const { return ratio(peak, load); }
@@ -193,7 +268,7 @@ Plan plan_best(std::span<const Buffer> buffers, const Options& options) {
   std::vector<Buffer> sorted;
   sorted.reserve(buffers.size());
   for (const std::uint32_t b : order) sorted.push_back(buffers[b]);
-  Plan plan = best_of_canonical(sorted, options);
+  Plan plan = best_of_sorted(sorted, options);
   std::vector<Bytes> offsets(plan.offsets.size());
   for (std::size_t i = 0; i < offsets.size(); ++i) offsets[order[i]] = plan.offsets[i];
   plan.offsets = std::move(offsets);

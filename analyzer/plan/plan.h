@@ -24,7 +24,7 @@ constexpr Effort effort_to_compare = 20'000'000;  // with allocators: a second o
 constexpr Effort effort_to_keep = 500'000'000;    // a plan that many runs will use: a few seconds
 
 struct Options {
-  Bytes align = 512_B;  // of offsets; a power of two
+  Bytes align = 512_B;  // of offsets, and of ends; a power of two
   Effort effort = effort_to_compare;
   /// Asks plan_best whether there is a plan of at most this peak, not for the lowest peak.
   std::optional<Bytes> capacity = std::nullopt;
@@ -38,7 +38,7 @@ struct Options {
 struct Plan {
   std::vector<Bytes> offsets;  // by buffer
   Bytes peak;                  // highest end of a buffer
-  Bytes load;                  // LOAD, after rounding up to `align`
+  Bytes load;                  // LOAD, after rounding up to the plan's `align`
   Bytes largest;               // hmax
   Bytes bound;                 // no plan has a lower peak: load, or more if a search has proven it
   std::string_view method;     // the winning method of the portfolio: "size"
@@ -52,7 +52,8 @@ struct Plan {
 /// Largest first, each into the smallest gap that fits.
 Plan plan_by_size(std::span<const Buffer> buffers, const Options& options = {});
 
-/// The lowest peak of a portfolio: the online fits forwards and backwards in time, outward from the busiest instant,
+/// The lowest peak of a portfolio, with the buffers' own alignments; around what has to lie somewhere, of several
+/// orders only. The portfolio: the online fits forwards and backwards in time, outward from the busiest instant,
 /// several orders, largest first and others, ejection, and, if there are not too many buffers, a complete search for
 /// what is still above `bound`. Stops once a peak equals LOAD. The order of the buffers makes no difference.
 Plan plan_best(std::span<const Buffer> buffers, const Options& options = {});

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct Buffer {
   Bytes size;
   /// When others may use the memory in between: ascending, apart from each other, and within the lifetime.
   std::vector<TimeRange> gaps = {};
+  Bytes align = 1_B;                           // of its offset, a power of two; that of the plan is for all
+  std::optional<Bytes> offset = std::nullopt;  // where it has to lie, aligned
+
+  bool is_fixed() const { return offset.has_value(); }
 };
 
 /// The first and last section in which a buffer is alive.

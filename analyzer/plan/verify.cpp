@@ -43,9 +43,13 @@ std::optional<std::string> fault_of(std::span<const Buffer> buffers, std::span<c
     return std::to_string(buffers.size()) + " buffers have " + std::to_string(offsets.size()) + " offsets";
   const auto size = [&](std::size_t i) { return std::max(buffers[i].size, 1_B); };
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (offsets[i].count % requirements.align.count != 0)
+    const Bytes align = std::max(requirements.align, buffers[i].align);
+    if (offsets[i].count % align.count != 0)
       return name_of(i) + " is at " + std::to_string(offsets[i].count) + ", not aligned to " +
-             std::to_string(requirements.align.count);
+             std::to_string(align.count);
+    if (buffers[i].offset && *buffers[i].offset != offsets[i])
+      return name_of(i) + " is at " + std::to_string(offsets[i].count) + ", not at " +
+             std::to_string(buffers[i].offset->count);
     if (requirements.capacity && (size(i) > *requirements.capacity || offsets[i] > *requirements.capacity - size(i)))
       return name_of(i) + " ends above the capacity";
   }

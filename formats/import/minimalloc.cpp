@@ -21,7 +21,7 @@ namespace {
 constexpr auto largest_time = static_cast<std::uint64_t>(max_time.count()) - 1;  // some get one added
 constexpr Bytes spacing = 512_B;                                                 // of the made-up addresses
 
-enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, alignment, place };
+enum class Column : std::uint8_t { id, lower, upper, end, size, gaps, alignment, hint, offset };
 
 constexpr std::array<std::pair<std::string_view, Column>, 13> column_names{{{"id", Column::id},
                                                                             {"buffer", Column::id},
@@ -34,8 +34,8 @@ constexpr std::array<std::pair<std::string_view, Column>, 13> column_names{{{"id
                                                                             {"size", Column::size},
                                                                             {"gaps", Column::gaps},
                                                                             {"alignment", Column::alignment},
-                                                                            {"hint", Column::place},
-                                                                            {"offset", Column::place}}};
+                                                                            {"hint", Column::hint},
+                                                                            {"offset", Column::offset}}};
 
 constexpr std::string_view expected_header = "the first line must name the columns, e.g. id,lower,upper,size";
 
@@ -69,7 +69,8 @@ std::optional<std::vector<Column>> columns_of(std::string_view line) {
   });
   const auto count = [&](Column column) { return std::count(columns.begin(), columns.end(), column); };
   if (!known || count(Column::lower) != 1 || count(Column::upper) + count(Column::end) != 1 ||
-      count(Column::size) != 1 || count(Column::id) > 1 || count(Column::gaps) > 1 || count(Column::alignment) > 1)
+      count(Column::size) != 1 || count(Column::id) > 1 || count(Column::gaps) > 1 || count(Column::alignment) > 1 ||
+      count(Column::hint) > 1 || count(Column::offset) > 1)
     return std::nullopt;
   return columns;
 }
@@ -141,8 +142,11 @@ class Reader {
         case Column::alignment:
           number(text, row.alignment, max_allocation.count);
           break;
-        case Column::place:
+        case Column::hint:
           if (!text.empty() && text != "-1") number(text, row.hint.emplace().count, max_total.count);
+          break;
+        case Column::offset:
+          if (!text.empty() && text != "-1") number(text, row.offset.emplace().count, max_total.count);
           break;
       }
     });
@@ -153,6 +157,8 @@ class Reader {
     if (!bad && !gaps.empty()) bad = add_gaps(gaps, after_end, row);
     if (!bad && (row.alignment == 0 || (row.alignment & (row.alignment - 1)) != 0))
       bad = "has the alignment " + std::to_string(row.alignment) + ", which is not a power of two";
+    if (!bad && row.offset && row.offset->count % row.alignment != 0)
+      bad = "has the offset " + std::to_string(row.offset->count) + ", which is not a multiple of its alignment";
     if (bad) return error(*bad, "correct the line or leave it out");
     if (row.upper <= row.lower) return error("ends before it begins", "a buffer lives for at least one unit of time");
     with_gaps_ += static_cast<std::uint64_t>(!gaps.empty());

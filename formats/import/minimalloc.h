@@ -10,7 +10,7 @@
 // - `alignment`: of the offset.
 // - `gaps`: when a buffer is not in use, "5-9 12-20" (with `end`, the last instants). After "@", what it uses
 // meanwhile.
-// - `offset`, `hint`: where it lies, or could lie; -1: anywhere.
+// - `offset`: where it has to lie; `hint`: where it could lie; -1, or nothing: anywhere.
 //
 // As a trace it becomes one heap at the framework level, in which a buffer keeps its memory during its gaps, which are
 // counted in Losses::unknown_actions; ids, alignment and offsets are left out, since placement is up to a policy. The
@@ -47,7 +47,7 @@ struct MinimallocBuffer {
   std::uint64_t lower = 0, upper = 0;  // > lower
   Bytes size;
   std::uint64_t alignment = 1;
-  std::optional<Bytes> hint;  // or offset
+  std::optional<Bytes> hint, offset;
   /// From, up to but not including; ascending, within the lifetime, which they leave part of. Not those in which part
   /// of the buffer is in use.
   std::vector<std::pair<std::uint64_t, std::uint64_t>> gaps;

@@ -2,11 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """memreel plan beside google/minimalloc on its eleven instances: both in one run, alternating, seconds of wall clock and of processor.
 
+The rows are shuffled anew in each round but the first, for both.
+
 usage: MINIMALLOC=PATH tests/bench/plan_peer.py MEMREEL [ROUNDS]
 """
 
 import os
 import pathlib
+import random
 import resource
 import statistics
 import subprocess
@@ -31,22 +34,25 @@ def main():
     peer = os.environ.get("MINIMALLOC")
     if len(sys.argv) < 2 or not peer:
         sys.exit(__doc__)
-    memreel, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 3
+    memreel, rounds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 6
     ratios = []
-    print("| instance | memreel plan: wall, processor | minimalloc: wall, processor | ratio of wall |\n|---|---|---|---|")
+    print("| instance | memreel plan: wall, processor | minimalloc: wall, processor | ratio of wall: median, highest |\n|---|---|---|---|")
     with tempfile.TemporaryDirectory() as directory:
-        out = f"{directory}/plan.csv"
+        out, shuffled = f"{directory}/plan.csv", f"{directory}/rows.csv"
         for instance in INSTANCES:
             ours, theirs = [], []
-            for _ in range(rounds):
-                ours.append(seconds_of([memreel, "plan", instance, "--capacity", str(CAPACITY), "-o", out]))
-                theirs.append(seconds_of([peer, f"--capacity={CAPACITY}", f"--input={instance}", f"--output={out}"]))
+            header, *rows = instance.read_text().splitlines()
+            for round_number in range(rounds):
+                pathlib.Path(shuffled).write_text("\n".join([header, *rows]) + "\n")
+                random.Random(round_number + 1).shuffle(rows)
+                ours.append(seconds_of([memreel, "plan", shuffled, "--capacity", str(CAPACITY), "-o", out]))
+                theirs.append(seconds_of([peer, f"--capacity={CAPACITY}", f"--input={shuffled}", f"--output={out}"]))
             if not all(success for *_, success in ours):
                 sys.exit(f"memreel found no plan of {instance.name}")
             (wall, processor), (peer_wall, peer_processor) = ([statistics.median(run[i] for run in runs) for i in (0, 1)]
                                                               for runs in (ours, theirs))
-            ratios.append(wall / peer_wall)
-            print(f"| {instance.name[0]} | {wall:.2f}, {processor:.2f} s | {peer_wall:.2f}, {peer_processor:.2f} s | {ratios[-1]:.2f} |")
+            ratios += (each := [one[0] / other[0] for one, other in zip(ours, theirs)])
+            print(f"| {instance.name[0]} | {wall:.2f}, {processor:.2f} s | {peer_wall:.2f}, {peer_processor:.2f} s | {statistics.median(each):.2f}, {max(each):.2f} |", flush=True)
     print(f"\nmemreel takes {min(ratios):.2f} to {max(ratios):.2f} of minimalloc's time, {statistics.median(ratios):.2f} in the median")
 
 

@@ -15,11 +15,12 @@ CAPACITY = 1048576
 
 
 def fault_of(rows, align=1, capacity=None):
-    """What is wrong with planned rows of minimalloc's CSV: an overlap, an offset that is not aligned, an end above the capacity."""
+    """What is wrong with planned rows of minimalloc's CSV: an overlap, an offset that is not aligned, as its row says and at
+    least to `align`, an end above the capacity."""
     events, live = [], {}
     for number, row in enumerate(rows):
         lower, upper, size, offset = (int(row[key]) for key in ("lower", "upper", "size", "offset"))
-        if offset % align or (capacity is not None and offset + size > capacity):
+        if offset % max(align, int(row.get("alignment") or 1)) or (capacity is not None and offset + size > capacity):
             return f"row {number} is at {offset}"
         times = [lower, *(int(time) for time in re.findall(r"\d+", row.get("gaps") or "")), upper]
         events += [(time, 1 - index % 2, number, offset, offset + size) for index, time in enumerate(times)]
@@ -101,10 +102,36 @@ class Files(ProgramTest):
         plan = self.directory / "plan.csv"
         self.assertEqual(run("plan", file, "--capacity", 8, "-o", plan).returncode, 0)
         self.assertIsNone(fault_of(rows_of(plan), align=8, capacity=8))
-        self.assertEqual(rows_of(plan)[0]["gaps"], "2-5")
+        self.assertEqual((rows_of(plan)[0]["gaps"], rows_of(plan)[0]["alignment"]), ("2-5", "8"))
         again = self.document("plan", plan, "--effort", 0)
         self.assertEqual(again["peak_bytes"], 8)
         self.assertEqual(again["method"], "given")
+
+    def test_a_row_that_is_not_a_multiple_of_its_alignment_needs_no_more_than_its_size(self):
+        for rows, capacity in (("a,0,9,3,2\n", 3), ("a,0,9,3,1\nb,0,9,4096,4096\nc,0,9,5,1\n", 4104)):
+            file, plan = self.file("rows.csv", ("id,lower,upper,size,alignment\n" + rows).encode()), self.directory / "plan.csv"
+            self.assertEqual(run("plan", file, "--capacity", capacity, "-o", plan).returncode, 0)
+            self.assertIsNone(fault_of(rows_of(plan), capacity=capacity))
+            self.assertIn("too small, proved", run("plan", file, "--capacity", capacity - 1).stdout)
+        mixed = self.file("mixed.csv", b"lower,upper,size,alignment\n" + b"".join(b"0,9,%d,1\n" % size for size in range(1, 50)) + b"0,9,64,64\n")
+        document = self.document("plan", mixed, "-o", plan)
+        self.assertIsNone(fault_of(rows_of(plan), capacity=document["peak_bytes"]))
+        self.assertEqual(document["load_bytes"], 64 + sum(range(1, 50)))
+        self.assertLessEqual(document["peak_bytes"], document["load_bytes"] + 63)
+
+    def test_offsets_of_the_file_are_fixed_and_hints_are_not(self):
+        plan = self.directory / "plan.csv"
+        file = self.file("fixed.csv", b"id,lower,upper,size,alignment,offset\na,0,9,8,8,16\nb,0,4,8,1,\nc,4,9,8,1,-1\nd,0,9,8,8,-1\n")
+        document = self.document("plan", file, "-o", plan)
+        self.assertIsNone(fault_of(rows_of(plan), capacity=24))
+        self.assertEqual((rows_of(plan)[0]["offset"], document["peak_bytes"], document["proved"]), ("16", 24, True))
+        self.assertEqual(document["stopped_by"], None)
+        for rows, word in (("a,0,9,8,8\nb,0,4,8,12\n", "overlaps"), ("a,0,9,8,1,4,5\n", "line 2")):
+            self.assert_refused(run("plan", self.file("bad.csv", ("id,lower,upper,size,offset\n" + rows).encode())), word)
+        odd = self.file("odd.csv", b"id,lower,upper,size,alignment,offset\na,0,9,8,8,12\n")
+        self.assert_refused(run("plan", odd), "line 2", "multiple of its alignment")
+        hints = self.file("hints.csv", b"id,lower,upper,size,hint\na,0,9,8,100\nb,0,4,8,4\n")
+        self.assertEqual(self.document("plan", hints)["peak_bytes"], 16)
 
     def test_bad_lines_are_named(self):
         for line, word in (("a,0,9,8,3,", "power of two"), ("a,0,9,8,8,5-2", "gaps"), ("a,0,9,8,8,0-9", "gaps"), ("a,0,9,8,8,x", "gaps")):
@@ -115,23 +142,23 @@ class Files(ProgramTest):
         self.assert_refused(run("plan", good, "--align", 3), "--align")
 
     def test_random_buffers_with_gaps_alignment_and_offsets(self):
-        """Offsets are kept if they are a plan of less, and never if they are none."""
+        """Hints are kept if they are a plan of less, and never if they are none."""
         for seed in range(6):
             numbers, rows = random.Random(seed), []
             for _ in range(80):
                 lower, time = numbers.randrange(40), numbers.randint(1, 20)
                 gap = sorted(numbers.sample(range(lower + 1, lower + time), 2)) if time > 4 and numbers.random() < 0.4 else None
                 rows.append([lower, lower + time, numbers.randint(1, 200), 1 << numbers.randrange(5), gap and "-".join(map(str, gap)) or ""])
-            align = max(row[3] for row in rows)
 
-            def planned(offsets, *arguments, rows=rows, align=align):
-                lines = ["lower,upper,size,alignment,gaps" + (",offset" if offsets else "")]
+            def planned(offsets, *arguments, rows=rows):
+                lines = ["lower,upper,size,alignment,gaps" + (",hint" if offsets else "")]
                 lines += [",".join(map(str, row + ([offsets[i]] if offsets else []))) for i, row in enumerate(rows)]
                 file, plan = self.file("random.csv", ("\n".join(lines) + "\n").encode()), self.directory / "plan.csv"
                 document = self.document("plan", file, "-o", plan, *arguments)
                 result = rows_of(plan)
-                self.assertIsNone(fault_of(result, align=align, capacity=document["peak_bytes"]), seed)
+                self.assertIsNone(fault_of(result, capacity=document["peak_bytes"]), seed)
                 self.assertEqual([row["gaps"] for row in result], [row[4] for row in rows])
+                self.assertEqual([int(row["alignment"]) for row in result], [row[3] for row in rows])
                 return document["peak_bytes"], [row["offset"] for row in result]
 
             peak, offsets = planned(None, "--effort", 20_000_000)

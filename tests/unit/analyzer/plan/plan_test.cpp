@@ -242,6 +242,27 @@ TEST(PlanBest, IsSoundWithGapsAlignmentAndCapacity) {
   }
 }
 
+TEST(PlanBest, IsSoundWithAlignmentsAndOffsetsOfBuffers) {
+  for (std::uint32_t seed = 0; seed < 40; ++seed) {
+    synthetic::Random random(seed);
+    Buffers buffers = testing::random_buffers(seed, 20 + 10 * (seed % 12), 40 + seed, 1U << (4 + seed % 8));
+    for (Buffer& buffer : buffers) buffer.align = {std::uint64_t{1} << random.below(1 + seed % 8)};
+    const Options options{.align = 1_B, .effort = 100'000};
+    const Plan free = plan_best(buffers, options);
+    expect_sound(buffers, free, 1_B);
+    for (std::size_t i = 0; i < buffers.size(); i += 3) buffers[i].offset = free.offsets[i];
+    const Plan around = plan_best(buffers, options);
+    expect_sound(buffers, around, 1_B);
+    for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].offset = free.offsets[i];
+    EXPECT_EQ(plan_best(buffers, options).offsets, free.offsets);
+    EXPECT_EQ(plan_best(buffers, options).method, "given");
+  }
+  // A row of three bytes ends below the four that its alignment would round it up to.
+  const Plan three = plan_best(Buffers{{.lower = 0, .upper = 9, .size = 3_B, .align = 2_B}}, bytewise);
+  EXPECT_EQ(three.peak, 3_B);
+  EXPECT_TRUE(three.proved());
+}
+
 TEST(PlanBest, FitsPerfectPackings) {
   for (const std::uint64_t seed : {21U, 22U, 23U, 24U}) {
     const Buffers buffers = testing::perfect_packing(seed, 60, 1000, 1 << 20);
@@ -376,6 +397,11 @@ TEST(FaultOf, FindsEveryKindOfFault) {
   EXPECT_EQ(fault_of(buffers, std::vector{4_B, 0_B, 12_B}, {}), "buffer 1 overlaps buffer 0");
   EXPECT_EQ(fault_of(buffers, std::vector{0_B, 8_B, 0_B}, {.capacity = 15_B}), "buffer 1 ends above the capacity");
   EXPECT_EQ(fault_of(buffers, std::vector{0_B, 9_B, 0_B}, {.align = 2_B}), "buffer 1 is at 9, not aligned to 2");
+  Buffers strict = buffers;
+  strict[1].align = 16_B;
+  EXPECT_EQ(fault_of(strict, std::vector{0_B, 8_B, 0_B}, {}), "buffer 1 is at 8, not aligned to 16");
+  strict[1] = {.lower = 2, .upper = 6, .size = 8_B, .offset = 16_B};
+  EXPECT_EQ(fault_of(strict, std::vector{0_B, 8_B, 0_B}, {}), "buffer 1 is at 8, not at 16");
 }
 
 }  // namespace
