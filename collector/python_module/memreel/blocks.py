@@ -10,7 +10,7 @@ import contextlib
 import math
 import sys
 from types import FunctionType
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
+from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
 
 from .references import HERE, bases, class_dict, class_name, instance_dict, native_attribute
 
@@ -70,10 +70,9 @@ class Reader:
         self.guarded = profile is None or type(profile) is FunctionType  # a profiler of C code can't be put back
         self._of = {kind: read for kind in kinds for read in [self._reader_for(kind)] if read is not None}
 
-    @property
-    def kinds(self) -> Iterable[type]:
-        """The classes that stand for memory."""
-        return self._of.keys()
+    def kinds_with(self, memory: Container[str]) -> List[type]:
+        """The classes that can stand for memory of these kinds."""
+        return [kind for kind, read in self._of.items() if read is not _of_numpy or "host" in memory]
 
     def _reader_for(self, kind: type) -> Optional[Callable[[Any, Any], Optional[Memory]]]:
         known = bases(kind)

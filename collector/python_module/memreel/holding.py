@@ -243,7 +243,8 @@ def _told(references: References, began: float, top: int, site: Optional[str], a
     """With the ways to each block."""
     reader = Reader(references.kinds())
     notes = references.notes
-    things = list(references.found(reader.kinds))
+    things = references.found(reader.kinds_with(_KINDS[kind]))
+    references.trace(things, _WAYS)
     memories = [(thing, memory) for thing, memory in reader.read(things) if memory.kind in _KINDS[kind]]
     kept: List[InGraph] = []
     nodes: Dict[int, int] = {}
@@ -255,7 +256,6 @@ def _told(references: References, began: float, top: int, site: Optional[str], a
     except OutOfTime as why:
         references.complete = False
         notes.append(str(why))
-    references.trace(things, _WAYS)
 
     blocks: Dict[int, Memory] = {}
     ways: Dict[int, List[Way]] = collections.defaultdict(list)

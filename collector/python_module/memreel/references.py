@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who references an object: one walk over Python's objects from their roots, without running any of the program's code.
 
-Roots are the globals of modules and the locals of frames that are alive. The walk goes breadth first, so the way that it
-finds to an object is a shortest one. What no root reaches, although someone outside counts a reference to it, is held by
+Roots are the globals of modules and the locals of frames that are alive. The walk goes backwards from the objects asked for
+(ancestors.py), then breadth first from the roots among those alone, so the way that it finds to an object is a shortest one. What no root reaches, although someone outside counts a reference to it, is held by
 C code (a running expression, an extension); the rest is garbage that waits for gc.collect(), told apart as CPython's
 collector does (Modules/gcmodule.c, subtract_refs and move_unreachable).
 """
@@ -12,6 +12,7 @@ import collections
 import copy
 import functools
 import gc
+import itertools
 import os
 import re
 import sys
@@ -19,14 +20,15 @@ import sysconfig
 import threading
 import time
 import types
-from typing import Any, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
-Ids = Set[int]
+from .ancestors import CHUNK, Ancestors, Ids
 
 HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _LIBRARIES = tuple({sysconfig.get_path(name) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_CHUNK = 256  # objects of a level that are looked at together
-_CHUNKS_BETWEEN_LOOKS = 16  # at the clock
+_BLOCK = 4096  # objects whose classes are noted together
+_FROZEN_AT_START = 1000  # as CPython 3.12 does with some 400
+_TRACKED = 1 << 14  # Py_TPFLAGS_HAVE_GC of a class
 _ATOMS = frozenset({str, int, float, complex, bytes, bool, type(None), types.CodeType})  # reference nothing that matters
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 _OPTIMIZED = 0x1  # CO_OPTIMIZED: locals are not in a dictionary
@@ -40,6 +42,8 @@ _SHOWN = 40  # characters of a key
 FREE_THREADED = not getattr(sys, "_is_gil_enabled", lambda: True)()
 
 _mro = type.__dict__["__mro__"].__get__
+_flags = type.__dict__["__flags__"].__get__
+_subclasses = type.__dict__["__subclasses__"]
 _dict_of_class: Any = type.__dict__["__dict__"].__get__
 _dict_of_module: Any = vars(types.ModuleType)["__dict__"].__get__
 _name_of_class = type.__dict__["__name__"].__get__
@@ -58,6 +62,16 @@ def class_dict(kind: type) -> Any:
 def bases(kind: type) -> Tuple[type, ...]:
     """`kind` and its base classes; no metaclass is asked, unlike by issubclass()."""
     return _mro(kind) or (kind,)
+
+
+def _classes_not_tracked() -> Set[type]:
+    """Those whose instances the garbage collector does not track: they reference no objects, or do not say which."""
+    found: Set[type] = set()
+    kinds = [object]
+    while kinds:
+        kinds = [kind for above in kinds for kind in _subclasses(above)]
+        found.update(kind for kind in kinds if not _flags(kind) & _TRACKED)
+    return found
 
 
 def native_attribute(thing: Any, name: str) -> Any:
@@ -140,13 +154,6 @@ class Way(NamedTuple):
     rank: int  # of two that are equally short the lower one says more
 
 
-class Level(NamedTuple):
-    """Objects at the same distance from a root. A look at the kinds that a chunk references tells most chunks from those on a way."""
-    things: List[Any]
-    kinds: List[Set[type]]  # of what the objects of each chunk reference
-    ends: List[int]  # up to where each chunk's first references are in the next level
-
-
 class OutOfTime(Exception):
     pass
 
@@ -196,11 +203,10 @@ class References:
 
     def __init__(self, seconds: float, objects: int) -> None:
         self._began = time.monotonic()
-        self._seconds, self._most = seconds, objects
+        self._seconds = seconds
         self.complete = True
         self.notes: List[str] = []
         self.roots: Dict[int, List[Root]] = {}
-        self._levels: List[List[Level]] = []  # of what roots reach, and of what C code holds
         self.garbage: List[Any] = []
         self._parents: Dict[int, Any] = {}
         self._ways_to: Dict[int, List[Any]] = {}
@@ -208,21 +214,20 @@ class References:
         self._paths: Dict[int, List[Any]] = {}
         self._words: Dict[int, _Words] = {}
         self._relevant: Ids = set()
-        roots = self._name_roots()  # before anything else here references a frame's dictionary of locals
-        all_objects = gc.get_objects()
-        seen: Ids = {id(roots), id(all_objects), id(self), id(vars(self)), *map(id, vars(self).values())}
-        seen.add(id(seen))
-        for depth in range(_own_depth()):
-            seen.add(id(sys._getframe(depth)))
-        try:
-            self._levels.append(self._reach(roots, seen, 0.6))
-            rest = [thing for thing in all_objects if id(thing) not in seen]
-            del all_objects
-            self._divide(rest, seen)
-        except OutOfTime as why:
-            self.complete = False
-            self.notes.append(str(why))
-        self.count = len(seen)
+        self._tracked = True  # whether all that is of interest is tracked by the collector
+        self._root_things = self._name_roots()  # before anything else here references a frame's dictionary of locals
+        self._objects = gc.get_objects()
+        self._own: Ids = set(map(id, [self, vars(self), *vars(self).values()]))
+        self._own.update(map(id, map(sys._getframe, range(_own_depth()))))
+        if gc.get_freeze_count() > _FROZEN_AT_START:
+            self._extend(functools.partial(filter, gc.is_tracked), set(map(id, self._objects)))
+        if FREE_THREADED:  # 3.13 does not track functions and classes once there is a second thread
+            self._add_untracked()
+        if len(self._objects) > objects:
+            del self._objects[objects:]
+            self._end(f"the walk ended after {objects:,} objects; what it did not reach is missing")
+        self.count = len(self._objects)
+        self._kinds = self._kinds_of_blocks()
 
     def close(self) -> None:
         """Lets go of all objects."""
@@ -266,106 +271,114 @@ class References:
             add(value, root)
         return found
 
-    def _reach(self, things: List[Any], seen: Ids, share: float) -> List[Level]:
-        """Adds to `seen` what is reached from `things`; returns it by distance."""
-        levels = []
-        seen.update(map(id, things))
-        add = seen.add
-        while things:
-            level = Level(things, [], [])
-            levels.append(level)
-            found: List[Any] = []
-            for start in range(0, len(things), _CHUNK):
-                if start % (_CHUNKS_BETWEEN_LOOKS * _CHUNK) == 0:
-                    self.check_time(share)
-                referents = _referents(*things[start:start + _CHUNK])
-                kinds = set(map(type, referents))
-                level.kinds.append(kinds)
-                if not kinds <= _ATOMS:
-                    found += [thing for thing in referents
-                              if type(thing) not in _ATOMS and (number := id(thing)) not in seen and not add(number)]
-                level.ends.append(len(found))
-            things = found
-            if len(seen) > self._most:
-                raise OutOfTime(f"the walk ended after {self._most:,} objects; what it did not reach is missing")
-        return levels
+    def _end(self, why: str) -> None:
+        self.complete = False
+        self.notes.append(why)
 
-    def _divide(self, rest: List[Any], seen: Ids) -> None:
+    def _extend(self, choose: Callable[[List[Any]], Iterable[Any]], known: Ids) -> None:
+        """Adds objects that gc.get_objects() leaves out: of what others reference, those that `choose` returns and that are not `known`."""
+        things: List[Any] = [*self._objects, self._root_things]
+        try:
+            while things:
+                found: List[Any] = []
+                for start in range(0, len(things), CHUNK):
+                    self.check_time(0.5)
+                    found += [thing for thing in choose(_referents(*things[start:start + CHUNK]))
+                              if type(thing) not in _ATOMS and (number := id(thing)) not in known and not known.add(number)]  # type: ignore[func-returns-value]
+                self._objects += found
+                things = found
+        except OutOfTime as why:
+            self._end(str(why))
+
+    def _add_untracked(self) -> None:
+        if self._tracked:
+            self._tracked = False
+            self._extend(functools.partial(itertools.filterfalse, gc.is_tracked), set())
+
+    def _kinds_of_blocks(self) -> List[Set[type]]:
+        return [set(map(type, self._objects[start:start + _BLOCK])) for start in range(0, len(self._objects), _BLOCK)]
+
+    def kinds(self) -> Set[type]:
+        """The classes of all objects, and some that have none."""
+        return set().union(*self._kinds, _classes_not_tracked())
+
+    def found(self, kinds: Iterable[type]) -> List[Any]:
+        """The objects of exactly these classes. Their ways are known after trace()."""
+        wanted = frozenset(kinds)
+        if not wanted.isdisjoint(_classes_not_tracked()):
+            self._add_untracked()
+            self._kinds = self._kinds_of_blocks()
+        return [thing for place, kinds_here in enumerate(self._kinds) if not wanted.isdisjoint(kinds_here)
+                for thing in self._objects[place * _BLOCK:(place + 1) * _BLOCK] if type(thing) in wanted]
+
+    def trace(self, targets: List[Any], most: int = 4) -> None:
+        """Finds who references `targets`, and the ways there: way() and ways() are for these."""
+        self._ways_to = {id(thing): [] for thing in targets}
+        leading = Ancestors(self._objects, targets, self.roots, self._own, self._tracked)
+        inside = dict(zip(self._ways_to, targets))
+        seen: Ids = set()
+        try:
+            try:
+                leading.find(lambda: self.check_time(0.7))
+            finally:  # what was found is told
+                inside.update(leading.by_id)
+                self._reach(self._root_things, inside, seen, most)
+            classes = [thing for number, thing in inside.items() if number not in seen and isinstance_of(thing, type)]
+            if classes:
+                leading.classes_lead(classes)
+                leading.find(lambda: self.check_time(0.7))
+                inside.update(leading.by_id)
+                seen.clear()
+                self._parents.clear()
+                for parents in self._ways_to.values():
+                    parents.clear()
+                self._reach(self._root_things, inside, seen, most)
+            del classes
+            self._objects.clear()  # so that they count no references
+            self._kinds.clear()
+            self._divide(targets, leading.by_id, inside, seen, most)
+        except OutOfTime as why:
+            self._end(str(why))
+        self._relevant = set(self._ways_to).union(self._parents, *(map(id, parents) for parents in self._ways_to.values()))
+
+    def _reach(self, things: List[Any], inside: Dict[int, Any], seen: Ids, most: int) -> None:
+        """Adds to `seen` what is reached from `things` among those `inside`, nearest first, and notes the ways."""
+        things = [thing for thing in things if id(thing) in inside]
+        seen.update(map(id, things))
+        while things:
+            found: List[Any] = []
+            for start in range(0, len(things), CHUNK):
+                self.check_time(0.9)
+                for thing in things[start:start + CHUNK]:
+                    for number in filter(inside.__contains__, map(id, _referents(thing))):
+                        parents = self._ways_to.get(number)
+                        if parents is not None and len(parents) < most and not (parents and parents[-1] is thing):
+                            parents.append(thing)
+                        if number not in seen:
+                            seen.add(number)
+                            self._parents[number] = thing
+                            found.append(inside[number])
+            things = found
+
+    def _divide(self, targets: List[Any], ancestors: Dict[int, Any], inside: Dict[int, Any], seen: Ids, most: int) -> None:
         """Divides what no root reaches into what someone outside Python holds and what nobody does."""
-        ids = set(map(id, rest))
+        rest = [thing for number, thing in inside.items() if number not in seen]
         counts: collections.Counter[int] = collections.Counter()
-        for start in range(0, len(rest), _CHUNK):
-            if start % (_CHUNKS_BETWEEN_LOOKS * _CHUNK) == 0:
-                self.check_time(0.8)
-            counts.update(number for number in map(id, _referents(*rest[start:start + _CHUNK])) if number in ids)
+        for start in range(0, len(rest), CHUNK):
+            self.check_time(0.9)
+            counts.update(filter(inside.__contains__, map(id, _referents(*rest[start:start + CHUNK]))))
         if FREE_THREADED:  # its counts of references are in parts
             held = [thing for thing in rest if id(thing) not in counts]
             self.notes.append("free-threaded Python: locals of other threads are not seen, nor whether a cycle is held by C code")
         else:
             count, probe = sys.getrefcount, [object()]
-            ours = [count(thing) for thing in probe][0]
-            held = [thing for thing in rest if count(thing) - counts.get(id(thing), 0) > ours]
+            ours = [count(thing) for thing in probe][0] + 1  # `inside` has each, too; `targets` and `ancestors` some
+            held = [thing for thing in rest if count(thing) - counts[id(thing)] > ours + (id(thing) in self._ways_to) + (id(thing) in ancestors)]
         for thing in held:
             held_by = " held by a running expression or C code"
             self.roots.setdefault(id(thing), []).append(Root("extension", class_name(type(thing)), held_by, held_by))
-        self._levels.append(self._reach(held, seen, 0.8))
+        self._reach(held, inside, seen, most)
         self.garbage = [thing for thing in rest if id(thing) not in seen]
-
-    def found(self, kinds: Iterable[type]) -> Iterator[Any]:
-        """The objects of exactly these classes."""
-        wanted = frozenset(kinds)
-        for level in self._all_levels():
-            if not wanted.isdisjoint(map(type, level)):
-                yield from [thing for thing in level if type(thing) in wanted]
-
-    def kinds(self) -> Set[type]:
-        """The classes of all objects."""
-        return {kind for level in self._all_levels() for kind in set(map(type, level))}
-
-    def _all_levels(self) -> Iterator[List[Any]]:
-        for levels in self._levels:
-            yield from (level.things for level in levels)
-        yield self.garbage
-
-    def trace(self, targets: Iterable[Any], most: int = 4) -> None:
-        """Finds who references `targets`, and the ways there: way() and ways() are for these."""
-        targets = list(targets)
-        wanted, kinds = set(map(id, targets)), set(map(type, targets))
-        self._ways_to = {number: [] for number in wanted}
-        try:
-            for levels in self._levels:
-                further: Ids = set()  # the next level's objects whose ways are wanted
-                for level, after in zip(reversed(levels), [[], *(level.things for level in reversed(levels[1:]))]):
-                    further = self._trace_level(level, after, wanted, kinds, further, most)
-        except OutOfTime as why:
-            self.complete = False
-            self.notes.append(str(why))
-        self._relevant = wanted.union(self._parents, *(map(id, parents) for parents in self._ways_to.values()))
-
-    def _trace_level(self, level: Level, after: List[Any], wanted: Ids, kinds: Set[type], further: Ids, most: int) -> Ids:
-        """Of the level before, with the ways from it to `further`, objects of the level `after`, and to `wanted`."""
-        nearer: Ids = set()
-        first = 0
-        for number_of_chunk, (found, end) in enumerate(zip(level.kinds, level.ends)):
-            if number_of_chunk % _CHUNKS_BETWEEN_LOOKS == 0:
-                self.check_time()
-            ids_found, first = map(id, after[first:end]) if further else (), end
-            if kinds.isdisjoint(found) and further.isdisjoint(ids_found):
-                continue
-            start = number_of_chunk * _CHUNK
-            for thing in level.things[start:start + _CHUNK]:
-                ids = set(map(id, _referents(thing)))
-                on_the_way = {number for number in ids & further if number not in self._parents}
-                reached = ids & wanted
-                if not (on_the_way or reached):
-                    continue
-                for number in on_the_way:
-                    self._parents[number] = thing
-                for number in reached:
-                    self._ways_to[number].insert(0, thing)  # nearer levels come later
-                    del self._ways_to[number][most:]
-                nearer.add(id(thing))
-        return nearer
 
     def ways(self, target: Any) -> List[Way]:
         """The shortest first."""
@@ -407,7 +420,7 @@ class References:
 
         try:
             for place, thing in enumerate(self.garbage):
-                if place % _CHUNK == 0:
+                if place % CHUNK == 0:
                     self.check_time()
                 mine = head(id(thing))
                 for number in filter(group.__contains__, map(id, _referents(thing))):
@@ -536,6 +549,8 @@ class _Words:
 
 def _short(expression: str) -> str:
     """`head.next...` of a chain."""
+    if expression.count(".") + expression.count("[") < 4:
+        return expression
     return re.sub(r"((?:\.\w+|\[[^]]*\])+?)\1{2,}", r"\1...", expression)
 
 
@@ -619,6 +634,7 @@ def _steps_from(parent: Any, wanted: Ids) -> Iterator[Tuple[Any, Step]]:
                         yield slot.__get__(parent), Step("attribute", f".{name}")
                     except AttributeError:  # a slot without a value
                         pass
+        yield kind, Step("attribute", "")
     if attributes is not None:
         yield attributes, Step("attributes", "")
         for name, value in list(dict.items(attributes)):

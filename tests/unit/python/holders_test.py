@@ -304,6 +304,52 @@ class Walk(Holding):
         self.assertEqual(gone, [True])
         self.assertEqual([walk.all_blocks for walk in found], [1, 1, 1])
 
+    def test_held_by_a_running_expression(self):
+        for thing in [Buffer(), None]:
+            if thing is None:
+                found, count = self.held(), gc.collect()
+                self.assertEqual((len(found.cycles), count), (0, 0), found)
+                self.assertRegex(found.blocks[0].kept_by[0], r"^`(tuple|list)_?iterator` held by a running expression or C code")
+
+    def held(self):
+        found = memreel.holders(seconds=60)
+        if found.notes and "free-threaded" in found.notes[0]:
+            self.skipTest(found.notes[0])
+        return found
+
+    def test_frozen_objects_are_seen(self):
+        kept = [Node()]
+        kept[0].cache = {"key": [Buffer()]}
+        gc.freeze()
+        self.addCleanup(gc.unfreeze)
+        self.assert_kept(r"^`kept\[0\]\.cache\['key'\]\[0\]` in .*, list of 1$")
+
+    def test_an_attribute_of_a_class(self):
+        class Layer:
+            cache = [Buffer(10)]
+
+        layers = [Layer() for _ in range(1000)]
+        self.assert_kept(r"^`Layer\.cache\[0\]` in .*, list of 1$", bytes=40)
+        del Layer
+        self.assert_kept(r"^`layers\[\d+\]\.cache\[0\]` in ", bytes=40)
+        gc.collect()
+        layers = [layers[0]]
+        self.assertEqual(memreel.holders(seconds=60).cycles, ())
+        layers[0].cache.clear()  # CPython 3.13t never frees classes once there was a second thread
+
+    def test_classes_that_wait(self):
+        self.held()
+        gc.disable()
+        self.addCleanup(gc.enable)
+
+        class Layer:
+            cache = [Buffer(10)]
+
+        layers = [Layer() for _ in range(10)]
+        layers[0].own = layers
+        del Layer, layers
+        self.assertEqual([(cycle.blocks, cycle.bytes) for cycle in self.held().cycles], [(1, 40)])
+
     def test_a_walk_is_bounded(self):
         kept = [[i] for i in range(300_000)]
         for bound in {"seconds": 0.0}, {"objects": 100_000}:
@@ -349,6 +395,15 @@ class NumPy(Holding):
         self.assertRegex(found[0].kept_by[0], "^`row` in")
         self.assertRegex(found[1].kept_by[0], r"^`history\[\d\]` in .*, list of 3$")
         self.assertEqual((len(history), len(row)), (3, 1 << 10))
+
+    def test_arrays_in_what_the_collector_does_not_track(self):
+        import numpy
+        model = {"layers": {"first": (numpy.zeros(1 << 18), )}}
+        gc.collect()
+        found = memreel.holders(kind="host", seconds=60).blocks[0]
+        self.assertEqual(found.bytes, 8 << 18)
+        self.assertRegex(found.kept_by[0], r"^`model\['layers'\]\['first'\]\[0\]` in")
+        self.assertEqual(len(model), 1)
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
