@@ -77,8 +77,8 @@ std::optional<LateStart> ordered_by_segment(const LateStart& start, Address reco
 }
 
 /// The free block begins later, by so much that it is too small for the request.
-std::optional<LateStart> shortened(const LateStart& start, const FreePlace& free, Bytes wanted,
-                                   const TorchSettings& settings) {
+std::optional<LateStart> with_shorter(const LateStart& start, const FreePlace& free, Bytes wanted,
+                                      const TorchSettings& settings) {
   const auto at = segment_at(start.state.segments, free.address);
   if (!at || free.size < wanted) return std::nullopt;
   const InitialSegment& segment = start.state.segments[*at];
@@ -119,7 +119,8 @@ std::vector<LateStart> LateStart::explanations(const LateDifference& difference,
   const auto add = [&](std::optional<LateStart> start) {
     if (start) result.push_back(*std::move(start));
   };
-  const auto& [row, segment_event, recorded, replayed, wanted, released] = difference;
+  const std::optional<FreePlace>& recorded = difference.recorded;
+  const std::optional<FreePlace>& replayed = difference.replayed;
   // An expandable block counts with the size it can grow to.
   if (recorded && replayed && (recorded->size == replayed->size || settings.expandable)) {
     if (settings.release.tie_break() == TorchRelease::TieBreak::block_counter)
@@ -127,11 +128,16 @@ std::vector<LateStart> LateStart::explanations(const LateDifference& difference,
     if (settings.release.tie_break() == TorchRelease::TieBreak::segment_counter)
       add(ordered_by_segment(*this, recorded->address, replayed->address));
   }
-  if (replayed && wanted > 0_B) add(shortened(*this, *replayed, wanted, settings));
+  add(shortened(difference, settings));
   if (settings.garbage_collection_threshold > 0)
     for (const std::uint64_t searches : {1U, 16U, 256U, 4096U, 65'536U, 1U << 20U, 1U << 28U})
-      add(unused_for(*this, released, searches));
+      add(unused_for(*this, difference.released, searches));
   return result;
+}
+
+std::optional<LateStart> LateStart::shortened(const LateDifference& difference, const TorchSettings& settings) const {
+  if (!difference.replayed || difference.wanted == 0_B) return std::nullopt;
+  return with_shorter(*this, *difference.replayed, difference.wanted, settings);
 }
 
 std::string unknown_of(const LateDifference& difference, const TorchSettings& settings) {

@@ -48,6 +48,10 @@ struct LateStart {
   ///    free block behind it, which the replay chose, begins later;
   ///  - memory released by garbage collection had been unused for longer than what was kept.
   std::vector<LateStart> explanations(const LateDifference& difference, const TorchSettings& settings) const;
+
+  /// The second kind alone. Of a block that was made shorter for one request, an earlier one may ask for even less: it
+  /// was the best for that one only since.
+  std::optional<LateStart> shortened(const LateDifference& difference, const TorchSettings& settings) const;
 };
 
 /// Which of these it is, when none explains a difference.

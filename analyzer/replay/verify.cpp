@@ -242,7 +242,13 @@ Verification verify_torch(const Trace& trace, Prepared& heap, const TorchSetting
   for (bool explained = true; explained && difference && rows < most_rows;) {
     explained = false;
     for (LateStart& other : start.explanations(*difference, settings)) {
-      const auto then = difference_of(other);
+      auto then = difference_of(other);
+      while (then && !then->is_after(*difference) && rows < most_rows) {
+        std::optional<LateStart> shorter = other.shortened(*then, settings);
+        if (!shorter) break;
+        other = *std::move(shorter);
+        then = difference_of(other);
+      }
       explained = !then || then->is_after(*difference);
       if (!explained) continue;
       start = std::move(other);

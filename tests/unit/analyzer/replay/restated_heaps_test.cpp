@@ -128,6 +128,23 @@ TEST(RestatedHeaps, AllocationsWithoutRoomGiveNoState) {
   EXPECT_TRUE(restated_heaps(flight).empty());
 }
 
+// Nothing ever begins in the free block behind the first allocation, but two requests passed it over.
+TEST(RestatedHeaps, AFreeBlockIsTooSmallForAllThatWasServedElsewhere) {
+  History history;
+  history.segment_alloc(base, 24_MiB);
+  history.alloc(20_MiB, base);  // 4 MiB behind it, or up to 1 MiB less
+  history.segment_alloc(base + 1_GiB, 20_MiB);
+  history.alloc(16'436_KiB, base + 1_GiB + 4'044_KiB);
+  history.segment_alloc(base + 2_GiB, 20_MiB);
+  history.alloc(12_MiB, base + 2_GiB + 8_MiB);
+  const std::size_t gone = history.trace().events.count();
+  history.alloc(3'600_KiB, base + 1_GiB);  // best among 4,044 and 4,096 KiB, but not if that is below 4,044
+  history.alloc(4'000_KiB, base + 2_GiB);  // so it is below 4,000
+  const auto verified = verify(as_flight(history.trace(), gone));
+  ASSERT_TRUE(verified) << verified.error().message();
+  EXPECT_TRUE(verified->at(0).exact()) << verified->at(0).note;
+}
+
 /// Histories of PyTorch on a GPU.
 class FlightOf : public ::testing::TestWithParam<const char*> {};
 
