@@ -192,6 +192,30 @@ class Tables(WheelTest):
         self.assertTrue(with_arrow.startswith("34294 "), with_arrow)
 
 
+USE = """
+    import memreel
+
+    job = memreel.fleet("job/")
+    peak: int = job.ranks[0].peak_live_bytes or 0
+    with memreel.tag("evaluation"), memreel.pool("activations", kind="arena") as pool:
+        pool.alloc(4096, peak)
+    memreel.usage()[0].live_bytes.bit_length()
+"""
+
+
+class Types(WheelTest):
+    def test_the_package_and_a_program_pass_mypy_strict(self):
+        programs = self.environment("types", "mypy", "pytest", "pandas-stubs")
+        program = self.directory / "use.py"
+        program.write_text(textwrap.dedent(USE))
+        # The callbacks' base classes are those of packages that are not installed.
+        strict = [programs / "mypy", "--strict", "--ignore-missing-imports", "--allow-subclassing-any"]
+        run(*strict, "-p", "memreel", cwd=self.directory)
+        run(*strict, program, cwd=self.directory)
+        program.write_text(program.read_text().replace("peak: int", "peak: str"))
+        self.assertIn("Incompatible types in assignment", run(*strict, program, cwd=self.directory, code=1).stdout)
+
+
 TESTS = """
     import ctypes
     import pytest

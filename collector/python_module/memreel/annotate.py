@@ -68,11 +68,11 @@ class _Api(ctypes.Structure):  # memreel_api
                 ("name_module", ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p))]
 
 
-_api = None
+_api: Any = None  # _Api
 _next_look = 0.0  # time.monotonic()
 
 
-def _entry():
+def _entry() -> Any:
     """memreel_get_api, or None. The library of memreel attach is not among those whose symbols all see, and looking for it
     takes longer: at most once in a second."""
     global _next_look
@@ -89,7 +89,7 @@ def _entry():
         return None
 
 
-def _recorder():
+def _recorder() -> Any:
     """The recorder's functions, or None. Looked for until found: the recorder may be loaded while the program runs."""
     global _api
     if _api is None:
@@ -200,8 +200,8 @@ class Pool:
 
     def __init__(self, name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> None:
         api = _recorder()
-        number = parent.number if parent is not None else 0
-        self.number = api.pool_create(name.encode(), _KINDS[kind], number, device) if api else 0
+        of = parent.number if parent is not None else 0
+        self.number: int = api.pool_create(name.encode(), _KINDS[kind], of, device) if api else 0
 
     def _event(self, kind: int, address: int = 0, nbytes: int = 0, stream: int = 0) -> None:
         if self.number:
@@ -264,4 +264,5 @@ def steps_of_optimizers() -> Callable[[], None]:
     if not recording():
         return lambda: None
     from torch.optim.optimizer import register_optimizer_step_post_hook
-    return register_optimizer_step_post_hook(lambda *_: step()).remove
+    remove: Callable[[], None] = register_optimizer_step_post_hook(lambda *_: step()).remove
+    return remove

@@ -13,12 +13,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Optional, Sequence
+from typing import Any, Optional, Sequence
 
 RETRIES = 4
 
 
-def parse(arguments):
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="memreel fleet --engine ray")
     parser.add_argument("--memreel", default="memreel")
     parser.add_argument("--out", required=True)
@@ -36,9 +36,9 @@ def parse(arguments):
     return parsed
 
 
-def options(arguments, *names):
+def options(arguments: argparse.Namespace, *names: str) -> list[str]:
     """Those of `names` that were given, as command line arguments."""
-    words = []
+    words: list[str] = []
     for name in names:
         value = getattr(arguments, name.lstrip("-").replace("-", "_"))
         if value is True:
@@ -48,14 +48,14 @@ def options(arguments, *names):
     return words
 
 
-def map_file(command, file):
+def map_file(command: Sequence[str], file: str) -> tuple[str, int, str]:
     """Runs in a task. If the worker is lost, so is the child, and the task is retried elsewhere."""
     process = subprocess.run([*command, file], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                              stderr=subprocess.PIPE, text=True)
     return file, process.returncode, process.stderr.strip()
 
 
-def nodes_of(ray, files):
+def nodes_of(ray: Any, files: Sequence[str]) -> dict[str, str]:
     """The node that has each file: files that this node lacks are looked for on the others."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -67,14 +67,14 @@ def nodes_of(ray, files):
     look = ray.remote(num_cpus=0)(lambda names: [name for name in names if os.path.exists(name)])
     answers = [look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False)).remote(missing)
                for node in others]
-    found = {}
+    found: dict[str, str] = {}
     for node, names in zip(others, ray.get(answers)):
         for name in names:
             found.setdefault(name, node)
     return found
 
 
-def run(arguments):
+def run(arguments: argparse.Namespace) -> int:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

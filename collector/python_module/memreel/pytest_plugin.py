@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import gc
 import unittest
+from typing import Any, Dict, Iterator, List, Optional
 
 import pytest
 
@@ -30,12 +31,13 @@ from . import annotate as memreel
 from .quantity import parse_size, size_text
 
 
-def _devices(reset):
+def _devices(reset: bool) -> Dict[int, memreel.Usage]:
     """What each device holds, over all its heaps: {device: Usage}."""
     return {usage.device: usage for usage in memreel.device_usage(reset) if usage.device >= 0}
 
 
-def _complaints(before, after, limit, kept):
+def _complaints(before: Dict[int, memreel.Usage], after: Dict[int, memreel.Usage], limit: Optional[int],
+                kept: Optional[int]) -> Iterator[str]:
     """One sentence for each device on which the test exceeded `limit` or kept more than `kept`; None: no limit."""
     for device, usage in sorted(after.items()):
         live = before[device].live_bytes if device in before else 0
@@ -46,7 +48,7 @@ def _complaints(before, after, limit, kept):
             yield f"the test kept {size_text(left)} on device {device}; it may keep {size_text(kept) if kept else 'nothing'}"
 
 
-def _explained(error):
+def _explained(error: BaseException) -> str:
     """What memreel says of an out-of-memory error; empty if it is none, or the program memreel is not installed."""
     import subprocess
 
@@ -62,7 +64,7 @@ def _explained(error):
     return done.stdout.decode(errors="replace") if done.returncode == 1 else ""
 
 
-def _call(item):
+def _call(item: Any) -> None:
     """Calls the test once, without a result. A unittest.TestCase comes with its setUp and tearDown."""
     if item.cls is not None and issubclass(item.cls, unittest.TestCase):
         item.cls(item.name).run(unittest.TestResult())
@@ -71,13 +73,13 @@ def _call(item):
 
 
 class _Plugin:
-    def __init__(self):
-        self.complaints = {}  # nodeid -> sentences
+    def __init__(self) -> None:
+        self.complaints: Dict[str, List[str]] = {}  # nodeid -> sentences
         self.unchecked = 0
 
     # Not pytest_pyfunc_call, which pytest does not call for unittest.TestCase.
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_call(self, item):
+    def pytest_runtest_call(self, item: Any) -> Iterator[None]:
         limit, leaks = (item.get_closest_marker(name) for name in ("memreel_limit", "memreel_leaks"))
         if not memreel.recording() or not (limit or leaks):
             self.unchecked += bool(limit or leaks)
@@ -105,8 +107,9 @@ class _Plugin:
             self.complaints[item.nodeid] = list(_complaints(before, after, most, kept))
 
     @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item, call):
-        report = (yield).get_result()
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[Any]:
+        outcome: Any = yield
+        report = outcome.get_result()
         complaints = self.complaints.pop(item.nodeid, None) if call.when == "call" else None
         if complaints and report.outcome == "passed":
             report.outcome = "failed"
@@ -116,28 +119,28 @@ class _Plugin:
                 report.sections.append(("memreel explain", explained))
 
     # With pytest-xdist, tests run in other processes, which report to this one at their end.
-    def pytest_sessionfinish(self, session):
+    def pytest_sessionfinish(self, session: Any) -> None:
         told = getattr(session.config, "workeroutput", None)
         if told is not None:
             told["memreel_unchecked"] = self.unchecked
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node, error):
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
         self.unchecked += getattr(node, "workeroutput", {}).get("memreel_unchecked", 0)
 
-    def pytest_terminal_summary(self, terminalreporter):
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         if self.unchecked:
             tests = "1 test has" if self.unchecked == 1 else f"{self.unchecked} tests have"
             terminalreporter.write_line(f"memreel: {tests} limits on GPU memory that were not checked, because this process is "
                                         "not recorded; run memreel record -- python -m pytest ...", yellow=True)
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: Any) -> None:
     parser.getgroup("memreel").addoption("--memreel-required", action="store_true",
                                          help="fail at startup if limits on GPU memory can't be checked")
 
 
-def pytest_configure(config):
+def pytest_configure(config: Any) -> None:
     config.addinivalue_line("markers", "memreel_limit(size): fail the test if it uses more GPU memory at any time")
     config.addinivalue_line("markers", "memreel_leaks(size=0, warmups=0): fail the test if it keeps more GPU memory; "
                                        "it is called `warmups` times before counting starts")
