@@ -2,11 +2,15 @@
 #include "analyzer/plan/outward.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,12 +22,21 @@ using Time = std::int64_t;  // a section, negative if time is swept backwards
 
 constexpr Bytes endless{std::numeric_limits<std::uint64_t>::max()};
 
+/// As a sweep sees them.
+struct Times {
+  const Problem& problem;
+  bool forwards;
+
+  Time begin_of(Row b) const { return forwards ? Time{problem.lifetimes[b].first} : -Time{problem.lifetimes[b].last}; }
+  Time end_of(Row b) const { return forwards ? Time{problem.lifetimes[b].last} : -Time{problem.lifetimes[b].first}; }
+};
+
 /// What is alive at one instant of a sweep, in order of its offsets, and the gaps between.
 class Front {
  public:
-  Front(const Problem& problem, bool forwards, double together, Bytes enough, std::vector<Bytes>& offsets)
+  Front(const Problem& problem, bool forwards, Bytes enough, std::vector<Bytes>& offsets)
       : problem_(problem),
-        forwards_(forwards),
+        times_{problem, forwards},
         enough_(enough),
         offsets_(offsets),
         above_(problem.count() + 1, ground()),
@@ -34,19 +47,34 @@ class Front {
       sizes += static_cast<double>(problem.sizes[b].count);
     }
     mean_lifetime_ = lengths / problem.count();
-    worth_ = together * sizes / problem.count();
+    mean_size_ = sizes / problem.count();
     add_gap(ground());
   }
 
-  Time begin_of(Row b) const {
-    return forwards_ ? Time{problem_.lifetimes[b].first} : -Time{problem_.lifetimes[b].last};
+  void prefer(const Preference& preference) {
+    worth_ = preference.together * mean_size_;
+    reuse_ = preference.reuse * mean_size_;
   }
-  Time end_of(Row b) const { return forwards_ ? Time{problem_.lifetimes[b].last} : -Time{problem_.lifetimes[b].first}; }
+
+  void go_on_from(const Front& other) {
+    above_ = other.above_;
+    below_ = other.below_;
+    gaps_ = other.gaps_;
+  }
+
+  /// Bytes: small gaps are lost, large ones will be used.
+  double lost() const {
+    double sum = 0;
+    for (const auto& [gap, under] : gaps_)
+      if (above_[under] != ground()) sum += lost(gap, mean_size_ / 2);
+    return sum;
+  }
 
   /// Adds a buffer that has been placed, above all others.
   void stack(Row b) { insert(b, below_[ground()]); }
 
-  void place(Row b) {
+  /// Returns the end of the buffer.
+  Bytes place(Row b) {
     constexpr std::size_t most_gaps = 32;  // looked at: more find little more
     const Bytes size = problem_.sizes[b];
     Row best = ground();
@@ -69,6 +97,7 @@ class Front {
     }
     offsets_[b] = offset;
     insert(b, best);
+    return end_of_extent(b);
   }
 
   void remove(Row b) {
@@ -105,26 +134,31 @@ class Front {
     add_gap(b);
   }
 
-  /// Bytes; of the gap above everything, what is left up to `enough_`, or else much.
+  /// Bytes lost; of the gap above everything, of what is left up to `enough_`, or else many.
   double left_over(Bytes gap, Row under, Bytes size) const {
-    if (above_[under] != ground()) return static_cast<double>((gap - size).count);
-    constexpr double much = 1e20;
+    if (above_[under] != ground()) return lost(gap - size, reuse_);
+    constexpr double many = 1e20;
     const Bytes end = end_of_extent(under) + size;
-    return end <= enough_ ? static_cast<double>((enough_ - end).count) : much;
+    return end <= enough_ ? lost(enough_ - end, reuse_) : many;
+  }
+  static double lost(Bytes left, double reuse) {
+    const auto bytes = static_cast<double>(left.count);
+    const double uses = reuse > 0 ? 1 + bytes / reuse : 1;
+    return bytes / (uses * uses);
   }
 
   /// How far apart two buffers end, from 0 to 1, in mean lifetimes.
   double apart(Row b, Row neighbour) const {
     constexpr double unknown = 0.3;  // next to nothing: neither good nor bad
     if (neighbour == ground()) return unknown;
-    return std::min(1.0, static_cast<double>(std::abs(end_of(b) - end_of(neighbour))) / mean_lifetime_);
+    return std::min(1.0, static_cast<double>(std::abs(times_.end_of(b) - times_.end_of(neighbour))) / mean_lifetime_);
   }
 
   const Problem& problem_;
-  bool forwards_;
+  Times times_;
   Bytes enough_;
   std::vector<Bytes>& offsets_;
-  double mean_lifetime_ = 0, worth_ = 0;
+  double mean_lifetime_ = 0, mean_size_ = 0, worth_ = 0, reuse_ = 0;
   std::vector<Row> above_, below_;  // of what is alive, and of the ground
   std::set<std::pair<Bytes, Row>> gaps_;
 };
@@ -140,45 +174,139 @@ std::uint32_t busiest_section(const Problem& problem) {
   return static_cast<std::uint32_t>(std::ranges::max_element(change) - change.begin());
 }
 
-}  // namespace
-
-Placement place_outward(const Problem& problem, const Preference& preference, Bytes enough) {
-  Placement placement{.offsets = std::vector<Bytes>(problem.count()), .peak = {}};
-  if (problem.count() == 0) return placement;
-  const std::uint32_t busiest = busiest_section(problem);
-  std::vector<Row> stack, rest;
-  for (Row b = 0; b < problem.count(); ++b)
-    (problem.lifetimes[b].overlaps({busiest, busiest}) ? stack : rest).push_back(b);
-  std::ranges::stable_sort(stack, std::less{}, [&](Row b) {
-    return preference.by_end ? ~problem.lifetimes[b].last : problem.lifetimes[b].first;
-  });
-  Bytes top;
-  for (const Row b : stack) {
-    placement.offsets[b] = top;
-    top += problem.sizes[b];
-  }
-  for (const bool forwards : {true, false}) {
-    Front front(problem, forwards, preference.together, enough, placement.offsets);
-    for (const Row b : stack) front.stack(b);
-    std::vector<Row> begins;
-    const Time from = forwards ? Time{busiest} : -Time{busiest};
-    std::ranges::copy_if(rest, std::back_inserter(begins), [&](Row b) { return front.begin_of(b) > from; });
-    std::vector<Row> ends = begins;
-    ends.insert(ends.end(), stack.begin(), stack.end());
-    // Of what begins together, the largest first.
-    std::ranges::stable_sort(begins, std::less{}, [&](Row b) {
-      return std::pair{front.begin_of(b), ~problem.sizes[b].count};
-    });
-    std::ranges::stable_sort(ends, std::less{}, [&](Row b) { return front.end_of(b); });
-    auto ended = ends.begin();
-    for (const Row b : begins) {
-      for (; front.end_of(*ended) < front.begin_of(b); ++ended) front.remove(*ended);
-      front.place(b);
+/// One way to stack what is alive at the busiest instant, and what a sweep in each direction makes of it.
+class Outward {
+ public:
+  Outward(const Problem& problem, std::uint32_t busiest, bool by_end) : problem_(problem), offsets_(problem.count()) {
+    std::vector<Row> rest;
+    for (Row b = 0; b < problem.count(); ++b)
+      (problem.lifetimes[b].overlaps({busiest, busiest}) ? stack_ : rest).push_back(b);
+    std::ranges::stable_sort(stack_, std::less{},
+                             [&](Row b) { return by_end ? ~problem.lifetimes[b].last : problem.lifetimes[b].first; });
+    for (const Row b : stack_) {
+      offsets_[b] = top_;
+      top_ += problem.sizes[b];
+    }
+    for (Half& half : halves_) {
+      const bool forwards = &half == halves_.data();
+      const Times times{problem, forwards};
+      const Time from = forwards ? Time{busiest} : -Time{busiest};
+      std::ranges::copy_if(rest, std::back_inserter(half.begins), [&](Row b) { return times.begin_of(b) > from; });
+      half.ends = half.begins;
+      half.ends.insert(half.ends.end(), stack_.begin(), stack_.end());
+      // Of what begins together, the largest first.
+      std::ranges::stable_sort(half.begins, std::less{}, [&](Row b) {
+        return std::pair{times.begin_of(b), ~problem.sizes[b].count};
+      });
+      std::ranges::stable_sort(half.ends, std::less{}, [&](Row b) { return times.end_of(b); });
     }
   }
-  for (Row b = 0; b < problem.count(); ++b)
-    placement.peak = std::max(placement.peak, placement.offsets[b] + problem.sizes[b]);
-  return placement;
+
+  /// What begins after the busiest instant, or what ends before it. If the peak is not below `below`, not all of it.
+  struct Swept {
+    std::vector<Bytes> offsets;  // in order of begin
+    Bytes peak;
+  };
+  /// By all preferences for some time, then on from where one of them lost least.
+  Swept sweep(bool forwards, std::span<const Preference> preferences, Bytes enough, Bytes below) const {
+    constexpr std::size_t stretch = 800;  // buffers
+    Swept swept{.offsets = {}, .peak = top_};
+    const Half& half = halves_[forwards ? 0 : 1];
+    std::vector<Bytes> offsets = offsets_;
+    Front front(problem_, forwards, enough, offsets);
+    for (const Row b : stack_) front.stack(b);
+    Front trial = front, best = front;
+    std::vector<Bytes> tried;
+    for (std::size_t begin = 0, ended = 0; begin < half.begins.size() && swept.peak < below; begin += stretch) {
+      const std::span rows = std::span(half.begins).subspan(begin, std::min(stretch, half.begins.size() - begin));
+      std::pair least{Bytes{}, std::numeric_limits<double>::infinity()};  // above `enough`, lost
+      std::size_t ended_after = ended;
+      Bytes peak;
+      for (const Preference& preference : preferences) {
+        trial.go_on_from(front);
+        trial.prefer(preference);
+        std::size_t end = ended;
+        const Bytes top = place(rows, trial, half.ends, end, Times{problem_, forwards});
+        const std::pair cost{std::max(top, enough) - enough, trial.lost()};
+        if (&preference != preferences.data() && cost >= least) continue;
+        least = cost;
+        ended_after = end;
+        peak = top;
+        best.go_on_from(trial);
+        tried.clear();
+        for (const Row b : rows) tried.push_back(offsets[b]);
+      }
+      for (std::size_t i = 0; i < rows.size(); ++i) offsets[rows[i]] = tried[i];
+      swept.offsets.insert(swept.offsets.end(), tried.begin(), tried.end());
+      swept.peak = std::max(swept.peak, peak);
+      front.go_on_from(best);
+      ended = ended_after;
+    }
+    return swept;
+  }
+
+  Placement joined(const Swept& after, const Swept& before) const {
+    Placement placement{.offsets = offsets_, .peak = std::max(after.peak, before.peak)};
+    for (const auto* swept : {&after, &before}) {
+      const std::vector<Row>& begins = halves_[swept == &after ? 0 : 1].begins;
+      for (std::size_t i = 0; i < begins.size(); ++i) placement.offsets[begins[i]] = swept->offsets[i];
+    }
+    return placement;
+  }
+
+ private:
+  /// Returns the highest end. `ended` is the number of those that have left.
+  static Bytes place(std::span<const Row> rows, Front& front, const std::vector<Row>& ends, std::size_t& ended,
+                     const Times& times) {
+    Bytes top;
+    for (const Row b : rows) {
+      for (; times.end_of(ends[ended]) < times.begin_of(b); ++ended) front.remove(ends[ended]);
+      top = std::max(top, front.place(b));
+    }
+    return top;
+  }
+
+  struct Half {
+    std::vector<Row> begins, ends;  // in order of a sweep
+  };
+
+  const Problem& problem_;
+  std::vector<Bytes> offsets_;  // of the stack
+  std::vector<Row> stack_;
+  Bytes top_;
+  std::array<Half, 2> halves_;  // forwards, backwards
+};
+
+}  // namespace
+
+Placement place_outward(const Problem& problem, std::span<const Preference> preferences, Bytes enough, Bytes below,
+                        unsigned threads) {
+  Placement best{.offsets = std::vector<Bytes>(problem.count()), .peak = {}};
+  if (problem.count() == 0) return best;
+  best.peak = below;
+  const std::uint32_t busiest = busiest_section(problem);
+  std::array<std::optional<Outward>, 2> ways;
+  for (const Preference& preference : preferences)
+    if (std::optional<Outward>& way = ways[preference.by_end ? 0 : 1]; !way)
+      way.emplace(problem, busiest, preference.by_end);
+  std::array<std::vector<Preference>, ways.size()> preferences_of;
+  for (const Preference& preference : preferences) preferences_of[preference.by_end ? 0 : 1].push_back(preference);
+  std::array<std::array<Outward::Swept, 2>, ways.size()> swept;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < 2 * ways.size(); i = next++)
+      if (const auto& way = ways[i / 2])
+        swept[i / 2][i % 2] = way->sweep(i % 2 == 0, preferences_of[i / 2], enough, below);
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min<std::size_t>(threads, 2 * ways.size()); ++i) others.emplace_back(work);
+    work();
+  }
+  for (std::size_t i = 0; i < ways.size(); ++i)
+    if (const auto& [after, before] = swept[i]; ways[i] && std::max(after.peak, before.peak) < best.peak)
+      best = ways[i]->joined(after, before);
+  return best;
 }
 
 }  // namespace memreel::plan

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <numeric>
 #include <optional>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -67,35 +65,54 @@ double ratio(Bytes a, Bytes b) {
 /// The number of gap-index runs after which the portfolio starts no further greedy order: about a tenth of a second.
 constexpr std::uint64_t most_greedy_effort = 20'000'000;
 
+/// The mean number of buffers alive at the same time.
+std::uint64_t mean_alive(const Problem& problem) {
+  std::uint64_t alive = 0;  // in all sections
+  for (const Lifetime& lifetime : problem.lifetimes) alive += lifetime.length();
+  return alive / std::max(problem.section_count, 1U);
+}
+
 /// Whether each buffer would be compared with too many others for one greedy order to take less than a tenth of a
 /// second, about.
 bool is_dense(const Problem& problem) {
   constexpr std::uint64_t most_pairs = 20'000'000;
-  std::uint64_t alive = 0;  // in all sections
-  for (const Lifetime& lifetime : problem.lifetimes) alive += lifetime.length();
-  return alive / std::max(problem.section_count, 1U) * problem.count() > most_pairs;
+  return mean_alive(problem) * problem.count() > most_pairs;
 }
 
-/// Placements by several preferences, none of which is best for most programs; as many as the effort is worth.
-std::vector<Placement> place_outward_each(const Problem& problem, Bytes enough, const Options& options) {
-  constexpr std::array preferences{
-      Preference{.together = 0.3, .by_end = true}, Preference{.together = 0.3, .by_end = false},
-      Preference{.together = 1, .by_end = true}, Preference{.together = 1, .by_end = false}};
+constexpr Effort effort_of_pair = 5;  // that ejection looks at
+
+/// Whether ejection, which looks twice at what is alive to place a buffer, gets around to a fair share of them.
+bool ejection_pays(const Problem& problem, std::uint64_t effort) {
+  constexpr std::uint64_t share = 5;
+  return effort >= 2 * mean_alive(problem) * problem.count() / share;
+}
+
+/// By one preference.
+Effort effort_of_sweep(const Problem& problem) {
   constexpr Effort effort_of_buffer = 200;
-  constexpr std::uint32_t few = 4000;  // placed before a thread has begun
-  const Effort affordable = options.effort / (effort_of_buffer * std::max(problem.count(), 1U));
-  std::vector<Placement> placements(std::clamp<Effort>(affordable, 1, preferences.size()));
-  std::atomic<std::size_t> next = 0;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < placements.size(); i = next++)
-      placements[i] = place_outward(problem, preferences[i], enough);
-  };
-  const std::size_t threads = problem.count() > few ? std::min<std::size_t>(options.threads, placements.size()) : 1;
-  std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
-  work();
-  others.clear();
-  return placements;
+  return effort_of_buffer * std::max(problem.count(), 1U);
+}
+
+/// None of which is best for most programs. What is left over is worth more where more is alive.
+constexpr std::array outward_preferences{Preference{.together = 0.3, .by_end = true},
+                                         Preference{.together = 0.3, .by_end = false},
+                                         Preference{.together = 1, .by_end = true},
+                                         Preference{.together = 1, .by_end = false},
+                                         Preference{.together = 0.4, .reuse = 1, .by_end = true},
+                                         Preference{.together = 0.4, .reuse = 1, .by_end = false},
+                                         Preference{.together = 0.8, .reuse = 0.8, .by_end = true},
+                                         Preference{.together = 0.8, .reuse = 0.8, .by_end = false},
+                                         Preference{.together = 0.2, .by_end = true},
+                                         Preference{.together = 0.2, .by_end = false},
+                                         Preference{.together = 0.6, .by_end = true},
+                                         Preference{.together = 0.6, .by_end = false}};
+
+/// As many of them as the effort is worth: the less ejection will find, the more.
+std::span<const Preference> affordable_preferences(const Problem& problem, Effort effort) {
+  const std::size_t most = !is_dense(problem)                                    ? 4
+                           : ejection_pays(problem, effort / effort_of_pair / 2) ? 8
+                                                                                 : outward_preferences.size();
+  return std::span(outward_preferences).first(std::clamp<Effort>(effort / effort_of_sweep(problem), 1, most));
 }
 
 /// The rows in an order that only depends on what they say.
@@ -126,11 +143,17 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
 
   const Placement arrived = portfolio.best();  // by an online fit
 
-  // A peak 1 % above the lowest possible one leaves a sweep room to choose.
-  const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / 100});
-  if (!portfolio.done())
-    for (Placement& placement : place_outward_each(problem, enough, options))
-      portfolio.add("outward", [&] { return std::move(placement); });
+  // A peak of up to 1 % above the lowest possible one leaves a sweep room to choose.
+  const std::span<const Preference> preferences = affordable_preferences(problem, options.effort);
+  const bool searched = SearchGraph::suits(problem);
+  const auto outward = [&](std::span<const Preference> by, std::uint64_t share, unsigned threads) {
+    const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / share});
+    portfolio.add("outward", [&] { return place_outward(problem, by, enough, portfolio.best().peak, threads); });
+  };
+  if (searched)  // the rest finds more from where one preference led
+    for (const Preference& preference : preferences) outward({&preference, 1}, 100, 1);
+  else
+    outward(preferences, 110, options.threads);
 
   const bool dense = is_dense(problem);
   std::uint64_t effort = 0;
@@ -144,7 +167,6 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   greedy("size, lowest gap", order_by_size, Fit::lowest);
 
   Bytes bound = problem.load;
-  const bool searched = SearchGraph::suits(problem);
   const auto eject = [&](std::uint64_t effort) {
     portfolio.add("ejection", [&] {
       return lower_the_peak(problem, arrived, portfolio.best(),
@@ -156,8 +178,9 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
     });
   };
   if (!searched) {
-    constexpr Effort effort_of_pair = 5;
-    eject(options.effort / effort_of_pair);
+    const Effort swept = effort_of_sweep(problem) * preferences.size();
+    const Effort left = (options.effort - std::min(swept, options.effort / 2)) / effort_of_pair;
+    if (ejection_pays(problem, left)) eject(left);
     return std::move(portfolio).take(bound);
   }
   // What the search finds at once, or proves, it needs no improvement for; what it doesn't, ejection may.

@@ -110,7 +110,7 @@ TEST(Outward, StacksWhatIsAliveAtTheBusiestInstantWithoutAnyGap) {
     for (const bool by_end : {true, false}) {
       const Buffers buffers = testing::random_buffers(seed, 800, 300, 5000);
       const Problem problem = make_problem(buffers, 1_B);
-      const Placement placement = place_outward(problem, {.by_end = by_end}, problem.load);
+      const Placement placement = place_outward(problem, std::array{Preference{.by_end = by_end}}, problem.load);
       ASSERT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
       std::vector<Bytes> tops(problem.section_count);
       for (std::uint32_t b = 0; b < problem.count(); ++b)
@@ -125,10 +125,31 @@ TEST(Outward, PrefersANeighbourThatEndsAtTheSameTimeToAGapThatFitsExactly) {
   const Buffers buffers{{0, 7, 10_B},  {1, 5, 4_B},   {2, 8, 10_B},  {3, 5, 5_B}, {4, 20, 10_B},
                         {10, 11, 1_B}, {12, 13, 1_B}, {14, 15, 1_B}, {6, 20, 4_B}};
   const Problem problem = make_problem(buffers, 1_B);
-  const Placement together = place_outward(problem, {.together = 0.3, .by_end = false}, problem.load);
+  const auto placed = [&](const Preference& preference) {
+    return place_outward(problem, std::array{preference}, problem.load);
+  };
+  const Placement together = placed({.together = 0.3, .by_end = false});
   EXPECT_EQ(together.offsets[8], 25_B);
-  const Placement apart = place_outward(problem, {.together = 0, .by_end = false}, problem.load);
+  const Placement apart = placed({.together = 0, .by_end = false});
   EXPECT_EQ(apart.offsets[8], 10_B);
+}
+
+TEST(Outward, IsBetterByPreferencesThatChangeThanByOne) {
+  const std::array preferences{Preference{.by_end = true}, Preference{.reuse = 1, .by_end = true},
+                               Preference{.by_end = false}, Preference{.together = 1, .reuse = 1, .by_end = false}};
+  Bytes sum, sum_of_one;
+  for (const std::uint64_t seed : {41U, 42U, 43U, 44U}) {
+    Buffers buffers = testing::random_buffers(seed, 8000, 8000, 5000);
+    for (Buffer& buffer : buffers) buffer.upper = std::min(buffer.upper, buffer.lower + 100);
+    const Problem problem = make_problem(buffers, 1_B);
+    const Placement best = place_outward(problem, preferences, problem.load);
+    ASSERT_EQ(fault_of(buffers, best.offsets, {.capacity = best.peak}), std::nullopt);
+    sum += best.peak;
+    sum_of_one += place_outward(problem, std::span(preferences).first(1), problem.load).peak;
+    EXPECT_EQ(place_outward(problem, preferences, problem.load, best.peak + 1_B, 3).offsets, best.offsets);
+    EXPECT_EQ(place_outward(problem, preferences, problem.load, best.peak).peak, best.peak);
+  }
+  EXPECT_LT(sum, sum_of_one);
 }
 
 TEST(PlanBest, FindsTheLeastPeakOfTinyInstances) {
