@@ -168,7 +168,8 @@ std::optional<Verdict::KeptBy> kept_by(const Trace& trace, const LeakReport* lea
   if (trace.python_holders.rows.empty()) return std::nullopt;
   const auto named = [](const PythonHolder* holder, bool is_leak) -> std::optional<Verdict::KeptBy> {
     if (holder == nullptr) return std::nullopt;
-    return Verdict::KeptBy{.text = holder->text, .bytes = holder->bytes, .is_leak = is_leak};
+    return Verdict::KeptBy{
+        .text = holder->text, .growth = growth_words(*holder), .bytes = holder->bytes, .is_leak = is_leak};
   };
   if (leaks == nullptr || leaks->causes.empty()) return named(&trace.python_holders.rows.front(), false);
   std::vector<AllocationId> leaked;

@@ -136,7 +136,8 @@ struct Verdict {
   };
   /// The Python variable that keeps most of the largest leak, else of all memory.
   struct KeptBy {
-    std::string text;  // "`history` in `train` (train.py:12), list of 4,912"
+    std::string text;    // "`history` in `train` (train.py:12), list of 4,912"
+    std::string growth;  // growth_words() of it
     Bytes bytes;
     bool is_leak = false;
   };

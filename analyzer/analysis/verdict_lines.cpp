@@ -187,7 +187,7 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
 }
 
 VerdictLine line_of(const Verdict::KeptBy& kept) {
-  return {"kept by", line_with("", kept.text, ": " + text_of(kept.bytes)), false};
+  return {"kept by", line_with("", kept.text, kept.growth + ": " + text_of(kept.bytes)), false};
 }
 
 /// `peak`: whose, "the peak" or, where the first line is about a device, "the pool's peak".

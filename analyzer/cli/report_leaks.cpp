@@ -129,7 +129,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     }
     std::cout << wrapped(std::string(name_of(finding->verdict)) + ": " + finding->evidence, 4);
     if (const PythonHolder* const holder = holder_of(trace, finding->allocations))
-      std::cout << wrapped("kept by " + holder->text, 6);
+      std::cout << wrapped("kept by " + holder->text + growth_words(*holder), 6);
     const std::string path = distinguishing_frames(trace, *finding, {leaks.findings.begin(), end});
     if (!path.empty()) std::cout << wrapped("via " + path, 6);
     if (!options.allocations) continue;

@@ -44,6 +44,11 @@ const PythonHolder* holder_of(const Trace& trace, std::span<const AllocationId> 
                                                        : &found.rows[static_cast<std::size_t>(most - held.begin())];
 }
 
+std::string growth_words(const PythonHolder& holder) {
+  if (holder.length_before == 0 || holder.length <= holder.length_before) return {};
+  return " (+" + text_of(holder.length - holder.length_before) + ")";
+}
+
 std::string walk_words(const PythonHolders& holders) {
   if (holders.empty()) return {};
   std::string words;

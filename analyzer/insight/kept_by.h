@@ -24,6 +24,9 @@ struct FieldsOf<PythonHolder> {
 /// of less than a tenth. They are live at the time of the walk, in device or pinned host memory.
 const PythonHolder* holder_of(const Trace& trace, std::span<const AllocationId> allocations);
 
+/// " (+1,204)": by how much it grew since the walk before; empty if it did not, or there was none.
+std::string growth_words(const PythonHolder& holder);
+
 /// "1,234,567 objects in 0.9 s", with what is missing; empty if there was no walk.
 std::string walk_words(const PythonHolders& holders);
 

@@ -105,7 +105,7 @@ void describe_holders(CLI::App& app, Request& request) {
   app.footer(
       "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned\n"
       "memory. The program is recorded, or waits for that (memreel record --dormant); it need not import memreel. Its\n"
-      "main thread looks for them at its next safe point, a second for a million objects. Nothing is changed.\n\n"
+      "main thread looks for them at its next safe point, half a second for a million objects. Nothing is changed.\n\n"
       "Examples:\n"
       "  memreel holders 4711\n\n"
       "Exit code: 0 done; 2 if the process is not recorded, or could not look in time.");

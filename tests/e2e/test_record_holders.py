@@ -40,7 +40,7 @@ class Reports(ProgramTest):
         report = self.document("report", path)
         self.assertEqual(report["verdict"]["kept_by"], {"text": HISTORY, "bytes": 60 << 20, "is_leak": True})
         [line] = [line["text"] for line in report["verdict"]["lines"] if line["topic"] == "kept by"]
-        self.assertEqual(line, HISTORY + ": 60.00 MiB")
+        self.assertEqual(line, HISTORY + " (+112): 60.00 MiB")
         self.assertLessEqual(len(report["verdict"]["lines"]), 5)
         self.assertEqual({leak["kept_by"] for leak in report["leaks"] if leak["verdict"] == "leak"}, {HISTORY})
         self.assertEqual({leak["kept_by"] for leak in report["leaks"] if leak["verdict"] != "leak"}, {None})
@@ -52,7 +52,7 @@ class Reports(ProgramTest):
         self.assertIn("kept by Python variables; walked 412,000 objects in 350.0 ms", text)
         for form in ([], ["--leaks"], ["--format", "markdown"], ["--format", "html"]):
             self.assertIn("4,912", self.answer("report", path, *form).stdout, form)
-        self.assertIn("kept by " + HISTORY, " ".join(self.answer("report", path, "--leaks").stdout.split()))
+        self.assertIn("kept by " + HISTORY + " (+112)", " ".join(self.answer("report", path, "--leaks").stdout.split()))
 
     def test_a_trace_keeps_it(self):
         path = self.snapshot()

@@ -86,7 +86,7 @@ class Hook(HookTest):
             except torch.OutOfMemoryError: pass
             """
         lines, _ = self.run_program(program % True)
-        self.assertTrue(any(re.fullmatch(r"memreel: 8\.00 MiB kept by `history` in `train` \(<string>:\d+\), list of 8 "
+        self.assertTrue(any(re.fullmatch(r"memreel: at the failure 8\.00 MiB kept by `history` in `train` \(<string>:\d+\), list of 8 "
                                          r"\(walked [0-9,]+ objects in \d\.\d s\)", line) for line in lines), lines)
         [(self.directory / dump).unlink() for dump in self.dumps()]
         lines, _ = self.run_program(program % False)

@@ -312,11 +312,11 @@ class References:
                 for thing in self._objects[place * _BLOCK:(place + 1) * _BLOCK] if type(thing) in wanted]
 
     def trace(self, targets: List[Any], most: int = 4) -> None:
-        """Finds who references `targets`, and the ways there: way() and ways() are for these."""
+        """Finds who references `targets`, and the ways there: ways() is for these. Sorts them: what a root reaches first, nearest first."""
         self._ways_to = {id(thing): [] for thing in targets}
         leading = Ancestors(self._objects, targets, self.roots, self._own, self._tracked)
         inside = dict(zip(self._ways_to, targets))
-        seen: Ids = set()
+        seen: Dict[int, None] = {}  # in the order in which they are reached
         try:
             try:
                 leading.find(lambda: self.check_time(0.7))
@@ -339,12 +339,14 @@ class References:
             self._divide(targets, leading.by_id, inside, seen, most)
         except OutOfTime as why:
             self._end(str(why))
+        order = {number: place for place, number in enumerate(seen)}
+        targets.sort(key=lambda thing: order.get(id(thing), len(order)))
         self._relevant = set(self._ways_to).union(self._parents, *(map(id, parents) for parents in self._ways_to.values()))
 
-    def _reach(self, things: List[Any], inside: Dict[int, Any], seen: Ids, most: int) -> None:
+    def _reach(self, things: List[Any], inside: Dict[int, Any], seen: Dict[int, None], most: int) -> None:
         """Adds to `seen` what is reached from `things` among those `inside`, nearest first, and notes the ways."""
         things = [thing for thing in things if id(thing) in inside]
-        seen.update(map(id, things))
+        seen.update(dict.fromkeys(map(id, things)))
         while things:
             found: List[Any] = []
             for start in range(0, len(things), CHUNK):
@@ -355,12 +357,12 @@ class References:
                         if parents is not None and len(parents) < most and not (parents and parents[-1] is thing):
                             parents.append(thing)
                         if number not in seen:
-                            seen.add(number)
+                            seen[number] = None
                             self._parents[number] = thing
                             found.append(inside[number])
             things = found
 
-    def _divide(self, targets: List[Any], ancestors: Dict[int, Any], inside: Dict[int, Any], seen: Ids, most: int) -> None:
+    def _divide(self, targets: List[Any], ancestors: Dict[int, Any], inside: Dict[int, Any], seen: Dict[int, None], most: int) -> None:
         """Divides what no root reaches into what someone outside Python holds and what nobody does."""
         rest = [thing for number, thing in inside.items() if number not in seen]
         counts: collections.Counter[int] = collections.Counter()

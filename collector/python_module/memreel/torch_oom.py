@@ -176,7 +176,7 @@ class TorchOomHook:
                 most.append(one)
         if most:
             kept = "; ".join(f"{size_text(one.bytes)} kept by {one.text}" for one in most[:_HOLDERS])
-            say(f"{kept} (walked {found.objects:,} objects in {found.seconds:.1f} s)")
+            say(f"at the failure {kept} (walked {found.objects:,} objects in {found.seconds:.1f} s)")
 
     def _write(self) -> str:
         snapshot = self._torch.cuda.memory._snapshot()
