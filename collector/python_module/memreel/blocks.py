@@ -82,6 +82,8 @@ class Reader:
             return _of_numpy
         if any(class_name(base) == "generic" and _module_of(base) == "numpy" for base in known):
             return None  # a scalar
+        if class_name(type(kind)) == "tensortype":
+            return None  # torch.FloatTensor and the like: names of dtypes, without instances
         if class_name(kind) == "ArrayImpl" and str(_module_of(kind)).startswith("jaxlib"):
             return _of_jax
         return _of_interface if any(map(_has_interface, known)) else None

@@ -451,6 +451,10 @@ class Torch(Holding):
         for text in ("`self.model[2].weight` in", "gradient of `self.model[0].weight` in", "`optimizer.state[<Parameter>]['exp_avg']` in"):
             self.assertTrue(any(way.startswith(text) for way in ways), (text, ways))
 
+    def test_names_of_dtypes_are_not_taken_for_classes_of_tensors(self):
+        # The collector would not track their instances, so that the walk would have to look for untracked objects.
+        self.assertEqual(list(memreel.blocks.Reader([self.torch.FloatTensor, self.torch.Tensor])._of), [self.torch.Tensor])
+
     def test_a_view_keeps_the_whole_block(self):
         row = self.torch.empty(1 << 16)[7]
         block = next(block for block in memreel.holders(kind="host", seconds=60).blocks if block.bytes == 4 << 16)
