@@ -126,7 +126,9 @@ TEST(Outward, PrefersANeighbourThatEndsAtTheSameTimeToAGapThatFitsExactly) {
                         {10, 11, 1_B}, {12, 13, 1_B}, {14, 15, 1_B}, {6, 20, 4_B}};
   const Problem problem = make_problem(buffers, 1_B);
   const auto placed = [&](const Preference& preference) {
-    return place_outward(problem, std::array{preference}, problem.load);
+    Placement placement = place_outward(problem, std::array{preference}, problem.load);
+    EXPECT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
+    return placement;
   };
   const Placement together = placed({.together = 0.3, .by_end = false});
   EXPECT_EQ(together.offsets[8], 25_B);
@@ -299,10 +301,13 @@ TEST(PlanBest, IsTheSameEveryTime) {
   const Plan once = plan_best(buffers, {.effort = 10'000'000}), again = plan_best(buffers, {.effort = 10'000'000});
   EXPECT_EQ(once.offsets, again.offsets);
   EXPECT_EQ(once.method, again.method);
+  EXPECT_EQ(fault_of(buffers, once.offsets, {.capacity = once.peak}), std::nullopt);
 }
 
 TEST(PlanBest, StopsWhereThePeakCantBeLower) {
-  const Plan plan = plan_best(Buffers{{0, 2, 512_B}, {1, 3, 512_B}});
+  const Buffers buffers{{0, 2, 512_B}, {1, 3, 512_B}};
+  const Plan plan = plan_best(buffers);
+  EXPECT_EQ(fault_of(buffers, plan.offsets, {.capacity = plan.peak}), std::nullopt);
   EXPECT_EQ(plan.peak, 1024_B);
   EXPECT_EQ(plan.method, "best fit");
   EXPECT_EQ(plan.over_load(), 1.0);
@@ -323,6 +328,7 @@ TEST(Search, ProvesThatACapacityIsTooSmall) {
   const Bytes bound = search_below(problem, best, {.effort = 1'000'000});
   EXPECT_EQ(bound, best.peak);
   EXPECT_EQ(best.peak, least_peak(buffers));
+  EXPECT_EQ(fault_of(buffers, best.offsets, {.capacity = best.peak}), std::nullopt);
 }
 
 /// Instances of google/minimalloc: tests/data/minimalloc/README.md.
