@@ -2,15 +2,17 @@
 """Drives the viewer on a virtual display: real key and mouse events, and checks of its screenshots."""
 
 import json
+import mmap
 import os
 import shutil
-import signal
 import string
 import struct
 import subprocess
+import tempfile
 import time
 import unittest
 import zlib
+from pathlib import Path
 
 from program import REPOSITORY, SANITIZED, ProgramTest
 
@@ -25,8 +27,10 @@ class Screen:
     """A headless X server."""
 
     def __init__(self):
+        self.memory = tempfile.TemporaryDirectory()
         self.server = subprocess.Popen(
             ["Xvfb", "-displayfd", "1", "-screen", "0", f"{WIDTH}x{HEIGHT}x24", "-nolisten", "tcp", "-noreset",
+             "-fbdir", self.memory.name,
              "-r"],  # a key that a busy machine holds for long does not repeat
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.environment = {**os.environ, "DISPLAY": ":" + self.server.stdout.readline().strip(),
@@ -37,6 +41,20 @@ class Screen:
         self.server.terminate()
         self.server.wait()
         self.server.stdout.close()
+        self.memory.cleanup()
+
+    def pixels(self):
+        """What is on the screen at this moment, and at every later one: a function of a place to the bytes of its pixels."""
+        with (Path(self.memory.name) / "Xvfb_screen0").open("rb") as file:
+            memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        header = struct.unpack(">25I", memory[:100])  # of the format of xwd
+        start, stride, pixel = header[0] + 12 * header[19], header[12], header[11] // 8
+
+        def of(place):
+            left, top, width, height = (int(v) for v in place)
+            rows = (start + y * stride + left * pixel for y in range(top, top + height))
+            return b"".join(memory[at:at + width * pixel] for at in rows)
+        return of
 
     def view(self, *arguments, timeout=PATIENCE):
         return subprocess.run([VIEW, *map(str, arguments)], env=self.environment, timeout=timeout, text=True,
@@ -156,10 +174,7 @@ class View:
 
     def double_click_on(self, place, across=0.5, down=0.5):
         self.point(place, across, down)
-        # Both clicks arrive before the next frame, however late a busy machine delivers the second.
-        self.process.send_signal(signal.SIGSTOP)
-        self.hands("click", "--repeat", 2, 1)
-        self.process.send_signal(signal.SIGCONT)
+        self.hands("click", "--repeat", 2, "--delay", 20, 1)
         return self.settled()
 
     def close(self):

@@ -168,11 +168,11 @@ void run_window(Window& window, Viewer& viewer, bool control) {
     if (controlled && !controlled->serve(window, viewer)) break;
     const Stage stage = viewer.status().stage;
     if (stage == Stage::importing || stage == Stage::reading) window.rest();
-    idle_since = viewer.is_idle() ? idle_since + 1 : 0;
+    idle_since = viewer.is_idle() && !window.has_input() ? idle_since + 1 : 0;
     if (controlled && controlled->is_asked())
       window.wait(0.002);
     else if (idle_since > 30)
-      window.wait(controlled ? 0.02 : 0.25);
+      window.wait(0.25);
     else if (!frame.drawn)
       window.wait(0.016);  // as long as showing a picture takes, which waits for the screen
   }

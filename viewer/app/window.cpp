@@ -7,6 +7,7 @@
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
 #include <imgui.h>
+#include <imgui_internal.h>  // for input that waits
 
 #include <algorithm>
 #include <array>
@@ -152,6 +153,7 @@ Result<void> Window::create(const WindowOptions& options) {
   }
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
+    of(w).new_input_ = true;
     if (action == GLFW_RELEASE) {
       of(w).held_alone_.erase(key);
       return;
@@ -160,14 +162,31 @@ Result<void> Window::create(const WindowOptions& options) {
     of(w).new_keys_.push_back({key, modifiers});
     ++of(w).key_count_;
   });
-  glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) { of(w).new_characters_.push_back(character); });
+  glfwSetCharCallback(window_, [](GLFWwindow* w, unsigned character) {
+    of(w).new_input_ = true;
+    of(w).new_characters_.push_back(character);
+  });
+  glfwSetCursorPosCallback(window_, [](GLFWwindow* w, double x, double y) {
+    of(w).new_input_ = true;
+    of(w).pointer_ = {static_cast<float>(x), static_cast<float>(y)};
+  });
   glfwSetMouseButtonCallback(window_, [](GLFWwindow* w, int button, int action, int) {
+    of(w).new_input_ = true;
+    of(w).buttons_.add(static_cast<std::size_t>(button), action == GLFW_PRESS, of(w).pointer_);
     if (button == GLFW_MOUSE_BUTTON_LEFT && action == GLFW_PRESS) ++of(w).new_left_presses_;
     ++of(w).mouse_count_;
   });
-  glfwSetScrollCallback(window_, [](GLFWwindow* w, double, double) { ++of(w).mouse_count_; });
-  glfwSetWindowRefreshCallback(window_, [](GLFWwindow* w) { of(w).shown_.forget(); });
+  glfwSetScrollCallback(window_, [](GLFWwindow* w, double, double) {
+    of(w).new_input_ = true;
+    ++of(w).mouse_count_;
+  });
+  glfwSetFramebufferSizeCallback(window_, [](GLFWwindow* w, int, int) { of(w).new_input_ = true; });
+  glfwSetWindowRefreshCallback(window_, [](GLFWwindow* w) {
+    of(w).new_input_ = true;
+    of(w).shown_.forget();
+  });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
+    of(w).new_input_ = true;
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
   });
 
@@ -260,10 +279,42 @@ void Window::apply_zoom() {
 #endif
 }
 
-void Window::begin_imgui_frame() { new_frame(std::exchange(new_left_presses_, 0), keys_); }
+void Window::begin_imgui_frame() { new_frame(buttons_, std::exchange(new_left_presses_, 0), keys_, between_polls_); }
+
+void Window::build(const Theme& theme, const std::function<void()>& contents) {
+#if IMGUI_VERSION_NUM < 18700
+  const auto has_more = [this] { return buttons_.pending(); };
+#else
+  const auto has_more = [] { return !ImGui::GetCurrentContext()->InputEventsQueue.empty(); };
+#endif
+  for (bool is_last = false; !is_last;) {
+    is_last = !has_more();
+    ImGui_ImplOpenGL3_NewFrame();
+    ImGui_ImplGlfw_NewFrame();
+    if (offscreen_) {
+      ImGuiIO& io = ImGui::GetIO();
+      io.DisplaySize = {static_cast<float>(width_), static_cast<float>(height_)};
+      io.DisplayFramebufferScale = {1, 1};
+      io.MousePos = {-1, -1};
+    } else {
+      glfwGetFramebufferSize(window_, &width_, &height_);
+    }
+    apply(theme, scale_);
+    begin_imgui_frame();
+    contents();
+    ImGui::Render();
+    // What was pressed or dropped was seen.
+    keys_.clear();
+    characters_.clear();
+    dropped_.clear();
+  }
+}
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
   glfwPollEvents();
+  has_input_ = std::exchange(new_input_, false);
+  const auto now = Clock::now();
+  between_polls_ = std::min(std::chrono::duration<float>(now - std::exchange(polled_, now)).count(), 1.0F);
   keys_ = std::exchange(new_keys_, {});
   characters_ = std::exchange(new_characters_, {});
   dropped_ = std::exchange(new_dropped_, {});
@@ -271,20 +322,7 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   const auto start = Clock::now();
   const double begin = processor_ms();
   apply_zoom();
-  ImGui_ImplOpenGL3_NewFrame();
-  ImGui_ImplGlfw_NewFrame();
-  if (offscreen_) {
-    ImGuiIO& io = ImGui::GetIO();
-    io.DisplaySize = {static_cast<float>(width_), static_cast<float>(height_)};
-    io.DisplayFramebufferScale = {1, 1};
-    io.MousePos = {-1, -1};
-  } else {
-    glfwGetFramebufferSize(window_, &width_, &height_);
-  }
-  apply(theme, scale_);
-  begin_imgui_frame();
-  contents();
-  ImGui::Render();
+  build(theme, contents);
   times.build_ms = processor_ms() - begin;
   ImDrawData& data = *ImGui::GetDrawData();
   times.vertices = static_cast<std::uint32_t>(data.TotalVtxCount);

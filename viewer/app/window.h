@@ -16,6 +16,7 @@
 
 #include "formats/model/result.h"
 #include "viewer/app/frames.h"
+#include "viewer/app/mouse_buttons.h"
 #include "viewer/app/opengl.h"
 #include "viewer/panes/theme.h"
 
@@ -78,7 +79,8 @@ class Window {
   void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }
   /// Whether frames are drawn even if they repeat the picture, for measurements.
   void draw_always(bool wanted) { draws_always_ = wanted; }
-  /// Draws a frame, unless it repeats the picture that is shown; `contents` makes the ImGui calls.
+  /// Draws a frame, unless it repeats the picture that is shown; `contents` makes the ImGui calls, once more for each
+  /// press and release of a mouse button since the last frame, so that the picture shows what they did.
   FrameTimes frame(const Theme& theme, const std::function<void()>& contents);
   /// Waits for an event, at most this long.
   void wait(double seconds);
@@ -93,6 +95,8 @@ class Window {
   const std::vector<KeyPress>& keys() const { return keys_; }
   /// Whether Enter was pressed, on the main keyboard or the keypad.
   bool entered() const;
+  /// Whether there was any, of any kind, that the frame before had not seen.
+  bool has_input() const { return has_input_; }
   /// The number of key presses so far.
   std::uint64_t key_count() const { return key_count_; }
   /// The number of mouse button and wheel events so far; 0 in a page.
@@ -114,6 +118,8 @@ class Window {
   void load_fonts() const;
   void apply_zoom();
   void begin_imgui_frame();
+  /// Makes the ImGui calls of a frame for each change of a mouse button, and for what they did.
+  void build(const Theme& theme, const std::function<void()>& contents);
   void make_picture();
   /// Draws and shows it; adds what this cost to `times`.
   void draw(ImDrawData& data, const Theme& theme, FrameTimes& times);
@@ -131,7 +137,12 @@ class Window {
   ShownPicture shown_;
   std::uint32_t framebuffer_ = 0, colour_ = 0;  // when off-screen
   std::vector<KeyPress> keys_, new_keys_;
+  MouseButtons buttons_;
+  ImVec2 pointer_{0, 0};      // after the last event
+  Clock::time_point polled_;  // when input was last asked for,
+  float between_polls_ = 0;   // and how long after the time before, in seconds
   int new_left_presses_ = 0;  // of the mouse
+  bool has_input_ = false, new_input_ = false;
   std::set<int> held_alone_;
   std::uint64_t key_count_ = 0, mouse_count_ = 0, picture_count_ = 0;
   std::vector<unsigned> characters_, new_characters_;
@@ -140,16 +151,19 @@ class Window {
 
 // Input between two slow frames, for the window and the page.
 
-/// ImGui::NewFrame(), given the keys pressed since the last frame and the number of left button presses.
+/// ImGui::NewFrame(), given the next change of a mouse button, the keys pressed since the last frame, the number of
+/// left button presses since then, and the seconds during which all of this may have happened.
 ///
 /// ImGui takes the time of the frame for the time of a press. Before 1.87 it only polls what is down when a frame
-/// begins: two clicks between two frames count as one, and a key pressed and released between them is lost, as is a
-/// modifier such as Ctrl. All of this happens when frames are slow, as with software rendering on a remote display.
-inline void new_frame(int left_presses, [[maybe_unused]] std::span<const KeyPress> keys) {
+/// begins: a key pressed and released between two frames is lost, as is a modifier such as Ctrl. All of this happens
+/// when frames are slow, as with software rendering on a remote display.
+inline void new_frame([[maybe_unused]] MouseButtons& buttons, [[maybe_unused]] int left_presses,
+                      [[maybe_unused]] std::span<const KeyPress> keys, float since_last_poll) {
   constexpr float longest_between_clicks = 0.3F;  // seconds, ImGui's default
   ImGuiIO& io = ImGui::GetIO();
-  io.MouseDoubleClickTime = longest_between_clicks + 2 * io.DeltaTime;
+  io.MouseDoubleClickTime = longest_between_clicks + 2 * since_last_poll;
 #if IMGUI_VERSION_NUM < 18700
+  buttons.apply_next(io);
   std::vector<bool*> released;
   int modifiers = 0;
   for (const KeyPress& press : keys)
@@ -168,11 +182,11 @@ inline void new_frame(int left_presses, [[maybe_unused]] std::span<const KeyPres
   for (bool* down : released) *down = false;
 #else
   ImGui::NewFrame();
-#endif
   if (left_presses < 2 || !io.MouseClicked[ImGuiMouseButton_Left]) return;
   io.MouseDoubleClicked[ImGuiMouseButton_Left] = true;
   io.MouseClickedCount[ImGuiMouseButton_Left] = 2;
   io.MouseClickedLastCount[ImGuiMouseButton_Left] = 2;
+#endif
 }
 
 }  // namespace memreel::viewer

@@ -80,15 +80,12 @@ int key_of_code(std::string_view code) {
 namespace {
 
 constexpr const char* canvas = "#canvas";
-constexpr std::size_t mouse_buttons = 3;
 
 }  // namespace
 
 /// The window's state besides Dear ImGui's.
 struct GLFWwindow {
   EMSCRIPTEN_WEBGL_CONTEXT_HANDLE context = 0;
-  std::array<bool, mouse_buttons> pressed{};  // since the last frame, if released within it
-  std::array<bool, mouse_buttons> down{};
   double last_frame = 0;  // in seconds
 };
 
@@ -129,9 +126,12 @@ std::size_t button_of(const EmscriptenMouseEvent& event) {
                              : ImGuiMouseButton_Left;
 }
 
+/// Of the mouse, as of the last event.
+ImVec2 pointer{-1, -1};
+
 void take_place(const EmscriptenMouseEvent& event) {
   const auto pixels = static_cast<float>(emscripten_get_device_pixel_ratio());
-  ImGui::GetIO().MousePos = {static_cast<float>(event.clientX) * pixels, static_cast<float>(event.clientY) * pixels};
+  pointer = {static_cast<float>(event.clientX) * pixels, static_cast<float>(event.clientY) * pixels};
   take_modifiers(event.ctrlKey != 0 || event.metaKey != 0, event.shiftKey != 0, event.altKey != 0);
 }
 
@@ -243,7 +243,7 @@ Result<void> Window::create(const WindowOptions& options) {
     Window& window = *static_cast<Window*>(user);
     window.held_alone_.clear();
     std::ranges::fill(ImGui::GetIO().KeysDown, false);
-    window.window_->down = {};
+    window.buttons_.clear();
     wake();
     return EM_FALSE;
   };
@@ -253,8 +253,7 @@ Result<void> Window::create(const WindowOptions& options) {
     wake();
     take_place(*event);
     const std::size_t button = button_of(*event);
-    window.window_->pressed[button] = window.window_->down[button] = true;
-    if (button == ImGuiMouseButton_Left) ++window.new_left_presses_;
+    window.buttons_.add(button, true, pointer);
     return button == ImGuiMouseButton_Middle ? EM_TRUE : EM_FALSE;
   };
   emscripten_set_mousedown_callback(canvas, this, EM_TRUE, on_mousedown);
@@ -263,7 +262,7 @@ Result<void> Window::create(const WindowOptions& options) {
     Window& window = *static_cast<Window*>(user);
     wake();
     take_place(*event);
-    window.window_->down[button_of(*event)] = false;
+    window.buttons_.add(button_of(*event), false, pointer);
     return EM_FALSE;
   };
   emscripten_set_mouseup_callback(EMSCRIPTEN_EVENT_TARGET_WINDOW, this, EM_TRUE, on_mouseup);
@@ -348,9 +347,8 @@ void Window::begin_imgui_frame() {
   io.DisplaySize = {static_cast<float>(width), static_cast<float>(height)};
   const double now = emscripten_get_now() / 1e3;
   io.DeltaTime = static_cast<float>(std::clamp(now - std::exchange(window_->last_frame, now), 1e-4, 1.0));
-  for (std::size_t button = 0; button < mouse_buttons; ++button)
-    io.MouseDown[button] = std::exchange(window_->pressed[button], false) || window_->down[button];
-  new_frame(std::exchange(new_left_presses_, 0), keys_);
+  io.MousePos = pointer;
+  new_frame(buttons_, 0, keys_, io.DeltaTime);
 }
 
 FrameTimes Window::frame(const Theme& theme, const std::function<void()>& contents) {
