@@ -86,6 +86,7 @@ Json Viewer::state() {
       {"stage", stages.at(static_cast<std::size_t>(status.stage))},
       {"error", status.error ? Json(status.error->message()) : Json(nullptr)},
       {"followed", status.followed},
+      {"still", status.still},
       {"idle", is_idle()},
       {"frames", frames_},
       {"keys", window_.key_count()},

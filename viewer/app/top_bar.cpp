@@ -172,7 +172,7 @@ void Viewer::draw_unknowns(Scene& scene) {
     state = std::string(status.stage == Stage::importing ? "importing " : "reading ") +
             std::to_string(static_cast<int>(status.progress * 100)) + " %     ";
   else if (status.followed)
-    state = paused_ ? "paused     " : "following the file     ";
+    state = paused_ ? "paused     " : status.still ? "cut off, or not growing     " : "following the file     ";
   state += text_of(std::uint64_t{document_->event_count()}) + " events";
   std::vector<Unknown> unknowns{lost_events(*document_)};
   if (!document_->empty()) {

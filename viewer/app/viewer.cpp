@@ -307,12 +307,10 @@ void Viewer::follow(const VerdictAction& action) {
 
 namespace {
 
-/// The heap shown first: the most important one.
+/// The heap shown first.
 HeapId main_heap(const Document& document) {
-  const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapSeries& series) {
-    return std::pair{series.allocations != 0, std::max(series.peak_reserved, series.peak_live)};
-  });
-  return most == document.heaps.end() ? HeapId::none : most->heap;
+  const HeapId decides = deciding_heap(document);
+  return decides == HeapId::none && !document.heaps.empty() ? document.heaps.front().heap : decides;
 }
 
 }  // namespace
@@ -368,6 +366,7 @@ void Viewer::renumber(const Document& next) {
   overlays_.clear();
   sieve_.reset();
   heap_ = HeapAt();
+  judged_events_ = 0;
   if (selection_.cursor != 0)
     selection_.cursor = next.events_until(document_->time(std::min(selection_.cursor, document_->event_count()) - 1));
   selection_.renumber();

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <vector>
+
+#include "analyzer/analysis/verdict.h"
 
 namespace memreel::viewer {
 namespace {
@@ -15,6 +18,18 @@ std::optional<double> number(std::string_view text) {
 }
 
 }  // namespace
+
+HeapId deciding_heap(const Document& document) {
+  std::vector<HeapHistory> histories;
+  for (const HeapSeries& series : document.heaps) {
+    HeapHistory history{.heap = series.heap, .allocations = series.allocations, .failures = series.failures};
+    history.peak_live = Bytes{series.peak_live};
+    history.peak_reserved = Bytes{series.peak_reserved};
+    histories.push_back(history);
+  }
+  const HeapHistory* const heap = memreel::deciding_heap(*document.tables, histories);
+  return heap == nullptr ? HeapId::none : heap->heap;
+}
 
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name) {
   const HeapSeries* const series = document.series(heap);

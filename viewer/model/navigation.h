@@ -16,6 +16,10 @@ namespace memreel::viewer {
 /// none of these.
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name);
 
+/// The heap that a report is about (deciding_heap() in analyzer/analysis/verdict.h), as far as the trace was read; none
+/// without allocations.
+HeapId deciding_heap(const Document& document);
+
 /// From its begin until it was freed, or the end of the trace.
 TimeRange life_of(const Document& document, std::uint32_t allocation);
 

@@ -196,7 +196,7 @@ return read(stop, opening->file, import ? &*import : nullptr);
 
 /// Reads a fully read trace again, completed for judging, and publishes it. False if that equals the recorded one.
 Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
-                                     const TraceReader& raw) {
+                                     const TraceReader& raw, const SourceStatus& status) {
   const auto subject = completed_file(file, path_.string(), memory_limit_);
   if (!subject) return subject.error();
   if (*subject == nullptr) return false;
@@ -216,7 +216,7 @@ Result<bool> Source::publish_subject(const std::stop_token& stop, const std::sha
   document->read = raw.report();  // the losses are those of the file
   document->renumbered = true;
   set_file(*subject);
-  publish(std::move(document), {.stage = Stage::complete, .progress = 1});
+  publish(std::move(document), status);
   return true;
 }
 
@@ -237,6 +237,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   auto interval = first_publication;
   auto last = Clock::now() - interval;
   bool published_end = false, following = false;
+  auto patience = patience_with_growth;
   std::vector<std::byte> beginning(256);
   if (const auto count = file->read(0, beginning)) beginning.resize(*count);
   std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
@@ -279,10 +280,13 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       set_file(file);
     }
     const bool followed = import == nullptr && !reader->report().has_footer;
-    if (!followed && events <= longest_in_memory && may_be_completed(reader->header(), reader->tables())) {
-      // If that fails, the trace is shown as recorded.
-      if (const auto done = publish_subject(stop, file, *reader); done && *done) return {};
-    }
+    // If that fails, the trace is shown as recorded.
+    const auto complete = [&](const SourceStatus& status) {
+      if (events > longest_in_memory || !may_be_completed(reader->header(), reader->tables())) return false;
+      const auto done = publish_subject(stop, file, *reader, status);
+      return done && *done;
+    };
+    if (!followed && complete({.stage = Stage::complete, .progress = 1})) return {};
     if (!published_end || !followed) {  // the end may come alone, after all events
       publish(builder.publish(*reader, file->size(), true),
               {.stage = Stage::complete, .progress = 1, .followed = followed});
@@ -290,10 +294,22 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     }
     if (!followed) return {};
     following = true;
-    while (!stop.stop_requested() && file->size() == size && !is_written_anew(beginning, size))
-      pause(stop, growth_check);
+    // A program that was killed leaves no footer.
+    const SourceStatus is_still{.stage = Stage::complete, .progress = 1, .followed = true, .still = true};
+    bool waited = false, completed = false;
+    for (const auto since = Clock::now(); !stop.stop_requested(); pause(stop, growth_check)) {
+      if (file->size() != size || is_written_anew(beginning, size)) break;
+      if (waited || Clock::now() - since < patience) continue;
+      waited = true;
+      completed = complete(is_still);
+      if (!completed) set_status(is_still);
+    }
     written_anew_ = is_written_anew(beginning, size);
     if (written_anew_) return {};
+    if (waited) patience *= 4;
+    if (!completed || stop.stop_requested()) continue;
+    set_file(file);
+    publish(builder.publish(*reader, file->size(), true), {.stage = Stage::complete, .progress = 1, .followed = true});
   }
   return {};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,12 +33,17 @@ inline constexpr std::uint64_t longest_in_memory = 50'000'000;
 Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
                                                  Bytes memory_limit = {});
 
+/// How long a file without a footer must stay as it is to be completed; four times as long after each addition that
+/// comes later than that, because completing renumbers events.
+inline constexpr std::chrono::milliseconds patience_with_growth{2000};
+
 enum class Stage : std::uint8_t { importing, reading, complete, failed };
 
 struct SourceStatus {
   Stage stage = Stage::importing;
   double progress = 0;    // 0 .. 1
   bool followed = false;  // the file has no footer: it may still grow, and additions appear
+  bool still = false;     // it has not grown for a moment, as if its program was killed, and is shown completed
   std::optional<Error> error;
 };
 
@@ -67,7 +73,7 @@ class Source {
   Result<void> open_and_read(const std::stop_token& stop);
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
   Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
-                               const TraceReader& raw);
+                               const TraceReader& raw, const SourceStatus& status);
   /// Whether the file has been replaced since `size` bytes of it were read, the first of them `beginning`.
   bool is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const;
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);

@@ -17,6 +17,7 @@
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/sample_trace.h"
 #include "viewer/model/device_memory.h"
+#include "viewer/model/navigation.h"
 #include "viewer/model/prediction.h"
 #include "viewer/model/ranks.h"
 
@@ -192,6 +193,33 @@ Trace trace_with_a_release(const std::string& source) {
   build.trace().header.source = source;
   build.trace().tables.heaps[1].observes_completion = true;
   return build.trace();
+}
+
+TEST_F(SourceOf, ARecordingWhoseProgramWasKilledIsCompleted) {
+  const auto bytes = recording_of_two_levels();
+  constexpr std::size_t last = 8;  // of the footer
+  const auto path = file("killed.reel", std::span(bytes).first(bytes.size() - last));
+  const Source source(path);
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  EXPECT_TRUE(source.status().followed);
+  EXPECT_FALSE(source.document()->renumbered) << "it may grow at once";
+  ASSERT_TRUE(eventually([&] { return source.status().still; }));
+  EXPECT_TRUE(source.document()->renumbered);
+  EXPECT_EQ(source.document()->series(HeapId{1})->peak_reserved, (2_MiB).count);
+  append(path, std::span(bytes).last(last));
+  EXPECT_TRUE(eventually([&] { return !source.status().followed; })) << "it is still followed";
+  EXPECT_TRUE(source.document()->renumbered);
+}
+
+TEST_F(SourceOf, TheHeapOfTheVerdictIsKnownBeforeTheEnd) {
+  const auto bytes = recording_of_two_levels();
+  const auto path = file("killed.reel", std::span(bytes).first(bytes.size() - 8));
+  const Source source(path);
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  ASSERT_GT(source.document()->heaps.size(), 1U);
+  EXPECT_EQ(deciding_heap(*source.document()), HeapId{1}) << "the framework's, though the driver's is larger";
+  ASSERT_TRUE(eventually([&] { return source.status().still; }));
+  EXPECT_EQ(deciding_heap(*source.document()), HeapId{1});
 }
 
 TEST_F(SourceOf, ARecordingHasTheCallsThatPyTorchLeavesNoRecordOf) {
