@@ -3,6 +3,7 @@
 
 import json
 import signal
+import subprocess
 import unittest
 
 import histories
@@ -186,12 +187,55 @@ class Opening(ViewTest):
 
     def test_what_was_opened_last_is_a_click_away(self):
         view = self.open(self.file("nonsense.pickle", b"\x80\x04not a snapshot"))
-        self.assertIn("start/recent 1", view.settled()["places"])
-        view.ask("open", file=str(SAMPLES / "leak.reel"))
-        view.settled()
-        view.ask("open", file=str(self.directory / "nonsense.pickle"))
         self.assertEqual(view.settled()["stage"], "failed")
+        self.assertNotIn("start/recent 1", view.settled()["places"], "it was not opened")
+        for name in ("leak.reel", "streams_default.reel"):
+            view.ask("open", file=str(SAMPLES / name))
+            view.settled()
+        self.assertIsNone(view.key("ctrl+w")["file"])
         self.assertEqual(view.click_on("start/recent 2")["file"], str(SAMPLES / "leak.reel"))
+        self.end(view)
+
+    def test_a_bad_file_keeps_the_open_one(self):
+        view = self.open(SAMPLES / "leak.reel")
+        view.settled()
+        marked = view.key("m")["marked"]
+        titled = lambda: subprocess.run(["xdotool", "search", "--name", " - memreel", "getwindowname"], check=True, text=True,
+                                        env=self.screen.environment, stdout=subprocess.PIPE).stdout.strip()
+        view.ask("open", file=str(self.file("bad.pickle", b"\x80\x04}\x8c\x08segments")))
+        shown = view.settled()
+        self.assertIn("bad.pickle", shown["notice"])
+        self.assertEqual((shown["file"], shown["marked"], shown["stage"]), (str(SAMPLES / "leak.reel"), marked, "complete"))
+        self.assertEqual(shown["recent"], [str(SAMPLES / "leak.reel")])
+        self.assertEqual(titled(), "leak.reel - memreel")
+        self.assertIsNone(view.key("Escape")["notice"])
+        self.assertEqual(view.settled()["marked"], marked, "Esc closes the notice alone")
+        view.ask("open", file=str(SAMPLES / "streams_default.reel"))
+        shown = view.settled()
+        self.assertEqual((shown["file"], shown["marked"]), (str(SAMPLES / "streams_default.reel"), None))
+        self.assertEqual(titled(), "streams_default.reel - memreel")
+        self.end(view)
+
+    def test_the_dialog_lists_what_can_be_opened_and_opens_jobs(self):
+        job = self.directory / "Job"
+        job.mkdir()
+        for name in ("rank0.reel", "rank1.reel"):
+            (job / name).write_bytes((SAMPLES / "streams_default.reel").read_bytes())
+        (job / "notes.txt").write_text("nothing")
+        view = self.open(SAMPLES / "leak.reel")
+        view.settled()
+        view.key("ctrl+o")
+        view.type(str(job))
+        view.key("Return")
+        places = view.type("RANK")["places"]
+        self.assertLessEqual({"open/rank0.reel", "open/rank1.reel", "open/job"}, places.keys())
+        self.assertNotIn("open/notes.txt", places)
+        for _ in "RANK":
+            view.key("BackSpace")
+        self.assertIn("open/notes.txt", view.click_on("open/all files")["places"])
+        shown = view.click_on("open/job")
+        self.assertEqual([rank["file"] for rank in shown["ranks"]], [str(job / "rank0.reel"), str(job / "rank1.reel")])
+        self.assertEqual(shown["tab"], "ranks")
         self.end(view)
 
 

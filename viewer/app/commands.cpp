@@ -189,6 +189,7 @@ void Viewer::make_commands() {
   add("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, [this] { selection_.go_forward(); });
   add("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, [this] { selection_.go_back(); });
   add("Clear the selection", "Esc", GLFW_KEY_ESCAPE, 0, [this] {
+    if (dismiss_notice()) return;
     if (commands_.help_is_open() || tour_.is_on()) {
       commands_.close_help();
       tour_.end();
@@ -245,6 +246,7 @@ void Viewer::make_commands() {
   add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller);
   add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); });
   add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); });
+  add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });
   add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
   add_character("Help: all keys", '?', [this] { commands_.toggle_help(); });
   add("Tour", "", 0, 0, [this] { begin_tour(); });

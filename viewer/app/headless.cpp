@@ -187,6 +187,7 @@ Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesys
   result.resident_bytes = resident_bytes();
 
   const auto again = Clock::now();
+  viewer.close();
   viewer.open(file);
   if (auto shown = draw_until(has_events); !shown) return std::move(shown).error();
   result.reopened_ms = milliseconds_since(again);

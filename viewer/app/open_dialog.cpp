@@ -6,15 +6,25 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 #include <utility>
 
+#include "formats/import/import.h"
 #include "formats/model/stack_text.h"
+#include "viewer/app/frames.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
 namespace {
 
 constexpr std::size_t most_entries = 5'000;
+
+/// Ignores case, of ASCII letters.
+bool contains(std::string_view text, std::string_view part) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
+  return std::search(text.begin(), text.end(), part.begin(), part.end(), same) != text.end();
+}
 
 }  // namespace
 
@@ -28,14 +38,34 @@ void OpenDialog::list(const std::filesystem::path& folder) {
        file.increment(problem)) {
     std::error_code unknown;
     std::string name = file->path().filename().string();
-    if (!name.starts_with('.')) entries.push_back({std::move(name), file->is_directory(unknown)});
+    // Of devices and pipes nothing can be said without waiting for them.
+    const bool is_folder = file->is_directory(unknown), is_file = file->is_regular_file(unknown);
+    if (!name.starts_with('.'))
+      entries.push_back({.name = std::move(name),
+                         .is_folder = is_folder,
+                         .readable = is_file ? std::nullopt : std::optional(is_folder)});
   }
   problem_ = problem ? wanted.string() + " can't be listed: " + problem.message() : std::string();
   if (problem) return;
   std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(!e.is_folder, e.name); });
   folder_ = std::move(wanted);
   entries_ = std::move(entries);
+  looked_at_ = recordings_ = 0;
   typed_.clear();
+}
+
+void OpenDialog::look() {
+  constexpr double most_ms = 4;
+  for (const auto begin = Clock::now(); looked_at_ < entries_.size() && milliseconds_since(begin) < most_ms;) {
+    Entry& entry = entries_[looked_at_++];
+    if (!entry.readable) entry.readable = is_recognised(folder_ / entry.name);
+    if (!entry.is_folder && *entry.readable) ++recordings_;
+  }
+  if (looked_at_ < entries_.size()) Window::wake();
+}
+
+bool OpenDialog::is_shown(const Entry& entry) const {
+  return contains(entry.name, typed_) && (all_files_ || entry.readable.value_or(false));
 }
 
 void OpenDialog::open(const std::filesystem::path& folder) {
@@ -51,6 +81,8 @@ std::optional<std::filesystem::path> OpenDialog::take(const std::filesystem::pat
     return std::nullopt;
   }
   if (!std::filesystem::exists(wanted, unknown)) {
+    const auto named = std::ranges::find_if(entries_, [&](const Entry& entry) { return is_shown(entry); });
+    if (named != entries_.end()) return take(folder_ / named->name);
     problem_ = wanted.string() + " is not there";
     return std::nullopt;
   }
@@ -70,6 +102,7 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
     ImGui::SetWindowFocus();
     ImGui::SetKeyboardFocusHere();
   }
+  look();
   std::optional<std::filesystem::path> chosen;
   ImGui::TextUnformatted(printable(folder_.string()).c_str());
   ImGui::SetNextItemWidth(-1);
@@ -77,12 +110,23 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
   note_item(scene, "open/path");
   if (item_entered(scene) && !typed_.empty()) chosen = take(typed_);
   if (!problem_.empty()) ImGui::TextWrapped("%s", printable(problem_).c_str());
+  ImGui::Checkbox("all files", &all_files_);
+  note_item(scene, "open/all files");
+  if (recordings_ > 1) {
+    ImGui::SameLine(0, scene.px(16));
+    const std::string whole = "Open these " + std::to_string(recordings_) + " recordings as a job";
+    if (ImGui::Button(whole.c_str())) {
+      open_ = false;
+      chosen = folder_;
+    }
+    note_item(scene, "open/job");
+  }
   ImGui::BeginChild("entries");
   std::optional<std::filesystem::path> clicked;
   if (ImGui::Selectable("..")) clicked = folder_.parent_path();
   note_item(scene, "open/..");
   for (const Entry& entry : entries_) {
-    if (entry.name.find(typed_) == std::string::npos) continue;
+    if (!is_shown(entry)) continue;
     const std::string shown = printable(entry.name) + (entry.is_folder ? "/" : "");
     if (ImGui::Selectable(shown.c_str())) clicked = folder_ / entry.name;
     if (ImGui::IsItemVisible()) note_item(scene, "open/" + entry.name);

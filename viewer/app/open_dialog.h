@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialog that opens a file: type a path or browse to it.
+// The dialog that opens a file, or the folder of a job: type a path or browse to it.
 #pragma once
 
 #include <filesystem>
@@ -17,20 +17,27 @@ class OpenDialog {
   /// Starts in the given folder if it exists, else in the working directory.
   void open(const std::filesystem::path& folder);
   bool is_open() const { return open_; }
-  /// The chosen file, in the frame in which it was chosen.
+  /// The chosen file or folder, in the frame in which it was chosen.
   std::optional<std::filesystem::path> draw(Scene& scene, const Window& window);
 
  private:
   struct Entry {
     std::string name;
     bool is_folder = false;
+    std::optional<bool> readable;  // whether memreel reads it; none: not yet looked at
   };
   void list(const std::filesystem::path& folder);
+  /// Looks at more entries, for a few milliseconds.
+  void look();
+  bool is_shown(const Entry& entry) const;
   /// Follows a typed path: lists a folder, or chooses a file.
   std::optional<std::filesystem::path> take(const std::filesystem::path& path);
 
   std::filesystem::path folder_;
   std::vector<Entry> entries_;
+  std::size_t looked_at_ = 0;   // of entries_
+  std::size_t recordings_ = 0;  // among these
+  bool all_files_ = false;
   std::string typed_, problem_;
   bool open_ = false, opening_ = false;
 };

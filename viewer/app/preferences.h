@@ -2,6 +2,7 @@
 // Settings that persist between runs.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 namespace memreel::viewer {
 
 inline constexpr float least_text_size = 0.6F, most_text_size = 3;
+inline constexpr std::size_t most_recent = 10;  // files
 
 struct Settings {
   bool dark = true;

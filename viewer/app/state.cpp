@@ -136,6 +136,8 @@ Json Viewer::state() {
       {"text_size", settings_.text_size},
       {"scale", window_.scale()},
       {"opening", open_dialog_.is_open()},
+      {"notice", notice_.empty() ? Json(nullptr) : Json(notice_)},
+      {"recent", settings_.recent},
       {"help", commands_.help_is_open()},
       {"palette", commands_.palette_is_open()},
       {"dark", settings_.dark},

@@ -21,34 +21,11 @@ Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
   set_text_size(settings_.text_size);
 }
 
-void Viewer::open(const std::filesystem::path& file) {
-  open(std::make_unique<Source>(
-      file, [] { Window::wake(); }, memory_limit_));
-}
-
-void Viewer::open_ranks(std::vector<std::filesystem::path> files) {
-  open(files.front());
-  ranks_ = std::make_unique<const Ranks>(
-      std::move(files), [] { Window::wake(); }, memory_limit_);
-  layout_.show_tab("ranks");
-}
-
-void Viewer::open_prediction(std::unique_ptr<const PredictionJob> prediction) {
-  open(prediction->recordings().back().file);
-  prediction_ = std::move(prediction);
-  layout_.show_tab("prediction");
-}
-
 void Viewer::choose(const RankChoice& choice) {
   if (choice.show && ranks_->files()[*choice.show] != source_->path()) open(ranks_->files()[*choice.show]);
   if (!choice.compare) return;
   compare_with(ranks_->files()[*choice.compare]);
   layout_.show_tab("compare");
-}
-
-void Viewer::close() {
-  source_.reset();
-  forget_document();
 }
 
 void Viewer::forget_document() {
@@ -70,16 +47,6 @@ void Viewer::forget_document() {
   followed_heap_ = HeapId::none;
 }
 
-void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
-  close();
-  source_ = std::move(source);  // what has been read appears in the next frame
-  if (is_sample) return;
-  const std::string name = std::filesystem::absolute(source_->path()).string();
-  std::erase(settings_.recent, name);
-  settings_.recent.insert(settings_.recent.begin(), name);
-  if (settings_.recent.size() > 10) settings_.recent.resize(10);
-}
-
 void Viewer::set_dark(bool dark) {
   settings_.dark = dark;
   theme_ = dark ? dark_theme() : light_theme();
@@ -94,6 +61,7 @@ SourceStatus Viewer::status() const { return source_ ? source_->status() : Sourc
 
 bool Viewer::is_idle() const {
   const Stage stage = status().stage;
+  if (opening_) return false;
   return stage == Stage::failed || (stage == Stage::complete && !busy_ && !wanted_instant_);
 }
 
@@ -151,6 +119,7 @@ void Viewer::draw() {
   last_frame_ = now;
   ++frames_;
   if (std::exchange(close_wanted_, false)) close();
+  follow_opening();
   begin(std::exchange(chosen_, {}));
   if (ranks_) choose(std::exchange(choice_, {}));
   follow_document();
@@ -205,6 +174,7 @@ void Viewer::draw() {
   panes_->policies.update(scene);
   panes_->allocations.step_match(scene, std::exchange(match_step_, 0));
   draw_top_bar(scene);
+  draw_notice(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
     chosen_ = draw_start_page(scene, welcome_to(source_.get(), *document_), settings_.recent);
   else

@@ -74,6 +74,8 @@ class Viewer {
  public:
   Viewer(Window& window, Settings settings, Bytes memory_limit = {});
 
+  /// Opens a file, or a folder with recordings of a job. What is shown stays until the file is known to be readable,
+  /// and if it is not: a line above the panes then says why.
   void open(const std::filesystem::path& file);
   /// Opens several recordings: shows the first; any can be selected.
   void open_ranks(std::vector<std::filesystem::path> files);
@@ -81,7 +83,7 @@ class Viewer {
   void open_prediction(std::unique_ptr<const PredictionJob> prediction);
   /// Closes the file and stops reading it.
   void close();
-  /// Shows a source that is already being read. `is_sample`: not one of the user's files.
+  /// The same for a source that is already being read. `is_sample`: not one of the user's files.
   void open(std::unique_ptr<Source> source, bool is_sample = false);
   /// Makes one pane fill the window, or none.
   void maximise(std::string_view pane) { layout_.maximise(pane); }
@@ -117,12 +119,20 @@ class Viewer {
   const Settings& settings() const { return settings_; }
   Selection& selection() { return selection_; }
   const Document& document() const { return *document_; }
-  SourceStatus status() const;
+  SourceStatus status() const;  // of the file that is shown
 
   /// The selection and the positions of everything on screen, for tests.
   nlohmann::json state();
 
  private:
+  /// Replaces what is shown without waiting.
+  void show(std::unique_ptr<Source> source, bool is_sample);
+  void show_ranks(std::vector<std::filesystem::path> files);
+  void follow_opening();
+  void complain(const Error& error);
+  void draw_notice(Scene& scene);
+  /// Whether there was a notice, or a file being opened, which is given up.
+  bool dismiss_notice();
   void follow_document();
   void forget_document();
   void renumber(const Document& next);
@@ -153,7 +163,17 @@ class Viewer {
   Settings settings_;
   Bytes memory_limit_;
   Theme theme_;
+  /// A file on its way, and the other recordings of its job.
+  struct Opening {
+    std::unique_ptr<Source> source;
+    std::vector<std::filesystem::path> ranks;
+    bool is_sample = false;
+  };
   std::unique_ptr<Source> source_;
+  bool is_sample_ = false;
+  bool is_remembered_ = false;  // among the recent files, in the title of the window
+  std::optional<Opening> opening_;
+  std::string notice_;                               // why another file was not opened; empty: it was
   std::unique_ptr<const Ranks> ranks_;               // null: a single file is open
   std::unique_ptr<const PredictionJob> prediction_;  // null: none was requested
   RankChoice choice_;                                // applied in the next frame: this frame's scene uses the file

@@ -360,6 +360,7 @@ void Window::rest() { wait(std::min(4 * last_frame_ms_, 100.0) / 1e3); }
 void Window::wake() {
   if (has_window().load(std::memory_order_acquire)) glfwPostEmptyEvent();
 }
+void Window::set_title(const std::string& title) { glfwSetWindowTitle(window_, title.c_str()); }
 bool Window::should_close() const { return glfwWindowShouldClose(window_) == GLFW_TRUE; }
 bool Window::entered() const {
   return std::ranges::any_of(

@@ -74,6 +74,7 @@ class Window {
   float scale() const { return scale_; }
   /// Scales everything relative to the unzoomed size, from the next frame on.
   void set_zoom(float zoom) { wanted_scale_ = base_scale_ * zoom; }
+  void set_title(const std::string& title);
   const StartTimes& start_times() const { return start_times_; }
   /// Whether frames measure FrameTimes::hand_over_ms, which takes that much extra time.
   void measure_hand_over(bool wanted) { measures_hand_over_ = wanted; }

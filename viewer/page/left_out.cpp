@@ -20,6 +20,9 @@ Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& path, cons
 
 namespace memreel::viewer {
 
+Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::filesystem::path> /*named*/) {
+  return Error{.what = "a page shows single files"};
+}
 Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()>, Bytes) : files_(std::move(files)) {}
 std::shared_ptr<const RankSeries> Ranks::series(std::size_t) const { return nullptr; }
 std::string Ranks::name(std::size_t file) const { return files_[file].filename().string(); }

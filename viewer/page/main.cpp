@@ -16,6 +16,8 @@
 namespace memreel::viewer {
 namespace {
 
+constexpr Bytes page_memory_limit = 3_GiB;  // of 4 that a page can have
+
 /// Lives as long as the page.
 struct Page {
   std::unique_ptr<Window> window;
@@ -53,7 +55,7 @@ int run() {
   Settings settings;
   settings.tour_done = true;
   page().window = *std::move(window);
-  page().viewer = std::make_unique<Viewer>(*page().window, settings, 3_GiB);  // of 4 that a page can have
+  page().viewer = std::make_unique<Viewer>(*page().window, settings, page_memory_limit);
   const auto each_frame = [](double, void*) -> EM_BOOL {
     page().frame();
     return EM_TRUE;
@@ -71,6 +73,13 @@ const char* memreel_state() {
   return page().state.c_str();
 }
 
-void memreel_open(const char* path) { memreel::viewer::page().viewer->open(std::filesystem::path(path)); }
+void memreel_open(const char* path) {
+  using memreel::viewer::Source;
+  using memreel::viewer::Window;
+  // A file in the page's memory can't be opened again later, so it is not remembered.
+  auto source = std::make_unique<Source>(
+      std::filesystem::path(path), [] { Window::wake(); }, memreel::viewer::page_memory_limit);
+  memreel::viewer::page().viewer->open(std::move(source), true);
+}
 
 int main() { return memreel::viewer::run(); }

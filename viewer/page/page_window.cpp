@@ -375,6 +375,8 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
 
 void Window::wake() { is_awake = true; }
 
+void Window::set_title(const std::string& title) { emscripten_set_window_title(title.c_str()); }
+
 bool Window::entered() const {
   return std::ranges::any_of(
       keys_, [](const KeyPress& press) { return press.key == GLFW_KEY_ENTER || press.key == GLFW_KEY_KP_ENTER; });
