@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
-#include "formats/import/import.h"
 #include "formats/model/stack_text.h"
 #include "viewer/app/frames.h"
+#include "viewer/model/ranks.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -58,7 +58,7 @@ void OpenDialog::look() {
   constexpr double most_ms = 4;
   for (const auto begin = Clock::now(); looked_at_ < entries_.size() && milliseconds_since(begin) < most_ms;) {
     Entry& entry = entries_[looked_at_++];
-    if (!entry.readable) entry.readable = is_recognised(folder_ / entry.name);
+    if (!entry.readable) entry.readable = may_be_opened(folder_ / entry.name);
     if (!entry.is_folder && *entry.readable) ++recordings_;
   }
   if (looked_at_ < entries_.size()) Window::wake();

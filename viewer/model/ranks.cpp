@@ -6,6 +6,7 @@
 
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/rank_summary.h"
+#include "formats/import/import.h"
 
 namespace memreel::viewer {
 namespace {
@@ -30,6 +31,8 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
   if (!inputs) return std::move(inputs).error();
   return std::move(inputs->files);
 }
+
+bool may_be_opened(const std::filesystem::path& file) { return is_recognised(file); }
 
 Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit)
     : files_(std::move(files)), all_series_(files_.size()) {

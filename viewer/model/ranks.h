@@ -29,6 +29,9 @@ struct RankSeries {
 /// The recordings among files and directories. Errors: a path does not exist, or there are no recordings.
 Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::filesystem::path> named);
 
+/// Whether the file begins like a trace, or like what can be imported. Reads its beginning only; not for pipes.
+bool may_be_opened(const std::filesystem::path& file);
+
 /// Reads one file after the other on its own thread.
 class Ranks {
  public:
