@@ -542,13 +542,16 @@ Result<std::string> dump(std::chrono::milliseconds limit) {
   return Error{.what = "did not write a dump in time", .remedy = "try again, or copy its trace"};
 }
 
-Result<std::string> holders() {
+Result<std::string> holders(const std::string& site, const std::string& allocated) {
   constexpr std::chrono::seconds patience{5}, patience_once_begun{20};
   const std::string package = python::package_of(own_module().path);
   if (package.empty())
     return Error{.what = "can't tell: memreel's Python package is not installed next to its library",
                  .remedy = "pip install memreel"};
-  const auto walk = python::ObjectWalk::ask(package, "with_blocks=False");
+  const std::string call = site.empty()
+                               ? "table(with_blocks=False)"
+                               : "table_of_site(" + python::literal(site) + ", " + python::literal(allocated) + ")";
+  const auto walk = python::ObjectWalk::ask(package, call);
   if (walk == nullptr)
     return Error{.what = "runs no Python that could tell, or has not come to an earlier request yet",
                  .remedy = "try again; other programs have no holders"};

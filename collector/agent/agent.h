@@ -57,9 +57,10 @@ Status status();
 /// recorder, or the dump did not finish in time.
 Result<std::string> dump(std::chrono::milliseconds limit);
 
-/// What keeps the memory, in Python (parse_python_holders()), without blocks: as much as fits in a message. The main
-/// thread makes the walk at its next safe point. Errors: there is no Python, or no such point within some seconds.
-Result<std::string> holders();
+/// What keeps the memory, in Python (parse_python_holders()), without blocks: as much as fits in a message. `site` and
+/// `allocated`: of table_of_site() (memreel/holding.py); empty: all memory. The main thread makes the walk at its next
+/// safe point. Errors: there is no Python, or no such point within some seconds.
+Result<std::string> holders(const std::string& site, const std::string& allocated);
 
 /// stop(), for the caller of join(). None if nothing was recorded.
 std::optional<Recording::Outcome> leave(std::string_view why);
@@ -90,6 +91,7 @@ void cupti_wanted(bool shares);
 // | start | variables of options.h | as for status, or the error |
 // | stop | | trace, events, lost, cost_ns, own_ns; trace is empty when nothing was recorded |
 // | dump | | trace: the dump's file |
+// | holders | site, allocated: of holders(), above | holders: its text |
 // | status | | the fields in attach/process.h |
 
 namespace memreel::agent::control {

@@ -83,8 +83,8 @@ Message dumped() {
   return file ? Message{.word = "ok", .fields = {{"trace", *file}}} : attach::error_message(file.error());
 }
 
-Message walked() {
-  auto table = holders();
+Message walked(const Message& question) {
+  auto table = holders(std::string(question["site"]), std::string(question["allocated"]));
   return table ? Message{.word = "ok", .fields = {{"holders", *std::move(table)}}}
                : attach::error_message(table.error());
 }
@@ -93,7 +93,7 @@ Answer answer(const Message& question, bool is_visit) {
   if (question.word == "start") return {.message = started(question)};
   if (question.word == "stop") return {.message = stopped(), .last = is_visit};
   if (question.word == "dump") return {.message = dumped()};
-  if (question.word == "holders") return {.message = walked()};
+  if (question.word == "holders") return {.message = walked(question)};
   if (question.word == "status") return {.message = described(status())};
   return {.message = attach::error_message({.what = "unknown request \"" + question.word + "\"",
                                             .remedy = "use the same version of memreel that started the program"})};

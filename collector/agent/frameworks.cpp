@@ -86,14 +86,14 @@ class HolderWalks {
     const auto now = std::chrono::steady_clock::now();
     if (!lock || package_.empty() || (failed_at_ && now - *failed_at_ < FlightDumps::quiet_time)) return;
     failed_at_ = now;
-    after_failure_ = python::ObjectWalk::ask(package_, "");
+    after_failure_ = python::ObjectWalk::ask(package_, "table()");
   }
 
   AskedHolders ask() {
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (!lock || package_.empty()) return {};
     std::shared_ptr<python::ObjectWalk> walk = std::exchange(after_failure_, nullptr);
-    if (walk == nullptr) walk = python::ObjectWalk::ask(package_, "");
+    if (walk == nullptr) walk = python::ObjectWalk::ask(package_, "table()");
     if (walk == nullptr) return {};
     return [walk = std::move(walk)](bool& begun) {
       begun = walk->has_begun();

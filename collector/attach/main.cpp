@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -46,10 +47,21 @@ struct Request {
   double time_limit = 5;  // seconds
   double interval = 1;    // seconds
   std::string metrics;    // the metrics' target; empty: none
+  std::string site;       // of the memory that --holders is about; empty: all
+  bool holders = false;
   bool live = false;
   bool quiet = false;
   bool json = false;
 };
+
+/// Of `memreel holders`, and of `memreel attach --holders`.
+constexpr double holders_time_limit = 30;  // seconds
+
+CLI::Option* add_site(CLI::App& app, Request& request, const std::string& description) {
+  return app.add_option("--site", request.site, description)->check([](const std::string& text) {
+    return is_printable(text) && !text.empty() ? std::string() : std::string("is not a place such as train.py:12");
+  });
+}
 
 void describe_attach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
@@ -66,10 +78,16 @@ void describe_attach(CLI::App& app, Request& request) {
   app.add_option("--openmetrics", request.metrics,
                  "Export metrics for Prometheus while recording: :PORT (on loopback), HOST:PORT or FILE; runs until "
                  "Ctrl-C, which detaches, or until the program ends");
+  CLI::Option* const holders =
+      app.add_flag("--holders", request.holders, "Record nothing: show which Python variables keep the memory");
+  add_site(app, request, "With --holders: only of memory allocated at train.py:12, as far as that is known")
+      ->needs(holders);
   record::add_recording_options(app, request.options);
   app.get_option("--flight")->excludes(live);  // the live table follows a single growing file
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
-  app.add_flag("--json", request.json, "Print one JSON document at the end (memreel.attach/1)")->excludes(live);
+  app.add_flag("--json", request.json,
+               "Print one JSON document at the end (memreel.attach/1; with --holders memreel.holders/1)")
+      ->excludes(live);
   app.footer(
       "Records the GPU memory use of a running program from now on. A program started with memreel record --dormant\n"
       "has memreel's library loaded already. Python 3.14 and newer load it on request. In any other program, memreel\n"
@@ -80,7 +98,8 @@ void describe_attach(CLI::App& app, Request& request) {
       "  memreel attach 4711\n"
       "  memreel attach 4711 --live\n"
       "  memreel attach 4711 -o leak.reel --duration 60\n"
-      "  memreel attach 4711 --openmetrics :9400\n\n"
+      "  memreel attach 4711 --openmetrics :9400\n"
+      "  memreel attach 4711 --holders\n\n"
       "Exit code: 0 done; 2 if memreel can't attach.");
 }
 
@@ -101,13 +120,18 @@ void describe_holders(CLI::App& app, Request& request) {
   app.add_option("PID", request.target, "The recorded process")->required();
   app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [30]")
       ->check(CLI::Range(0.1, 3600.0));
+  add_site(app, request, "Only of memory allocated at train.py:12, as the recording or PyTorch knows");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
   app.footer(
       "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned\n"
-      "memory. The program is recorded, or waits for that (memreel record --dormant); it need not import memreel. Its\n"
-      "main thread looks for them at its next safe point, half a second for a million objects. Nothing is changed.\n\n"
+      "memory. The program is recorded, or waits for that (memreel record --dormant); memreel attach PID --holders "
+      "does\n"
+      "the same in any other. It need not import memreel. Its main thread looks for them at its next safe point, "
+      "which\n"
+      "takes a million objects half a second to a second. Nothing is changed.\n\n"
       "Examples:\n"
-      "  memreel holders 4711\n\n"
+      "  memreel holders 4711\n"
+      "  memreel holders 4711 --site train.py:12\n\n"
       "Exit code: 0 done; 2 if the process is not recorded, or could not look in time.");
 }
 
@@ -219,12 +243,21 @@ std::string text_of_holders(const PythonHolders& found) {
 }
 
 int show_holders(const Request& request) {
-  const auto told = attach::holders_of(request.process,
-                                       std::chrono::milliseconds(static_cast<std::int64_t>(request.time_limit * 1000)));
+  const std::chrono::milliseconds limit(static_cast<std::int64_t>(request.time_limit * 1000));
+  if (request.holders) {
+    const auto joined = attach::enter(request.process, limit);
+    if (!joined) return fail(joined.error());
+    if (!request.quiet) say("memreel: " + name_of(request.process) + ": " + text_of_door(*joined) + "\n");
+  }
+  const auto told = attach::holders_of(request.process, request.site, limit);
   if (!told) return fail(told.error());
   const PythonHolders found = parse_python_holders((*told)["holders"]);
   if (found.objects == 0)
-    return fail({.what = found.note.empty() ? "told nothing" : found.note, .where = name_of(request.process)});
+    return fail({.what = found.note.empty() ? "told nothing" : found.note,
+                 .where = name_of(request.process),
+                 .remedy = request.site.empty() ? ""
+                                                : "known are sites of a recording to a file, and those of PyTorch "
+                                                  "since memreel.torch_oom_hook()"});
   if (!request.json) {
     std::fputs(text_of_holders(found).c_str(), stdout);
     say("memreel: " + name_of(request.process) + ": walked " + text_of(found.objects) + " objects in " +
@@ -243,6 +276,7 @@ int show_holders(const Request& request) {
   return print({{"schema", "memreel.holders/1"},
                 {"process", request.process},
                 {"name", attach::command_name(request.process)},
+                {"site", request.site.empty() ? record::Json(nullptr) : record::Json(request.site)},
                 {"time_ns", found.time.count()},
                 {"took_ns", found.took.count()},
                 {"objects", found.objects},
@@ -295,13 +329,25 @@ int attach_to(Request& request) {
   return finish("ended", record::json_of(recorded));
 }
 
+/// With --holders nothing is recorded. Errors: an option that says how to record.
+Result<void> check_options_of_holders(const CLI::App& app) {
+  constexpr std::array<std::string_view, 5> used{"--holders", "--site", "--time-limit", "--quiet", "--json"};
+  for (const CLI::Option* const option : app.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() > 0 && name.starts_with("--") && std::ranges::find(used, name) == used.end())
+      return Error{
+          .what = "has no effect with --holders, which records nothing", .where = name, .remedy = "leave it out"};
+  }
+  return {};
+}
+
 int run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "dump") return run_dump(argc, argv);
   const std::string_view word = argc > 1 ? argv[1] : "";
   const bool detaches = word == "detach", shows = word == "holders";
   const std::string command = "memreel " + std::string(detaches || shows ? word : "attach");
   Request request;
-  if (shows) request.time_limit = 30;
+  if (shows) request.time_limit = holders_time_limit;
   CLI::App app(shows      ? "Show which Python variables keep a recorded program's memory: memreel holders PID"
                : detaches ? "Stop recording a running program: memreel detach PID"
                           : "Record a running program: memreel attach PID [OPTIONS]",
@@ -314,7 +360,11 @@ int run(int argc, char** argv) {
   const auto process = parse_process(request.target, command);
   if (!process) return fail(process.error());
   request.process = *process;
-  if (shows) return show_holders(request);
+  if (request.holders) {
+    if (const auto fits = check_options_of_holders(app); !fits) return fail(fits.error());
+    if (app.get_option("--time-limit")->count() == 0) request.time_limit = holders_time_limit;
+  }
+  if (shows || request.holders) return show_holders(request);
   return detaches ? detach(request) : attach_to(request);
 }
 

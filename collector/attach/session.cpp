@@ -25,6 +25,7 @@
 #include "collector/attach/control_socket.h"
 #include "collector/attach/injector.h"
 #include "collector/attach/process.h"
+#include "collector/attach/sites.h"
 #include "collector/record/command.h"
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
@@ -359,9 +360,9 @@ Error told_by(pid_t process, Error error) {
   return error;
 }
 
-Result<Message> told(pid_t process, const char* word, std::chrono::milliseconds limit = patience) {
+Result<Message> told(pid_t process, const Message& question, std::chrono::milliseconds limit = patience) {
   if (auto alive = check_alive(process); !alive) return alive.error();
-  Reply reply = ask(process, {.word = word, .fields = {}}, limit);
+  Reply reply = ask(process, question, limit);
   if (!reply.reached)
     return Error{.what = "is not being recorded",
                  .where = process_name(process),
@@ -370,8 +371,27 @@ Result<Message> told(pid_t process, const char* word, std::chrono::milliseconds 
   return std::move(reply.answer);
 }
 
+/// What the recording of `process` knows to be live and allocated at `site`, as hexadecimal numbers; empty: nothing.
+std::string allocated_in_recording(pid_t process, const std::string& site) {
+  constexpr std::size_t most = 4096;  // of 13 characters each, in a message of at most 64 KiB
+  const auto status = status_of(process);
+  if (!status || (*status)["recording"] != "1") return {};
+  const std::string trace((*status)["trace"]);
+  auto file = open_file(trace);
+  auto reader = file ? TraceReader::open(*file, trace) : Result<TraceReader>(file.error());
+  const auto addresses =
+      reader ? allocated_at(*reader, site, most) : Result<std::vector<Address>>(std::move(reader).error());
+  std::string text;
+  if (addresses)
+    for (const Address address : *addresses) text += hexadecimal(address.value).substr(2) + ' ';
+  return text;
+}
+
+}  // namespace
+
 /// Tries the attach methods in order of how much they need the program's cooperation.
 Result<Joined> enter(pid_t process, std::chrono::milliseconds limit) {
+  if (auto alive = check_alive(process); !alive) return alive.error();
   const Clock::time_point deadline = Clock::now() + limit;
   Joined joined;
   Reply there = ask(process, {.word = "status", .fields = {}}, limit);
@@ -398,10 +418,7 @@ Result<Joined> enter(pid_t process, std::chrono::milliseconds limit) {
   return joined;
 }
 
-}  // namespace
-
 Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::milliseconds limit) {
-  if (auto alive = check_alive(process); !alive) return alive.error();
   const Clock::time_point deadline = Clock::now() + limit;
   auto joined = enter(process, limit);
   if (!joined) return joined;
@@ -414,10 +431,14 @@ Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::m
   return told_by(process, std::move(begun.answer).error());
 }
 
-Result<Message> leave(pid_t process) { return told(process, "stop"); }
+Result<Message> leave(pid_t process) { return told(process, {.word = "stop", .fields = {}}); }
 
-Result<Message> holders_of(pid_t process, std::chrono::milliseconds limit) { return told(process, "holders", limit); }
+Result<Message> holders_of(pid_t process, const std::string& site, std::chrono::milliseconds limit) {
+  Message question{.word = "holders", .fields = {}};
+  if (!site.empty()) question.fields = {{"site", site}, {"allocated", allocated_in_recording(process, site)}};
+  return told(process, question, limit);
+}
 
-Result<Message> status_of(pid_t process) { return told(process, "status"); }
+Result<Message> status_of(pid_t process) { return told(process, {.word = "status", .fields = {}}); }
 
 }  // namespace memreel::attach

@@ -118,9 +118,10 @@ class Analysis {
 
 // `memreel holders`: what keeps the memory of a program, in Python.
 
-/// As memreel's package says it (formats/model/python_holders.h). Errors: nothing of memreel is in the process, or it
-/// does not answer in time.
-Result<Message> holders_of(pid_t process, std::chrono::milliseconds limit);
+/// As memreel's package says it (formats/model/python_holders.h). `site`: only of memory allocated there, as far as the
+/// recording or PyTorch knows ("train.py:12"); empty: of all. Errors: nothing of memreel is in the process, or it does
+/// not answer in time.
+Result<Message> holders_of(pid_t process, const std::string& site, std::chrono::milliseconds limit);
 
 // `memreel dump`: makes flight recorders write dumps.
 
@@ -137,6 +138,10 @@ struct Joined {
   std::chrono::nanoseconds pause{};  // of one of the program's threads, if it was entered
   Message status;                    // the agent's report on the recording (agent/agent.h)
 };
+
+/// Makes sure that the agent is in `process`, where it waits for requests; its status stays empty. Errors: why it can't
+/// be, with a remedy; the process is then unchanged.
+Result<Joined> enter(pid_t process, std::chrono::milliseconds limit);
 
 /// Starts a recording in `process` with `options`: asks the dormant agent in it, or loads the agent first; at most
 /// `limit` in all. Errors: why it can't, with a remedy; the process is then unchanged.

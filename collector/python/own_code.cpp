@@ -61,22 +61,12 @@ const Calls* find_calls() {
 
 constexpr int whole_file = 257;  // Py_file_input (Include/compile.h), the same in every CPython
 
-/// Text as a Python literal.
-std::string quoted(const std::string& text) {
-  std::string literal = "'";
-  for (const char c : text) {
-    if (c == '\'' || c == '\\') literal += '\\';
-    literal += c;
-  }
-  return literal + "'";
-}
-
 /// Sets `told`. The package gets a name of its own: the program may import another version, or a file of that name.
-std::string source_of(const std::string& package, const std::string& options) {
+std::string source_of(const std::string& package, const std::string& call) {
   return "def walk():\n"
          "    import importlib, importlib.util, os, sys\n"
          "    name, place = '_memreel_of_the_agent', " +
-         quoted(package) +
+         literal(package) +
          "\n"
          "    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True\n"
          "    try:\n"
@@ -87,9 +77,9 @@ std::string source_of(const std::string& package, const std::string& options) {
          "        holding = importlib.import_module(name + '.holding')\n"
          "    finally:\n"
          "        sys.dont_write_bytecode = writes\n"
-         "    return holding.table(" +
-         options +
-         ")\n"
+         "    return holding." +
+         call +
+         "\n"
          "try:\n"
          "    told = walk()\n"
          "except Exception as problem:\n"
@@ -101,7 +91,7 @@ std::string source_of(const std::string& package, const std::string& options) {
 struct ObjectWalk::State {
   enum class Phase : std::uint8_t { asked, withdrawn, running, ended };
 
-  std::string package, options;
+  std::string package, call;
   pid_t process = ::getpid();
   std::atomic<Phase> phase = Phase::asked;
   std::string answer;  // once ended
@@ -119,7 +109,7 @@ std::string ObjectWalk::State::tell(const Calls& python) const {
   std::string told = "note the walk could not be run\n";
   // As if the file were in the package, whose own frames a walk leaves out.
   Calls::Object* const code =
-      python.compile(source_of(package, options).c_str(), (package + "/agent").c_str(), whole_file);
+      python.compile(source_of(package, call).c_str(), (package + "/agent").c_str(), whole_file);
   Calls::Object* const globals = code != nullptr ? python.new_dict() : nullptr;
   if (globals != nullptr && python.set_item(globals, "__builtins__", python.builtins()) == 0) {
     Calls::Object* const none = python.evaluate(code, globals, globals);
@@ -151,13 +141,13 @@ int ObjectWalk::run(void* asked) {
   return 0;
 }
 
-std::unique_ptr<ObjectWalk> ObjectWalk::ask(const std::string& package, const std::string& options) {
+std::unique_ptr<ObjectWalk> ObjectWalk::ask(const std::string& package, const std::string& call) {
   const Calls* const python = find_calls();
   if (python == nullptr || package.empty() || python->is_initialized() == 0) return nullptr;
   if (State::queued().exchange(1) != 0) return nullptr;
   auto state = std::make_shared<State>();
   state->package = package;
-  state->options = options;
+  state->call = call;
   auto asked = std::make_unique<std::shared_ptr<State>>(state);
   if (python->add_pending_call(run, asked.get()) != 0) {
     --State::queued();
@@ -177,6 +167,21 @@ bool ObjectWalk::has_begun() const { return state_->phase.load(std::memory_order
 std::optional<std::string> ObjectWalk::answer() const {
   if (state_->phase.load(std::memory_order_acquire) != State::Phase::ended) return std::nullopt;
   return state_->answer;
+}
+
+std::string literal(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string result = "'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20) {
+      result += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
+      continue;
+    }
+    if (c == '\'' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "'";
 }
 
 std::string package_of(const std::string& library) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace memreel::python {
 
@@ -13,16 +14,16 @@ namespace memreel::python {
 /// holding the GIL. Until then it can be withdrawn, which the destructor does.
 class ObjectWalk {
  public:
-  /// `package`: the directory that contains holding.py. `options`: of table(), as Python source: "seconds=2.0". Null:
-  /// there is no interpreter that could, or an earlier walk has not begun.
-  static std::unique_ptr<ObjectWalk> ask(const std::string& package, const std::string& options);
+  /// `package`: the directory that contains holding.py. `call`: of a function there that returns text, as Python
+  /// source: "table(seconds=2.0)". Null: there is no interpreter that could, or an earlier walk has not begun.
+  static std::unique_ptr<ObjectWalk> ask(const std::string& package, const std::string& call);
 
   ObjectWalk(const ObjectWalk&) = delete;
   ObjectWalk& operator=(const ObjectWalk&) = delete;
   ~ObjectWalk();
 
   bool has_begun() const;
-  /// What table() returned, or a line "note ..." that says why there is nothing; none before it has ended.
+  /// What the call returned, or a line "note ..." that says why there is nothing; none before it has ended.
   std::optional<std::string> answer() const;
 
  private:
@@ -32,6 +33,9 @@ class ObjectWalk {
 
   std::shared_ptr<State> state_;
 };
+
+/// Text as a Python literal.
+std::string literal(std::string_view text);
 
 /// The directory of the package that belongs to memreel's library `library`; empty if it is not installed.
 std::string package_of(const std::string& library);

@@ -12,7 +12,7 @@ import textwrap
 import unittest
 from pathlib import Path
 
-from program import MEMREEL, ProgramTest
+from program import MEMREEL, REPOSITORY, ProgramTest
 from test_torch_hook import MODULE, TOLD
 from torch_peer import python_with_torch
 
@@ -116,6 +116,16 @@ class Torch(PeerTest):
             torch.cuda.init()
             """)
         self.assert_told(lines, r"^memreel: can't write dumps when memory runs out: .*cudaMallocAsync")
+
+
+class Holders(PeerTest):
+    packages = ("numpy",)
+
+    def test_what_keeps_memory(self):
+        """With MEMREEL_TORCH_RELEASE, in another release of PyTorch."""
+        test = REPOSITORY / "tests/unit/python/holders_test.py"
+        done = subprocess.run([self.python, "-B", test], text=True, capture_output=True, timeout=600, env={**os.environ, **self.variables})
+        self.assertRegex(done.stderr, r"\nOK\n$")  # nothing skipped: PyTorch, its device and NumPy are there
 
 
 class Lightning(PeerTest):

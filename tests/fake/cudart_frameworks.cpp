@@ -30,10 +30,17 @@ struct DeviceProperties {
   std::array<int, 3> block, grid;
 };
 
+/// cudaPointerAttributes.
+struct PointerAttributes {
+  int type = 0, device = 0;
+  void *on_device = nullptr, *on_host = nullptr;
+};
+
 }  // namespace
 
 extern "C" {
 
+Status cuPointerGetAttribute(void* value, int attribute, fake::DevicePointer pointer);
 Status cuDeviceTotalMem_v2(std::size_t* size, fake::DeviceNumber device);
 Status cuDeviceGetPCIBusId(char* text, int size, fake::DeviceNumber device);
 Status cuEventCreate(fake::Event** event, unsigned flags);
@@ -177,6 +184,13 @@ Status cudaHostRegister(void* pointer, std::size_t size, unsigned flags) {
   return use_context(), noted(cuMemHostRegister_v2(pointer, size, flags));
 }
 Status cudaHostUnregister(void* pointer) { return cuMemHostUnregister(pointer); }
+/// Knows page-locked memory; all else is unregistered, as PyTorch's is_pinned() wants it.
+Status cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  constexpr int memory_type = 2;
+  *attributes = {};
+  return cuPointerGetAttribute(&attributes->type, memory_type, reinterpret_cast<fake::DevicePointer>(pointer)),
+         fake::success;
+}
 Status cudaMallocManaged(void** pointer, std::size_t size, unsigned flags) {
   return use_context(), noted(cuMemAllocManaged(device(pointer), size, flags));
 }

@@ -267,9 +267,18 @@ Status cuMemGetAddressRange_v2(DevicePointer* base, std::size_t* size, DevicePoi
   *size = found->second.size;
   return success;
 }
+/// The type of page-locked host memory, and the device of opened memory.
 Status cuPointerGetAttribute(void* value, int attribute, DevicePointer pointer) {
-  constexpr int device_ordinal = 9;
+  constexpr int memory_type = 2, device_ordinal = 9, host_memory = 1;
   const std::lock_guard lock(driver().mutex);
+  if (attribute == memory_type) {
+    const auto after = driver().host.upper_bound(reinterpret_cast<void*>(pointer));
+    if (after == driver().host.begin()) return invalid_value;
+    const auto& [begin, size] = *std::prev(after);
+    if (pointer - reinterpret_cast<DevicePointer>(begin) >= size) return invalid_value;
+    std::memcpy(value, &host_memory, sizeof host_memory);
+    return success;
+  }
   const auto found = driver().opened.find(pointer);
   if (attribute != device_ordinal || found == driver().opened.end()) return invalid_value;
   std::memcpy(value, &found->second.device, sizeof found->second.device);

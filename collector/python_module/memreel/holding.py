@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import contextlib
 import gc
 import os
 import sys
@@ -24,6 +25,18 @@ _TABLE_ROWS, _TABLE_BLOCKS, _TABLE_TEXT = 64, 10_000, 300  # of table(); readers
 _WAYS = 4  # to a block
 
 _Answer = TypeVar("_Answer")
+
+
+class _Question(NamedTuple):
+    """What a walk is to tell."""
+    kind: str
+    top: int = 0
+    address: Optional[int] = None
+    leaked: bool = False
+    site: Optional[str] = None
+    sites: Dict[int, str] = {}  # where blocks were allocated, by address
+    only: Optional[Set[int]] = None  # the addresses of the only blocks that count; None: all
+
 
 _last: Dict[str, Holders] = {}  # by kind: what leaked=True compares with
 
@@ -156,7 +169,8 @@ def holders(*, top: int = 20, site: Optional[str] = None, address: Optional[int]
     """See memreel.holders()."""
     if kind not in _KINDS:
         raise ValueError(f"kind {kind!r} is unknown; it is one of {', '.join(_KINDS)}")
-    return _collecting_nothing(lambda: _walk(top, site, address, leaked, kind, seconds, objects, _sites() if site is not None else {}))[0]
+    question = _Question(kind, top, address, leaked, site, _sites() if site is not None else {})
+    return _collecting_nothing(lambda: _walk(question, seconds, objects))[0]
 
 
 class Told(NamedTuple):
@@ -166,10 +180,10 @@ class Told(NamedTuple):
     keepers: Dict[int, str]  # names, by address
 
 
-def walk_of_recorded(seconds: float = 4.0, objects: int = 10_000_000) -> Told:
-    """The memory that a recording has, device memory and pinned: for table()."""
-    before = {one.name: one.length for one in _last["recorded"].holders} if "recorded" in _last else {}
-    found, ways = _collecting_nothing(lambda: _walk(0, None, None, False, "recorded", seconds, objects, {}))
+def walk_of_recorded(seconds: float = 4.0, objects: int = 10_000_000, only: Optional[Set[int]] = None) -> Told:
+    """The memory that a recording has, device memory and pinned: for table(). `only`: the addresses of the blocks that count."""
+    before = {one.name: one.length for one in _last["recorded"].holders if only is None or one.kind} if "recorded" in _last else {}
+    found, ways = _collecting_nothing(lambda: _walk(_Question("recorded", only=only), seconds, objects))
     now = {one.name: one.length for one in found.holders}
 
     def says(name: str) -> Tuple[bool, int]:
@@ -181,6 +195,17 @@ def walk_of_recorded(seconds: float = 4.0, objects: int = 10_000_000) -> Told:
             names = [container.key for container in several[0].containers] or [several[0].key]
             keepers[address] = max(names, key=says)
     return Told(found, before, keepers)
+
+
+def table_of_site(site: str, allocated: str) -> str:
+    """table() of the memory that was allocated at `site`, "train.py:12": the blocks at the addresses `allocated`, hexadecimal numbers,
+    as a recording knows, and those of which PyTorch does."""
+    only = {int(address, 16) for address in allocated.split()}
+    with contextlib.suppress(ValueError):
+        only.update(address for address, frames in _sites().items() if site in frames)
+    if not only:
+        return f"note no live memory is known to have been allocated at {_one_line(site)}\n"
+    return table(walk_of_recorded(only=only), with_blocks=False)
 
 
 def table(told: Optional[Told] = None, *, with_blocks: bool = True, **limits: Any) -> str:
@@ -228,29 +253,30 @@ def _collecting_nothing(walk: Callable[[], _Answer]) -> _Answer:
             gc.enable()
 
 
-def _walk(top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str, seconds: float, objects: int,
-          sites: Dict[int, str]) -> Tuple[Holders, Dict[int, List[Way]]]:
+def _walk(question: _Question, seconds: float, objects: int) -> Tuple[Holders, Dict[int, List[Way]]]:
     began = time.monotonic()
     references = References(seconds, objects)
     try:
-        return _told(references, began, top, site, address, leaked, kind, sites)
+        return _told(references, began, question)
     finally:
         references.close()
 
 
-def _told(references: References, began: float, top: int, site: Optional[str], address: Optional[int], leaked: bool, kind: str,
-          sites: Dict[int, str]) -> Tuple[Holders, Dict[int, List[Way]]]:
+def _told(references: References, began: float, question: _Question) -> Tuple[Holders, Dict[int, List[Way]]]:
     """With the ways to each block."""
+    def counts(memory: Memory) -> bool:
+        return memory.kind in _KINDS[question.kind] and (question.only is None or memory.address in question.only)
+
     reader = Reader(references.kinds())
     notes = references.notes
-    things = references.found(reader.kinds_with(_KINDS[kind]))
+    things = references.found(reader.kinds_with(_KINDS[question.kind]))
     references.trace(things, _WAYS)
-    memories = [(thing, memory) for thing, memory in reader.read(things) if memory.kind in _KINDS[kind]]
+    memories = [(thing, memory) for thing, memory in reader.read(things) if counts(memory)]
     kept: List[InGraph] = []
     nodes: Dict[int, int] = {}
     try:
         kept, nodes, hidden = reader.graphs(things, references.check_time)
-        kept = [one for one in kept if one.memory.kind in _KINDS[kind]]
+        kept = [one for one in kept if counts(one.memory)]
         if hidden:
             notes.append(f"{_numbered(hidden, 'saved tensor')} not seen: hooks of the program unpack them")
     except OutOfTime as why:
@@ -296,18 +322,19 @@ def _told(references: References, began: float, top: int, site: Optional[str], a
     found = tuple(sorted((Holder(group.text, name, group.kind, group.length, len(group.blocks), sum(group.blocks.values()), group.inside)
                           for name, group in groups.items()), key=lambda one: (-one.bytes, len(one.inside), one.text)))
     chosen: Iterable[int] = blocks
-    if address is not None:
-        chosen = [start for start, memory in blocks.items() if start <= address < start + memory.bytes]
-    if site is not None:
-        chosen = [start for start in chosen if site in sites.get(start, "")]
+    if question.address is not None:
+        chosen = [start for start, memory in blocks.items() if start <= question.address < start + memory.bytes]
+    if question.site is not None:
+        chosen = [start for start in chosen if question.site in question.sites.get(start, "")]
     walked = Holders((), found, cycles, len(blocks), sum(memory.bytes for memory in blocks.values()), references.count,
                      0.0, references.complete, tuple(notes))
-    if leaked:
-        grown = _leaked(walked, groups, waiting, kind, notes)
+    if question.leaked:
+        grown = _leaked(walked, groups, waiting, question.kind, notes)
         chosen = [start for start in chosen if start in grown]
-    _last[kind] = walked
-    largest = sorted(chosen, key=lambda start: -blocks[start].bytes)[:max(top, 0)]
-    shown = tuple(_block(blocks[start], ways[start], sites.get(start)) for start in largest)
+    if question.only is None:
+        _last[question.kind] = walked
+    largest = sorted(chosen, key=lambda start: -blocks[start].bytes)[:max(question.top, 0)]
+    shown = tuple(_block(blocks[start], ways[start], question.sites.get(start)) for start in largest)
     return Holders(shown, found, cycles, walked.all_blocks, walked.all_bytes, walked.objects, time.monotonic() - began,
                    references.complete, tuple(dict.fromkeys(notes))), ways
 
@@ -342,14 +369,16 @@ def _groups(blocks: Dict[int, Memory], ways: Dict[int, List[Way]]) -> Dict[str, 
                 if one.text not in group.containers:
                     group.containers.add(one.text)
                     group.length += one.length
-                    many = f" and {len(group.containers) - 1:,} like it" if len(group.containers) > 1 else ""
-                    group.text = f"{one.text}, {_sized(one._replace(length=group.length))}{many}" if not many else f"{group.text}"
+                    group.text = group.text or f"{one.text}, {_sized(one)}"
                 group.blocks[start] = memory.bytes
                 outer += (one.key,)
             if not way.containers and way.kind != "cycle":
                 group = groups.setdefault(way.key, _Group(way.text, "", 0, ()))
                 group.blocks[start] = memory.bytes
                 group.length = len(group.blocks)
+    for group in groups.values():
+        if len(group.containers) > 1:
+            group.text += f", and {len(group.containers) - 1:,} like it"
     return groups
 
 

@@ -10,6 +10,7 @@ import functools
 import gc
 import importlib.util
 import itertools
+import queue
 import sys
 import threading
 import unittest
@@ -475,6 +476,93 @@ class Torch(Holding):
         self.assertTrue(any("hooks of the program unpack them" in note for note in found.notes), found.notes)
         loss.backward()
         self.assertTrue(called)
+
+    def test_graph_that_is_retained(self):
+        losses = []
+
+        def step():
+            losses.append(self.losses())
+            losses[-1].backward(retain_graph=True)
+
+        grown = self.grown(step)
+        self.assertEqual(len(grown), 1, grown)
+        self.assertRegex(grown[0], r"^`losses` in .*, list of 6$")
+
+    def test_batches_fetched_ahead(self):
+        """By a thread of the program's own, faster than they are taken."""
+        batches = queue.Queue()
+        loader = iter(self.torch.utils.data.DataLoader(self.torch.randn(64, 512), batch_size=4))
+
+        def step():
+            thread = threading.Thread(target=lambda: batches.put(next(loader)))
+            thread.start()
+            thread.join()
+
+        grown = self.grown(step)
+        self.assertEqual(len(grown), 1, grown)
+        self.assertRegex(grown[0], r"^`batches\.queue` in .*, deque of 6$")
+
+    def test_nothing_grows_in_a_clean_loop(self):
+        optimizer = self.torch.optim.Adam(self.model.parameters())
+        loader = self.torch.utils.data.DataLoader(self.torch.randn(64, 32), batch_size=4)
+        recent = collections.deque(maxlen=3)
+        total = 0.0
+
+        def step():
+            nonlocal total
+            for batch in loader:
+                loss = self.model(batch).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                recent.append(loss.detach())
+                total += loss.item()
+
+        for _ in range(3):
+            step()
+        self.assertEqual(self.grown(step), [])
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "needs PyTorch")
+class TorchOnDevice(Holding):
+    def setUp(self):
+        super().setUp()
+        import torch
+        if not torch.cuda.is_available():
+            self.skipTest("needs a GPU")
+        self.torch = torch
+        torch.cuda.init()
+
+    def test_device_and_pinned_memory_are_told_apart(self):
+        torch = self.torch
+        batches = [torch.empty(1 << 18, pin_memory=True) for _ in range(2)]
+        cache = {"last": torch.empty(1 << 20, device="cuda"), "plain": torch.empty(1 << 16)}
+        pinned = memreel.holders(kind="pinned", seconds=60)
+        self.assertEqual([(block.bytes, block.kind, block.device) for block in pinned.blocks], [(4 << 18, "pinned", -1)] * 2)
+        self.assertRegex(pinned.holders[0].text, r"^`batches` in .*, list of 2$")
+        device = memreel.holders(seconds=60)
+        self.assertEqual([(block.bytes, block.kind, block.device) for block in device.blocks], [(4 << 20, "device", 0)])
+        self.assertRegex(device.blocks[0].kept_by[0], r"^`cache\['last'\]` in ")
+        self.assertNotIn(4 << 18, [block.bytes for block in memreel.holders(kind="host", seconds=60, top=1000).blocks])
+        text = memreel.holding.table()  # what a dump gets has both
+        self.assertIn("`batches`", text)
+        self.assertIn("`cache", text)
+        self.assertNotIn("plain", text)
+        self.assertEqual((len(batches), len(cache)), (2, 2))
+
+    def test_sites_that_pytorch_knows(self):
+        torch = self.torch
+        torch.cuda.memory._record_memory_history()
+        self.addCleanup(torch.cuda.memory._record_memory_history, enabled=None)
+        kept = [torch.empty(1 << 18, device="cuda") for _ in range(3)]  # here
+        line = next(number for number, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.endswith("# here"))
+        text = memreel.holding.table_of_site(f"holders_test.py:{line} ", "")
+        rows = [row for row in text.splitlines() if row.startswith("holder ")]
+        self.assertEqual(len(rows), 1, text)
+        self.assertRegex(rows[0], rf"^holder {3 << 20} 3 3 0 list\t`kept` in ")
+        self.assertEqual(memreel.holding.table_of_site("nowhere.py:1", ""),
+                         "note no live memory is known to have been allocated at nowhere.py:1\n")
+        self.assertEqual(len(kept), 3)
 
 
 
