@@ -3,6 +3,9 @@
 # (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)
 install(TARGETS memreel memreel-attach memreel-record memreel-top RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+if(MEMREEL_BROWSER)
+  install(TARGETS memreel-browse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+endif()
 # No program links it: memreel-record finds it relative to itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
 # For `memreel demo` and the viewer's tour, which look in ../share/memreel/samples.
@@ -36,7 +39,7 @@ endif()
 if(MEMREEL_OLD_GLIBC)
   # Statically linked libraries, and those the viewer would find on a system with these packages.
   foreach(package libdw-dev liblzma-dev libzstd-dev zlib1g-dev libsqlite3-dev libbz2-dev libimgui-dev libstb-dev libfreetype-dev libpng-dev
-      libbrotli-dev libre2-dev libprotozero-dev libcli11-dev nlohmann-json3-dev libstdc++6 fonts-roboto-unhinted fonts-dejavu-core)
+      libbrotli-dev libncurses-dev libre2-dev libprotozero-dev libcli11-dev nlohmann-json3-dev libstdc++6 fonts-roboto-unhinted fonts-dejavu-core)
     install(FILES /usr/share/doc/${package}/copyright DESTINATION ${data}/licenses RENAME ${package} COMPONENT runtime)
   endforeach()
   install(FILES /usr/share/fonts/truetype/roboto/unhinted/RobotoTTF/Roboto-Regular.ttf

@@ -43,13 +43,14 @@ void add_commands(CLI::App& app, Exit& exit) {
 
 namespace {
 
-constexpr std::array<Sibling, 7> programs{{
+constexpr std::array<Sibling, 8> programs{{
     {"record", "memreel-record", "Run a program and record its GPU memory use"},
     {"attach", "memreel-attach", "Record a running program; --live shows who holds its memory"},
     {"detach", "memreel-attach", "Stop recording a running program"},
     {"dump", "memreel-attach", "Dump flight recordings to files"},
     {"holders", "memreel-attach", "Show which Python variables of a recorded program keep its memory"},
     {"top", "memreel-top", "Show the memory of all recorded processes on this machine"},
+    {"browse", "memreel-browse", "Browse a trace in a terminal: timeline, who holds what, verdicts"},
     {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
 }};
 
@@ -63,7 +64,7 @@ const std::array<Group, 6>& groups() {
       {"See it work", {"demo"}},
       {"Record", {"record", "attach", "detach", "dump", "holders", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out",
-       {"explain", "report", "view", "diff", "info", "export"}},
+       {"explain", "report", "browse", "view", "diff", "info", "export"}},
       {"Find out what would need less memory", {"tune", "replay", "verify", "predict", "plan"}},
       {"Judge all ranks of a job", {"fleet"}},
       {"Keep it that way in continuous integration", {"check"}},
@@ -231,8 +232,10 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
                .where = path,
                .remedy = command == "view" ? "build it with OpenGL and GLFW, or see it in a browser: "
                                              "memreel view --serve TRACE"
-                                           : "PyTorch can record itself with "
-                                             "torch.cuda.memory._record_memory_history(); see the README"});
+                         : command == "browse"
+                             ? "build it with ncursesw (libncurses-dev), or print memreel report TRACE"
+                             : "PyTorch can record itself with "
+                               "torch.cuda.memory._record_memory_history(); see the README"});
 }
 
 /// An option that prints where a build finds memreel.h and policy.h.

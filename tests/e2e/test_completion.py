@@ -25,7 +25,7 @@ class Bash(unittest.TestCase):
 
     def test_commands(self):
         commands = self.completed("")
-        for command in ("record", "attach", "detach", "top", "view", "report", "replay", "tune", "verify", "check", "diff",
+        for command in ("record", "attach", "detach", "top", "browse", "view", "report", "replay", "tune", "verify", "check", "diff",
                         "info", "import", "export", "symbols", "explain", "plan"):
             self.assertEqual(commands.count(command), 1, commands)
         self.assertEqual(self.completed("rep"), ["report", "replay"])

@@ -9,7 +9,7 @@ from program import SAMPLES, ProgramTest, run
 SAMPLE = SAMPLES / "gpt_default.reel"
 COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols",
             "explain", "plan")
-SIBLINGS = ("record", "attach", "detach", "top", "view")  # separate programs
+SIBLINGS = ("record", "attach", "detach", "top", "browse", "view")  # separate programs
 
 
 class Help(ProgramTest):

@@ -68,7 +68,7 @@ class Contents(WheelTest):
 
     def test_what_it_holds(self):
         names = set(zipfile.ZipFile(self.wheel).namelist())
-        for name in ("bin/memreel", "bin/memreel-record", "bin/memreel-attach", "bin/memreel-top", "bin/memreel-view",
+        for name in ("bin/memreel", "bin/memreel-record", "bin/memreel-attach", "bin/memreel-top", "bin/memreel-view", "bin/memreel-browse",
                      "lib/memreel/libmemreel-agent.so", "include/memreel/memreel.h", "share/man/man1/memreel-record.1.gz",
                      "share/memreel/schema/report.json",
                      "share/memreel/licenses/libdw-dev", "share/memreel/samples/gpt_default.reel"):
@@ -105,7 +105,7 @@ class Contents(WheelTest):
             wheel.extractall(self.directory / "unpacked")
         files = [file for file in (self.directory / "unpacked").rglob("*")
                  if file.is_file() and file.read_bytes()[:4] == b"\x7fELF" and file.name != "libglfw.so.3"]
-        self.assertEqual(len(files), 6, files)
+        self.assertEqual(len(files), 7, files)
         found = {f"{file.name} {line}" for file in files for line in test_hardening.shortcomings(file)}
         self.assertLessEqual(found, {"memreel-view looks for libraries where it was built"})  # $ORIGIN, for libglfw.so.3
 

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Browses traces in a terminal: what is on screen, what keys and the mouse do, and how the terminal is left."""
+
+import os
+import re
+import shlex
+import signal
+import time
+import unittest
+
+from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
+from terminal import MISSING, PATIENCE, Terminal
+
+GOLDEN = REPOSITORY / "tests/data/browse"
+GPT, LEAK, OOM = (SAMPLES / f"{name}.reel" for name in ("gpt_default", "leak", "oom_default"))
+
+
+@unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
+class BrowseTest(ProgramTest):
+    def open(self, *arguments, size=(80, 24), **environment):
+        """A terminal with the browser in it, once it has nothing left to do."""
+        words = " ".join(shlex.quote(str(argument)) for argument in arguments)
+        terminal = Terminal(self.directory, f"$MEMREEL browse {words}", size, **environment)
+        self.addCleanup(terminal.close)
+        terminal.settled()
+        return terminal
+
+    def end(self, terminal, code=0):
+        self.assertIn(f"code {code}", terminal.key("q"))
+
+    def tab(self, shown):
+        """The lines of the tab: below the line with the tabs, above the line with the keys."""
+        lines = shown.split("\n")
+        first = next(i for i, line in enumerate(lines) if line.startswith(" 2 holders"))
+        return lines[first + 1:-2]
+
+    def live(self, shown):
+        """What is live at the cursor, as printed."""
+        return re.search(r"(?m)^at .* event ([\d,]+)  ([\d.]+ \w+) live", shown).groups()
+
+    def peak(self, trace):
+        return self.document("info", trace)["devices"][0]["peak_live_bytes"]
+
+
+class Screens(BrowseTest):
+    def check(self, name, shown):
+        """Compares with a file that MEMREEL_WRITE_SCREENS=1 writes."""
+        path = GOLDEN / f"{name}.txt"
+        text = "".join(line.rstrip() + "\n" for line in shown.split("\n"))
+        if os.environ.get("MEMREEL_WRITE_SCREENS"):
+            GOLDEN.mkdir(exist_ok=True)
+            path.write_text(text)
+        self.assertEqual(text, path.read_text())
+
+    def test_at_three_sizes(self):
+        for width, height in ((80, 24), (120, 40), (200, 60)):
+            for trace in (GPT, LEAK, OOM):
+                with self.subTest(trace=trace.name, width=width):
+                    terminal = self.open(trace, size=(width, height))
+                    self.check(f"{trace.stem}-{width}x{height}", terminal.settled())
+                    terminal.close()
+
+    def test_every_tab(self):
+        terminal = self.open(OOM, size=(120, 40))
+        for key, name in (("2", "holders"), ("4", "heap"), ("5", "leaks"), ("6", "fragmentation"), ("7", "failures"), ("8", "settings")):
+            with self.subTest(name):
+                self.check(f"tab-{name}", terminal.key(key))
+
+    def test_without_colours_areas_are_letters(self):
+        terminal = self.open(GPT, NO_COLOR="1")
+        self.check("no-colour", terminal.settled())
+        self.assertNotRegex(terminal.screen(colours=True), r"\033\[[0-9;]*[34]8;")
+
+    def test_in_ascii(self):
+        terminal = self.open(GPT, LC_ALL="C")
+        shown = terminal.settled()
+        self.assertTrue(shown.isascii(), shown)
+        self.check("ascii", shown)
+
+    def test_colours_follow_the_terminal(self):
+        for settings, pattern in (({"COLORTERM": "truecolor"}, r"38;2;\d+;\d+;\d+"), ({"TERM": "tmux-256color"}, r"38;5;\d+"),
+                                  ({"TERM": "screen"}, r"\[3[0-7]m")):
+            with self.subTest(**settings):
+                terminal = self.open(GPT, **settings)
+                self.assertRegex(terminal.screen(colours=True), pattern)
+                terminal.close()
+
+    def test_it_is_drawn_anew_when_the_size_changes(self):
+        terminal = self.open(GPT)
+        terminal.resize(120, 40)
+        self.assertEqual(terminal.settled(), (GOLDEN / "gpt_default-120x40.txt").read_text().rstrip("\n") + "\n")
+        self.assertIn("needs 40x12", terminal.resize(30, 8))
+        terminal.resize(80, 24)
+        self.end(terminal)
+
+
+class FromTraceToLine(BrowseTest):
+    """With fewer than ten keys from a stranger's snapshot to what one wants to know."""
+
+    def test_to_the_line_that_holds_most_at_the_peak(self):
+        terminal = self.open(GPT)
+        shown = terminal.settled()
+        self.assertIn("(live peak)", shown)
+        text = run("report", GPT, "--by", "line").stdout
+        self.assertIn("modeling_gpt2.py:702)", shown)
+        self.assertIn("modeling_gpt2.py:702", text)
+        lines = self.tab(terminal.key("Down", "Down", "i"))
+        self.assertTrue(any("modeling_gpt2.py:702" in line for line in lines), lines)
+
+    def test_to_the_heap_at_another_instant(self):
+        terminal = self.open(GPT)
+        at_peak = terminal.settled()
+        shown = terminal.key("4", "S-Left", "S-Left", "Left")
+        self.assertNotEqual(self.live(shown), self.live(at_peak))
+        self.assertRegex(shown, r"reserved in \d+ segments")
+        self.assertRegex(shown, r"(?m)^ +[\d.]+ MiB +[\d.]+ MiB +.*█")
+
+
+class Keys(BrowseTest):
+    def test_it_opens_at_the_live_peak(self):
+        terminal = self.open(LEAK)
+        self.assertIn("(live peak)", terminal.settled())
+        self.end(terminal)
+
+    def test_the_cursor_moves_and_jumps(self):
+        terminal = self.open(GPT)
+        peak = self.live(terminal.settled())
+        left = self.live(terminal.key("Left"))
+        self.assertNotEqual(left, peak)
+        self.assertEqual(self.live(terminal.key("Right")), peak)
+        far = self.live(terminal.key("S-Left"))
+        self.assertLess(int(far[0].replace(",", "")), int(left[0].replace(",", "")))
+        next_event = self.live(terminal.key("."))
+        self.assertNotEqual(next_event, far)
+        self.assertEqual(self.live(terminal.key(",")), far)
+        mark = self.live(terminal.key("]"))
+        self.assertNotEqual(mark, far)
+        self.assertNotEqual(self.live(terminal.key("[")), mark)
+        self.assertEqual(self.live(terminal.key("p")), peak)
+        self.assertNotEqual(self.live(terminal.key("P"))[0], "0")
+        self.assertEqual(self.live(terminal.key("g"))[0], peak[0], "the verdict points to the peak")
+
+    def test_the_timeline_zooms_and_pans(self):
+        terminal = self.open(GPT)
+        timeline = lambda shown: shown.split("\n")[4:12]
+        everything = timeline(terminal.settled())
+        near = timeline(terminal.key("w", "w", "w"))
+        self.assertNotEqual(near, everything)
+        earlier = timeline(terminal.key("a"))
+        self.assertNotEqual(earlier, near)
+        self.assertNotEqual(timeline(terminal.key("d")), earlier)
+        self.assertEqual(timeline(terminal.key("0")), everything)
+        self.assertNotEqual(timeline(terminal.key("+")), everything)
+        self.assertEqual(timeline(terminal.key("Home")), everything)
+        terminal.key("w", "s")
+        self.assertEqual(timeline(terminal.key("-")), everything)
+        by_event = terminal.key("t")
+        self.assertIn("by event", by_event)
+        self.assertIn("by step", terminal.key("t"))
+        self.assertNotIn("by ", terminal.key("t").split("\n")[0])
+        before = terminal.key(".", "f")
+        self.assertNotEqual(timeline(before), everything)
+        self.assertEqual(timeline(terminal.key("f")), everything)
+        self.assertNotEqual(timeline(terminal.key("M-Left")), None)
+
+    def test_the_tree_folds_and_is_searched_and_sorted(self):
+        terminal = self.open(GPT)
+        opened = self.tab(terminal.settled())
+        closed = self.tab(terminal.key("Enter"))
+        self.assertIn("▸ activations", closed[1])
+        self.assertNotIn("modeling", closed[2])
+        self.assertEqual(self.tab(terminal.key("Enter")), opened)
+        terminal.key("Enter")
+        self.assertIn("only activations", self.tab(terminal.key("e"))[0])
+        self.assertEqual(self.tab(terminal.key("Escape")), closed)
+        by_count = self.tab(terminal.key(">"))
+        counts = [int(line.split()[4].replace(",", "")) for line in by_count[1:7]]
+        self.assertEqual(counts, sorted(counts, reverse=True))
+        names = [line.split("▸")[1] for line in self.tab(terminal.key(">"))[1:7]]
+        self.assertEqual(names, sorted(names))
+        self.assertEqual(self.tab(terminal.key(">")), closed)
+        self.assertEqual(self.tab(terminal.key("<", ">")), closed)
+        terminal.key("/")
+        self.assertIn("/adam", terminal.type("adam"))
+        found = terminal.key("Enter")
+        self.assertIn("only /adam", found)
+        self.assertIn("optimizer state", "\n".join(self.tab(found)))
+        self.assertNotIn("activations", "\n".join(self.tab(found)))
+        self.assertEqual(self.tab(terminal.key("Escape")), closed)
+        self.assertGreater(len([line for line in self.tab(terminal.key("x")) if line.strip()]), 6)
+
+    def test_the_stack_of_a_row_and_copies(self):
+        terminal = self.open(GPT)
+        stack = terminal.key("Down", "Down", "i")
+        self.assertIn("the stack, innermost first", stack)
+        self.assertIn("copied the stack", terminal.key("y"))
+        copied = terminal.clipboard()
+        self.assertIn("record.py", copied)
+        self.assertGreater(len(copied.splitlines()), 3)
+        terminal.key("PPage", "NPage", "Escape")
+        terminal.key("y")
+        self.assertIn("587.89 MiB", terminal.clipboard())
+        terminal.key("8", "Down", "y")
+        self.assertEqual(terminal.clipboard(), "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+
+    def test_tabs_by_key(self):
+        terminal = self.open(OOM)
+        for key, words in (("4", "reserved in"), ("5", "verdict"), ("6", "reserved peak"), ("7", "requested"), ("8", "replayed"), ("2", "share")):
+            self.assertIn(words, "\n".join(self.tab(terminal.key(key))))
+        self.assertIn("reserved in", "\n".join(self.tab(terminal.key("Tab"))))
+        self.assertIn("share", "\n".join(self.tab(terminal.key("BTab"))))
+        failed = terminal.key("o")
+        self.assertIn("requested", "\n".join(self.tab(failed)))
+        self.assertIn("!", failed)
+        self.assertIn("frag", terminal.key("h") and terminal.key("6"))
+
+    def test_rows_lead_to_their_instant(self):
+        terminal = self.open(LEAK)
+        shown = terminal.key("5", "Enter")
+        self.assertEqual(int(self.live(shown)[0].replace(",", "")), self.document("info", LEAK)["events"])
+        self.assertIn("innermost first", terminal.key("Enter"))
+        self.assertNotIn("innermost first", terminal.key("Enter"))
+
+    def test_help_and_the_rest(self):
+        terminal = self.open(GPT)
+        before = terminal.settled()
+        helped = terminal.key("?")
+        self.assertIn("zoom in, out", helped)
+        self.assertNotEqual(terminal.key("Down"), helped)
+        self.assertEqual(terminal.key("Escape"), before)
+        self.assertNotIn("live at the peak:", terminal.key("v"))
+        self.assertEqual(terminal.key("v"), before)
+        self.assertIn("paused", terminal.key("Space"))
+        terminal.key("Space")
+        self.assertNotEqual(terminal.key("c"), before)
+        terminal.key("c")
+        terminal.key("l", "l", "n", "N", "k", "End", "Up", "NPage", "PPage", "M-Right", "z", "0")
+        self.end(terminal)
+
+    def test_the_mouse(self):
+        terminal = self.open(GPT)
+        shown = terminal.settled()
+        clicked = terminal.mouse(40, 6)
+        self.assertNotEqual(self.live(clicked), self.live(shown))
+        self.assertNotEqual(terminal.mouse(40, 6, 64).split("\n")[4:12], clicked.split("\n")[4:12], "the wheel zooms")
+        line = next(i for i, line in enumerate(shown.split("\n")) if line.startswith(" 2 holders"))
+        self.assertIn("reserved in", terminal.mouse(15, line))
+        terminal.mouse(3, line)
+        row = terminal.mouse(30, line + 4)
+        self.assertIn("innermost", terminal.mouse(30, line + 4) if "▸" not in row.split("\n")[line + 4] else terminal.key("i"))
+
+    def test_a_search_by_size(self):
+        terminal = self.open(GPT)
+        terminal.key("/")
+        terminal.type(">100MiBx")
+        shown = terminal.key("BSpace", "Enter")
+        self.assertIn("only />100MiB", shown)
+        counts = [int(line.split()[4].replace(",", "")) for line in self.tab(shown)[1:3]]
+        self.assertLess(counts[0], 20)
+
+
+class Endings(BrowseTest):
+    """Whatever happens, the terminal is left as it was."""
+
+    def shell(self, trace=GPT):
+        """A shell that writes the terminal's modes to files, before and after."""
+        terminal = Terminal(self.directory, f"cd {shlex.quote(str(self.directory))}; stty -a > before; "
+                                            f"echo earlier; $MEMREEL browse {shlex.quote(str(trace))}; echo ended $?; stty -a > after")
+        self.addCleanup(terminal.close)
+        terminal.shows("holders")
+        return terminal
+
+    def check(self, terminal, *words):
+        shown = terminal.shows("code 0", "earlier", *words)
+        self.assertNotIn("holders", shown, "the other screen is left")
+        self.assertEqual((self.directory / "before").read_text(), (self.directory / "after").read_text())
+        flags = terminal.tmux("display-message", "-p", "#{cursor_flag} #{mouse_any_flag} #{keypad_flag} #{alternate_on}").split()
+        self.assertEqual(flags, ["1", "0", "0", "0"])
+
+    def test_quit(self):
+        terminal = self.shell()
+        terminal.tmux("send-keys", "-t", "0", "q")
+        self.check(terminal, "ended 0")
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGSEGV, signal.SIGABRT):
+            with self.subTest(number.name):
+                terminal = self.shell()
+                os.kill(terminal.process(), number)
+                self.check(terminal, f"ended {128 + number}")
+                terminal.close()
+
+    def test_ctrl_c(self):
+        terminal = self.shell()
+        terminal.tmux("send-keys", "-t", "0", "C-c")
+        terminal.until(lambda shown: "holders" not in shown)
+
+    def test_it_is_suspended_and_goes_on(self):
+        command = f"cd {shlex.quote(str(self.directory))}; bash --norc -i"
+        terminal = Terminal(self.directory, command, PS1="$ ")
+        self.addCleanup(terminal.close)
+        terminal.shows("$")
+        terminal.tmux("send-keys", "-t", "0", "-l", f"{MEMREEL} browse {GPT}")
+        terminal.tmux("send-keys", "-t", "0", "Enter")
+        terminal.shows("holders")
+        browsing = terminal.settled()
+        terminal.tmux("send-keys", "-t", "0", "C-z")
+        self.assertNotIn("holders", terminal.shows("Stopped"))
+        self.assertEqual(terminal.tmux("display-message", "-p", "#{cursor_flag} #{alternate_on}").split(), ["1", "0"])
+        terminal.tmux("send-keys", "-t", "0", "-l", "fg")
+        terminal.tmux("send-keys", "-t", "0", "Enter")
+        terminal.shows("holders")
+        self.assertEqual(terminal.settled(), browsing)
+        self.assertNotEqual(terminal.key("4"), browsing, "keys arrive")
+
+    def test_a_terminal_that_goes_away_ends_it(self):
+        terminal = self.shell()
+        process = terminal.process()
+        terminal.close()
+        deadline = time.monotonic() + PATIENCE
+        while os.path.exists(f"/proc/{process}"):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+
+class Refusals(BrowseTest):
+    def test_without_a_terminal(self):
+        self.assert_refused(run("browse", GPT), "terminal", "memreel report")
+
+    def test_files_that_are_no_traces(self):
+        for name, content in (("missing", None), ("text.reel", b"no trace"), ("empty.pickle", b"")):
+            path = self.directory / name
+            if content is not None:
+                path.write_bytes(content)
+            with self.subTest(name):
+                terminal = Terminal(self.directory, f"$MEMREEL browse {shlex.quote(str(path))} 2>{self.directory}/said")
+                terminal.shows("code 2")
+                said = (self.directory / "said").read_text()
+                self.assertEqual(len(said.splitlines()), 1, said)
+                self.assertIn(name, said)
+                terminal.close()
+
+    def test_bad_usage(self):
+        for words in (["browse"], ["browse", "--colour", GPT], ["browse", GPT, "--max-memory", "much"]):
+            self.assert_refused(run(*words))
+
+    def test_a_dumb_terminal_gets_the_report(self):
+        wanted = run("report", GPT, environment={"COLUMNS": "80"}).stdout.splitlines()
+        terminal = Terminal(self.directory, f"$MEMREEL browse {GPT}", (80, 400), TERM="dumb")
+        shown = terminal.shows("code 0").splitlines()
+        self.assertEqual(shown[0], wanted[0])
+        terminal.close()
+
+    def test_an_instant_that_is_none(self):
+        terminal = Terminal(self.directory, f"$MEMREEL browse {GPT} --at yesterday")
+        self.addCleanup(terminal.close)
+        self.assertIn("--at", terminal.shows("code 2"))
+
+    def test_at_an_instant(self):
+        terminal = self.open(OOM, "--at", "oom")
+        self.assertNotIn("(live peak)", terminal.settled().split("\n")[0])
+
+    def test_unknown_terminals_are_taken_for_usual_ones(self):
+        terminal = self.open(GPT, TERM="newest-terminal-of-all")
+        self.assertIn("holders", terminal.settled())
+
+
+if __name__ == "__main__":
+    unittest.main()

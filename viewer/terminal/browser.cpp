@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "viewer/terminal/browser.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "viewer/model/labels.h"
+
+namespace memreel::viewer::terminal {
+
+Browser::Browser(std::unique_ptr<Session> session, Look look) : session_(std::move(session)), look_(look) {}
+
+std::optional<Error> Browser::failure() const {
+  const SourceStatus status = session_->status();
+  return status.stage == Stage::failed ? status.error : std::nullopt;
+}
+
+void Browser::update(Clock::time_point now) {
+  session_->update(now);
+  update_tree();
+}
+
+bool Browser::has_tab(Tab tab) const {
+  return tab != Tab::compare && tab != Tab::ranks &&
+         (tab != Tab::failures || !session_->document().columns.failure.empty());
+}
+
+void Browser::update_tree() {
+  const auto& known = session_->classification();
+  if (tree_heap_ == session_->heap() && tree_known_ == known && tree_sieve_ == session_->sieve()) return;
+  tree_heap_ = session_->heap();
+  const bool is_classified = tree_known_ != known;
+  tree_known_ = known;
+  tree_sieve_ = session_->sieve();
+  tree_ = holders_at(session_->document(), *tree_heap_, known.get(), tree_sieve_.get());
+  if (!node_at(tree_, view_.focus)) view_.focus.clear();
+  // Once, so that the line that holds most is in view; what the user opens or closes later stays.
+  if ((!opened_largest_ || is_classified) && tree_.nodes.size() > 1) {
+    if (is_classified) view_.open.clear();
+    open_largest(tree_, view_);
+    opened_largest_ = true;
+  }
+  rows_ = rows_of(tree_, view_);
+  const auto same =
+      std::ranges::find_if(rows_, [&](const HolderRow& row) { return tree_.nodes[row.node].path == selected_path_; });
+  ListState& tree_state = states_.at(static_cast<std::size_t>(Tab::holders));
+  if (same != rows_.end()) tree_state.selected = static_cast<std::size_t>(same - rows_.begin());
+}
+
+void Browser::update_list(int width) {
+  switch (tab_) {
+    case Tab::holders:
+      rows_ = rows_of(tree_, view_);
+      list_ = holders_list(tree_, view_, rows_, look_);
+      return;
+    case Tab::heap:
+      list_ = heap_list(*session_, look_, width);
+      break;
+    case Tab::leaks:
+      list_ = leaks_list(*session_, look_);
+      break;
+    case Tab::fragmentation:
+      list_ = fragmentation_list(*session_, look_);
+      break;
+    case Tab::failures:
+      list_ = failures_list(*session_, look_);
+      break;
+    case Tab::settings:
+      list_ = settings_list(*session_, look_);
+      break;
+    case Tab::compare:
+    case Tab::ranks:
+      list_ = {};
+      break;
+  }
+  sort_rows(list_, state());
+}
+
+StackId Browser::selected_stack() const {
+  const ListRow* const row = selected_row(states_.at(static_cast<std::size_t>(tab_)), list_);
+  return row == nullptr ? StackId::none : row->stack;
+}
+
+}  // namespace memreel::viewer::terminal

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// The browser as a whole: what is on screen, and what keys and the mouse do. Knows no terminal.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "viewer/terminal/holders.h"
+#include "viewer/terminal/input.h"
+#include "viewer/terminal/list.h"
+#include "viewer/terminal/look.h"
+#include "viewer/terminal/screen.h"
+#include "viewer/terminal/session.h"
+#include "viewer/terminal/tabs.h"
+#include "viewer/terminal/timeline.h"
+
+namespace memreel::viewer::terminal {
+
+/// The smallest screen that has room for everything.
+inline constexpr int least_width = 40, least_height = 12;
+
+class Browser {
+ public:
+  Browser(std::unique_ptr<Session> session, Look look);
+
+  /// Takes over news from background jobs. To be called before draw().
+  void update(Clock::time_point now);
+  Screen draw(int width, int height);
+  void handle(const Input& input);
+
+  bool wants_to_quit() const { return quit_; }
+  /// Whether a job is running whose result will be shown.
+  bool is_busy() const { return !session_->doing().empty(); }
+  /// Why the trace can't be read.
+  std::optional<Error> failure() const;
+  /// What the user wants in the clipboard, once.
+  std::optional<std::string> take_copied() { return std::exchange(copied_, std::nullopt); }
+  Session& session() { return *session_; }
+  Tab tab() const { return tab_; }
+
+ private:
+  /// What a click on a part of the screen means.
+  struct OnTimeline {};
+  struct OnRow {
+    std::size_t row = 0;
+  };
+  using Meaning = std::variant<OnTimeline, OnRow, Tab, Destination>;
+  struct Spot {
+    Area area;
+    Meaning meaning;
+  };
+
+  void draw_title(Screen& screen, int y);
+  void draw_verdict(Screen& screen, const Area& area);
+  void draw_timeline(Screen& screen, const Area& area);
+  void draw_instant(Screen& screen, int y);
+  void draw_tabs(Screen& screen, int y);
+  void draw_tab(Screen& screen, const Area& area);
+  void draw_stack(Screen& screen, const Area& area);
+  void draw_status(Screen& screen, int y);
+  void draw_help(Screen& screen);
+  int draw_item(Screen& screen, int x, int y, int right, const VerdictItem& item, bool with_topic);
+
+  void press(const Key& key);
+  void type(const Key& key);
+  bool press_special(Special special);
+  void press_character(char32_t character);
+  void click(const Click& click);
+  void press_enter();
+  void press_escape();
+  void show_tab(Tab tab);
+  void go(const Destination& to);
+  void move_cursor(int columns);
+  void zoom(double factor, std::optional<Nanoseconds> anchor = {});
+  /// Moves the view so that the cursor is in it.
+  void reveal_cursor();
+  void move_row(std::int64_t by);
+  void fold(bool open);
+  void focus();
+  void copy();
+  void next_list_order(int by);
+  void seek(int by);
+  bool has_tab(Tab tab) const;
+  /// The stack of the selected row.
+  StackId selected_stack() const;
+  void update_list(int width);
+  void update_tree();
+  ListState& state() { return states_.at(static_cast<std::size_t>(tab_)); }
+
+  std::unique_ptr<Session> session_;
+  Look look_;
+  Tab tab_ = Tab::holders;
+  std::array<ListState, tab_names.size()> states_;
+  List list_;
+  Timeline timeline_;
+  Area plot_;
+  int page_ = 10;  // rows of the list in view
+  std::vector<Spot> spots_;
+
+  HolderTree tree_{{Holder{}}};
+  HolderView view_;
+  std::vector<HolderRow> rows_;
+  std::string selected_path_;  // of the tree's selected node
+  bool opened_largest_ = false;
+  std::shared_ptr<const HeapAt> tree_heap_;
+  std::shared_ptr<const Classification> tree_known_;
+  std::shared_ptr<const Sieve> tree_sieve_;
+
+  bool shows_verdict_ = true, shows_stack_ = false, shows_help_ = false, typing_ = false, quit_ = false;
+  int stack_top_ = 0, help_top_ = 0;
+  std::string typed_, said_;
+  std::optional<std::string> copied_;
+};
+
+}  // namespace memreel::viewer::terminal

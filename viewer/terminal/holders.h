@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds the memory of an instant, as a tree: category, layer, line of code, stack.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "analyzer/category/category.h"
+#include "formats/model/tables.h"
+#include "viewer/model/document.h"
+#include "viewer/model/findings.h"
+#include "viewer/model/heap_at.h"
+#include "viewer/model/typed_input.h"
+
+namespace memreel::viewer::terminal {
+
+enum class HolderOrder : std::uint8_t { bytes, count, name };
+
+struct Holder {
+  std::string label;
+  std::string path;  // identifies it in the trees of other instants
+  std::optional<Category> category;
+  StackId stack = StackId::none;  // its own, or that of its largest allocation
+  bool is_stack = false;          // a single stack, with nothing below
+  Bytes bytes{}, largest{};
+  std::uint64_t count = 0;
+  std::vector<std::uint32_t> parts;  // nodes below
+};
+
+struct HolderTree {
+  std::vector<Holder> nodes;  // the first is the root: everything
+
+  const Holder& root() const { return nodes.front(); }
+};
+
+/// The blocks that are live in `heap`, and in one node those that are awaiting free. Categories and layers are left out
+/// where they are not known; a line with a single stack stands for it. `known`, `sieve`: may be null.
+HolderTree holders_at(const Document& document, const HeapAt& heap, const Classification* known, const Sieve* sieve);
+
+/// A line on screen.
+struct HolderRow {
+  std::uint32_t node = 0;
+  int depth = 0;
+  bool is_open = false;
+};
+
+/// Which nodes are shown, and in which order.
+struct HolderView {
+  std::set<std::string> open;  // paths
+  std::string focus;           // path of the node whose parts are shown; empty: the root
+  HolderOrder order = HolderOrder::bytes;
+};
+
+std::vector<HolderRow> rows_of(const HolderTree& tree, const HolderView& view);
+
+/// The node with this path, if there is one.
+std::optional<std::uint32_t> node_at(const HolderTree& tree, const std::string& path);
+
+/// Opens the way to the line that holds most: always the largest node.
+void open_largest(const HolderTree& tree, HolderView& view);
+
+}  // namespace memreel::viewer::terminal

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "viewer/terminal/tabs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "analyzer/tune/search_space.h"
+#include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
+#include "viewer/model/labels.h"
+
+namespace memreel::viewer::terminal {
+namespace {
+
+double number(Bytes bytes) { return static_cast<double>(bytes.count); }
+double number(std::uint64_t count) { return static_cast<double>(count); }
+
+/// Why there are no findings yet, or none at all; empty: there are.
+std::string reason_without(const Session& session) {
+  if (session.document().event_count() > longest_in_memory)
+    return "This trace is too long to judge here. Run: memreel report TRACE";
+  if (!session.document().complete) return "Judged once the whole trace is read.";
+  if (!session.findings()) return "Being judged.";
+  return session.findings()->problem;
+}
+
+std::string change_of(std::int64_t bytes) {
+  return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
+}
+
+bool passes(const Session& session, StackId stack) { return !session.sieve() || session.sieve()->passes(stack); }
+
+}  // namespace
+
+List holders_list(const HolderTree& tree, const HolderView& view, const std::vector<HolderRow>& rows,
+                  const Look& look) {
+  List list;
+  list.columns = {{"bytes", 10}, {"share", 7}, {"count", 8}, {"who", 0, false, true}};
+  list.empty = "Nothing is held at the cursor.";
+  const auto focus = node_at(tree, view.focus).value_or(0);
+  const Holder& whole = tree.nodes[focus];
+  if (focus != 0) list.caption = "only " + whole.label + "   (Esc: everything)";
+  for (const HolderRow& row : rows) {
+    const Holder& holder = tree.nodes[row.node];
+    const std::string sign = holder.parts.empty() ? "  " : row.is_open ? "\u25BE " : "\u25B8 ";
+    ListRow shown;
+    shown.cells = {text_of(holder.bytes), text_of_share(share_of(holder.bytes, tree.root().bytes)),
+                   text_of(holder.count), sign + holder.label};
+    shown.indent = 2 * row.depth;
+    shown.stack = holder.stack;
+    if (holder.category && row.depth == 0) {
+      shown.swatch = look.category(*holder.category);
+      shown.letter = letter_of(*holder.category);
+    }
+    shown.copied = text_of(holder.bytes) + "\t" + text_of(holder.count) + "\t" + holder.label;
+    list.rows.push_back(std::move(shown));
+  }
+  return list;
+}
+
+namespace {
+
+/// Part of a segment that one character shows: who has most of it.
+struct BarPart {
+  std::uint64_t held = 0, pending = 0;
+  std::array<std::uint64_t, category_count> by_category{};
+};
+
+std::vector<Cell> bar_of(const Session& session, const HeapAt& heap, const HeldSegment& segment, const Look& look,
+                         int width) {
+  std::vector<BarPart> parts(static_cast<std::size_t>(width));
+  const double per_part = static_cast<double>(segment.size.count) / width;
+  const auto& known = session.classification();
+  for (std::uint32_t i = segment.first_block; i < segment.first_block + segment.blocks; ++i) {
+    const HeldBlock& block = heap.blocks[i];
+    const auto category = static_cast<std::size_t>(known ? known->category(block.allocation) : Category::unknown);
+    const auto from = static_cast<double>((block.address - segment.address).count);
+    const double to = from + static_cast<double>(block.taken.count);
+    for (auto p = static_cast<std::size_t>(from / per_part); p < parts.size(); ++p) {
+      const double begin = std::max(from, static_cast<double>(p) * per_part);
+      const double end = std::min(to, static_cast<double>(p + 1) * per_part);
+      if (end <= begin) break;
+      const auto bytes = static_cast<std::uint64_t>(end - begin);
+      parts[p].held += bytes;
+      if (block.pending) parts[p].pending += bytes;
+      parts[p].by_category.at(category) += bytes;
+    }
+  }
+  std::vector<Cell> bar;
+  for (const BarPart& part : parts) {
+    const auto most = std::ranges::max_element(part.by_category) - part.by_category.begin();
+    const auto category = static_cast<Category>(most);
+    const double share = static_cast<double>(part.held) / per_part;
+    const bool is_pending = 2 * part.pending > part.held;
+    Cell cell{U'\u00B7', {.ink = look.faint()}};
+    if (share >= 0.02) {
+      const bool full = share > 0.66;
+      cell = {full ? U'\u2588' : share > 0.33 ? U'\u2593' : U'\u2592', {.ink = look.category(category)}};
+      if (is_pending) cell.glyph = U'\u2591';
+      if (look.uses_letters()) cell.glyph = static_cast<char32_t>(is_pending ? 'w' : letter_of(category));
+      if (look.uses_letters() && !known) cell.glyph = is_pending ? U'w' : U'#';
+    }
+    bar.push_back(cell);
+  }
+  return bar;
+}
+
+}  // namespace
+
+List heap_list(const Session& session, const Look& look, int width) {
+  const HeapAt& heap = *session.heap();
+  List list;
+  list.columns = {{"segment", 10}, {"held", 10}, {"largest free", 12}, {"blocks", 7}, {"", 0, false}};
+  list.empty = heap.blocks.empty() ? "Nothing is held at the cursor." : "No segments were recorded.";
+  if (heap.reserved > 0_B) {
+    const Bytes held = heap.live + heap.pending;
+    list.caption = text_of(heap.reserved) + " reserved in " + text_of(heap.segments.size()) + " segments, " +
+                   text_of(held < heap.reserved ? heap.reserved - held : 0_B) + " of them free";
+    if (heap.pending > 0_B) list.caption += ", " + text_of(heap.pending) + " awaiting free";
+    if (heap.largest_gap)
+      list.caption += ", largest free " + text_of(heap.segments[*heap.largest_gap].largest_gap_size);
+  }
+  constexpr int before_bar = 10 + 10 + 12 + 7 + 4 * 2;
+  constexpr std::size_t most_segments = 20'000;
+  for (const HeldSegment& segment : heap.segments) {
+    if (list.rows.size() == most_segments) break;
+    ListRow row;
+    row.cells = {text_of(segment.size), text_of(segment.held), text_of(segment.largest_gap_size),
+                 text_of(std::uint64_t{segment.blocks}), ""};
+    row.numbers = {number(segment.size), number(segment.held), number(segment.largest_gap_size),
+                   number(std::uint64_t{segment.blocks})};
+    row.picture = bar_of(session, heap, segment, look, std::clamp(width - before_bar, 8, 400));
+    const HeldBlock* largest = nullptr;
+    for (std::uint32_t i = segment.first_block; i < segment.first_block + segment.blocks; ++i)
+      if (largest == nullptr || heap.blocks[i].size > largest->size) largest = &heap.blocks[i];
+    if (largest != nullptr) row.stack = session.document().stack_of(largest->allocation);
+    row.copied = address_text(segment.address) + "\t" + row_text(row);
+    list.rows.push_back(std::move(row));
+  }
+  return list;
+}
+
+List leaks_list(const Session& session, const Look& look) {
+  List list;
+  list.columns = {{"verdict", 10, false}, {"bytes", 10}, {"count", 7}, {"per step", 10}, {"who", 0, false}};
+  list.empty = reason_without(session);
+  if (!list.empty.empty()) return list;
+  const Findings& findings = *session.findings();
+  if (findings.leaks.unrecorded) {
+    list.empty = "Leaks are " + std::string(leaks_not_judged) + ".";
+    return list;
+  }
+  Bytes accused{};
+  for (const LeakFinding& finding : findings.leaks.findings) {
+    if (finding.heap != session.selection.heap || !passes(session, finding.stack)) continue;
+    if (accuses(finding.verdict)) accused += finding.bytes;
+    const double growth = accuses(finding.verdict) ? std::max(0.0, finding.growth_bytes_per_step) : 0;
+    ListRow row;
+    row.cells = {std::string(name_of(finding.verdict)), text_of(finding.bytes), text_of(finding.count),
+                 growth > 0 ? text_of(Bytes{static_cast<std::uint64_t>(growth)}) : "",
+                 stack_label(*session.document().tables, finding.stack) + "   " + finding.evidence};
+    row.numbers = {0, number(finding.bytes), number(finding.count), growth};
+    row.is_alarm = accuses(finding.verdict);
+    row.stack = finding.stack;
+    row.instant = session.document().event_count();
+    list.rows.push_back(std::move(row));
+  }
+  list.is_alarm = accused > 0_B;
+  list.caption = accused > 0_B ? text_of(accused) + " leaked or suspected" : "No leak was found";
+  for (const HeapRounds& heap : findings.leaks.heaps)
+    if (heap.heap == session.selection.heap)
+      list.caption +=
+          heap.rounds.suffice() ? ", judged over " + text_of(heap.rounds) : "   leaks are " + text_of(heap.rounds);
+  list.empty = "Nothing was live when the trace ended.";
+  static_cast<void>(look);
+  return list;
+}
+
+List fragmentation_list(const Session& session, const Look& look) {
+  static_cast<void>(look);
+  List list;
+  list.columns = {{"pins", 10}, {"alone", 10}, {"segments", 8}, {"blocks", 7}, {"who", 0, false, true}};
+  list.empty = reason_without(session);
+  if (!list.empty.empty()) return list;
+  const Findings& findings = *session.findings();
+  const auto found = std::ranges::find(findings.fragmentation, session.selection.heap, &Fragmentation::heap);
+  if (found == findings.fragmentation.end()) {
+    list.empty = "Not known: no segments were recorded.";
+    return list;
+  }
+  const FragmentationPoint& peak = found->at_peak;
+  list.caption = text_of(peak.free()) + " of " + text_of(peak.reserved) + " were free at the reserved peak, " +
+                 text_of(peak.unreleasable) + " of them unreleasable";
+  for (const PinningSite& site : found->sites) {
+    if (!passes(session, site.stack)) continue;
+    ListRow row;
+    row.cells = {text_of(site.unreleasable), text_of(site.alone), text_of(site.segments), text_of(site.blocks),
+                 site.label};
+    row.numbers = {number(site.unreleasable), number(site.alone), number(site.segments), number(site.blocks)};
+    row.stack = site.stack;
+    row.instant = static_cast<std::uint32_t>(peak.events);
+    list.rows.push_back(std::move(row));
+  }
+  list.empty = "Nothing keeps free memory from being released.";
+  return list;
+}
+
+List failures_list(const Session& session, const Look& look) {
+  static_cast<void>(look);
+  const Document& document = session.document();
+  List list;
+  list.columns = {{"requested", 10}, {"at", 10}, {"live then", 10}, {"reserved", 10}, {"who", 0, false, true}};
+  list.empty = "No request failed in this trace.";
+  const ColumnView<std::uint32_t>& rows = document.columns.failure;
+  constexpr std::size_t most_rows = 10'000;
+  for (std::size_t i = 0; i < std::min(rows.size(), most_rows); ++i) {
+    const OtherEvent& failure = document.columns.other[rows[i]];
+    if (!passes(session, failure.event.stack)) continue;
+    const HeapSeries* const series = document.series(document.heap_of(failure.event.origin));
+    const Metrics metrics = series != nullptr ? document.metrics_after(*series, failure.at + 1) : Metrics{};
+    const Nanoseconds since = document.time(failure.at) - document.first_time();
+    const OutOfMemory* const oom = session.findings() ? session.findings()->ooms.of_event(failure.at) : nullptr;
+    const Bytes live{value_of(metrics, Metric::live)}, reserved{value_of(metrics, Metric::reserved)};
+    ListRow row;
+    row.cells = {text_of(failure.event.size), time_text(since, std::max(since / 10'000, Nanoseconds{1})), text_of(live),
+                 text_of(reserved),
+                 (oom != nullptr ? std::string(name_of(oom->verdict)) + "   " : "") +
+                     stack_label(*document.tables, failure.event.stack)};
+    row.numbers = {number(failure.event.size), static_cast<double>(since.count()), number(live), number(reserved)};
+    row.is_alarm = true;
+    row.stack = failure.event.stack;
+    row.instant = failure.at + 1;
+    if (oom != nullptr) row.copied = explanation(*oom);
+    list.rows.push_back(std::move(row));
+  }
+  return list;
+}
+
+List settings_list(const Session& session, const Look& look) {
+  static_cast<void>(look);
+  List list;
+  list.columns = {{"saves", 10}, {"reserved peak", 13}, {"failed", 6}, {"with", 0, false}};
+  list.empty = reason_without(session);
+  if (!list.empty.empty()) return list;
+  const Findings& findings = *session.findings();
+  const Remedies& remedies = findings.remedies;
+  list.empty = "No other setting or allocator was tried.";
+  if (remedies.tried.empty()) return list;
+  const std::uint64_t failed = findings.verdict.setting ? findings.verdict.setting->failed_before : 0;
+  list.caption = "replayed over the whole trace; y copies the setting";
+  ListRow now;
+  now.cells = {"", text_of(remedies.baseline_peak), text_of(failed), "as recorded"};
+  now.numbers = {0, number(remedies.baseline_peak), number(failed)};
+  now.is_faint = true;
+  list.rows.push_back(std::move(now));
+  for (const Remedy& remedy : remedies.tried) {
+    const std::int64_t saved = remedies.gives_back(remedy);
+    ListRow row;
+    row.cells = {change_of(saved), text_of(remedy.outcome.peak_reserved()),
+                 text_of(std::uint64_t{remedy.outcome.failures()}), remedy.text};
+    row.numbers = {static_cast<double>(saved), number(remedy.outcome.peak_reserved()),
+                   number(std::uint64_t{remedy.outcome.failures()})};
+    const bool is_setting = remedies.is_torch && remedy.kind == RemedyKind::setting;
+    row.copied = is_setting ? export_line(conf_of(remedy.outcome.policy)) : remedy.outcome.policy.text();
+    list.rows.push_back(std::move(row));
+  }
+  return list;
+}
+
+}  // namespace memreel::viewer::terminal
