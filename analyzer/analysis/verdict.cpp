@@ -346,6 +346,7 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   setting.peak = best->outcome.peak_reserved();
   setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
   setting.failed = best->outcome.failures();
+  setting.failed_at_most = remedies.most_failures.value_or(setting.failed);
   return setting;
 }
 

@@ -124,15 +124,16 @@ struct Verdict {
     std::string caution;    // a side effect that this program may meet, in a few words
     Bytes peak, saved;      // with it; the reduction by it
     std::uint64_t failed = 0, failed_before = 0;
-    std::optional<Reach> reach;   // of a history that ends in its failure, instead of `failed`
-    Bytes spare;                  // after the request, if reach is `request`
-    std::string misread;          // a recorded setting that PyTorch did not take; empty: none
-    std::string instead;          // what else to do, where no setting helps
-    double live_share = 0;        // share of the peak that is live, a lower bound for every allocator
-    std::uint64_t tried = 0;      // number of settings, or allocators, replayed
-    bool exact = false;           // the replay of the recorded settings reproduces the recording and its refusals
-    std::int64_t best_saved = 0;  // the most that any saves, even if too little to matter or negative
-    std::string best_needs;       // the PyTorch release that the one which saves most needs; empty: any
+    std::uint64_t failed_at_most = 0;  // `failed`, or more if the memory of the device is only known to have a limit
+    std::optional<Reach> reach;        // of a history that ends in its failure, instead of `failed`
+    Bytes spare;                       // after the request, if reach is `request`
+    std::string misread;               // a recorded setting that PyTorch did not take; empty: none
+    std::string instead;               // what else to do, where no setting helps
+    double live_share = 0;             // share of the peak that is live, a lower bound for every allocator
+    std::uint64_t tried = 0;           // number of settings, or allocators, replayed
+    bool exact = false;                // the replay of the recorded settings reproduces the recording and its refusals
+    std::int64_t best_saved = 0;       // the most that any saves, even if too little to matter or negative
+    std::string best_needs;            // the PyTorch release that the one which saves most needs; empty: any
   };
   /// The Python variable that keeps most of the largest leak, else of all memory.
   struct KeptBy {

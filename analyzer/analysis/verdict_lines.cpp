@@ -230,6 +230,9 @@ VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, By
       effect = " serves this step; " + std::string(reservation_of(*setting.reach));
     else if (setting.reach == Reach::later_steps)
       effect = ": the rest of the step fits, too";
+    else if (setting.failed_before > 0 && setting.failed_at_most > setting.failed)
+      effect = ": " + text_of(setting.failed) + " to " + text_of(setting.failed_at_most) + " fail instead of " +
+               text_of(setting.failed_before);
     else if (setting.failed_before > 0 && setting.failed == 0)
       effect = ": no request fails";
     else if (setting.failed_before > 0)

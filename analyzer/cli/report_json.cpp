@@ -98,6 +98,7 @@ Json json_of(const Verdict::Setting& setting) {
           {"peak_reserved_bytes", setting.peak.count},
           {"saved_bytes", setting.saved.count},
           {"failed_allocations", setting.failed},
+          {"most_failed_allocations", std::max(setting.failed, setting.failed_at_most)},
           {"failed_allocations_as_recorded", setting.failed_before},
           {"tried", setting.tried},
           {"exact", setting.exact}};

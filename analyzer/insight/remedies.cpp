@@ -2,7 +2,10 @@
 #include "analyzer/insight/remedies.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <charconv>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -176,8 +179,47 @@ class Runner {
   std::atomic<std::uint64_t> done_ = 0;
 };
 
+/// The binary digits of the whole numbers that `policy` has and `baseline` has not, without trailing zeros: values that
+/// were chosen for one program's sizes have many.
+int specificity(const PolicySpec& baseline, const PolicySpec& policy) {
+  int digits = 0;
+  for (const auto& [name, value] : policy.parameters) {
+    const auto before = baseline.parameters.find(name);
+    if (before != baseline.parameters.end() && before->second == value) continue;
+    std::uint64_t number = 0;
+    const auto [rest, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (problem == std::errc{} && number != 0) digits += 64 - std::countl_zero(number) - std::countr_zero(number);
+  }
+  return digits;
+}
+
 bool is_complete(const Outcome& outcome) {
   return std::ranges::all_of(outcome.heaps, [](const ReplayResult& r) { return r.events > 0 && !r.defect; });
+}
+
+/// Between the least capacity and the largest, which every candidate was replayed at.
+constexpr std::size_t capacities_tried = 4;
+
+/// Remedies::most_failures.
+std::optional<std::uint64_t> most_failures(const Remedies& remedies, Runner& runner) {
+  const auto best = std::ranges::find_if(remedies.tried, [&](const Remedy& each) { return remedies.is_usable(each); });
+  if (remedies.least_devices.empty() || best == remedies.tried.end()) return std::nullopt;
+  std::uint64_t most = best->outcome.failures();
+  for (std::size_t i = 0; i < capacities_tried; ++i) {
+    std::vector<DeviceModel> devices = remedies.least_devices;
+    for (std::size_t heap = 0; heap < devices.size(); ++heap) {
+      const std::uint64_t range = (remedies.devices[heap].capacity - devices[heap].capacity).count;
+      devices[heap].capacity += Bytes{range / capacities_tried * i};
+    }
+    std::array trials{trial_of(remedies.baseline.policy, remedies.heaps),
+                      trial_of(best->outcome.policy, remedies.heaps)};
+    runner.run(trials, devices, RunOptions{}.give_up_above);
+    const bool is_possible = is_complete(trials[0].outcome) && is_complete(trials[1].outcome) &&
+                             std::ranges::equal(trials[0].outcome.heaps, remedies.baseline.heaps, {},
+                                                &ReplayResult::failed_events, &ReplayResult::failed_events);
+    if (is_possible) most = std::max(most, trials[1].outcome.failures());
+  }
+  return most;
 }
 
 Bytes recorded_peak(std::span<const HeapHistory> histories, std::span<const Prepared> heaps) {
@@ -211,6 +253,7 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
   Remedies remedies{.heaps = pools_of(trace)};
   if (remedies.heaps.empty()) return remedies;
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
+  bool any_bounded = false;
   for (const Prepared& heap : remedies.heaps) {
     const std::optional<bool> by_program = bounds[index(heap.heap)].by_program;
     remedies.sets_fraction |= by_program.value_or(false);
@@ -219,7 +262,14 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
     if (const auto given = capacity ? capacity : stated_limit(heap))
       device = {.kind = DeviceModel::Kind::capacity, .capacity = *given};
     remedies.devices.push_back(device);
+    const CapacityBounds& known = bounds[index(heap.heap)];
+    const bool is_bounded = !capacity && !stated_limit(heap) && !known.stated && known.most &&
+                            device.kind == DeviceModel::Kind::capacity && known.least < device.capacity;
+    if (is_bounded) device.capacity = known.least;
+    any_bounded |= is_bounded;
+    remedies.least_devices.push_back(device);
   }
+  if (!any_bounded) remedies.least_devices.clear();
   remedies.is_torch = is_torch_heap(trace.tables, remedies.heaps.front().heap);
   return remedies;
 }
@@ -230,6 +280,7 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
   if (remedies.heaps.empty()) return;
   remedies.tried.clear();  // of a call that ran out of memory
   remedies.left_out = 0;
+  remedies.most_failures.reset();
   const std::span<const Prepared> heaps = remedies.heaps;
   PolicySpec baseline;
   if (remedies.is_torch) baseline = spec_of(TorchSettings::recorded(heaps.front().settings));
@@ -298,8 +349,11 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     const bool equal_to_best = fails || saved >= most - margin;
     const Outcome& outcome = remedy.outcome;
     return std::tuple(outcome.failures(), !equal_to_best, equal_to_best && !outcome.every_release,
-                      equal_to_best && !outcome.best_known, -saved);
+                      equal_to_best && !outcome.best_known, outcome.failures() > 0 ? 0 : -saved,
+                      outcome.failures() > 0 ? specificity(baseline, outcome.policy) : 0);
   });
+  if (fails && remedies.is_torch && 2 * capacities_tried * rows_each <= rows)
+    remedies.most_failures = most_failures(remedies, runner);
 }
 
 std::optional<StepPlan> plan_peak_step(const Remedies& remedies) {

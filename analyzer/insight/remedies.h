@@ -41,8 +41,14 @@ struct Remedies {
   bool sets_fraction = false;  // a limit of the program's own refused
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one
-  std::vector<Remedy> tried;   // fewest failures first; then by bytes saved or, if requests fail, by familiarity
+  std::vector<Remedy> tried;   // fewest failures first; then by bytes saved or, if requests fail, by familiarity, and
+                               // the least specific values: 128 before 300
   std::uint64_t left_out = 0;  // candidates not replayed, or not to the end, because the trace is long
+  /// The same devices with the least memory that they can have had; empty if the capacity is known.
+  std::vector<DeviceModel> least_devices;
+  /// The most failures of the first usable one of `tried`, over the capacities at which the recorded settings fail as
+  /// often as they did; none if the capacity is known, or the trace is long.
+  std::optional<std::uint64_t> most_failures;
 
   /// Whether the program can use it: a setting of its allocator, or an allocator that needs no change of the program.
   bool is_usable(const Remedy& remedy) const {

@@ -134,6 +134,7 @@ CapacityBounds ImpliedCapacity::bounds() const {
   bounds.by_device = given.has_value();
   if (!least_refused_) return bounds;
   const Bytes refused = *least_refused_ - std::min(1_B, *least_refused_);
+  bounds.stated = given && *given <= refused;
   bounds.most = std::max(most_held_, std::min(refused, given.value_or(refused)));
   return bounds;
 }

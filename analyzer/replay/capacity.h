@@ -30,6 +30,7 @@ struct CapacityBounds {
   std::optional<Bytes> most;    // the largest capacity that still refuses every refused request; none: nothing was
   std::optional<Bytes> device;  // the device's total memory, as it reports
   bool by_device = false;       // `most` follows, or would follow, from the device's report and not only from refusals
+  bool stated = false;          // `most` is what the device, or a recorded memory fraction, says: not only a bound
   std::optional<bool> by_program;  // whether a limit of the program's own refused (a memory fraction); none: unknown
 };
 

@@ -24,16 +24,28 @@ class Verdicts(ViewTest):
         view = self.open(trace)
         shown = view.settled()["verdict"]
         self.assertEqual(shown["decides"], "out of memory")
-        self.assertIn(f"failures {setting['failed_allocations_as_recorded']} \u2192 {setting['failed_allocations']},", shown["setting"])
+        least, most, before = (setting[key] for key in ("failed_allocations", "most_failed_allocations", "failed_allocations_as_recorded"))
+        self.assertLess(least, most, "the limit is only bounded")
+        self.assertIn(f"{least} to {most} fail instead of {before}", shown["setting"])
+        opening = run("report", trace).stdout.split("\n\n")[0].splitlines()
+        self.assertTrue(shown["setting"].startswith(opening[-1].split(maxsplit=1)[1]), "as the report says")
         self.assertRegex(shown["setting"], r"reserved peak [\d.]+ GiB \u2192 [\d.]+ GiB")
         self.assertEqual(view.click_on("verdict/copy")["clipboard"],
                          "export PYTORCH_CUDA_ALLOC_CONF=" + setting["recommended"])
         self.end(view)
 
+    def test_copying_moves_nothing(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        before = view.settled()["places"]
+        clicked = view.click_on("verdict/copy")["places"]
+        for name in ("verdict/copy", "verdict/overlay"):
+            self.assertEqual(clicked[name], before[name])
+        self.end(view)
+
     def test_a_setting_is_laid_over_the_timeline(self):
         view = self.open(SAMPLES / "oom_default.reel")
         shown = view.click_on("verdict/overlay")
-        self.assertEqual(shown["overlays"], ["torch.native{max_split_size_mb=300}"])
+        self.assertEqual(shown["overlays"], ["torch.native{max_split_size_mb=128}"])
         self.assertEqual(shown["tab"], "policies")
         self.end(view)
 

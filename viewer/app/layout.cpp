@@ -8,7 +8,6 @@
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"
-#include "viewer/panes/verdict_pane.h"
 
 namespace memreel::viewer {
 namespace {
@@ -78,7 +77,7 @@ void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents
   if (wanted_maximised_) maximise(*std::exchange(wanted_maximised_, std::nullopt));
   if (!maximised_.empty()) return pane(is_tab(maximised_) ? lists : std::string_view(maximised_), {0, 0});
   if (settings.verdict) {
-    draw_pane(scene, "verdict", {0, VerdictPane::strip_height(scene)}, contents.draw_verdict_strip);
+    draw_pane(scene, "verdict", {0, contents.verdict_height}, contents.draw_verdict_strip);
     const ImVec2 below = ImGui::GetCursorScreenPos();
     fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)},
          scene.theme.ground);

@@ -33,6 +33,7 @@ struct Tab {
 struct PaneContents {
   std::vector<Tab> tabs;
   std::function<void(std::string_view)> draw;  // draws a pane or a tab's content by name
+  float verdict_height = 0;
   std::function<void()> draw_verdict_strip;
   std::function<void(std::string_view)> draw_beside_tabs;  // for the current tab
 };

@@ -196,6 +196,7 @@ PaneContents Viewer::contents(Scene& scene) {
   PaneContents contents{
       .tabs = {},
       .draw = [this, &scene](std::string_view name) { draw_named(scene, name); },
+      .verdict_height = panes_->verdict.strip_height(scene),
       .draw_verdict_strip = [this, &scene] { follow(panes_->verdict.draw_strip(scene, panes_->verdicts)); },
       .draw_beside_tabs =
           [this, &scene](std::string_view tab) {

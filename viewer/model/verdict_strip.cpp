@@ -106,10 +106,12 @@ class Builder {
     for (const Holder& holder : holders.parts) {
       const double share = share_of(holder.bytes, holders.total);
       if (strip.holders.size() == VerdictStrip::most_holders || (!strip.holders.empty() && share < 0.01)) break;
-      std::string text = holder.label + " " + text_of(holder.bytes) + ", " + text_of_share(share);
-      if (!holder.mostly.empty()) text += ", most at " + holder.mostly;
-      VerdictItem item{
-          .name = "holder " + std::to_string(strip.holders.size() + 1), .topic = {}, .text = text, .to = {}};
+      const std::string brief = holder.label + " " + text_of(holder.bytes) + ", " + text_of_share(share);
+      VerdictItem item{.name = "holder " + std::to_string(strip.holders.size() + 1),
+                       .topic = {},
+                       .text = brief + (holder.mostly.empty() ? "" : ", most at " + holder.mostly),
+                       .brief = brief,
+                       .to = {}};
       if (holders.by == "category") item.category = category_called(holder.label);
       item.to = {.heap = verdict_.decides->heap, .category = item.category, .tab = item.category ? "" : "stacks"};
       if (series != nullptr) item.to.cursor = series->peak_live_event;
@@ -123,19 +125,19 @@ class Builder {
     const Bytes before = findings_.remedies.baseline_peak;
     VerdictItem item{.name = "setting", .topic = setting.is_torch ? "set" : "use", .text = {}, .to = {}};
     item.to.tab = "fragmentation";
+    for (const VerdictLine& line : lines_of(verdict_))
+      if (line.topic == item.topic) {
+        item.text = line.text;
+        item.alarm = line.alarm;
+      }
     if (setting.text.empty()) {
-      for (const VerdictLine& line : lines_of(verdict_))
-        if (line.topic == item.topic) item.text = line.text;
       strip.no_offer = std::move(item);
       return;
     }
-    item.text = setting.change + (setting.needs.empty() ? "" : " (PyTorch " + setting.needs + "+)");
-    if (setting.failed_before > 0)
-      item.text += ": failures " + text_of(setting.failed_before) + " \u2192 " + text_of(setting.failed) + ",";
-    else
-      item.text += ":";
-    item.text += " reserved peak " + text_of(before) + " \u2192 " + text_of(setting.peak);
-    item.text += setting.exact ? ", exact replay" : ", by replay";
+    if (!setting.reach) {
+      item.brief = item.text;
+      item.text += "; reserved peak " + text_of(before) + " \u2192 " + text_of(setting.peak);
+    }
     SettingOffer offer{.item = std::move(item), .export_line = {}, .policy = {}};
     const std::vector<Remedy>& tried = findings_.remedies.tried;
     const auto remedy = std::ranges::find(tried, setting.text, &Remedy::text);

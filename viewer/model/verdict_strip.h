@@ -39,6 +39,7 @@ struct VerdictItem {
   std::string name;   // of its position on screen: "decides", "holder 1", "leaks", "fragmented", "peak", "setting"
   std::string topic;  // "out of memory", "leaks"; empty for holders
   std::string text;
+  std::string brief;  // without what a tooltip can say; empty: the same
   bool alarm = false;
   std::optional<Category> category;  // its category
   Destination to;

@@ -24,11 +24,18 @@ constexpr std::array<const char*, split_words.size()> split_names{
 constexpr double millionths = 1e6;  // Metric::fragmentation
 
 /// The heap's capacity: from the device, else from failed requests.
-std::optional<Bytes> limit_of(const Scene& scene) {
+struct Limit {
+  Bytes bytes;
+  bool is_bound = false;  // it may have been less
+};
+
+std::optional<Limit> limit_of(const Scene& scene) {
   if (scene.findings)
     for (const OutOfMemory& oom : scene.findings->ooms.examined)
-      if (oom.heap == scene.selection.heap && oom.capacity) return oom.capacity;
-  return sampled_limit(scene.doc(), scene.selection.heap);
+      if (oom.heap == scene.selection.heap && oom.capacity)
+        return Limit{.bytes = *oom.capacity, .is_bound = oom.least_capacity < *oom.capacity};
+  const auto sampled = sampled_limit(scene.doc(), scene.selection.heap);
+  return sampled ? std::optional(Limit{.bytes = *sampled}) : std::nullopt;
 }
 
 }  // namespace
@@ -192,7 +199,8 @@ void TimelinePane::draw_plot(Scene& scene) {
   for (const FoldedPoint& point : folded_series_of(scene))
     if (point.time >= scene.selection.view.begin) top = std::max(top, point.live.count);
   // The limit is shown only if it is near the data.
-  if (const auto limit = limit_of(scene); limit && limit->count <= top + top / 2) top = std::max(top, limit->count);
+  if (const auto limit = limit_of(scene); limit && limit->bytes.count <= top + top / 2)
+    top = std::max(top, limit->bytes.count);
   const int most_ticks = std::clamp(static_cast<int>(area.height() / scene.px(24)), 1, 5);
   const std::uint64_t step = byte_tick(std::max<std::uint64_t>(top, 1), most_ticks);
   top += top / 12;
@@ -231,12 +239,13 @@ void TimelinePane::draw_plot(Scene& scene) {
 void TimelinePane::draw_limit(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
   const auto limit = limit_of(scene);
   if (!limit) return;
-  const bool within = limit->count <= top;
-  const float y = within ? std::floor(y_of(area, limit->count, top)) : area.top;
+  const bool within = limit->bytes.count <= top;
+  const float y = within ? std::floor(y_of(area, limit->bytes.count, top)) : area.top;
   if (within)
     for (float x = area.left; x < area.right; x += scene.px(9))
       fill(list, {x, y, x + scene.px(5), y + scene.px(1.5)}, scene.theme.alarm);
-  const std::string what = "limit " + text_of(*limit) + (within ? "" : " \u2191");
+  const std::string what =
+      (limit->is_bound ? "limit at most " : "limit ") + text_of(limit->bytes) + (within ? "" : " \u2191");
   const float left = area.right - ImGui::CalcTextSize(what.c_str()).x - scene.px(8);
   label(scene, list, {left, y + scene.px(3)}, what);
   note_place(scene, "limit", {left, y, area.right, y + scene.px(3) + ImGui::GetTextLineHeight()});

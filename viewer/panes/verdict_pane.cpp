@@ -4,65 +4,87 @@
 #include <algorithm>
 
 #include "formats/model/quantity.h"
+#include "viewer/panes/flow.h"
 
 namespace memreel::viewer {
 namespace {
 
-constexpr int strip_lines = 3;
+constexpr const char* copy_text = "copy PYTORCH_CUDA_ALLOC_CONF";
+constexpr double copied_seconds = 2;
 
-float line_height(const Scene& scene) { return ImGui::GetTextLineHeight() + scene.px(6); }
+/// The width of what precedes an item's text.
+float lead(const Scene& scene, const VerdictItem& item) {
+  return (item.category ? scene.px(15) : 0) +
+         (item.topic.empty() ? 0 : ImGui::CalcTextSize(item.topic.c_str()).x + scene.px(8));
+}
 
-/// The rest of the line, less `reserved`.
-float room(float reserved = 0) { return std::max(ImGui::GetContentRegionAvail().x - reserved, 1.0F); }
+/// Of an item that says `what`, wrapped within `width`.
+ImVec2 size_of(const Scene& scene, const VerdictItem& item, const std::string& what, float width) {
+  const float before = lead(scene, item);
+  const ImVec2 text = ImGui::CalcTextSize(what.c_str(), nullptr, false, std::max(width - before, 1.0F));
+  return {std::min(before + text.x + 1, width), text.y};
+}
 
-/// A topic and its text, on the current line, with its colour before it; a click leads to its moment.
-void draw_item(Scene& scene, const VerdictItem& item, float width, VerdictAction& action) {
+/// A topic and its text, with its colour before it; a click leads to its moment.
+void draw_item(Scene& scene, const VerdictItem& item, const std::string& what, const Area& area,
+               VerdictAction& action) {
   const Theme& theme = scene.theme;
-  const ImVec2 at = ImGui::GetCursorScreenPos();
-  const float swatch = item.category ? scene.px(15) : 0;
-  const float topic = item.topic.empty() ? 0 : ImGui::CalcTextSize(item.topic.c_str()).x + scene.px(8);
-  const std::string shown = fitting(item.text, std::max(width - swatch - topic, 1.0F));
-  const float taken = std::min(swatch + topic + ImGui::CalcTextSize(shown.c_str()).x, width);
-  const bool clicked = ImGui::InvisibleButton(item.name.c_str(), {std::max(taken, 1.0F), ImGui::GetTextLineHeight()});
+  ImGui::SetCursorScreenPos({area.left, area.top});
+  const bool clicked = ImGui::InvisibleButton(item.name.c_str(), {area.width(), area.height()});
   const bool hovered = ImGui::IsItemHovered();
   note_item(scene, "verdict/" + item.name);
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  float x = at.x;
   if (item.category) {
-    const float size = scene.px(9), drop = (ImGui::GetTextLineHeight() - size) / 2;
-    list.AddRectFilled({x, at.y + drop}, {x + size, at.y + drop + size}, theme.category(*item.category), scene.px(2));
-    x += swatch;
+    const float size = scene.px(9), top = area.top + (ImGui::GetTextLineHeight() - size) / 2;
+    list.AddRectFilled({area.left, top}, {area.left + size, top + size}, theme.category(*item.category), scene.px(2));
   }
-  if (topic != 0) text(list, {x, at.y}, theme.faint, item.topic);
-  x += topic;
-  text(list, {x, at.y}, item.alarm ? theme.alarm : theme.text, shown);
+  if (!item.topic.empty())
+    text(list, {area.left + (item.category ? scene.px(15) : 0), area.top}, theme.faint, item.topic);
+  const float left = area.left + lead(scene, item);
+  list.AddText(ImGui::GetFont(), ImGui::GetFontSize(), {left, area.top}, item.alarm ? theme.alarm : theme.text,
+               what.c_str(), nullptr, area.right - left + 1);
   if (hovered) {
-    const float below = at.y + ImGui::GetTextLineHeight();
-    fill(list, {x, below, at.x + taken, below + scene.px(1)}, theme.accent);
+    fill(list, {area.left, area.bottom, area.right, area.bottom + scene.px(1)}, theme.accent);
     ImGui::SetMouseCursor(ImGuiMouseCursor_Hand);
     if (item.category) scene.selection.hover(*item.category);
-    if (shown != item.text) ImGui::SetTooltip("%s", item.text.c_str());
+    if (what != item.text) ImGui::SetTooltip("%s", item.text.c_str());
   }
   if (clicked) action.go = item.to;
 }
 
-/// Continues on the same line.
-void beside(const Scene& scene) { ImGui::SameLine(0, scene.px(26)); }
+ImVec2 button_size(const Scene& scene, const char* says) {
+  return {ImGui::CalcTextSize(says).x + 2 * ImGui::GetStyle().FramePadding.x, ImGui::GetTextLineHeight() + scene.px(2)};
+}
+
+/// `id` stays the same while what it says changes, as does its size.
+bool button_in(const Area& area, const char* says, const char* id) {
+  ImGui::SetCursorScreenPos({area.left, area.top});
+  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
+  const bool pressed = ImGui::Button((std::string(says) + "###" + id).c_str(), {area.width(), area.height()});
+  ImGui::PopStyleVar();
+  return pressed;
+}
 
 }  // namespace
 
-float VerdictPane::strip_height(const Scene& scene) { return strip_lines * line_height(scene) + scene.px(10); }
+float VerdictPane::strip_height(const Scene& scene) const {
+  constexpr float most_share = 0.4F;  // of the window; the rest is scrolled to
+  const float least = ImGui::GetTextLineHeight() + scene.px(16);
+  return std::clamp(height_ + scene.px(16), least, std::max(least, ImGui::GetIO().DisplaySize.y * most_share));
+}
 
 bool VerdictPane::update(Scene& scene, Verdicts& verdicts) {
   const auto findings = verdicts.ask(scene);
   const auto say = [&](const std::string& what) {
-    ImGui::TextDisabled("%s", fitting(what, room()).c_str());
+    ImGui::TextDisabled("%s", fitting(what, ImGui::GetContentRegionAvail().x).c_str());
+    height_ = ImGui::GetTextLineHeight();
     return false;
   };
   if (!findings) {
     if (Verdicts::is_too_long(scene)) return say("This trace is too long to judge here. Run: memreel report TRACE");
     if (!scene.doc().complete) return say("Judged once the whole trace is read.");
     verdicts.draw_progress(scene, "verdict");
+    height_ = ImGui::GetTextLineHeight();
     return false;
   }
   if (!findings->problem.empty()) return say("Not judged: " + findings->problem);
@@ -70,103 +92,95 @@ bool VerdictPane::update(Scene& scene, Verdicts& verdicts) {
     of_ = findings;
     version_ = scene.doc().event_count();
     strip_ = verdict_strip(scene.doc(), *findings);
-    copied_ = false;
+    copied_at_.reset();
   }
   return true;
 }
 
-void VerdictPane::draw_headline(Scene& scene, VerdictAction& action) {
+void VerdictPane::draw_headline(Scene& scene, Flow& flow, VerdictAction& action) {
   const Theme& theme = scene.theme;
   const bool alarming = strip_.headline.alarm;
   std::string word(name_of(strip_.decides));
   word[0] = static_cast<char>(word[0] - 'a' + 'A');
-  const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::CalcTextSize(word.c_str());
+  const ImVec2 size = ImGui::CalcTextSize(word.c_str());
+  const Area chip = flow.next({size.x + scene.px(12), size.y});
   ImDrawList& list = *ImGui::GetWindowDrawList();
-  list.AddRectFilled({at.x, at.y - scene.px(1)}, {at.x + size.x + scene.px(12), at.y + size.y + scene.px(1)},
+  list.AddRectFilled({chip.left, chip.top - scene.px(1)}, {chip.right, chip.bottom + scene.px(1)},
                      alarming ? theme.alarm : mix(theme.panel, theme.accent, 0.35), scene.px(3));
-  text(list, {at.x + scene.px(6), at.y}, alarming ? rgb(0xFFFFFF) : theme.text, word);
-  ImGui::Dummy({size.x + scene.px(12), size.y});
-  ImGui::SameLine(0, scene.px(10));
+  text(list, {chip.left + scene.px(6), chip.top}, alarming ? ink_on(theme.alarm) : theme.text, word);
   VerdictItem item = strip_.headline;
   item.topic.clear();  // the preceding word says so
-  draw_item(scene, item, room(), action);
+  draw_item(scene, item, item.text, flow.next(size_of(scene, item, item.text, flow.width()), scene.px(10)), action);
+  flow.new_line();
 }
 
-void VerdictPane::draw_holders(Scene& scene, VerdictAction& action) {
+void VerdictPane::draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAction& action) {
+  const float gap = scene.px(20);
   const std::string total = text_of(strip_.held) + " live at the peak:";
-  ImGui::TextDisabled("%s", total.c_str());
-  for (std::size_t i = 0; i < strip_.holders.size(); ++i) {
-    ImGui::SameLine(0, scene.px(i == 0 ? 10 : 22));
-    if (room() < scene.px(60)) break;
-    // The first may take half of the line, so that the others get a word too.
-    const float share = room() / static_cast<float>(strip_.holders.size() - i);
-    const float wanted = ImGui::CalcTextSize(strip_.holders[i].text.c_str()).x + scene.px(16);
-    draw_item(scene, strip_.holders[i], std::min(wanted, std::max(share, room() * 0.5F)), action);
+  const ImVec2 size = ImGui::CalcTextSize(total.c_str());
+  float taken = size.x;
+  for (const VerdictItem& item : strip_.holders) taken += size_of(scene, item, item.text, flow.width()).x + gap;
+  const bool brief = beside && taken > flow.width();
+  const Area area = flow.next(size);
+  text(*ImGui::GetWindowDrawList(), {area.left, area.top}, scene.theme.faint, total);
+  for (const VerdictItem& item : strip_.holders) {
+    if (!beside) flow.new_line();
+    const std::string& what = brief ? item.brief : item.text;
+    draw_item(scene, item, what, flow.next(size_of(scene, item, what, flow.width()), gap), action);
   }
+  flow.new_line();
 }
 
-void VerdictPane::draw_offer(Scene& scene, VerdictAction& action) {
-  if (strip_.no_offer) draw_item(scene, *strip_.no_offer, room(), action);
-  if (!strip_.offer) return;
+void VerdictPane::draw_offer(Scene& scene, Flow& flow, VerdictAction& action) {
   const SettingOffer& offer = *strip_.offer;
-  const char* const copy = copied_ ? "copied" : "copy PYTORCH_CUDA_ALLOC_CONF";
-  const float frame = 2 * ImGui::GetStyle().FramePadding.x + scene.px(8);
-  float buttons = ImGui::CalcTextSize("overlay").x + frame;
-  if (!offer.export_line.empty()) buttons += ImGui::CalcTextSize(copy).x + frame;
-  draw_item(scene, offer.item, room(buttons), action);
-  if (!offer.export_line.empty()) {
-    ImGui::SameLine(0, scene.px(8));
-    if (ImGui::SmallButton(copy)) {
-      ImGui::SetClipboardText(offer.export_line.c_str());
-      copied_ = true;
-    }
+  const ImVec2 copy = offer.export_line.empty() ? ImVec2{0, 0} : button_size(scene, copy_text);
+  const ImVec2 overlay = offer.policy.empty() ? ImVec2{0, 0} : button_size(scene, "overlay");
+  const float gap = scene.px(8);
+  const float with_buttons = size_of(scene, offer.item, offer.item.text, flow.width()).x + copy.x + overlay.x + 2 * gap;
+  const std::string& what =
+      with_buttons > flow.width() && !offer.item.brief.empty() ? offer.item.brief : offer.item.text;
+  draw_item(scene, offer.item, what, flow.next(size_of(scene, offer.item, what, flow.width())), action);
+  if (copy.x > 0) {
+    const bool copied = copied_at_ && ImGui::GetTime() - *copied_at_ < copied_seconds;
+    const bool pressed = button_in(flow.next(copy, gap), copied ? "copied" : copy_text, "copy");
     note_item(scene, "verdict/copy");
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", offer.export_line.c_str());
+    if (pressed) copy_setting();
   }
-  if (offer.policy.empty()) return;
-  ImGui::SameLine(0, scene.px(8));
-  if (ImGui::SmallButton("overlay")) action.overlay = offer.policy;
+  if (overlay.x == 0) return;
+  if (button_in(flow.next(overlay, gap), "overlay", "overlay")) action.overlay = offer.policy;
   note_item(scene, "verdict/overlay");
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("Overlay what it would have reserved on the timeline");
 }
 
-VerdictAction VerdictPane::draw_strip(Scene& scene, Verdicts& verdicts) {
+void VerdictPane::copy_setting() {
+  if (!strip_.offer || strip_.offer->export_line.empty()) return;
+  ImGui::SetClipboardText(strip_.offer->export_line.c_str());
+  copied_at_ = ImGui::GetTime();
+}
+
+VerdictAction VerdictPane::draw_items(Scene& scene, Verdicts& verdicts, bool beside) {
   VerdictAction action;
   const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   note_place(scene, "verdict", {from.x, from.y, from.x + size.x, from.y + size.y});
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(6)});
-  if (update(scene, verdicts)) {
-    draw_headline(scene, action);
-    if (!strip_.holders.empty()) draw_holders(scene, action);
-    // The setting comes last: text that does not fit is cut, and its buttons are at the end.
-    for (const VerdictItem& item : strip_.others) {
-      draw_item(scene, item, room() * 0.4F, action);
-      beside(scene);
-    }
-    draw_offer(scene, action);
+  if (!update(scene, verdicts)) return action;
+  Flow flow(from, std::max(size.x, 1.0F), scene.px(beside ? 6 : 10));
+  draw_headline(scene, flow, action);
+  if (!strip_.holders.empty()) draw_holders(scene, flow, beside, action);
+  for (const VerdictItem& item : strip_.others) {
+    if (!beside) flow.new_line();
+    draw_item(scene, item, item.text, flow.next(size_of(scene, item, item.text, flow.width()), scene.px(26)), action);
   }
-  ImGui::PopStyleVar();
+  flow.new_line();
+  if (const auto& none = strip_.no_offer)
+    draw_item(scene, *none, none->text, flow.next(size_of(scene, *none, none->text, flow.width())), action);
+  if (strip_.offer) draw_offer(scene, flow, action);
+  height_ = flow.height();
   return action;
 }
 
-VerdictAction VerdictPane::draw(Scene& scene, Verdicts& verdicts) {
-  VerdictAction action;
-  const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
-  note_place(scene, "verdict", {from.x, from.y, from.x + size.x, from.y + size.y});
-  ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(10)});
-  if (update(scene, verdicts)) {
-    draw_headline(scene, action);
-    if (!strip_.holders.empty()) ImGui::TextDisabled("%s live at the peak:", text_of(strip_.held).c_str());
-    for (const VerdictItem& item : strip_.holders) {
-      ImGui::Dummy({scene.px(16), 0});
-      ImGui::SameLine();
-      draw_item(scene, item, room(), action);
-    }
-    for (const VerdictItem& item : strip_.others) draw_item(scene, item, room(), action);
-    draw_offer(scene, action);
-  }
-  ImGui::PopStyleVar();
-  return action;
-}
+VerdictAction VerdictPane::draw_strip(Scene& scene, Verdicts& verdicts) { return draw_items(scene, verdicts, true); }
+
+VerdictAction VerdictPane::draw(Scene& scene, Verdicts& verdicts) { return draw_items(scene, verdicts, false); }
 
 }  // namespace memreel::viewer

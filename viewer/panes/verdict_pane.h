@@ -14,6 +14,8 @@
 
 namespace memreel::viewer {
 
+class Flow;
+
 /// The action requested by a click.
 struct VerdictAction {
   std::optional<Destination> go;
@@ -22,26 +24,30 @@ struct VerdictAction {
 
 class VerdictPane {
  public:
-  /// Draws it as lines above all panes.
+  /// Draws it as lines above all panes: what fits beside each other is, and nothing is cut.
   VerdictAction draw_strip(Scene& scene, Verdicts& verdicts);
   /// Draws it alone in the window, each item on its own line.
   VerdictAction draw(Scene& scene, Verdicts& verdicts);
-  /// The height of the strip, including the space around it.
-  static float strip_height(const Scene& scene);
+  /// The height of the strip as it was last drawn, including the space around it.
+  float strip_height(const Scene& scene) const;
+  /// Copies the setting that helps, as a line for a shell; does nothing without one.
+  void copy_setting();
   /// The strip on screen, for tests; null until it is ready.
   const VerdictStrip* shown() const { return of_ ? &strip_ : nullptr; }
 
  private:
   /// Requests the findings; shows a status and returns false until they are ready.
   bool update(Scene& scene, Verdicts& verdicts);
-  void draw_headline(Scene& scene, VerdictAction& action);
-  void draw_holders(Scene& scene, VerdictAction& action);
-  void draw_offer(Scene& scene, VerdictAction& action);
+  VerdictAction draw_items(Scene& scene, Verdicts& verdicts, bool beside);
+  void draw_headline(Scene& scene, Flow& flow, VerdictAction& action);
+  void draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAction& action);
+  void draw_offer(Scene& scene, Flow& flow, VerdictAction& action);
 
   std::shared_ptr<const Findings> of_;  // the source of strip_
   std::uint32_t version_ = 0;           // and its number of events
   VerdictStrip strip_;
-  bool copied_ = false;
+  std::optional<double> copied_at_;  // in seconds; the button says so for a moment
+  float height_ = 0;                 // of what was drawn
 };
 
 }  // namespace memreel::viewer
