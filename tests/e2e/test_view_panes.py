@@ -4,6 +4,7 @@
 import json
 import unittest
 
+import test_record_holders
 from program import SAMPLES, run
 from viewing import ViewTest, picture
 
@@ -45,6 +46,24 @@ class Panes(ViewTest):
         self.end(view)
         view = self.open(SAMPLES / "gpt_default.reel")
         self.assertNotIn("tab/pools", view.settled()["places"], "it has none")
+        self.end(view)
+
+    def test_what_keeps_the_memory_in_python(self):
+        trace = test_record_holders.Reports.snapshot(self)
+        rows = json.loads(run("report", trace, "--json").stdout)["holders"]["rows"]
+        view = self.open(trace, "--pane", "holders")
+        view.settled()
+        self.assertEqual(view.settled()["holders_listed"], len(rows))
+        self.assertEqual(self.copied_row(view, "holders")[1:], [str(rows[0]["blocks"]), str(rows[0]["length"]), "", rows[0]["text"]])
+        view.click_on("holders/before")
+        selected = view.click_on("holders/first row")
+        self.assertIsNotNone(selected["allocation"])
+        self.assertIn("train.py:21", selected["own_line"])
+        view.key("5")
+        self.assertIn(f"kept by {test_record_holders.HISTORY} (+112); ", self.copied_row(view, "leaks")[-1])
+        self.end(view)
+        view = self.open(SAMPLES / "leak.reel", "--pane", "leaks")
+        self.assertNotIn("tab/holders", view.settled()["places"], "nobody walked over its objects")
         self.end(view)
 
     def test_where_there_is_no_room_columns_are_left_out_and_not_cut(self):

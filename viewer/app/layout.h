@@ -16,9 +16,9 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 13> tab_names{"allocations",   "stacks", "flame",     "segments", "leaks",
-                                                            "fragmentation", "oom",    "policies",  "compare",  "pools",
-                                                            "heaps",         "ranks",  "prediction"};
+inline constexpr std::array<std::string_view, 14> tab_names{"allocations",   "stacks", "flame",    "segments",  "leaks",
+                                                            "fragmentation", "oom",    "policies", "compare",   "pools",
+                                                            "holders",       "heaps",  "ranks",    "prediction"};
 /// Panes that are always visible.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 

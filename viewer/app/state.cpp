@@ -119,6 +119,7 @@ Json Viewer::state() {
       {"weighed_bytes", panes_->stacks.shown_bytes()},
       {"heap_event", heap_.event},
       {"pools_listed", panes_->pools.listed()},
+      {"holders_listed", panes_->holders.listed()},
       {"failures_listed", panes_->failures.listed()},
       {"heaps_shown", panes_->heaps.shown()},
       {"segments_event", panes_->segments.shown_event()},

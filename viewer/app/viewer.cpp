@@ -232,6 +232,8 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
     panes_->segments.draw(scene);
   else if (name == "pools")
     panes_->pools.draw(scene, panes_->verdicts);
+  else if (name == "holders")
+    panes_->holders.draw(scene, panes_->verdicts);
   else if (name == "oom")
     panes_->failures.draw(scene, panes_->verdicts);
   else if (name == "leaks")

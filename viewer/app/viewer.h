@@ -58,6 +58,7 @@ struct Panes {
   FlamePane flame;
   SegmentsPane segments;
   PoolsPane pools;
+  HoldersPane holders;
   LeaksPane leaks;
   FragmentationPane fragmentation;
   FailuresPane failures;
@@ -104,6 +105,7 @@ class Viewer {
   /// Whether a tab has content for the open file.
   bool has_tab(std::string_view name) const {
     return (name != "pools" || document_->tables->pools.size() > 1) &&
+           (name != "holders" || panes_->verdicts.knows_holders()) &&
            (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
            (name != "prediction" || prediction_ != nullptr);
   }

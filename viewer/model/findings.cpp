@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "analyzer/category/classify.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/kept_by.h"
 #include "analyzer/replay/memory_summary.h"
 #include "formats/model/files.h"
 #include "formats/reader/trace_reader.h"
@@ -122,7 +124,25 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
   if (progress.cancelled()) return std::nullopt;
   findings.verdict = analysis.verdict(Sections::all());
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
+  for (const LeakFinding& finding : findings.leaks.findings) {
+    const PythonHolder* const keeper = holder_of(*trace, finding.allocations);
+    findings.keepers.push_back(
+        keeper == nullptr ? std::nullopt
+                          : std::optional(static_cast<std::uint32_t>(keeper - trace->python_holders.rows.data())));
+  }
+  findings.python_holders = trace->python_holders;
   return findings;
+}
+
+std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
+                                          std::uint32_t row) {
+  std::optional<std::uint32_t> largest;
+  for (const HeldBlock& block : heap_at(document, heap, document.event_count()).blocks) {
+    const auto kept = std::ranges::lower_bound(holders.blocks, block.address, {}, &PythonBlock::address);
+    if (kept == holders.blocks.end() || kept->holder != row || kept->address - block.address >= block.size) continue;
+    if (!largest || document.size_of(*largest) < block.size) largest = block.allocation;
+  }
+  return largest;
 }
 
 }  // namespace memreel::viewer

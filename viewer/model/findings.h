@@ -17,6 +17,7 @@
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
+#include "formats/model/python_holders.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
@@ -82,8 +83,16 @@ struct Findings : Analysis::Results {
   Verdict verdict;  // as `memreel report` opens
   /// The leak verdict of each kept allocation, by number; none for freed ones.
   std::vector<std::optional<LeakVerdict>> of_allocation;
+  /// What kept the memory, in Python, when the program's objects were walked.
+  PythonHolders python_holders;
+  /// By finding of `leaks`: the row of `python_holders` that keeps it; none: not known.
+  std::vector<std::optional<std::uint32_t>> keepers;
   std::string problem;  // why there are none; empty: no problem
 };
+
+/// Live at the end, in the heap, and kept by a row of the findings' `python_holders`: the largest such allocation.
+std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
+                                          std::uint32_t row);
 
 /// Reads the whole trace. `known`: the classification, which tells who holds the peak; may be null. None when
 /// cancelled.

@@ -482,4 +482,24 @@ void PoolsPane::draw(Scene& scene, Verdicts& verdicts) {
   table_.draw(scene, rows);
 }
 
+void HoldersPane::draw(Scene& scene, Verdicts& verdicts) {
+  listed_ = 0;
+  const auto findings = verdicts.get(scene, "holders");
+  if (!findings) return;
+  const PythonHolders& holders = findings->python_holders;
+  listed_ = holders.rows.size();
+  ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
+  ImGui::TextUnformatted(("walked " + walk_words(holders)).c_str());
+  ImGui::PopStyleColor();
+  Rows rows = rows_of<PythonHolder>(scene.tables(), holders.rows);
+  rows.of = findings;
+  rows.on_click = [&](std::uint64_t row) {
+    scene.selection.cursor = scene.doc().event_count();  // the walk was made where the recording ends
+    if (const auto largest = largest_kept(scene.doc(), scene.selection.heap, holders, static_cast<std::uint32_t>(row)))
+      scene.selection.select(scene.doc(), *largest);
+    scene.selection.remember();
+  };
+  table_.draw(scene, rows);
+}
+
 }  // namespace memreel::viewer

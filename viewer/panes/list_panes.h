@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/insight/kept_by.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/background.h"
 #include "viewer/model/flame.h"
@@ -105,6 +106,20 @@ class SegmentsPane {
 class PoolsPane {
  public:
   PoolsPane() : table_("pools", columns_of<PrivatePool>()) { table_.set_sort(2, true); }
+  void draw(Scene& scene, Verdicts& verdicts);
+  /// The number of rows. For tests.
+  std::size_t listed() const { return listed_; }
+
+ private:
+  Table table_;
+  std::size_t listed_ = 0;
+};
+
+/// The Python variables, containers and graphs that kept the memory, if the trace has a walk over the program's
+/// objects.
+class HoldersPane {
+ public:
+  HoldersPane() : table_("holders", columns_of<PythonHolder>()) {}
   void draw(Scene& scene, Verdicts& verdicts);
   /// The number of rows. For tests.
   std::size_t listed() const { return listed_; }

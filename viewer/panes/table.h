@@ -53,6 +53,7 @@ std::vector<Column> columns_of() {
                        .right = number,
                        .sort = number ? static_cast<int>(columns.size()) : -1});
   });
+  if (!columns.back().right) columns.back().width = 0;  // takes the rest
   return columns;
 }
 

@@ -22,6 +22,8 @@ class Verdicts {
   std::shared_ptr<const Findings> known() { return findings_.value(); }
   /// The number of leak causes, as far as known; requests nothing.
   std::size_t leaks();
+  /// Whether the trace says which Python variables keep memory, as far as known; requests nothing.
+  bool knows_holders();
   /// Requests the findings; null until they are ready.
   std::shared_ptr<const Findings> ask(Scene& scene);
   /// Null until they are ready; meanwhile shows progress in `area` of the pane called `name`.
