@@ -297,6 +297,13 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
                             verdict.device ? verdict.device->held : verdict.setting->peak + verdict.setting->saved));
   else if (setting_follows)
     --most;
+  const auto drop = [&](std::string_view topic) {
+    std::erase_if(lines, [&](const VerdictLine& line) { return line.topic == topic; });
+  };
+  // What waits for the garbage collector says more than which variable keeps the most.
+  if (verdict.kept_by && !verdict.kept_by->is_leak && verdict.leaks && verdict.leaks->in_bursts > 0_B &&
+      lines.size() > most)
+    drop("kept by");
   // What does not leak or fragment makes room: for the other devices, and for more lines than fit. That leaks could not
   // be judged is said as long as possible: silence would be taken for none.
   const bool judged = verdict.leaks && verdict.leaks->not_judged.empty();
@@ -307,10 +314,7 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
     if (std::erase_if(lines, idle) > 0) room_for = 0;
   }
   // The variable that keeps a leak says more than what most of the memory is; otherwise it is the other way round.
-  if (verdict.kept_by && lines.size() > most) {
-    const std::string_view least = verdict.kept_by->is_leak ? "held by" : "kept by";
-    std::erase_if(lines, [&](const VerdictLine& line) { return line.topic == least; });
-  }
+  if (verdict.kept_by && lines.size() > most) drop(verdict.kept_by->is_leak ? "held by" : "kept by");
   return lines;
 }
 

@@ -64,6 +64,25 @@ class Reports(ProgramTest):
         kept = self.document("report", self.snapshot(leak=0))["verdict"]["kept_by"]
         self.assertEqual(kept, {"text": "`model.weights`, dict of 3", "bytes": 900 << 20, "is_leak": False})
 
+    def test_cycles_are_named_where_memory_is_freed_in_bursts(self):
+        def report(*rows):
+            training, kept = Training(), []
+            for step in range(30):
+                kept.append(training.alloc(8 << 20, *training.main(21)))
+                training.train(1)
+                if step % 9 == 8:  # the collector runs
+                    while kept:
+                        training.free(kept.pop())
+            table = "\n".join(["walk 1700000000000000000 350000000 412000", *rows]) + "\n"
+            snapshot = pickle.loads(training.snapshot()) | {"memreel_holders": table}
+            report = self.document("report", self.file("run.pickle", pickle.dumps(snapshot)))
+            return next(line["text"] for line in report["verdict"]["lines"] if line["topic"] == "leaks")
+
+        cycle = f"holder {24 << 20} 3 2 0 reference cycle\treference cycle of Node, dict, waiting for gc.collect()"
+        other = f"holder {900 << 20} 40 3 0 dict\t`model.weights`, dict of 3"
+        self.assertRegex(report(other, cycle), r"^none; freed in bursts: 7\d\.\d+ MiB at the peak, train\.py:21 \(cycles of Node, dict\)$")
+        self.assertRegex(report(other), r"\(cycles\?\)$")
+
     def test_nonsense_is_left_out(self):
         for table in (7, "", "holder\nblock 1 1\nwalk x", "holder 1 2 3\n", "block 99999999999999999999999 0\nholder 1 1 1 1 \tx\n", ["a"]):
             report = self.document("report", self.snapshot(memreel_holders=table))
