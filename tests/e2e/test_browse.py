@@ -12,7 +12,7 @@ from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
 from terminal import MISSING, PATIENCE, Terminal
 
 GOLDEN = REPOSITORY / "tests/data/browse"
-GPT, LEAK, OOM = (SAMPLES / f"{name}.reel" for name in ("gpt_default", "leak", "oom_default"))
+GPT, LEAK, OOM, DECODE = (SAMPLES / f"{name}.reel" for name in ("gpt_default", "leak", "oom_default", "decode_default"))
 
 
 @unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
@@ -114,6 +114,84 @@ class FromTraceToLine(BrowseTest):
         self.assertNotEqual(self.live(shown), self.live(at_peak))
         self.assertRegex(shown, r"reserved in \d+ segments")
         self.assertRegex(shown, r"(?m)^ +[\d.]+ MiB +[\d.]+ MiB +.*█")
+
+
+    def test_to_the_difference_of_two_files(self):
+        terminal = self.open(GPT, DECODE)
+        lines = self.tab(terminal.settled())
+        self.assertIn("B, the peak of decode_default.reel: ", lines[0])
+        wanted = self.document("diff", GPT, DECODE)["devices"][0]["categories"][0]
+        self.assertEqual(wanted["category"], "activation")
+        self.assertRegex(lines[2], r"^ *-3.23 GiB +3.23 GiB +0 B  ■ activations")
+        self.assertAlmostEqual(wanted["change_bytes"] / 2**30, -3.23, delta=0.005)
+        self.assertIn(wanted["place"].split(" (")[1], lines[3])
+
+    def test_to_what_changed_between_two_instants(self):
+        terminal = self.open(GPT)
+        kept = self.tab(terminal.key("S-Left", "k"))
+        self.assertIn("Nothing changed", kept[-2] + kept[1])
+        changed = self.tab(terminal.key("p"))
+        self.assertIn("A, the kept instant", changed[0])
+        self.assertRegex(changed[2], r"^ +\+[\d.]+ \w+")
+
+
+class Jobs(BrowseTest):
+    """Ranks of a job, and files that grow."""
+
+    def test_ranks_are_listed_opened_and_compared(self):
+        for rank, trace in enumerate((GPT, LEAK, OOM)):
+            self.file(f"rank{rank}.reel", trace.read_bytes())
+        terminal = self.open(*(self.directory / f"rank{rank}.reel" for rank in range(3)))
+        lines = self.tab(terminal.settled())
+        self.assertIn("k compares with it", lines[0])
+        for row, peak in ((2, "5.37 GiB"), (3, "193.05 MiB"), (4, "1.93 GiB")):
+            self.assertIn(peak, lines[row])
+        by_peak = self.tab(terminal.key(">", ">"))
+        self.assertEqual([re.findall(r"[\d.]+ [GM]iB", line)[1] for line in by_peak[2:5]], ["5.37 GiB", "1.93 GiB", "193.05 MiB"])
+        compared = terminal.key("Down", "k")
+        self.assertIn("B, the peak of rank2.reel: 1.93 GiB live", "\n".join(self.tab(compared)))
+        opened = terminal.key("r", "Enter")
+        self.assertIn("rank2.reel", opened.split("\n")[0])
+        self.assertIn("1.93 GiB live", opened)
+        self.end(terminal)
+
+    def test_a_directory_is_a_job(self):
+        for rank in range(2):
+            self.file(f"rank{rank}.reel", (GPT, LEAK)[rank].read_bytes())
+        terminal = self.open(self.directory)
+        self.assertIn("peak reserved", "\n".join(self.tab(terminal.settled())))
+
+    def grow(self):
+        """A file with half of a trace, and what adds the other half."""
+        whole = DECODE.read_bytes()
+        path = self.file("growing.reel", whole[:len(whole) * 9 // 10])
+
+        def add():
+            with path.open("ab") as file:
+                file.write(whole[len(whole) * 9 // 10:])
+        return path, add
+
+    def test_a_file_that_grows_is_followed(self):
+        path, add = self.grow()
+        terminal = self.open(path)
+        first = terminal.shows("following", "live")
+        add()
+        wanted = self.open(DECODE).settled().split("\n")[1:]
+        self.assertNotEqual(first.split("\n")[1:], wanted)
+        terminal.until(lambda now: "following" not in now.split("\n")[0])
+        terminal.until(lambda now: now.split("\n")[1:] == wanted)
+
+    def test_a_pause_keeps_what_is_shown(self):
+        path, add = self.grow()
+        terminal = self.open(path)
+        terminal.shows("following", "live")
+        paused = terminal.key("Space")
+        self.assertIn("paused", paused)
+        add()
+        time.sleep(1)
+        self.assertEqual(terminal.settled().split("\n")[4:12], paused.split("\n")[4:12])
+        terminal.key("Space")
+        terminal.until(lambda now: now.split("\n")[4:12] != paused.split("\n")[4:12])
 
 
 class Keys(BrowseTest):

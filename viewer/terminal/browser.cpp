@@ -8,7 +8,20 @@
 
 namespace memreel::viewer::terminal {
 
-Browser::Browser(std::unique_ptr<Session> session, Look look) : session_(std::move(session)), look_(look) {}
+Browser::Browser(std::unique_ptr<Session> session, Look look, Others others)
+    : session_(std::move(session)),
+      look_(look),
+      others_(std::move(others)),
+      compare_(others_.wake, others_.memory_limit) {
+  if (others_.files.size() > 1) {
+    ranks_ = std::make_unique<Ranks>(others_.files, others_.wake, others_.memory_limit);
+    tab_ = Tab::ranks;
+  }
+  if (!others_.compare.empty()) {
+    compare_.set_other(others_.compare);
+    tab_ = Tab::compare;
+  }
+}
 
 std::optional<Error> Browser::failure() const {
   const SourceStatus status = session_->status();
@@ -18,10 +31,46 @@ std::optional<Error> Browser::failure() const {
 void Browser::update(Clock::time_point now) {
   session_->update(now);
   update_tree();
+  if (tab_ == Tab::compare) compare_.update(*session_);
+}
+
+std::string Browser::doing() {
+  std::string what = session_->doing();
+  if (what.empty() && tab_ == Tab::compare) what = compare_.doing();
+  if (what.empty() && ranks_ && !ranks_->complete()) what = "reading ranks";
+  return what;
+}
+
+void Browser::open_rank() {
+  const ListRow* const row = selected_row(state(), list_);
+  if (row == nullptr || !ranks_) return;
+  const std::filesystem::path& file = ranks_->files()[row->item];
+  const auto series = ranks_->series(row->item);
+  if (series && !series->problem.empty()) {
+    said_ = series->problem;
+    return;
+  }
+  if (file != session_->path()) {
+    session_ = std::make_unique<Session>(file, others_.wake, others_.memory_limit);
+    forget();
+  }
+  show_tab(Tab::holders);
+}
+
+/// What is known of the trace that was open.
+void Browser::forget() {
+  tree_ = {{Holder{}}};
+  tree_heap_.reset();
+  tree_known_.reset();
+  tree_sieve_.reset();
+  view_ = {};
+  rows_.clear();
+  selected_path_.clear();
+  opened_largest_ = false;
 }
 
 bool Browser::has_tab(Tab tab) const {
-  return tab != Tab::compare && tab != Tab::ranks &&
+  return (tab != Tab::ranks || ranks_ != nullptr) &&
          (tab != Tab::failures || !session_->document().columns.failure.empty());
 }
 
@@ -69,8 +118,10 @@ void Browser::update_list(int width) {
       list_ = settings_list(*session_, look_);
       break;
     case Tab::compare:
+      list_ = compare_.list(look_);
+      break;
     case Tab::ranks:
-      list_ = {};
+      list_ = ranks_ ? ranks_list(*ranks_, session_->path(), look_, width) : List();
       break;
   }
   sort_rows(list_, state());

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,8 @@
 #include <variant>
 #include <vector>
 
+#include "viewer/model/ranks.h"
+#include "viewer/terminal/compare.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/input.h"
 #include "viewer/terminal/list.h"
@@ -28,7 +32,15 @@ inline constexpr int least_width = 40, least_height = 12;
 
 class Browser {
  public:
-  Browser(std::unique_ptr<Session> session, Look look);
+  /// What else may be opened: `files` are the ranks of a job, if several; `compare`, if not empty, is a trace to
+  /// compare with. `wake`, `memory_limit`: as for the session.
+  struct Others {
+    std::vector<std::filesystem::path> files{};
+    std::filesystem::path compare{};
+    std::function<void()> wake{};
+    Bytes memory_limit{};
+  };
+  Browser(std::unique_ptr<Session> session, Look look, Others others);
 
   /// Takes over news from background jobs. To be called before draw().
   void update(Clock::time_point now);
@@ -37,7 +49,9 @@ class Browser {
 
   bool wants_to_quit() const { return quit_; }
   /// Whether a job is running whose result will be shown.
-  bool is_busy() const { return !session_->doing().empty(); }
+  bool is_busy() { return !doing().empty(); }
+  /// "reading 40 %"; empty: nothing.
+  std::string doing();
   /// Why the trace can't be read.
   std::optional<Error> failure() const;
   /// What the user wants in the clipboard, once.
@@ -92,10 +106,15 @@ class Browser {
   StackId selected_stack() const;
   void update_list(int width);
   void update_tree();
+  void open_rank();
+  void forget();
   ListState& state() { return states_.at(static_cast<std::size_t>(tab_)); }
 
   std::unique_ptr<Session> session_;
   Look look_;
+  Others others_;
+  std::unique_ptr<Ranks> ranks_;  // null: a single file is open
+  Compare compare_;
   Tab tab_ = Tab::holders;
   std::array<ListState, tab_names.size()> states_;
   List list_;

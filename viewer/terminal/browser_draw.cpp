@@ -28,7 +28,7 @@ constexpr std::array<HelpLine, 30> help_lines{{{"w + / s -", "zoom in, out at th
                                                {"p P", "peak of live bytes, of reserved bytes"},
                                                {"o", "first failure"},
                                                {"g", "where the verdict points"},
-                                               {"k", "keep this instant for comparison"},
+                                               {"k", "keep this instant for comparison; compare with the rank"},
                                                {"t", "time, events or steps on the axis"},
                                                {"c", "colour by category or by stack"},
                                                {"Alt+Left Right", "back, forward"},
@@ -102,7 +102,7 @@ void Browser::draw_title(Screen& screen, int y) {
     x = screen.text(x, y, heap_label(*document.tables, session_->selection.heap)) + 3;
   if (document.heaps.size() > 1)
     x = screen.text(x, y, "(h: " + std::to_string(document.heaps.size()) + " heaps)", {.ink = look_.faint()}) + 3;
-  std::string right = session_->doing();
+  std::string right = doing();
   if (right.empty() && session_->is_paused()) right = "paused";
   if (right.empty() && session_->status().followed) right = "following";
   if (right.empty() && session_->selection.axis.by() != AxisBy::time)

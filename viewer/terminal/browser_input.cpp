@@ -131,7 +131,7 @@ void Browser::press_character(char32_t character) {
   };
   for (const TabName& name : tab_names)
     if (character == static_cast<char32_t>(name.key)) return show_tab(name.tab);
-  if (document.empty() && character != U'q' && character != U'?' && character != U'l') return;
+  if (document.empty() && character != U'q' && character != U'?' && character != U'l' && character != U' ') return;
   switch (character) {
     case U'w':
     case U'W':
@@ -174,7 +174,12 @@ void Browser::press_character(char32_t character) {
       if (session_->verdict()) go(session_->verdict()->headline.to);
       return;
     case U'k':
-      selection.kept = selection.cursor;
+      if (tab_ == Tab::ranks && ranks_) {
+        if (const ListRow* const row = selected_row(state(), list_)) compare_.set_other(ranks_->files()[row->item]);
+      } else {
+        compare_.set_other({});
+        selection.kept = selection.cursor;
+      }
       return show_tab(Tab::compare);
     case U't':
       return session_->next_axis();
@@ -235,6 +240,7 @@ void Browser::press_enter() {
     if (rows_.empty()) return;
     if (!tree_.nodes[rows_[row].node].parts.empty()) return fold(false);
   }
+  if (tab_ == Tab::ranks) return open_rank();
   const ListRow* const row = selected_row(state(), list_);
   if (row == nullptr) return;
   if (row->instant && *row->instant != session_->selection.cursor) {

@@ -32,6 +32,7 @@ struct ListRow {
   std::vector<Cell> picture;             // after the last cell's text
   StackId stack = StackId::none;         // of the row
   std::optional<std::uint32_t> instant;  // that Enter leads to
+  std::size_t item = 0;                  // which of the things listed, in the list's own order
   std::string copied;                    // by `y`; empty: the cells
 };
 

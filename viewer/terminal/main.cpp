@@ -3,6 +3,7 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
@@ -23,6 +24,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
+#include "viewer/model/ranks.h"
 #include "viewer/terminal/browser.h"
 #include "viewer/terminal/tty.h"
 
@@ -30,7 +32,8 @@ namespace memreel::viewer::terminal {
 namespace {
 
 struct Arguments {
-  std::string trace;
+  std::vector<std::filesystem::path> traces;
+  std::filesystem::path compare;
   std::string at, max_memory;
   bool light = false, dark = false;
 };
@@ -53,7 +56,13 @@ int print_report(const Arguments& arguments) {
   std::error_code problem;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
   const std::string program = (self.parent_path() / "memreel").string();
-  std::vector<std::string> words{"memreel", "report", arguments.trace};
+  std::vector<std::string> words{"memreel", "report"};
+  if (!arguments.compare.empty())
+    words.back() = "diff";
+  else if (arguments.traces.size() > 1 || std::filesystem::is_directory(arguments.traces.front(), problem))
+    words.back() = "fleet";
+  for (const std::filesystem::path& trace : arguments.traces) words.push_back(trace.string());
+  if (!arguments.compare.empty()) words.push_back(arguments.compare.string());
   if (!arguments.max_memory.empty()) words.insert(words.end(), {"--max-memory", arguments.max_memory});
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
@@ -99,20 +108,38 @@ Result<int> browse(Browser& browser, Tty& tty) {
   return 0;
 }
 
-int run(const Arguments& arguments) {
+/// A single file as named; else the recordings among files and directories, which are the ranks of a job.
+Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) {
+  std::error_code problem;
+  const auto& named = arguments.traces;
+  if (named.size() == 1 && !std::filesystem::is_directory(named.front(), problem)) return named;
+  return recordings_in(named);
+}
+
+int run(Arguments arguments) {
+  // Two files are compared; more, or a directory, are the ranks of a job.
+  std::error_code problem;
+  if (arguments.traces.size() == 2 && arguments.compare.empty() &&
+      std::ranges::none_of(arguments.traces,
+                           [&](const auto& p) { return std::filesystem::is_directory(p, problem); })) {
+    arguments.compare = arguments.traces.back();
+    arguments.traces.pop_back();
+  }
   const auto memory_limit = parse_memory_limit(arguments.max_memory);
   if (!memory_limit) return fail(memory_limit.error());
   if (!has_terminal())
     return fail({.what = "browsing needs a terminal", .where = {}, .remedy = "print it with memreel report TRACE"});
   if (is_dumb_terminal()) return print_report(arguments);
+  const auto files = files_of(arguments);
+  if (!files) return fail(files.error());
   constexpr Bytes memory_of_screens = 64_MiB;
   bound_memory({},
                memory_limit->count != 0 ? *memory_limit
                                         : default_memory_limit(Bytes{std::numeric_limits<std::uint64_t>::max()}, 1, {}),
                memory_of_screens);
 
-  auto session = std::make_unique<Session>(
-      arguments.trace, [] { Tty::wake(); }, *memory_limit);
+  const auto wake = [] { Tty::wake(); };
+  auto session = std::make_unique<Session>(files->front(), wake, *memory_limit);
   await_beginning(*session);
   const SourceStatus status = session->status();
   if (status.stage == Stage::failed && status.error) return fail(*status.error);
@@ -124,7 +151,8 @@ int run(const Arguments& arguments) {
   if (!tty) return fail(tty.error());
   Look look = (*tty)->look();
   if (arguments.light || arguments.dark) look.light = arguments.light;
-  Browser browser(std::move(session), look);
+  Browser browser(std::move(session), look,
+                  {.files = *files, .compare = arguments.compare, .wake = wake, .memory_limit = *memory_limit});
   const Result<int> ended = browse(browser, **tty);
   tty->reset();
   if (!ended) return fail(ended.error());
@@ -138,7 +166,10 @@ int parse_and_run(int argc, char** argv) {
                "memreel browse");
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
-  app.add_option("TRACE", arguments.trace, "Trace, or any file that import reads")->required();
+  app.add_option("TRACE", arguments.traces,
+                 "Trace, or any file that import reads; two: compared; more, or a directory: the ranks of a job")
+      ->required();
+  app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
   app.add_option("--at", arguments.at,
                  "Position of the cursor: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
   app.add_option("--max-memory", arguments.max_memory,
@@ -148,7 +179,9 @@ int parse_and_run(int argc, char** argv) {
   app.footer(
       "Examples:\n"
       "  memreel browse snapshot.pickle\n"
-      "  memreel browse run.reel --at oom\n\n"
+      "  memreel browse run.reel --at oom\n"
+      "  memreel browse before.reel after.reel\n"
+      "  memreel browse job/\n\n"
       "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals\n"
       "that can't move their cursor (TERM=dumb) the report is printed.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
@@ -160,7 +193,7 @@ int parse_and_run(int argc, char** argv) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return fail({.what = problem.what(), .remedy = "see memreel browse --help"});
   }
-  return run(arguments);
+  return run(std::move(arguments));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
+#include "viewer/terminal/chart.h"
 
 namespace memreel::viewer::terminal {
 namespace {
@@ -265,6 +266,44 @@ List settings_list(const Session& session, const Look& look) {
                    number(std::uint64_t{remedy.outcome.failures()})};
     const bool is_setting = remedies.is_torch && remedy.kind == RemedyKind::setting;
     row.copied = is_setting ? export_line(conf_of(remedy.outcome.policy)) : remedy.outcome.policy.text();
+    list.rows.push_back(std::move(row));
+  }
+  return list;
+}
+
+List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Look& look, int width) {
+  List list;
+  list.columns = {{"peak reserved", 13}, {"peak live", 10}, {"rank", 0, false}};
+  list.empty = "No recordings.";
+  list.caption = "Enter opens a rank, k compares with it; reserved bytes from beginning to end, on one scale";
+  if (!ranks.complete())
+    list.caption =
+        text_of(std::uint64_t{ranks.read()}) + " of " + text_of(std::uint64_t{ranks.files().size()}) + " read";
+  const Bytes highest = ranks.highest();
+  for (std::size_t i = 0; i < ranks.files().size(); ++i) {
+    const auto series = ranks.series(i);
+    const bool is_known = series && series->problem.empty();
+    std::string name = ranks.name(i);
+    constexpr int name_width = 16, before_line = 13 + 10 + 2 * 2 + 2 + name_width + 2;
+    name = fitting(name, name_width);
+    name.append(static_cast<std::size_t>(std::max(0, name_width - width_of(name))), ' ');
+    const bool is_shown = ranks.files()[i] == shown;
+    ListRow row;
+    row.cells = {is_known ? text_of(series->peak_reserved) : "", is_known ? text_of(series->peak_live) : "",
+                 (is_shown ? "\u25B8 " : "  ") + name + "  "};
+    row.numbers = {is_known ? number(series->peak_reserved) : 0.0, is_known ? number(series->peak_live) : 0.0};
+    row.is_alarm = series && !is_known;
+    if (is_known) {
+      std::vector<std::uint64_t> values;
+      for (const Bytes bytes : series->reserved) values.push_back(bytes.count);
+      for (const char32_t glyph :
+           glyphs_of(spark_line(values, highest.count, std::clamp(width - before_line, 0, 60), look)))
+        row.picture.push_back({glyph, {.ink = look.live()}});
+    } else {
+      row.cells.back() += series ? series->problem : "not read yet";
+    }
+    row.copied = ranks.files()[i].string();
+    row.item = i;
     list.rows.push_back(std::move(row));
   }
   return list;

@@ -4,11 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "viewer/model/ranks.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
 #include "viewer/terminal/look.h"
@@ -46,5 +48,7 @@ List leaks_list(const Session& session, const Look& look);
 List fragmentation_list(const Session& session, const Look& look);
 List failures_list(const Session& session, const Look& look);
 List settings_list(const Session& session, const Look& look);
+/// `width`: of the list; the rank in `shown` is marked.
+List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Look& look, int width);
 
 }  // namespace memreel::viewer::terminal

@@ -165,7 +165,7 @@ class TerminalBrowser : public ::testing::Test {
     browser_ =
         std::make_unique<Browser>(std::make_unique<Session>(
                                       memreel::test::source_directory() / "samples/traces" / name, [] {}, Bytes{}),
-                                  Look());
+                                  Look(), Browser::Others{.wake = [] {}});
     settle();
   }
   void settle() {
