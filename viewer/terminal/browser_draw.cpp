@@ -202,11 +202,6 @@ void Browser::draw_tabs(Screen& screen, int y) {
     spots_.push_back({{x, y, end - x, 1}, name.tab});
     x = end + 1;
   }
-  const Selection& selection = session_->selection;
-  std::string filter = selection.search.empty() ? "" : "/" + selection.search;
-  if (selection.category) filter += (filter.empty() ? "" : "  ") + std::string(words_of(*selection.category));
-  const std::string shown = filter.empty() ? "" : fitting("only " + filter, screen.width() - x - 1);
-  screen.text_before(screen.width(), y, shown, {.ink = look_.accent(), .bold = true});
 }
 
 void Browser::draw_tab(Screen& screen, const Area& area) {
@@ -250,10 +245,21 @@ void Browser::draw_status(Screen& screen, int y) {
     screen.text_before(screen.width(), y, "Enter: search   Esc: cancel", {.ink = look_.faint()});
     return;
   }
-  const std::string keys =
-      "? keys  q quit  w s zoom  \u2190 \u2192 cursor  \u2191 \u2193 Enter rows  / search  i stack";
-  screen.text(0, y, said_.empty() ? fitting(keys, screen.width()) : fitting(said_, screen.width()),
-              {.ink = said_.empty() ? look_.faint() : look_.accent()});
+  if (!said_.empty()) {
+    screen.text(0, y, fitting(said_, screen.width()), {.ink = look_.accent()});
+    return;
+  }
+  const Selection& selection = session_->selection;
+  std::string filter = selection.search.empty() ? "" : "/" + selection.search;
+  if (selection.category) filter += (filter.empty() ? "" : " ") + std::string(words_of(*selection.category));
+  int x = 0;
+  if (!filter.empty())
+    x = screen.text(0, y, fitting("only " + filter, screen.width() - 20), {.ink = look_.accent(), .bold = true}) + 2;
+  const std::string keys = (filter.empty() ? "" : "Esc all  ") +
+                           std::string(
+                               "? keys  q quit  w s zoom  \u2190 \u2192 cursor  \u2191 \u2193 Enter rows"
+                               "  / search  i stack");
+  screen.text(x, y, fitting(keys, screen.width() - x), {.ink = look_.faint()});
 }
 
 void Browser::draw_help(Screen& screen) {
