@@ -145,7 +145,7 @@ class Dumps(RecordTest):
                 [line] = [line["text"] for line in report["verdict"]["lines"] if line["topic"] == "kept by"]
                 self.assertRegex(line, r"^`history` in `train` \(train\.py:\d+\), list of 30: 30\.00 MiB$")
                 self.assertGreater(report["holders"]["objects"], 1000)
-                self.assertIsNone(report["holders"]["note"])
+                self.assertRegex(report["holders"]["note"] or "free-threaded", "^free-threaded")  # whose other threads are not seen
 
     def test_not_if_it_is_not_wanted(self):
         report, _ = self.dump(options=["--no-holders"])

@@ -221,7 +221,7 @@ class References:
         self._own.update(map(id, map(sys._getframe, range(_own_depth()))))
         if gc.get_freeze_count() > _FROZEN_AT_START:
             self._extend(functools.partial(filter, gc.is_tracked), set(map(id, self._objects)))
-        if FREE_THREADED:  # 3.13 does not track functions and classes once there is a second thread
+        if not gc.is_tracked(References):  # free-threaded 3.13 stops tracking functions and classes at the first thread's start
             self._add_untracked()
         if len(self._objects) > objects:
             del self._objects[objects:]
