@@ -430,6 +430,7 @@ Exit serve_view(std::span<char* const> words) {
 
   CLI::App app("memreel view --serve shows a trace in a browser, for computers without a screen.", "memreel view");
   set_formatter(app);
+  app.usage("Usage: memreel view --serve [PORT] [OPTIONS] TRACE");
   ServeArguments arguments;
   app.add_option("TRACE", arguments.file, "Trace, or any file that import reads")->required();
   bool serves = true;  // always set when this function is called

@@ -185,7 +185,7 @@ Result<const Importer*> find_importer(ByteCursor& bytes, const std::string& form
                  .remedy = "dump again with pickle.dump(snapshot, file, protocol=4)"};
   return Error{.what = "unrecognized format",
                .where = bytes.where(),
-               .remedy = "available, also compressed with xz, gzip or zstd: " + known_formats()};
+               .remedy = "available, also compressed with xz, gzip or zstd: memreel's own .reel, " + known_formats()};
 }
 
 /// Microseconds since the Unix epoch; 0 if unknown.

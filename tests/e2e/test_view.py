@@ -99,11 +99,13 @@ class Windows(ViewTest):
         # Enter, n and N go from match to match.
         first, second, third = view.key("Return"), view.key("n"), view.key("n")
         self.assertEqual([s["search"] for s in (first, second, third)], ["streams"] * 3)
-        self.assertEqual([s["allocation"] for s in (first, second, third)], [0, 1, 2])
+        at = first["allocation"]  # live at the cursor
+        self.assertEqual(first["cursor"], found["cursor"])
+        self.assertEqual([s["allocation"] for s in (second, third)], [at + 1, at + 2])
         self.assertGreater(third["cursor"], third["selected"]["begin"])
-        self.assertEqual(view.key("N")["allocation"], 1)
+        self.assertEqual(view.key("N")["allocation"], at + 1)
         view.key("slash")
-        self.assertEqual(view.hold("Return")["allocation"], 2)
+        self.assertEqual(view.hold("Return")["allocation"], at + 2)
         view.key("slash")
         self.assertEqual(view.type("nowhere to be found")["matches"], 0)
         view.key("Escape")

@@ -14,6 +14,18 @@ from snapshot import BASE, FRAME, snapshot
 from viewing import PATIENCE, VIEW, ViewTest, picture
 
 
+def emptied():
+    """A recording that releases what is cached between two allocations."""
+    entries = []
+    for n in range(40):
+        base = BASE + (n << 21)
+        for action in ("segment_alloc", "alloc", "free_requested", "free_completed", "segment_free"):
+            size = (2 << 20) if action.startswith("segment") else 1 << 20
+            entries.append({"action": action, "addr": base, "size": size, "stream": 0,
+                            "time_us": 1_700_000_000_000_000 + 1000 * len(entries), "frames": [FRAME]})
+    return {**snapshot(), "segments": [], "device_traces": [entries]}
+
+
 class HandsTest(ViewTest):
     def retype(self, view, policies):
         """Replaces the policies with others."""
@@ -162,6 +174,47 @@ class Panes(HandsTest):
         places = view.click_on("compare/by step")["places"]
         steps = [int(name.split()[1]) for name in places if name.startswith("compare/step ")]
         self.assertIn(max(steps), (11, 12), "labels may leave every other one out")
+        self.end(view)
+
+
+    def test_the_row_that_was_clicked_is_copied(self):
+        view = self.open(SAMPLES / "leak.reel")
+        rows = self.copied_rows(view, "allocations")[:6]
+        self.assertEqual(len({tuple(row) for row in rows}), len(rows))
+        x, y, width, height = view.place("allocations/first row")
+        for number in (1, 4):
+            for part in (0.06, 0.5, 0.94):  # the space between two rows, too
+                view.hands("mousemove", int(x + 0.5 * width), int(y + (number + part) * height), "click", 3)
+                self.assertEqual(view.click_on("copy/row")["clipboard"].split("\t"), rows[number], (number, part))
+                view.hands("mousemove", int(x + 0.5 * width), int(y + 0.5 * height), "click", 3)
+                view.key("Escape")
+        self.end(view)
+
+    def test_empty_cache_says_its_name_and_leaves_the_labels_free(self):
+        view = self.open(self.file("emptied.pickle", pickle.dumps(emptied())))
+        shown = view.settled()["places"]
+        marks, tick = shown["marks"], shown["emptied"]
+        self.assertLess(tick[1] + tick[3], marks[1] + marks[3] - 10, "above the labels of the axis")
+        view.hands("mousemove", int(tick[0]), int(tick[1] + 3))
+        self.assertGreater(view.settled()["told_emptied"], 0)
+        self.end(view)
+
+    def test_details_and_stack_are_beside_each_other_if_there_is_room(self):
+        view = self.open(SAMPLES / "gpt_default.reel", size="1400x900")
+        view.settled()
+        places = view.click_on("allocations/first row")["places"]
+        self.assertNotIn("inspector/details", places, "nothing to choose from: both are shown")
+        self.assertIn("inspector/frames", places)
+        self.end(view)
+
+    def test_a_search_stays_at_the_peak(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        peak = view.settled()["cursor"]
+        view.key("slash")
+        view.type("forward")
+        found = view.key("Return")
+        self.assertIsNotNone(found["allocation"])
+        self.assertEqual(found["cursor"], peak, "it is live there")
         self.end(view)
 
 

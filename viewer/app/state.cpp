@@ -178,6 +178,7 @@ Json Viewer::state() {
   const HeapSeries* const sampled = sampled_series(*document_, selection_.heap);
   const auto sample = sampled == nullptr ? std::nullopt : sample_before(*document_, *sampled, selection_.cursor);
   state["device_free"] = sample ? Json(sample->free.count) : Json(nullptr);
+  state["told_emptied"] = panes_->timeline.emptied_told();
   state["told_band"] = panes_->timeline.told_band();
   state["groups"] = Json::array();
   if (const StackedSeries* const groups = panes_->timeline.shown_groups())

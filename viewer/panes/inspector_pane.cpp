@@ -42,7 +42,10 @@ void InspectorPane::draw(Scene& scene) {
   if (!allocation && !selection.stack) draw_trace(scene);
   // The stack gets the full height, beside the details only if there is room for both.
   const bool has_both = allocation && selection.stack;
-  const bool shows_both = has_both && size.y > scene.px(640);
+  constexpr float least_lines = 9;  // of a stack
+  const float line = ImGui::GetTextLineHeightWithSpacing();
+  const float details = details_height_ > 0 ? details_height_ * scene.scale : 15 * line;
+  const bool shows_both = has_both && size.y > line + details + least_lines * line;
   if (has_both && !shows_both) choose_part(scene);
   if (allocation && (shows_both || !selection.stack || !shows_stack_)) draw_allocation(scene, *allocation);
   if (selection.stack && (shows_both || !has_both || shows_stack_)) draw_stack(scene, *selection.stack);
@@ -160,7 +163,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const Tables& tables = scene.tables();
   const Allocation a = document.allocation(id);
   const Origin& origin = tables[a.origin];
-  const float column = scene.px(120);
+  const float column = scene.px(120), top = ImGui::GetCursorPosY();
   if (scene.has_categories()) draw_purpose(scene, a);
   property("address", address_text(a.address), column);
   property("bytes", text_of(std::uint64_t{a.size.count}), column);
@@ -211,6 +214,7 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
     scene.selection.remember();
   }
   ImGui::Separator();
+  details_height_ = (ImGui::GetCursorPosY() - top) / scene.scale;
 }
 
 const std::string& InspectorPane::source_line(const std::string& file, std::uint32_t line) {

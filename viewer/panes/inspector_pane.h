@@ -22,7 +22,7 @@ class InspectorPane {
   static void draw_range(Scene& scene, TimeRange range);
   static void draw_heading(Scene& scene, std::uint32_t id);
   void choose_part(Scene& scene);
-  static void draw_allocation(Scene& scene, std::uint32_t id);
+  void draw_allocation(Scene& scene, std::uint32_t id);
   static void draw_purpose(Scene& scene, const Allocation& a);
   void draw_stack(Scene& scene, StackId stack);
   void draw_frame(Scene& scene, const StackLine& line);
@@ -33,6 +33,7 @@ class InspectorPane {
   std::vector<StackLine> lines_;  // of the stack shown last
   StackId lines_of_ = StackId::none;
   std::shared_ptr<const Tables> lines_tables_;  // the tables that it belongs to
+  float details_height_ = 0;                    // of an allocation as last drawn, in units of length; 0: not yet
   bool shows_stack_ = true;                     // instead of the details, if there is no room for both
   bool unfolded_ = false;                       // whether frames that only pass a call on are shown
 };

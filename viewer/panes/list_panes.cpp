@@ -87,14 +87,29 @@ void AllocationsPane::step_match(Scene& scene, int by) {
   matches_ = list->size();
   match_ = selection.allocation ? list->row_of(*selection.allocation) : std::nullopt;
   if (step_ == 0 || list->size() == 0) return;
-  // From the selected match to its neighbour, wrapping around.
+  const Document& document = scene.doc();
+  const auto is_live = [&](std::uint32_t row) {
+    const std::uint32_t id = (*list)[row];
+    return document.begin_of(id) < selection.cursor && document.requested(id) >= selection.cursor;
+  };
+  // From the selected match to its neighbour, wrapping around; at first to one that is live at the cursor.
+  constexpr std::uint32_t most_tried = 100'000;
   std::uint32_t row = step_ > 0 ? 0 : list->size() - 1;
-  if (match_) row = (*match_ + list->size() + (step_ > 0 ? 1 : list->size() - 1)) % list->size();
+  if (match_) {
+    row = (*match_ + list->size() + (step_ > 0 ? 1 : list->size() - 1)) % list->size();
+  } else if (step_ > 0) {
+    for (std::uint32_t live = 0; live < std::min(list->size(), most_tried); ++live)
+      if (is_live(live)) {
+        row = live;
+        break;
+      }
+  }
   step_ = 0;
   match_ = row;
-  selection.select(scene.doc(), (*list)[row]);
-  // It may have begun before the view.
-  selection.cursor = std::max(scene.doc().begin_of((*list)[row]) + 1, selection.listed(scene.doc()).first);
+  const bool stays = is_live(row);
+  selection.select(document, (*list)[row]);
+  // What is live at the cursor is on screen already; another may have begun before the view.
+  if (!stays) selection.cursor = std::max(document.begin_of((*list)[row]) + 1, selection.listed(document).first);
   selection.remember();
 }
 
@@ -314,8 +329,8 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   const std::uint64_t total = shown_bytes();
   ImGui::SameLine();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY());
-  ImGui::TextDisabled("   %s in %s stacks", text_of(Bytes{total}).c_str(),
-                      text_of(std::uint64_t{sorted_.size()}).c_str());
+  ImGui::TextDisabled("   %s in %s", text_of(Bytes{total}).c_str(),
+                      (text_of(std::uint64_t{sorted_.size()}) + (sorted_.size() == 1 ? " stack" : " stacks")).c_str());
 
   Rows rows;
   rows.count = sorted_.size();

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"
@@ -124,18 +125,13 @@ void Table::draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int col
   const std::string cut = fits ? std::string() : fitting(cell, width);
   if (!fits) taken = ImGui::CalcTextSize(cut.data(), cut.data() + cut.size()).x;
   text(*ImGui::GetWindowDrawList(), {right ? at.x + width - taken : at.x, at.y}, scene.theme.text, fits ? cell : cut);
-  if (!is_hovered || !ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false)) return;
-  if (!fits) {
-    ImGui::BeginTooltip();
-    ImGui::PushTextWrapPos(scene.px(520));
-    ImGui::TextUnformatted(cell.c_str());
-    ImGui::PopTextWrapPos();
-    ImGui::EndTooltip();
-  }
-  if (ImGui::IsMouseReleased(ImGuiMouseButton_Right)) {
-    menu_row_ = row;
-    menu_column_ = column;
-  }
+  if (fits || !is_hovered) return;
+  if (!ImGui::IsMouseHoveringRect(at, {at.x + width, at.y + ImGui::GetTextLineHeight()}, false)) return;
+  ImGui::BeginTooltip();
+  ImGui::PushTextWrapPos(scene.px(520));
+  ImGui::TextUnformatted(cell.c_str());
+  ImGui::PopTextWrapPos();
+  ImGui::EndTooltip();
 }
 
 void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
@@ -246,12 +242,22 @@ void Table::draw_rows(Scene& scene, const Rows& rows) {
     draw_headers(scene);
     const auto first = static_cast<std::uint64_t>(first_);
     const std::uint64_t end = std::min(rows.count, first + visible);
+    const float top = ImGui::GetCursorScreenPos().y;
     for (std::uint64_t row = first; row < end; ++row) draw_row(scene, rows, row);
+    // The space between two rows belongs to one of them.
+    const float below = ImGui::GetIO().MousePos.y - std::max(top, at.y + header_height);
+    const auto row = first + static_cast<std::uint64_t>(std::max(below, 0.0F) / row_height);
+    if (ImGui::IsMouseReleased(ImGuiMouseButton_Right) && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) &&
+        below >= 0 && row < end) {
+      menu_row_ = row;
+      menu_column_ = 0;
+      for (int c = 0; c < static_cast<int>(columns_.size()); ++c)
+        if ((ImGui::TableGetColumnFlags(c) & ImGuiTableColumnFlags_IsHovered) != 0) menu_column_ = c;
+      wants_menu_ = true;
+    }
     ImGui::EndTable();
   }
-  if (ImGui::IsMouseReleased(ImGuiMouseButton_Right) && ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows) &&
-      ImGui::GetIO().MousePos.y > at.y + header_height)
-    ImGui::OpenPopup("copy");
+  if (std::exchange(wants_menu_, false)) ImGui::OpenPopup("copy");
   draw_menu(scene, rows);
   draw_scrollbar(scene, rows, visible, at.y + header_height, at.y + size.y, at.x + size.x);
   ImGui::EndChild();

@@ -109,6 +109,7 @@ class Table {
   std::optional<std::uint64_t> wanted_;
   std::uint64_t menu_row_ = 0;  // the row that was right-clicked
   int menu_column_ = 0;
+  bool wants_menu_ = false;  // for it
   std::optional<int> sort_;
   bool descending_ = true;
   /// The sorted rows, and the inputs of the sort.

@@ -136,7 +136,35 @@ void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis&
   }
 }
 
+/// A tick for each `empty_cache`, above the labels of the axis; its name while the pointer is on it.
+void TimelinePane::draw_emptied(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
+  const Document& document = scene.doc();
+  const ColumnView<std::uint32_t>& rows = document.columns.emptied;
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const auto [first, end] = scene.selection.viewed(document);
+  const float bottom = area.bottom - ImGui::GetTextLineHeight(), top = bottom - scene.px(7);
+  const ImVec2 mouse = ImGui::GetIO().MousePos;
+  // At most one tick per pixel, regardless of how many are in view.
+  for (std::uint32_t row = document.rows_before(rows, first);
+       row < count && document.columns.other[rows[row]].at < end;) {
+    const float x = std::floor(axis.x_of(document.time(document.columns.other[rows[row]].at)));
+    const std::uint32_t next =
+        std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + 1))));
+    const Area tick{x, top, x + 1, bottom};
+    fill(list, tick, mix(scene.theme.faint, scene.theme.held, 0.6));
+    if (row == 0) note_place(scene, "emptied", tick);
+    const Area around{x - scene.px(3), top - scene.px(2), x + scene.px(4), bottom};
+    if (ImGui::IsItemHovered() && around.contains(mouse)) {
+      emptied_told_ = next - row;
+      ImGui::SetTooltip(emptied_told_ == 1 ? "empty_cache" : "empty_cache, %s times",
+                        text_of(std::uint64_t{emptied_told_}).c_str());
+    }
+    row = next;
+  }
+}
+
 void TimelinePane::draw_marks(Scene& scene) {
+  emptied_told_ = 0;
   const Area area = take_area("marks");
   note_place(scene, "marks", area);
   ImDrawList& list = *ImGui::GetWindowDrawList();
@@ -144,31 +172,16 @@ void TimelinePane::draw_marks(Scene& scene) {
   const Document& document = scene.doc();
   if (document.empty()) return;
   const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
+  draw_emptied(scene, list, axis, area);
   for (const TimeAxis::Tick& tick : axis.labelled_ticks(document.first_time(), scene.px(120))) {
     const float x = std::floor(tick.x);
     fill(list, {x, area.top, x + 1, area.top + scene.px(4)}, scene.theme.faint);
     tick_label(scene, list, {x, area.bottom - ImGui::GetTextLineHeight()}, area.right, tick.label);
   }
-  const auto [first, end] = scene.selection.viewed(document);
   list.PushClipRect(area.min(), area.max(), true);
   told_band_.clear();
   draw_bands(scene, list, axis, area);
   draw_instant_marks(scene, list, axis, area);
-
-  // At most one sign of a kind per pixel, regardless of how many are in view.
-  const auto signs = [&, first = first, end = end](const ColumnView<std::uint32_t>& rows, float apart,
-                                                   const auto& draw_sign) {
-    const auto count = static_cast<std::uint32_t>(rows.size());
-    std::uint32_t row = document.rows_before(rows, first);
-    while (row < count && document.columns.other[rows[row]].at < end) {
-      const float x = std::floor(axis.x_of(document.time(document.columns.other[rows[row]].at)));
-      draw_sign(x);
-      row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + apart))));
-    }
-  };
-  signs(document.columns.emptied, 1, [&](float x) {
-    fill(list, {x, area.bottom - scene.px(16), x + 1, area.bottom}, scene.theme.faint);
-  });
   flag_clicked_ = false;
   draw_failures(scene, list, axis, area);
   draw_instants(scene, list, axis, area);

@@ -34,6 +34,8 @@ class TimelinePane {
   /// The split of live bytes on screen, for tests; null until there is one.
   const StackedSeries* shown_groups() const { return ordered_of_.get(); }
   std::span<const MarkBand> shown_bands() const { return bands_; }
+  /// The number of calls of empty_cache that the pointer is on, for tests.
+  std::uint32_t emptied_told() const { return emptied_told_; }
   const std::string& told_band() const { return told_band_; }
   bool folded_is_told() const { return folded_is_told_; }
 
@@ -81,6 +83,7 @@ class TimelinePane {
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   static float marks_height(const Scene& scene);
   void draw_marks(Scene& scene);
+  void draw_emptied(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void draw_bands(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void draw_instant_marks(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
   void draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area);
@@ -95,10 +98,11 @@ class TimelinePane {
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
-  std::vector<MarkBand> bands_;  // as drawn last
-  std::string told_band_;        // the tooltip of the band pointed at; empty: none
-  bool flag_clicked_ = false;    // in this frame
-  bool folded_is_told_ = false;  // in this frame: the tooltip is on screen
+  std::vector<MarkBand> bands_;     // as drawn last
+  std::string told_band_;           // the tooltip of the band pointed at; empty: none
+  std::uint32_t emptied_told_ = 0;  // calls of empty_cache that the pointer is on
+  bool flag_clicked_ = false;       // in this frame
+  bool folded_is_told_ = false;     // in this frame: the tooltip is on screen
   Background<FoldedKey, std::vector<FoldedPoint>> folded_;
   Background<SplitQuery, StackedSeries> groups_;
   std::shared_ptr<const StackedSeries> ordered_of_;

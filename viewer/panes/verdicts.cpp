@@ -161,6 +161,9 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
             scene.sieve ? "Esc clears the search." : "Zoom out with S, or press 0 for all of it.");
     return;
   }
+  std::string unit = "step";
+  for (const HeapRounds& heap : findings->leaks.heaps)
+    if (heap.heap == scene.selection.heap) unit = heap.rounds.unit();
   Rows rows;
   rows.count = shown.size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
@@ -174,7 +177,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) + " per step"
+                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) + " per " + unit
                    : "";
       case 4:
         return stack_label(scene.tables(), f.stack);
@@ -228,7 +231,7 @@ FragmentationPane::FragmentationPane()
                       {"who", 0, false}}),
       remedies_(
           "remedies",
-          {{"saves", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {}
+          {{"peak by", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {}
 
 std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
     Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
@@ -373,7 +376,10 @@ void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const 
     const std::int64_t back = remedies.gives_back(remedy);
     switch (column) {
       case 0:
-        return (back < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(back < 0 ? -back : back)});
+        return (back < 0   ? "+"
+                : back > 0 ? "-"
+                           : "") +
+               text_of(Bytes{static_cast<std::uint64_t>(back < 0 ? -back : back)});
       case 1:
         return text_of(remedy.outcome.peak_reserved());
       case 2:
