@@ -428,9 +428,9 @@ Exit serve_view(std::span<char* const> words) {
   }
   std::ranges::reverse(arguments_given);  // the order CLI11 expects
 
-  CLI::App app("memreel view --serve shows a trace in a browser, for computers without a screen.", "memreel view");
+  CLI::App app("memreel view --serve shows a trace in a browser, for computers without a screen.",
+               "memreel view --serve [PORT]");
   set_formatter(app);
-  app.usage("Usage: memreel view --serve [PORT] [OPTIONS] TRACE");
   ServeArguments arguments;
   app.add_option("TRACE", arguments.file, "Trace, or any file that import reads")->required();
   bool serves = true;  // always set when this function is called
