@@ -97,6 +97,21 @@ void Browser::update_tree() {
 }
 
 void Browser::update_list(int width) {
+  // These are cheap, or change by themselves.
+  const bool is_kept = tab_ != Tab::holders && tab_ != Tab::compare && tab_ != Tab::ranks;
+  // Only the heap's list shows the cursor's instant.
+  ListKey key{.tab = tab_,
+              .heap = tab_ == Tab::heap ? session_->heap() : nullptr,
+              .findings = session_->findings(),
+              .known = tab_ == Tab::heap ? session_->classification() : nullptr,
+              .sieve = session_->sieve(),
+              .document = session_->shared_document(),
+              .of = session_->selection.heap,
+              .sorted_by = state().sorted_by,
+              .width = width,
+              .light = look_.light};
+  if (is_kept && list_key_ == key) return;
+  list_key_ = is_kept ? std::optional(std::move(key)) : std::nullopt;
   switch (tab_) {
     case Tab::holders:
       rows_ = rows_of(tree_, view_);

@@ -108,6 +108,20 @@ class Browser {
   void update_tree();
   void open_rank();
   void forget();
+  /// What a list is made of: it is made again only if that changes.
+  struct ListKey {
+    Tab tab = Tab::holders;
+    std::shared_ptr<const HeapAt> heap;
+    std::shared_ptr<const Findings> findings;
+    std::shared_ptr<const Classification> known;
+    std::shared_ptr<const Sieve> sieve;
+    std::shared_ptr<const Document> document;
+    HeapId of = HeapId::none;
+    std::optional<std::size_t> sorted_by;
+    int width = 0;
+    bool light = false;
+    friend bool operator==(const ListKey&, const ListKey&) = default;
+  };
   ListState& state() { return states_.at(static_cast<std::size_t>(tab_)); }
 
   std::unique_ptr<Session> session_;
@@ -118,6 +132,7 @@ class Browser {
   Tab tab_ = Tab::holders;
   std::array<ListState, tab_names.size()> states_;
   List list_;
+  std::optional<ListKey> list_key_;  // none: made anew each time
   Timeline timeline_;
   Area plot_;
   int page_ = 10;  // rows of the list in view

@@ -214,6 +214,33 @@ TEST_F(TerminalBrowser, EverySizeIsDrawn) {
   }
 }
 
+TEST_F(TerminalBrowser, HostileFilesAreShownOrRefused) {
+  const std::filesystem::path folder = memreel::test::source_directory() / "tests/data/hostile";
+  std::size_t shown = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(file.path().filename());
+    Browser hostile(std::make_unique<Session>(
+                        file.path(), [] {}, Bytes{}),
+                    Look(), Browser::Others{.wake = [] {}});
+    for (int i = 0; i < 3000 && !hostile.failure(); ++i) {
+      hostile.update(Clock::now());
+      static_cast<void>(hostile.draw(100, 30));
+      if (!hostile.is_busy() && hostile.session().document().complete) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    }
+    if (hostile.failure()) continue;
+    ++shown;
+    for (const char32_t key : std::u32string(U"w45678922ixekP,.[]pogtch<>nNyvl+-ad0f")) {
+      hostile.handle(Key{.character = key});
+      hostile.handle(Key{.special = Special::left});
+      hostile.handle(Key{.special = Special::enter});
+      hostile.update(Clock::now());
+      static_cast<void>(hostile.draw(100, 30));
+    }
+  }
+  EXPECT_GT(shown, 0U);
+}
+
 TEST_F(TerminalBrowser, TheCursorReachesBothEndsAndStays) {
   open("leak.reel");
   const std::uint32_t events = browser().session().document().event_count();
