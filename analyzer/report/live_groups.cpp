@@ -30,8 +30,8 @@ std::span<const CategoryStyle> category_styles() {
       {Category::communication, 0x7a1078, 0x7a1078},
       {Category::input, 0xf0e442, 0xf0e442},
       {Category::activation, 0x56b4e9, 0x56b4e9},
-      {Category::temporary, 0x4f5963, 0x5f6974},
-      {Category::unknown, 0xb0b6bc, 0xc9ced4},
+      {Category::temporary, 0x7d8894, 0x8d97a3},
+      {Category::unknown, 0xc3c8cd, 0x565c65},
   }};
   return styles;
 }

@@ -58,14 +58,14 @@ void Commands::handle(const Window& window, bool has_dialog) {
       if (command.character != 0 && command.character == character) command.run();
 }
 
-void Commands::draw_palette(const Window& window) {
+void Commands::draw_palette(const Window& window, const Theme& theme) {
   if (!palette_) return;
   const float scale = window.scale();
   const ImVec2 display = ImGui::GetIO().DisplaySize;
   const float width = std::min(560 * scale, display.x * 0.9F);
   ImGui::SetNextWindowPos({(display.x - width) / 2, display.y * 0.14F});
   ImGui::SetNextWindowSize({width, 0});
-  ImGui::Begin("##palette", nullptr,
+  begin_dialog(theme, scale, "##palette", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove);
   const bool opened = std::exchange(opening_, false);
   if (opened) {
@@ -107,13 +107,13 @@ void Commands::draw_palette(const Window& window) {
   if (wanted != nullptr) wanted->run();
 }
 
-void Commands::draw_help(const Window& window, std::map<std::string, ImVec4>& places) {
+void Commands::draw_help(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places) {
   if (!help_) return;
   const ImVec2 display = ImGui::GetIO().DisplaySize;
   const float scale = window.scale();
   ImGui::SetNextWindowPos({display.x / 2, display.y / 2}, ImGuiCond_Always, {0.5F, 0.5F});
   ImGui::SetNextWindowSize({std::min(640 * scale, display.x * 0.9F), std::min(620 * scale, display.y * 0.9F)});
-  ImGui::Begin("Keys", &help_,
+  begin_dialog(theme, scale, "Keys", &help_,
                ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
   ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
   ImGui::TextDisabled("left click: cursor and selection     left drag: cursor     right drag: pan");

@@ -31,13 +31,13 @@ class Commands {
 
   void open_palette() { palette_ = opening_ = true; }
   bool palette_is_open() const { return palette_; }
-  void draw_palette(const Window& window);
+  void draw_palette(const Window& window, const Theme& theme);
 
   void toggle_help() { help_ = !help_; }
   void close_help() { help_ = false; }
   bool help_is_open() const { return help_; }
   /// Draws the list of all keys; stores its position in `places`.
-  void draw_help(const Window& window, std::map<std::string, ImVec4>& places);
+  void draw_help(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places);
 
  private:
   std::vector<Command> commands_;

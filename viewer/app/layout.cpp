@@ -122,7 +122,7 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
     note_place(scene, "tab/" + name, area);
     const bool active = tab_ == name, alarming = tab.alarms != 0;
     const Theme& theme = scene.theme;
-    text(list, at, active || ImGui::IsItemHovered() ? theme.text : alarming ? theme.alarm : theme.faint, title);
+    text(list, at, active || ImGui::IsItemHovered() ? theme.text : alarming ? theme.alarm_ink : theme.faint, title);
     if (active)
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme.alarm : theme.accent);
     ImGui::SameLine(0, scene.px(20));

@@ -96,7 +96,7 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
   const float width = std::min(scene.px(640), display.x * 0.9F);
   ImGui::SetNextWindowPos({(display.x - width) / 2, display.y * 0.1F});
   ImGui::SetNextWindowSize({width, display.y * 0.7F});
-  ImGui::Begin("##open", nullptr,
+  begin_dialog(scene.theme, scene.scale, "##open", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove);
   if (std::exchange(opening_, false)) {
     ImGui::SetWindowFocus();
@@ -110,7 +110,7 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
   note_item(scene, "open/path");
   if (item_entered(scene) && !typed_.empty()) chosen = take(typed_);
   if (!problem_.empty()) ImGui::TextWrapped("%s", printable(problem_).c_str());
-  ImGui::Checkbox("all files", &all_files_);
+  check_box(scene, "all files", all_files_);
   note_item(scene, "open/all files");
   if (recordings_ > 1) {
     ImGui::SameLine(0, scene.px(16));

@@ -77,7 +77,7 @@ void Viewer::draw_top_bar(Scene& scene) {
   ImGui::TextUnformatted(name.c_str());
   if (is_synthetic(document_->header)) {
     ImGui::SameLine();
-    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(theme_.alarm), "synthetic");
+    ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(theme_.alarm_ink), "synthetic");
     if (ImGui::IsItemHovered())
       ImGui::SetTooltip("Predicted from recordings, not recorded: %s", document_->header.source_name.c_str());
     note_item(scene, "synthetic");
@@ -192,7 +192,7 @@ void Viewer::draw_unknowns(Scene& scene) {
   ImGui::TextDisabled("%s", state.c_str());
   for (const Unknown& unknown : unknowns) {
     ImGui::SameLine(0, gap);
-    ImGui::PushStyleColor(ImGuiCol_Text, unknown.matters ? theme_.held : theme_.faint);
+    ImGui::PushStyleColor(ImGuiCol_Text, unknown.matters ? theme_.held_ink : theme_.faint);
     ImGui::TextUnformatted((std::string(unknown.name) + " " + unknown.value).c_str());
     ImGui::PopStyleColor();
     note_item(scene, unknown.name);

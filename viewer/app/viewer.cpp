@@ -181,9 +181,10 @@ void Viewer::draw() {
     layout_.draw(scene, settings_, contents(scene));
   ImGui::End();
   ImGui::PopStyleVar();
-  commands_.draw_palette(window_);
+  commands_.draw_palette(window_, theme_);
   if (const auto file = open_dialog_.draw(scene, window_)) chosen_.file = file->string();
-  commands_.draw_help(window_, places_);
+  commands_.draw_help(window_, theme_, places_);
+  draw_shadows(scene.scale);
   tour_.draw(scene, layout_.maximised().empty(), settings_.tour_done);
 
   // A view or cursor that the user has moved stays in place when the trace grows.

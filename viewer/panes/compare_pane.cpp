@@ -178,7 +178,7 @@ std::string live_at(const Moment& moment) {
 /// A choice between two, as buttons; `place`: "compare/by time".
 template <class Value>
 void choose(Scene& scene, const char* name, Value& value, Value chosen) {
-  if (ImGui::RadioButton(name, value == chosen)) value = chosen;
+  if (radio_button(scene, name, value == chosen)) value = chosen;
   note_item(scene, std::string("compare/") + name);
   ImGui::SameLine();
 }
@@ -472,7 +472,7 @@ void ComparePane::choose_changes(Scene& scene) {
   constexpr std::array<Choice, 3> choices{
       {{ChangesBy::stack, "by stack"}, {ChangesBy::category, "by category"}, {ChangesBy::layer, "by layer"}}};
   for (const Choice& choice : choices) {
-    if (ImGui::RadioButton(choice.name, by_ == choice.by)) by_ = choice.by;
+    if (radio_button(scene, choice.name, by_ == choice.by)) by_ = choice.by;
     note_item(scene, std::string("compare/") + choice.name);
     ImGui::SameLine();
   }

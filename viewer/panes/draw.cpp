@@ -4,6 +4,8 @@
 #include <GL/gl.h>
 #include <GL/glext.h>
 
+#include <imgui_internal.h>  // for the list of windows
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -238,7 +240,7 @@ void draw_handles(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Ar
   handle(scene.selection.cursor, scene.selection.kept ? "B" : "");
 }
 
-bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value) {
+bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value, Colour inside) {
   const float size = scene.px(9), gap = scene.px(18), right = ImGui::GetContentRegionMax().x;
   const float name_width = *name == 0 ? 0 : ImGui::CalcTextSize(name).x + scene.px(6);
   ImGui::SameLine(0, gap);
@@ -248,6 +250,11 @@ bool legend_entry(const Scene& scene, const char* name, Colour colour, const std
   const float drop = (ImGui::GetFrameHeight() - size) / 2;
   ImGui::GetWindowDrawList()->AddRectFilled({at.x, at.y + drop}, {at.x + size, at.y + drop + size}, colour,
                                             scene.px(2));
+  if (inside != 0)
+    fill(*ImGui::GetWindowDrawList(),
+         {at.x + scene.px(1.5), at.y + drop + scene.px(1.5), at.x + size - scene.px(1.5),
+          at.y + drop + size - scene.px(1.5)},
+         inside);
   ImGui::SetCursorScreenPos({at.x + size + scene.px(6), at.y});
   ImGui::AlignTextToFramePadding();
   if (*name != 0) {
@@ -279,6 +286,55 @@ bool draw_job_line(Scene& scene, const std::string& place, const std::string& wh
   ImGui::SameLine();
   ImGui::TextDisabled("%s", what.c_str());
   return is_pressed;
+}
+
+namespace {
+
+template <class Widget>
+bool with_edge(const Scene& scene, const Widget& widget) {
+  ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, std::max(1.0F, scene.px(1)));
+  const bool pressed = widget();
+  ImGui::PopStyleVar();
+  return pressed;
+}
+
+}  // namespace
+
+bool radio_button(const Scene& scene, const char* name, bool chosen) {
+  return with_edge(scene, [&] { return ImGui::RadioButton(name, chosen); });
+}
+
+bool check_box(const Scene& scene, const char* name, bool& checked) {
+  return with_edge(scene, [&] { return ImGui::Checkbox(name, &checked); });
+}
+
+void begin_dialog(const Theme& theme, float scale, const char* name, bool* open, ImGuiWindowFlags flags) {
+  ImGui::PushStyleVar(ImGuiStyleVar_WindowBorderSize, std::max(1.0F, scale));
+  ImGui::PushStyleColor(ImGuiCol_WindowBg, theme.popup);
+  ImGui::Begin(name, open, flags);
+  ImGui::PopStyleColor();
+  ImGui::PopStyleVar();
+}
+
+void draw_shadows(float scale) {
+  constexpr int steps = 8;
+  constexpr Colour darkness = 14;  // of 255, for each step
+  for (ImGuiWindow* const window : ImGui::GetCurrentContext()->Windows) {
+    const bool is_menu = (window->Flags & ImGuiWindowFlags_Popup) != 0;
+    const bool is_dialog = window->ParentWindow == nullptr && window->WindowBorderSize > 0 &&
+                           (window->Flags & ImGuiWindowFlags_Tooltip) == 0;
+    if (!window->WasActive || window->Hidden || !(is_menu || is_dialog)) continue;
+    ImDrawList& list = *window->DrawList;
+    const ImVec2 from = window->Pos, to{from.x + window->Size.x, from.y + window->Size.y};
+    list.PushClipRectFullScreen();
+    for (int step = 0; step < steps; ++step) {
+      const float grown = scale * (1 + 2 * static_cast<float>(step)), down = scale * 4;
+      list.AddRect({from.x - grown, from.y - grown + down}, {to.x + grown, to.y + grown + down},
+                   rgb(0x000000, darkness * static_cast<Colour>(steps - step) / 4), window->WindowRounding + grown, 0,
+                   2 * scale);
+    }
+    list.PopClipRect();
+  }
 }
 
 bool item_entered(const Scene& scene) {

@@ -91,7 +91,8 @@ void draw_handles(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Ar
 
 /// Draws a legend entry, a colour and its meaning, on the current line. Returns false without drawing if there is no
 /// room for a whole entry.
-bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value);
+/// `inside`: of a colour that is only an edge; 0: the same.
+bool legend_entry(const Scene& scene, const char* name, Colour colour, const std::string& value, Colour inside = 0);
 /// The area of the entry drawn last, including its colour and name.
 Area legend_area(const Scene& scene, const std::string& name, const std::string& value);
 
@@ -113,6 +114,15 @@ void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job
     if (draw_job_line(scene, name + "/cancel", std::string(doing) + " " + share + " %", "Cancel")) job.give_up();
   }
 }
+
+/// Like ImGui's, but with an edge, so that those that are not chosen can be seen.
+bool radio_button(const Scene& scene, const char* name, bool chosen);
+bool check_box(const Scene& scene, const char* name, bool& checked);
+
+/// Begins a dialog: a window with an edge. End it with ImGui::End().
+void begin_dialog(const Theme& theme, float scale, const char* name, bool* open, ImGuiWindowFlags flags);
+/// Draws the shadows of the menus and dialogs that are open: after all of them.
+void draw_shadows(float scale);
 
 /// Whether Enter was pressed in the text field drawn last.
 bool item_entered(const Scene& scene);

@@ -41,7 +41,7 @@ void FlamePane::choose_frames(Scene& scene) {
   if (ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - left > scene.px(390)) ImGui::SameLine(0, scene.px(24));
   if (scene.classification && scene.classification->knows_layers) {
     for (const bool by_layer : {false, true}) {
-      if (ImGui::RadioButton(by_layer ? "by layer" : "by stack", frames_.by_layer == by_layer))
+      if (radio_button(scene, by_layer ? "by layer" : "by stack", frames_.by_layer == by_layer))
         frames_.by_layer = by_layer;
       note_item(scene, by_layer ? "flame/by layer" : "flame/by stack");
       ImGui::SameLine();
@@ -49,11 +49,11 @@ void FlamePane::choose_frames(Scene& scene) {
   } else {
     frames_.by_layer = false;
   }
-  ImGui::Checkbox("bottom-up", &frames_.bottom_up);
+  check_box(scene, "bottom-up", frames_.bottom_up);
   note_item(scene, "flame/bottom-up");
   if (!frames_.by_layer) {
     ImGui::SameLine();
-    ImGui::Checkbox("wrappers", &frames_.wrappers);
+    check_box(scene, "wrappers", frames_.wrappers);
     note_item(scene, "flame/wrappers");
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("Frames that only forward a call: decorators, hooks, nn.Module");
   }

@@ -204,7 +204,7 @@ void HeapPane::draw_legend(Scene& scene) {
   if (heap.segments.empty()) return;
   const Theme& theme = scene.theme;
   const Bytes held = heap.live + heap.pending + heap.rounding.value_or(0_B);
-  if (heap.reserved >= held && legend_entry(scene, "free", theme.segment, text_of(heap.reserved - held)))
+  if (heap.reserved >= held && legend_entry(scene, "free", theme.free, text_of(heap.reserved - held), theme.segment))
     note_item(scene, "heap/free");
   if (heap.rounding) {
     if (legend_entry(scene, "rounding", theme.rounding, text_of(*heap.rounding))) note_item(scene, "heap/rounding");
@@ -297,7 +297,9 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
   const Selection& selection = scene.selection;
   const HeldSegment& segment = scene.heap.segments[piece.segment];
   const Document& document = scene.doc();
-  fill(list, area, scene.theme.segment);
+  // Blocks cover all but the edges of what is free.
+  fill(list, area, scene.theme.free);
+  fill(list, {area.left + 1, area.top + 1, area.right - 1, area.bottom - 1}, scene.theme.segment);
   const double pixels_per_byte = static_cast<double>(piece.total) / static_cast<double>(segment.size.count);
   const auto x_of = [&](Address address) {
     return segment_left + static_cast<float>(static_cast<double>((address - segment.address).count) * pixels_per_byte);
@@ -392,7 +394,7 @@ Area time_area(const Scene& scene, const Area& row) {
 void HeapsPane::draw(Scene& scene) {
   const Document& document = scene.doc();
   for (const bool one : {true, false}) {
-    if (ImGui::RadioButton(one ? "same scale" : "own scales", one_scale_ == one)) one_scale_ = one;
+    if (radio_button(scene, one ? "same scale" : "own scales", one_scale_ == one)) one_scale_ = one;
     ImGui::SameLine();
   }
   ImGui::TextDisabled("   reserved and live bytes of each heap; click: show it");

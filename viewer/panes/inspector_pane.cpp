@@ -53,7 +53,7 @@ void InspectorPane::draw(Scene& scene) {
 
 void InspectorPane::choose_part(Scene& scene) {
   for (const bool stack : {true, false}) {
-    if (ImGui::RadioButton(stack ? "stack" : "details", shows_stack_ == stack)) shows_stack_ = stack;
+    if (radio_button(scene, stack ? "stack" : "details", shows_stack_ == stack)) shows_stack_ = stack;
     note_item(scene, stack ? "inspector/stack" : "inspector/details");
     if (stack) ImGui::SameLine();
   }

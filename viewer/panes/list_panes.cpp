@@ -207,7 +207,7 @@ void WeighingChoice::draw(Scene& scene) {
   const bool has_range = scene.selection.marked.has_value();
   Weighing& chosen = has_range ? in_range_ : at_instant_;
   const auto choice = [&](Weighing weighing, const std::string& name) {
-    if (ImGui::RadioButton(name.c_str(), chosen == weighing)) chosen = weighing;
+    if (radio_button(scene, name.c_str(), chosen == weighing)) chosen = weighing;
     note_item(scene, "weigh/" + name);
     ImGui::SameLine();
   };

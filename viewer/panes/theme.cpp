@@ -30,10 +30,21 @@ Colour mix(Colour a, Colour b, double share) {
   return mixed;
 }
 
+double contrast(Colour a, Colour b) {
+  const auto luminance = [](Colour colour) {
+    const auto linear = [&](unsigned shift) {
+      const double share = static_cast<double>((colour >> shift) & 0xFFU) / 255;
+      return share <= 0.04045 ? share / 12.92 : std::pow((share + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * linear(0) + 0.7152 * linear(8) + 0.0722 * linear(16);
+  };
+  const auto [darker, lighter] = std::minmax({luminance(a), luminance(b)});
+  return (lighter + 0.05) / (darker + 0.05);
+}
+
 Colour ink_on(Colour ground) {
-  // By luma (ITU-R BT.601).
-  const std::uint32_t luma = 299 * (ground & 0xFFU) + 587 * ((ground >> 8U) & 0xFFU) + 114 * ((ground >> 16U) & 0xFFU);
-  return luma > 120'000 ? rgb(0x0B1016) : rgb(0xF4F6F8);
+  constexpr Colour black = rgb(0x000000), white = rgb(0xFFFFFF);
+  return contrast(ground, black) > contrast(ground, white) ? black : white;
 }
 
 Colour Theme::hue(std::size_t i) const { return rgb(hues.at(i % hues.size())); }
@@ -64,12 +75,17 @@ Theme dark_theme() {
   t.panel = rgb(0x1B1E24);
   t.line = rgb(0x2C3039);
   t.text = rgb(0xD9DCE2);
-  t.faint = rgb(0x878E9B);
+  t.faint = rgb(0x949BA8);
   t.accent = rgb(0x56B4E9);
   t.alarm = rgb(vermillion);
+  t.alarm_ink = rgb(0xF07A33);
+  t.held_ink = rgb(0xE69F00);
+  t.popup = rgb(0x22262D);
+  t.edge = rgb(0x6B7382);
   t.segment = rgb(0x262A33);
+  t.free = rgb(0x667080);
   t.rounding = rgb(0xA8ADB8);
-  t.reserved = rgb(0x3A4150);
+  t.reserved = rgb(0x4A5263);
   t.held = rgb(0xE69F00);
   t.live = rgb(0x3D8FC4);
   t.selection = rgb(0xFFFFFF);
@@ -83,12 +99,17 @@ Theme light_theme() {
   t.panel = rgb(0xFFFFFF);
   t.line = rgb(0xDEDED9);
   t.text = rgb(0x23262B);
-  t.faint = rgb(0x70757F);
+  t.faint = rgb(0x5F646D);
   t.accent = rgb(0x0072B2);
   t.alarm = rgb(vermillion);
+  t.alarm_ink = rgb(0xA84900);
+  t.held_ink = rgb(0x8A5F00);
+  t.popup = rgb(0xFFFFFF);
+  t.edge = rgb(0x868C96);
   t.segment = rgb(0xDCDEE3);
+  t.free = rgb(0x7D838D);
   t.rounding = rgb(0x6B7078);
-  t.reserved = rgb(0xD3D8DF);
+  t.reserved = rgb(0xBCC3CD);
   t.held = rgb(0xE69F00);
   t.live = rgb(0x5AA9DB);
   t.selection = rgb(0x000000);
@@ -117,10 +138,10 @@ void apply(const Theme& theme, float scale) {
   set(ImGuiCol_TextDisabled, theme.faint);
   set(ImGuiCol_WindowBg, theme.panel);
   set(ImGuiCol_ChildBg, with_alpha(theme.panel, 0));  // the frame starts out as panel colour
-  set(ImGuiCol_PopupBg, theme.panel);
+  set(ImGuiCol_PopupBg, theme.popup);
   set(ImGuiCol_TitleBg, mix(theme.panel, theme.line, 0.7));
   set(ImGuiCol_TitleBgActive, mix(theme.panel, theme.accent, 0.22));
-  set(ImGuiCol_Border, theme.line);
+  set(ImGuiCol_Border, theme.edge);
   set(ImGuiCol_FrameBg, mix(theme.panel, theme.line, 0.7));
   set(ImGuiCol_FrameBgHovered, theme.line);
   set(ImGuiCol_FrameBgActive, theme.line);

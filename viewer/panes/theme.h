@@ -22,13 +22,18 @@ constexpr Colour with_alpha(Colour colour, std::uint32_t alpha) { return (colour
 /// From `a` (share 0) to `b` (share 1).
 Colour mix(Colour a, Colour b, double share);
 
-/// Dark or light text, whichever is legible on `ground`.
+/// The ratio of contrast of WCAG 2: 1 to 21.
+double contrast(Colour a, Colour b);
+
+/// Black or white text, whichever is more legible on `ground`; its contrast is at least 4.5.
 Colour ink_on(Colour ground);
 
 struct Theme {
   bool dark = true;
   Colour ground{}, panel{}, line{}, text{}, faint{}, accent{}, alarm{};
-  Colour segment{};                   // reserved memory
+  Colour popup{}, edge{};             // menus and dialogs; their edge, and that of radio buttons
+  Colour alarm_ink{}, held_ink{};     // for text
+  Colour segment{}, free{};           // reserved memory; the edge of what is free in it
   Colour rounding{};                  // the part taken beyond the request
   Colour reserved{}, held{}, live{};  // series
   Colour selection{};

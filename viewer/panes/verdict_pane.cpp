@@ -41,7 +41,7 @@ void draw_item(Scene& scene, const VerdictItem& item, const std::string& what, c
   if (!item.topic.empty())
     text(list, {area.left + (item.category ? scene.px(15) : 0), area.top}, theme.faint, item.topic);
   const float left = area.left + lead(scene, item);
-  list.AddText(ImGui::GetFont(), ImGui::GetFontSize(), {left, area.top}, item.alarm ? theme.alarm : theme.text,
+  list.AddText(ImGui::GetFont(), ImGui::GetFontSize(), {left, area.top}, item.alarm ? theme.alarm_ink : theme.text,
                what.c_str(), nullptr, area.right - left + 1);
   if (hovered) {
     fill(list, {area.left, area.bottom, area.right, area.bottom + scene.px(1)}, theme.accent);
