@@ -96,7 +96,7 @@ class Browser {
   /// Moves the view so that the cursor is in it.
   void reveal_cursor();
   void move_row(std::int64_t by);
-  void fold(bool open);
+  void fold(bool all);
   void focus();
   void copy();
   void next_list_order(int by);

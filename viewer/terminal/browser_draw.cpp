@@ -223,7 +223,7 @@ void Browser::draw_stack(Screen& screen, const Area& area) {
       {.ink = look_.faint()});
   stack_top_ = std::clamp(stack_top_, 0, std::max(0, count - (area.height - 1)));
   for (int i = 0; i + 1 < area.height && stack_top_ + i < count; ++i) {
-    const StackLine& line = lines[static_cast<std::size_t>(stack_top_ + i)];
+    const StackLine& line = lines[static_cast<std::size_t>(stack_top_) + static_cast<std::size_t>(i)];
     const int y = area.top + 1 + i;
     std::string place(line.frame.short_file.empty() ? line.frame.module_path : line.frame.short_file);
     if (line.frame.line != 0) place += ":" + std::to_string(line.frame.line);
@@ -272,7 +272,7 @@ void Browser::draw_help(Screen& screen) {
   const int room = box.height - 1;
   help_top_ = std::clamp(help_top_, 0, std::max(0, count - room));
   for (int i = 0; i < room && help_top_ + i < count; ++i) {
-    const HelpLine& line = help_lines.at(static_cast<std::size_t>(help_top_ + i));
+    const HelpLine& line = help_lines.at(static_cast<std::size_t>(help_top_) + static_cast<std::size_t>(i));
     screen.text(box.left + 1, box.top + 1 + i, line.keys, {.ink = look_.accent()});
     screen.text(box.left + 22, box.top + 1 + i, line.what, {}, box.width - 23);
   }

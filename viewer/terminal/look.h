@@ -26,7 +26,7 @@ struct Look {
   Colour faint() const { return {light ? 0x70757F : 0x878E9B}; }
   Colour selected() const { return {light ? 0xDCE6EE : 0x2C3A4A}; }
   Colour reserved() const { return {light ? 0xB4B8C0 : 0x4A5160}; }
-  Colour live() const { return {light ? 0x3D8FC4 : 0x3D8FC4}; }
+  static Colour live() { return {0x3D8FC4}; }
   Colour category(Category category) const;
   /// Of the six hues that everybody can tell apart.
   Colour hue(std::size_t i) const;

@@ -46,7 +46,7 @@ int fail(const Error& error) {
 /// --max-memory; 0 without one.
 Result<Bytes> parse_memory_limit(const std::string& text) {
   if (text.empty()) return Bytes{};
-  const Result<Bytes> limit = parse_bytes(text);
+  Result<Bytes> limit = parse_bytes(text);
   if (limit && *limit > 0_B) return limit;
   return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write a size such as 4GiB"};
 }

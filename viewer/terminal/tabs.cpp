@@ -71,14 +71,13 @@ struct BarPart {
   std::array<std::uint64_t, category_count> by_category{};
 };
 
-std::vector<Cell> bar_of(const Session& session, const HeapAt& heap, const HeldSegment& segment, const Look& look,
-                         int width) {
+std::vector<BarPart> bar_parts(const HeapAt& heap, const HeldSegment& segment, const Classification* known,
+                               double per_part, int width) {
   std::vector<BarPart> parts(static_cast<std::size_t>(width));
-  const double per_part = static_cast<double>(segment.size.count) / width;
-  const auto& known = session.classification();
   for (std::uint32_t i = segment.first_block; i < segment.first_block + segment.blocks; ++i) {
     const HeldBlock& block = heap.blocks[i];
-    const auto category = static_cast<std::size_t>(known ? known->category(block.allocation) : Category::unknown);
+    const auto category =
+        static_cast<std::size_t>(known != nullptr ? known->category(block.allocation) : Category::unknown);
     const auto from = static_cast<double>((block.address - segment.address).count);
     const double to = from + static_cast<double>(block.taken.count);
     for (auto p = static_cast<std::size_t>(from / per_part); p < parts.size(); ++p) {
@@ -91,22 +90,27 @@ std::vector<Cell> bar_of(const Session& session, const HeapAt& heap, const HeldS
       parts[p].by_category.at(category) += bytes;
     }
   }
+  return parts;
+}
+
+/// `share`: of the part that is held.
+Cell bar_cell(const BarPart& part, double share, bool is_classified, const Look& look) {
+  if (share < 0.02) return {U'\u00B7', {.ink = look.faint()}};
+  const auto category = static_cast<Category>(std::ranges::max_element(part.by_category) - part.by_category.begin());
+  const Style style{.ink = look.category(category)};
+  const bool is_pending = 2 * part.pending > part.held;
+  if (look.uses_letters())
+    return {is_pending ? U'w' : is_classified ? static_cast<char32_t>(letter_of(category)) : U'#', style};
+  return {is_pending ? U'\u2591' : share > 0.66 ? U'\u2588' : share > 0.33 ? U'\u2593' : U'\u2592', style};
+}
+
+std::vector<Cell> bar_of(const Session& session, const HeapAt& heap, const HeldSegment& segment, const Look& look,
+                         int width) {
+  const Classification* const known = session.classification().get();
+  const double per_part = static_cast<double>(segment.size.count) / width;
   std::vector<Cell> bar;
-  for (const BarPart& part : parts) {
-    const auto most = std::ranges::max_element(part.by_category) - part.by_category.begin();
-    const auto category = static_cast<Category>(most);
-    const double share = static_cast<double>(part.held) / per_part;
-    const bool is_pending = 2 * part.pending > part.held;
-    Cell cell{U'\u00B7', {.ink = look.faint()}};
-    if (share >= 0.02) {
-      const bool full = share > 0.66;
-      cell = {full ? U'\u2588' : share > 0.33 ? U'\u2593' : U'\u2592', {.ink = look.category(category)}};
-      if (is_pending) cell.glyph = U'\u2591';
-      if (look.uses_letters()) cell.glyph = static_cast<char32_t>(is_pending ? 'w' : letter_of(category));
-      if (look.uses_letters() && !known) cell.glyph = is_pending ? U'w' : U'#';
-    }
-    bar.push_back(cell);
-  }
+  for (const BarPart& part : bar_parts(heap, segment, known, per_part, width))
+    bar.push_back(bar_cell(part, static_cast<double>(part.held) / per_part, known != nullptr, look));
   return bar;
 }
 
@@ -302,7 +306,7 @@ List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Lo
       for (const Bytes bytes : series->reserved) values.push_back(bytes.count);
       for (const char32_t glyph :
            glyphs_of(spark_line(values, highest.count, std::clamp(width - before_line, 0, 60), look)))
-        row.picture.push_back({glyph, {.ink = look.live()}});
+        row.picture.push_back({glyph, {.ink = Look::live()}});
     } else {
       row.cells.back() += series ? series->problem : "not read yet";
     }

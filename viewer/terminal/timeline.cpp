@@ -53,18 +53,25 @@ double round_step(double length, double most) {
 void draw_axis(Screen& screen, const Area& area, const Document& document, const Selection& selection,
                const Timeline& timeline, const Look& look) {
   const AxisScale& axis = selection.axis;
-  const auto zero = axis.by() == AxisBy::time ? axis.position_of(document.first_time()) : 0.0;
-  const double begin = axis.position_of(timeline.edges.front()), end = axis.position_of(timeline.edges.back());
+  // Nanoseconds since the epoch are too many for a double.
+  const auto position_of = [&](Nanoseconds time) {
+    return axis.by() == AxisBy::time ? static_cast<double>((time - document.first_time()).count())
+                                     : axis.position_of(time);
+  };
+  const double begin = position_of(timeline.edges.front()), end = position_of(timeline.edges.back());
   if (!(end > begin)) return;
   constexpr int apart = 18;
-  const double step = axis.by() == AxisBy::time ? round_step(end - begin, area.width / apart)
-                                                : std::max(1.0, round_step(end - begin, area.width / apart));
+  const double most = static_cast<double>(area.width) / apart;
+  const double step = std::max(1.0, round_step(end - begin, most));
+  const double first = std::ceil(begin / step);
   int free = area.left;
-  for (double at = zero + std::ceil((begin - zero) / step) * step; at < end; at += step) {
+  for (int tick = 0; tick < area.width; ++tick) {
+    const double at = (first + tick) * step;
+    if (at >= end) break;
     const int x = area.left + static_cast<int>((at - begin) / (end - begin) * area.width);
     std::string label;
     if (axis.by() == AxisBy::time)
-      label = time_text(Nanoseconds{static_cast<std::int64_t>(at - zero)},
+      label = time_text(Nanoseconds{static_cast<std::int64_t>(at)},
                         Nanoseconds{std::max<std::int64_t>(static_cast<std::int64_t>(step), 1)});
     else if (axis.by() == AxisBy::event)
       label = "event " + text_of(static_cast<std::uint64_t>(std::max(at, 0.0)));
@@ -192,7 +199,7 @@ Chart chart_of(const Timeline& timeline, const StackedSeries* groups, SplitBy by
     if (groups == nullptr) chart.columns[x].parts = {value_of(extent.max, Metric::live)};
   }
   if (groups == nullptr) {
-    chart.layers = {{look.live(), '#'}};
+    chart.layers = {{Look::live(), '#'}};
     return chart;
   }
   for (std::size_t g = 0; g < groups->groups.size(); ++g) chart.layers.push_back(layer_of(*groups, g, by, look));

@@ -297,10 +297,8 @@ Result<std::unique_ptr<Tty>> Tty::open() {
   return std::unique_ptr<Tty>(new Tty());
 }
 
-Tty::Tty() {
-  colours_ = ::tigetnum("colors");
-  if (capability("setaf").empty()) colours_ = 0;
-  const char* const codeset = ::nl_langinfo(CODESET);
+Tty::Tty() : colours_(capability("setaf").empty() ? 0 : ::tigetnum("colors")) {
+  const char* const codeset = ::nl_langinfo(CODESET);  // NOLINT(concurrency-mt-unsafe): no other thread asks for it
   look_ = {.unicode = std::string_view(codeset) == "UTF-8",
            .depth = depth_of({.colorterm = variable("COLORTERM"),
                               .term = variable("TERM"),

@@ -251,6 +251,17 @@ TEST_F(TerminalBrowser, TheCursorReachesBothEndsAndStays) {
   EXPECT_LE(browser().session().selection.cursor, 10U);
 }
 
+TEST_F(TerminalBrowser, ZoomEndsAtTenNanoseconds) {
+  open("gpt_default.reel");
+  std::string shown;
+  for (int i = 0; i < 90; ++i) shown = press(U'w');
+  EXPECT_GE(browser().session().selection.view.length(), Nanoseconds{10});
+  EXPECT_LE(browser().session().selection.view.length(), Nanoseconds{20});
+  EXPECT_THAT(shown, HasSubstr("(live peak)"));
+  press(U'0');
+  EXPECT_GT(browser().session().selection.view.length(), Nanoseconds{2'000'000'000});
+}
+
 TEST_F(TerminalBrowser, ASearchIsTypedAndCleared) {
   open("gpt_default.reel");
   press(U'/');
