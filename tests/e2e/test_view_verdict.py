@@ -114,6 +114,27 @@ class Verdicts(ViewTest):
         self.assertIn("export PYTORCH_CUDA_ALLOC_CONF=", view.click_on("verdict/copy")["clipboard"])
         self.end(view)
 
+    def test_nothing_is_cut_in_a_small_window_or_with_large_text(self):
+        tabs = ["allocations", "stacks", "flame", "segments", "leaks", "fragmentation", "oom", "policies", "compare"]
+        for trace in ("oom_default.reel", "gpt_default.reel"):
+            for scale in ("0.8", "1", "1.4", "2"):
+                with self.subTest(trace=trace, scale=scale):
+                    view = self.open(SAMPLES / trace, "--scale", scale, size="1024x640")
+                    places = view.settled()["places"]
+                    for name, (x, y, width, height) in places.items():
+                        if name.split("/")[0] in ("verdict", "tab", "inspector"):
+                            self.assertLessEqual(x + width, 1025, name)
+                    strip = places["verdict"]
+                    for name in ("verdict/decides", "verdict/copy", "verdict/overlay", "verdict/setting"):
+                        self.assertLessEqual(places[name][1] + places[name][3], strip[1] + strip[3] + 4, name)
+                    hidden = [tab for tab in tabs if "tab/" + tab not in places]
+                    self.assertEqual(bool(hidden), "tab/more" in places)
+                    if hidden:
+                        self.assertIn("tab/" + hidden[-1], view.click_on("tab/more")["places"])
+                        self.assertEqual(view.click_on("tab/" + hidden[-1])["tab"], hidden[-1])
+                        self.assertIn("tab/" + hidden[-1], view.settled()["places"], "the open one has its place")
+                    self.end(view)
+
     def test_where_pytorch_did_not_run_no_setting_of_it_is_offered(self):
         view = self.open(SAMPLES / "jax_crowded.xplane.pb.gz")
         shown = view.settled()

@@ -53,9 +53,11 @@ void Layout::show_tab(std::string_view name) {
 void Layout::draw_pane(Scene& scene, std::string_view name, ImVec2 size, const std::function<void()>& contents) {
   const ImVec2 padding{scene.px(10), scene.px(7)};
   ImGui::PushStyleVar(ImGuiStyleVar_WindowPadding, padding);
-  ImGui::BeginChild(
-      (std::string(name) + " pane").c_str(), size, false,
-      ImGuiWindowFlags_AlwaysUseWindowPadding | ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse);
+  // With very large text the verdict may not fit; all other panes scroll by themselves.
+  const ImGuiWindowFlags still =
+      name == "verdict" ? 0 : ImGuiWindowFlags_NoScrollbar | ImGuiWindowFlags_NoScrollWithMouse;
+  ImGui::BeginChild((std::string(name) + " pane").c_str(), size, false,
+                    ImGuiWindowFlags_AlwaysUseWindowPadding | still);
   ImGui::PopStyleVar();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(8), scene.px(4)});
   contents();
@@ -107,11 +109,60 @@ void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents
   pane(lists, {0, 0});
 }
 
+std::vector<std::string_view> Layout::folded_tabs(const PaneContents& contents, float width, float gap) const {
+  const auto width_of = [&](const Tab& tab) { return ImGui::CalcTextSize(title_of(tab).c_str()).x + gap; };
+  float all = 0;
+  for (const Tab& tab : contents.tabs) all += width_of(tab);
+  if (all <= width) return {};
+  // The open one always has its place, then the first ones.
+  float taken = 0;
+  for (const Tab& tab : contents.tabs)
+    if (tab.name == tab_) taken += width_of(tab);
+  std::vector<std::string_view> folded;
+  for (const Tab& tab : contents.tabs) {
+    if (tab.name == tab_) continue;
+    taken += width_of(tab);
+    if (taken > width) folded.push_back(tab.name);
+  }
+  return folded;
+}
+
+void Layout::draw_folded(Scene& scene, const PaneContents& contents, std::span<const std::string_view> folded,
+                         const std::string& more) {
+  const bool alarming = std::ranges::any_of(contents.tabs, [&](const Tab& tab) {
+    return tab.alarms != 0 && std::ranges::find(folded, tab.name) != folded.end();
+  });
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  const ImVec2 extent{ImGui::CalcTextSize(more.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
+  if (ImGui::InvisibleButton("more", extent)) ImGui::OpenPopup("more tabs");
+  note_item(scene, "tab/more");
+  const Theme& theme = scene.theme;
+  text(*ImGui::GetWindowDrawList(), at,
+       ImGui::IsItemHovered() ? theme.text
+       : alarming             ? theme.alarm_ink
+                              : theme.faint,
+       more);
+  if (ImGui::BeginPopup("more tabs")) {
+    for (const Tab& tab : contents.tabs) {
+      if (std::ranges::find(folded, tab.name) == folded.end()) continue;
+      if (ImGui::MenuItem(title_of(tab).c_str())) show_tab(tab.name);
+      note_item(scene, "tab/" + std::string(tab.name));
+    }
+    ImGui::EndPopup();
+  }
+  ImGui::SameLine(0, scene.px(20));
+}
+
 void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
   const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   note_place(scene, "bottom", {from.x, from.y, from.x + size.x, from.y + size.y});
   ImDrawList& list = *ImGui::GetWindowDrawList();
+  const float gap = scene.px(20);
+  const auto width_of = [](const std::string& title) { return ImGui::CalcTextSize(title.c_str()).x; };
+  const std::string more = "more \u25BE";
+  std::vector<std::string_view> folded = folded_tabs(contents, size.x - width_of(more) - gap, gap);
   for (const Tab& tab : contents.tabs) {
+    if (std::ranges::find(folded, tab.name) != folded.end()) continue;
     const std::string title = title_of(tab), name(tab.name);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
@@ -125,8 +176,9 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
     text(list, at, active || ImGui::IsItemHovered() ? theme.text : alarming ? theme.alarm_ink : theme.faint, title);
     if (active)
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme.alarm : theme.accent);
-    ImGui::SameLine(0, scene.px(20));
+    ImGui::SameLine(0, gap);
   }
+  if (!folded.empty()) draw_folded(scene, contents, folded, more);
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // a line of text
   contents.draw_beside_tabs(tab_);
   ImGui::NewLine();

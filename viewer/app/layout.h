@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,11 @@ class Layout {
  private:
   void draw_pane(Scene& scene, std::string_view name, ImVec2 size, const std::function<void()>& contents);
   void draw_lists(Scene& scene, const PaneContents& contents);
+  /// The names of those that do not fit into `width`.
+  std::vector<std::string_view> folded_tabs(const PaneContents& contents, float width, float gap) const;
+  /// A menu with them.
+  void draw_folded(Scene& scene, const PaneContents& contents, std::span<const std::string_view> folded,
+                   const std::string& more);
 
   std::string tab_{tab_names[0]};
   std::string maximised_;

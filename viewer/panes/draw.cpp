@@ -353,8 +353,14 @@ bool key_pressed(ImGuiKey key) {
 }
 
 void property(const char* label, const std::string& value, float column) {
+  const float width = ImGui::CalcTextSize(value.c_str()).x + 1, room = ImGui::GetContentRegionAvail().x;
+  const float beside = ImGui::CalcTextSize(label).x + ImGui::GetStyle().ItemSpacing.x;
   ImGui::TextDisabled("%s", label);
-  ImGui::SameLine(column);
+  // In a narrow pane right beside its name, or below it.
+  if (column + width <= room)
+    ImGui::SameLine(column);
+  else if (beside + width <= room)
+    ImGui::SameLine(beside);
   // A read-only field, so that its text can be selected and copied.
   std::string copyable = value;
   ImGui::PushID(label);

@@ -10,6 +10,7 @@ namespace memreel::viewer {
 namespace {
 
 constexpr const char* copy_text = "copy PYTORCH_CUDA_ALLOC_CONF";
+constexpr const char* short_copy_text = "copy this";
 constexpr double copied_seconds = 2;
 
 /// The width of what precedes an item's text.
@@ -68,7 +69,7 @@ bool button_in(const Area& area, const char* says, const char* id) {
 }  // namespace
 
 float VerdictPane::strip_height(const Scene& scene) const {
-  constexpr float most_share = 0.4F;  // of the window; the rest is scrolled to
+  constexpr float most_share = 0.5F;  // of the window; the rest is scrolled to
   const float least = ImGui::GetTextLineHeight() + scene.px(16);
   return std::clamp(height_ + scene.px(16), least, std::max(least, ImGui::GetIO().DisplaySize.y * most_share));
 }
@@ -133,16 +134,19 @@ void VerdictPane::draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAct
 
 void VerdictPane::draw_offer(Scene& scene, Flow& flow, VerdictAction& action) {
   const SettingOffer& offer = *strip_.offer;
-  const ImVec2 copy = offer.export_line.empty() ? ImVec2{0, 0} : button_size(scene, copy_text);
   const ImVec2 overlay = offer.policy.empty() ? ImVec2{0, 0} : button_size(scene, "overlay");
   const float gap = scene.px(8);
+  const std::string& brief = offer.item.brief.empty() ? offer.item.text : offer.item.brief;
+  const float least = size_of(scene, offer.item, brief, flow.width()).x + overlay.x + 2 * gap;
+  const char* const says = least + button_size(scene, copy_text).x > flow.width() ? short_copy_text : copy_text;
+  const ImVec2 copy = offer.export_line.empty() ? ImVec2{0, 0} : button_size(scene, says);
   const float with_buttons = size_of(scene, offer.item, offer.item.text, flow.width()).x + copy.x + overlay.x + 2 * gap;
   const std::string& what =
       with_buttons > flow.width() && !offer.item.brief.empty() ? offer.item.brief : offer.item.text;
   draw_item(scene, offer.item, what, flow.next(size_of(scene, offer.item, what, flow.width())), action);
   if (copy.x > 0) {
     const bool copied = copied_at_ && ImGui::GetTime() - *copied_at_ < copied_seconds;
-    const bool pressed = button_in(flow.next(copy, gap), copied ? "copied" : copy_text, "copy");
+    const bool pressed = button_in(flow.next(copy, gap), copied ? "copied" : says, "copy");
     note_item(scene, "verdict/copy");
     if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", offer.export_line.c_str());
     if (pressed) copy_setting();

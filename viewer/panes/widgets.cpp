@@ -49,13 +49,21 @@ void draw_categories(Scene& scene, const LiveByCategory& live, const std::string
   }
   std::ranges::stable_sort(order, std::ranges::greater{}, [&](Category c) { return held(c).bytes; });
   const float from = ImGui::GetCursorPosX(), size = scene.px(9), height = ImGui::GetTextLineHeight();
-  const auto cell = [&](double right, const std::string& what) {
-    ImGui::SameLine(from + scene.px(right) - ImGui::CalcTextSize(what.c_str()).x);
+  const auto width_of = [](const std::string& what) { return ImGui::CalcTextSize(what.c_str()).x; };
+  const auto cell = [&](float right, const std::string& what) {
+    ImGui::SameLine(from + right - width_of(what));
     ImGui::TextUnformatted(what.c_str());
   };
+  // In a narrow pane the count is left out first, then the share.
+  const float all = ImGui::GetContentRegionAvail().x, bytes_width = width_of("1023.99 MiB");
+  float names = 0;
+  for (const Category c : order) names = std::max(names, width_of(std::string(words_of(c))));
+  const float bytes_at =
+      std::min(std::max(scene.px(205), scene.px(24) + names + bytes_width), std::max(all, bytes_width));
+  const float share_at = bytes_at + scene.px(55), count_at = share_at + scene.px(60);
   for (const Category c : order) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
-    const Area row{at.x, at.y, at.x + scene.px(330), at.y + height};
+    const Area row{at.x, at.y, at.x + std::min(scene.px(330), all), at.y + height};
     const bool pointed = !place.empty() && ImGui::IsWindowHovered() && row.contains(ImGui::GetIO().MousePos);
     if (pointed || (!place.empty() && scene.selection.category == c))
       fill(*ImGui::GetWindowDrawList(), row, with_alpha(scene.theme.accent, 0x30));
@@ -64,12 +72,12 @@ void draw_categories(Scene& scene, const LiveByCategory& live, const std::string
                                               scene.theme.category(c), scene.px(2));
     ImGui::Dummy({size, height});
     ImGui::SameLine(from + scene.px(16));
-    ImGui::TextUnformatted(std::string(words_of(c)).c_str());
+    ImGui::TextUnformatted(fitting(words_of(c), bytes_at - bytes_width - scene.px(20)).c_str());
     const double share =
         static_cast<double>(held(c).bytes.count) / static_cast<double>(std::max<std::uint64_t>(total, 1));
-    cell(205, text_of(held(c).bytes));
-    cell(260, text_of_share(share));
-    cell(320, text_of(held(c).count));
+    cell(bytes_at, text_of(held(c).bytes));
+    if (share_at <= all) cell(share_at, text_of_share(share));
+    if (count_at <= all) cell(count_at, text_of(held(c).count));
     if (place.empty()) continue;
     note_place(scene, place + "/" + std::string(name_of(c)), row);
     if (!pointed) continue;
