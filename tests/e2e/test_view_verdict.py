@@ -34,6 +34,21 @@ class Verdicts(ViewTest):
                          "export PYTORCH_CUDA_ALLOC_CONF=" + setting["recommended"])
         self.end(view)
 
+    def test_the_setting_is_copied_and_laid_over_by_keys_alone(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        view.settled()
+        view.key("ctrl+shift+p")
+        view.type("copy the setting")
+        self.assertEqual(view.key("Return")["clipboard"], "export PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128")
+        view.key("ctrl+shift+p")
+        view.type("overlay")
+        view.key("Return")
+        self.assertEqual(view.settled()["overlays"], ["torch.native{max_split_size_mb=128}"])
+        view.key("ctrl+shift+p")
+        view.type("what decides")
+        self.assertEqual(view.key("Return")["tab"], "oom")
+        self.end(view)
+
     def test_copying_moves_nothing(self):
         view = self.open(SAMPLES / "oom_default.reel")
         before = view.settled()["places"]

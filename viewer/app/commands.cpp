@@ -227,6 +227,14 @@ void Viewer::make_commands() {
     layout_.show_tab("policies");
     panes_->policies.run();
   });
+  add("Go to what decides, as the verdict says", "", 0, 0, [this] {
+    if (const VerdictStrip* const strip = panes_->verdict.shown()) follow({.go = strip->headline.to, .overlay = {}});
+  });
+  add("Copy the setting that helps (PYTORCH_CUDA_ALLOC_CONF)", "", 0, 0, [this] { panes_->verdict.copy_setting(); });
+  add("Overlay the setting that helps on the timeline", "", 0, 0, [this] {
+    const VerdictStrip* const strip = panes_->verdict.shown();
+    if (strip != nullptr && strip->offer) follow({.go = {}, .overlay = strip->offer->policy});
+  });
   add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
       [this] { settings_.verdict = !settings_.verdict; });
   add("Keep this instant for comparison", "K", GLFW_KEY_K, 0, [this] {
