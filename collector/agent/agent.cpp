@@ -555,6 +555,7 @@ Result<std::string> holders(const std::string& site, const std::string& allocate
   if (walk == nullptr)
     return Error{.what = "runs no Python that could tell, or has not come to an earlier request yet",
                  .remedy = "try again; other programs have no holders"};
+  hurry_walk();
   const auto began = std::chrono::steady_clock::now();
   while (std::chrono::steady_clock::now() - began < (walk->has_begun() ? patience_once_begun : patience)) {
     if (auto told = walk->answer()) return *std::move(told);

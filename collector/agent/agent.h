@@ -116,6 +116,9 @@ void hang_up();
 
 namespace memreel::agent {
 
+/// Lets a walk over Python's objects that a thread of ours asked for begin soon, where that takes a thread.
+void hurry_walk();
+
 /// Asks for what keeps the memory, in Python, for the dumps of a flight recorder; null: not wanted, or memreel's Python
 /// package is not installed. `library`: the agent's file.
 std::function<AskedHolders()> asker_of_holders(const Options& options, const std::string& library);

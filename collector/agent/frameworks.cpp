@@ -24,6 +24,7 @@
 #include "collector/python/code_table.h"
 #include "collector/python/frame_walker.h"
 #include "collector/python/own_code.h"
+#include "collector/recorder/own_thread.h"
 #include "collector/torch/allocator_trace.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/reporters.h"
@@ -95,6 +96,7 @@ class HolderWalks {
     std::shared_ptr<python::ObjectWalk> walk = std::exchange(after_failure_, nullptr);
     if (walk == nullptr) walk = python::ObjectWalk::ask(package_, "table()");
     if (walk == nullptr) return {};
+    hurry_walk();
     return [walk = std::move(walk)](bool& begun) {
       begun = walk->has_begun();
       return walk->answer();
@@ -115,6 +117,16 @@ HolderWalks& holder_walks() {
 }
 
 }  // namespace
+
+void hurry_walk() {
+  if (!python::ObjectWalk::needs_hurry()) return;
+  const auto hurry = [](void*) -> void* {
+    python::ObjectWalk::hurry();
+    return nullptr;
+  };
+  pthread_t thread{};
+  if (start_own_thread(thread, "memreel-gil", hurry, nullptr)) ::pthread_detach(thread);
+}
 
 std::function<AskedHolders()> asker_of_holders(const Options& options, const std::string& library) {
   std::string package = options.holders && options.flight.size != 0_B ? python::package_of(library) : std::string();

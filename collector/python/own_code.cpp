@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <type_traits>
@@ -31,6 +32,9 @@ struct Calls {
   void (*restore_error)(Object*, Object*, Object*) = nullptr;
   void (*clear_error)() = nullptr;
   void (*release)(Object*) = nullptr;
+  const char* (*version)() = nullptr;
+  int (*take_gil)() = nullptr;
+  void (*give_gil)(int) = nullptr;
 };
 
 const Calls* find_calls() {
@@ -54,6 +58,9 @@ const Calls* find_calls() {
     find("PyErr_Restore", found.restore_error);
     find("PyErr_Clear", found.clear_error);
     find("Py_DecRef", found.release);
+    find("Py_GetVersion", found.version);
+    find("PyGILState_Ensure", found.take_gil);
+    find("PyGILState_Release", found.give_gil);
     return all ? std::optional(found) : std::nullopt;
   }();
   return calls ? &*calls : nullptr;
@@ -155,6 +162,18 @@ std::unique_ptr<ObjectWalk> ObjectWalk::ask(const std::string& package, const st
   }
   [[maybe_unused]] auto* const pythons = asked.release();
   return std::unique_ptr<ObjectWalk>(new ObjectWalk(std::move(state)));
+}
+
+bool ObjectWalk::needs_hurry() {
+  constexpr int first_without_need = 13;
+  const Calls* const python = find_calls();
+  int minor = 0;
+  return python != nullptr && std::sscanf(python->version(), "3.%d", &minor) == 1 && minor < first_without_need;
+}
+
+void ObjectWalk::hurry() {
+  const Calls* const python = find_calls();
+  if (python != nullptr && python->is_initialized() != 0) python->give_gil(python->take_gil());
 }
 
 ObjectWalk::~ObjectWalk() {

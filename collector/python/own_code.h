@@ -22,6 +22,14 @@ class ObjectWalk {
   ObjectWalk& operator=(const ObjectWalk&) = delete;
   ~ObjectWalk();
 
+  /// Lets a walk that a thread without a Python state asked for begin soon: takes the GIL and gives it back. Up to
+  /// CPython 3.12 the main thread only sees such a request when it takes the GIL itself (Python/ceval.c,
+  /// COMPUTE_EVAL_BREAKER), and it gives the GIL up only to a thread that waits for it. Blocks until then; if the
+  /// interpreter ends meanwhile, so does the calling thread: it should be one of its own.
+  static void hurry();
+  /// Whether this interpreter needs that.
+  static bool needs_hurry();
+
   bool has_begun() const;
   /// What the call returned, or a line "note ..." that says why there is nothing; none before it has ended.
   std::optional<std::string> answer() const;

@@ -147,6 +147,13 @@ class Dumps(RecordTest):
                 self.assertGreater(report["holders"]["objects"], 1000)
                 self.assertRegex(report["holders"]["note"] or "free-threaded", "^free-threaded")  # whose other threads are not seen
 
+    def test_a_main_thread_that_computes(self):
+        """It gives up the GIL to nobody but a thread that waits for it."""
+        for python in (each for minor in range(9, 16) for each in pythons(str(minor))):
+            with self.subTest(python):
+                report, _ = self.dump(python, wait="while True: sum(range(1000))")
+                self.assertRegex(report["holders"]["rows"][0]["text"], "^`history` in `train`")
+
     def test_not_if_it_is_not_wanted(self):
         report, _ = self.dump(options=["--no-holders"])
         self.assertIsNone(report["holders"])
