@@ -30,7 +30,7 @@ std::span<const CategoryStyle> category_styles() {
       {Category::communication, 0x7a1078, 0x7a1078},
       {Category::input, 0xf0e442, 0xf0e442},
       {Category::activation, 0x56b4e9, 0x56b4e9},
-      {Category::temporary, 0x7d8894, 0x8d97a3},
+      {Category::temporary, 0x6d757f, 0x747c86},
       {Category::unknown, 0xc3c8cd, 0x565c65},
   }};
   return styles;
