@@ -3,9 +3,6 @@
 # (MemreelHeaders.cmake) and schema.
 set(data ${CMAKE_INSTALL_DATADIR}/memreel)
 install(TARGETS memreel memreel-attach memreel-record memreel-top RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-if(MEMREEL_BROWSER)
-  install(TARGETS memreel-browse RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-endif()
 # No program links it: memreel-record finds it relative to itself, in ../lib/memreel.
 install(TARGETS memreel-agent LIBRARY DESTINATION lib/memreel COMPONENT runtime)
 # For `memreel demo` and the viewer's tour, which look in ../share/memreel/samples.

@@ -5,7 +5,7 @@ if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT MEMREEL_SANITI
   set(man ${PROJECT_BINARY_DIR}/man)
   add_custom_command(OUTPUT ${man}/memreel.1.gz
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/man_pages.py $<TARGET_FILE_DIR:memreel> ${man} ${PROJECT_VERSION}
-    DEPENDS ${PROJECT_SOURCE_DIR}/cmake/man_pages.py memreel memreel-attach memreel-record memreel-top $<$<BOOL:${MEMREEL_BROWSER}>:memreel-browse> $<$<BOOL:${MEMREEL_VIEWER}>:memreel-view>)
+    DEPENDS ${PROJECT_SOURCE_DIR}/cmake/man_pages.py memreel memreel-attach memreel-record memreel-top $<$<BOOL:${MEMREEL_VIEWER}>:memreel-view>)
   add_custom_target(memreel_man ALL DEPENDS ${man}/memreel.1.gz)
   install(DIRECTORY ${man}/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT runtime OPTIONAL FILES_MATCHING PATTERN "*.1.gz")
 endif()

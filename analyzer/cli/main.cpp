@@ -15,6 +15,9 @@
 #include "analyzer/cli/program.h"
 #include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
+#ifdef MEMREEL_BROWSER
+#include "viewer/terminal/command.h"
+#endif
 
 namespace {
 
@@ -38,6 +41,9 @@ using memreel::cli::Exit;
 }  // namespace
 
 int main(int argc, char** argv) {
+#ifdef MEMREEL_BROWSER
+  if (argc > 1 && std::string_view(argv[1]) == "browse") return memreel::viewer::terminal::run_browse(argc, argv);
+#endif
   std::set_terminate(end_without_memory);
   try {
     return static_cast<int>(memreel::cli::run(argc, argv));

@@ -227,15 +227,16 @@ Exit run_sibling(std::string_view command, std::string_view program, char** argu
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
   const std::string path = (self.parent_path() / program).string();
   execv(path.c_str(), arguments);
+  if (command == "browse")
+    return fail({.what = "this memreel was built without its browser",
+                 .remedy = "build it with ncursesw (libncurses-dev), or print memreel report TRACE"});
   return fail({.what = "memreel " + std::string(command) + " needs the program " + std::string(program) +
                        ", which is not installed",
                .where = path,
                .remedy = command == "view" ? "build it with OpenGL and GLFW, or see it in a browser: "
                                              "memreel view --serve TRACE"
-                         : command == "browse"
-                             ? "build it with ncursesw (libncurses-dev), or print memreel report TRACE"
-                             : "PyTorch can record itself with "
-                               "torch.cuda.memory._record_memory_history(); see the README"});
+                                           : "PyTorch can record itself with "
+                                             "torch.cuda.memory._record_memory_history(); see the README"});
 }
 
 /// An option that prints where a build finds memreel.h and policy.h.

@@ -68,7 +68,7 @@ class Contents(WheelTest):
 
     def test_what_it_holds(self):
         names = set(zipfile.ZipFile(self.wheel).namelist())
-        for name in ("bin/memreel", "bin/memreel-record", "bin/memreel-attach", "bin/memreel-top", "bin/memreel-view", "bin/memreel-browse",
+        for name in ("bin/memreel", "bin/memreel-record", "bin/memreel-attach", "bin/memreel-top", "bin/memreel-view",
                      "lib/memreel/libmemreel-agent.so", "include/memreel/memreel.h", "share/man/man1/memreel-record.1.gz",
                      "share/memreel/schema/report.json",
                      "share/memreel/licenses/libdw-dev", "share/memreel/samples/gpt_default.reel"):

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// memreel-browse: browses a trace in a terminal. `memreel browse` runs it.
+#include "viewer/terminal/command.h"
+
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
@@ -54,8 +55,6 @@ Result<Bytes> parse_memory_limit(const std::string& text) {
 /// What a terminal that can't move its cursor can show. Returns only if it can't be run.
 int print_report(const Arguments& arguments) {
   std::error_code problem;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
-  const std::string program = (self.parent_path() / "memreel").string();
   std::vector<std::string> words{"memreel", "report"};
   if (!arguments.compare.empty())
     words.back() = "diff";
@@ -67,7 +66,7 @@ int print_report(const Arguments& arguments) {
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
-  ::execv(program.c_str(), pointers.data());
+  ::execv("/proc/self/exe", pointers.data());
   return fail({.what = "the terminal can't move its cursor (TERM=dumb)",
                .where = {},
                .remedy = "set TERM, or print it with memreel report TRACE"});
@@ -185,10 +184,8 @@ int parse_and_run(int argc, char** argv) {
       "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals\n"
       "that can't move their cursor (TERM=dumb) the report is printed.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
-  // `memreel browse` passes the command's name as the first argument.
-  const bool as_command = argc > 1 && std::string_view(argv[1]) == "browse";
   try {
-    app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);
+    app.parse(argc - 1, argv + 1);  // without "memreel"
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return fail({.what = problem.what(), .remedy = "see memreel browse --help"});
@@ -197,13 +194,12 @@ int parse_and_run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace memreel::viewer::terminal
 
-int main(int argc, char** argv) try {
-  return memreel::viewer::terminal::parse_and_run(argc, argv);
-} catch (const std::bad_alloc&) {
-  return memreel::viewer::terminal::fail({.what = "not enough memory to show the trace",
-                                          .remedy = "allow more with --max-memory, or use a machine with more"});
+int run_browse(int argc, char** argv) try { return parse_and_run(argc, argv); } catch (const std::bad_alloc&) {
+  return fail({.what = "not enough memory to show the trace",
+               .remedy = "allow more with --max-memory, or use a machine with more"});
 } catch (const std::exception& problem) {
-  return memreel::viewer::terminal::fail({.what = problem.what()});
+  return fail({.what = problem.what()});
 }
+
+}  // namespace memreel::viewer::terminal
