@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from program import SAMPLES, SANITIZED
+from program import SAMPLES
 from viewing import PATIENCE, VIEW, ViewTest
 
 SIZE = (900, 600)  # a software renderer is fast enough to measure what the viewer adds
@@ -85,7 +85,8 @@ class Input(ViewTest):
             self.hands("mousemove", *self.middle(tab), "mousedown", 1, "mouseup", 1)
             taken.append(self.seconds_until(lambda: self.pixels(below) != before))
         self.assertNotIn(None, taken)
-        self.assertLess(statistics.median(taken), 0.5 if SANITIZED else 0.05, taken)
+        # 10 to 20 ms; a wait for the next idle frame takes 170 and more, also on a machine half as fast.
+        self.assertLess(statistics.median(taken), 0.1, taken)
 
 
 if __name__ == "__main__":
