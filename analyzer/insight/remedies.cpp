@@ -164,7 +164,7 @@ class Runner {
       if (std::chrono::steady_clock::now() - start_ > most_time) return;
       result = trial.policy.run(heap, {.device = devices[i % heaps], .give_up_above = give_up_above});
       result.policy = trial.policy.spec;
-      if (on_progress_) on_progress_(done, runs_);
+      if (on_progress_) on_progress_(std::min<std::uint64_t>(done, runs_), runs_);  // the range takes some more
     }));
   }
 

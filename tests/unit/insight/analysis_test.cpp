@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 #include <vector>
 
@@ -29,7 +30,7 @@ class Failing : public ::testing::Test {
 };
 
 TEST_F(Failing, WhyIsKnownBeforeAnyReplay) {
-  int replays = 0;
+  std::atomic<int> replays = 0;  // any thread counts
   const Analysis analysis(builder_.trace(), {.on_replay = [&](std::uint64_t, std::uint64_t) { ++replays; }});
   const Verdict first = analysis.first_verdict(Sections::all());
   EXPECT_EQ(replays, 0);
