@@ -50,7 +50,7 @@ constexpr std::array<Sibling, 8> programs{{
     {"dump", "memreel-attach", "Dump flight recordings to files"},
     {"holders", "memreel-attach", "Show which Python variables of a recorded program keep its memory"},
     {"top", "memreel-top", "Show the memory of all recorded processes on this machine"},
-    {"browse", "memreel-browse", "Browse a trace in a terminal: timeline, who holds what, verdicts"},
+    {"browse", "", "Browse a trace in a terminal: timeline, who holds what, verdicts"},
     {"view", "memreel-view", "Browse a trace in a window: timeline, map, heap, verdicts"},
 }};
 
@@ -223,13 +223,13 @@ namespace {
 
 // Returns only if the sibling could not be started.
 Exit run_sibling(std::string_view command, std::string_view program, char** arguments) {
+  if (program.empty())
+    return fail({.what = "this memreel was built without memreel " + std::string(command),
+                 .remedy = "build it with ncursesw (libncurses-dev), or print memreel report TRACE"});
   std::error_code problem;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", problem);
   const std::string path = (self.parent_path() / program).string();
   execv(path.c_str(), arguments);
-  if (command == "browse")
-    return fail({.what = "this memreel was built without its browser",
-                 .remedy = "build it with ncursesw (libncurses-dev), or print memreel report TRACE"});
   return fail({.what = "memreel " + std::string(command) + " needs the program " + std::string(program) +
                        ", which is not installed",
                .where = path,

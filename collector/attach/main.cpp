@@ -124,11 +124,9 @@ void describe_holders(CLI::App& app, Request& request) {
   app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
   app.footer(
       "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned\n"
-      "memory. The program is recorded, or waits for that (memreel record --dormant); memreel attach PID --holders "
-      "does\n"
-      "the same in any other. It need not import memreel. Its main thread looks for them at its next safe point, "
-      "which\n"
-      "takes a million objects half a second to a second. Nothing is changed.\n\n"
+      "memory. The program is recorded, or waits for that (memreel record --dormant); in any other, use\n"
+      "memreel attach PID --holders. It need not import memreel. Its main thread looks for them at its next safe\n"
+      "point: a million objects take half a second to a second. Nothing is changed.\n\n"
       "Examples:\n"
       "  memreel holders 4711\n"
       "  memreel holders 4711 --site train.py:12\n\n"

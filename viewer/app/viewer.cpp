@@ -279,16 +279,6 @@ void Viewer::follow(const VerdictAction& action) {
 
 // Updates before a frame is drawn: the document, its classification, the heap at the cursor.
 
-namespace {
-
-/// The heap shown first.
-HeapId main_heap(const Document& document) {
-  const HeapId decides = deciding_heap(document);
-  return decides == HeapId::none && !document.heaps.empty() ? document.heaps.front().heap : decides;
-}
-
-}  // namespace
-
 void Viewer::follow_document() {
   if (!source_ || paused_) return;
   const auto latest = source_->document();

@@ -134,6 +134,13 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
   return findings;
 }
 
+std::string evidence_of(const Findings& findings, const LeakFinding& finding) {
+  const auto keeper = findings.keepers[static_cast<std::size_t>(&finding - findings.leaks.findings.data())];
+  if (!keeper) return finding.evidence;
+  const PythonHolder& holder = findings.python_holders.rows[*keeper];
+  return "kept by " + holder.text + growth_words(holder) + "; " + finding.evidence;
+}
+
 std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
                                           std::uint32_t row) {
   std::optional<std::uint32_t> largest;

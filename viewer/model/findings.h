@@ -90,6 +90,10 @@ struct Findings : Analysis::Results {
   std::string problem;  // why there are none; empty: no problem
 };
 
+/// The evidence of one of `findings.leaks`, behind what keeps it, where that is known: "kept by `history` in `train`
+/// (train.py:12), list of 4,912 (+1,204); 20 of 20 steps kept ...".
+std::string evidence_of(const Findings& findings, const LeakFinding& finding);
+
 /// Live at the end, in the heap, and kept by a row of the findings' `python_holders`: the largest such allocation.
 std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
                                           std::uint32_t row);

@@ -31,6 +31,11 @@ HeapId deciding_heap(const Document& document) {
   return heap == nullptr ? HeapId::none : heap->heap;
 }
 
+HeapId main_heap(const Document& document) {
+  const HeapId decides = deciding_heap(document);
+  return decides == HeapId::none && !document.heaps.empty() ? document.heaps.front().heap : decides;
+}
+
 std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap, std::string_view name) {
   const HeapSeries* const series = document.series(heap);
   if (name == "peak") return series == nullptr ? 0 : series->peak_live_event;

@@ -20,6 +20,9 @@ std::optional<std::uint32_t> instant_named(const Document& document, HeapId heap
 /// without allocations.
 HeapId deciding_heap(const Document& document);
 
+/// The heap shown first: the deciding one, or any while nothing was allocated; none if there is no heap.
+HeapId main_heap(const Document& document);
+
 /// From its begin until it was freed, or the end of the trace.
 TimeRange life_of(const Document& document, std::uint32_t allocation);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,6 +16,7 @@
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/flame.h"
+#include "viewer/model/heap_series.h"
 #include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
@@ -73,5 +75,9 @@ struct StackedSeries {
 /// `classification`: may be null if neither category nor phase is requested.
 std::optional<StackedSeries> split_series(const Document& document, const SplitQuery& query, const Progress& progress,
                                           const Classification* classification = nullptr);
+
+/// For each column, its stretch with the most bytes, since the series shows its maximum; none before the first event.
+std::vector<std::optional<std::size_t>> fullest_stretches(const StackedSeries& groups,
+                                                          const std::vector<SeriesColumn>& columns);
 
 }  // namespace memreel::viewer

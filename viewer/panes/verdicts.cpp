@@ -6,7 +6,6 @@
 #include <string>
 #include <unordered_set>
 
-#include "analyzer/insight/kept_by.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"
@@ -77,18 +76,6 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   if (!findings->problem.empty()) return say(findings->problem);
   return findings;
 }
-
-namespace {
-
-/// "kept by `history` in `train` (train.py:12), list of 4,912 (+1,204); "; empty if that is not known.
-std::string kept_by(const Findings& findings, const LeakFinding& finding) {
-  const auto keeper = findings.keepers[static_cast<std::size_t>(&finding - findings.leaks.findings.data())];
-  if (!keeper) return {};
-  const PythonHolder& holder = findings.python_holders.rows[*keeper];
-  return "kept by " + holder.text + growth_words(holder) + "; ";
-}
-
-}  // namespace
 
 LeaksPane::LeaksPane()
     : table_("leaks", {{"verdict", 110, false},
@@ -182,7 +169,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
       case 4:
         return stack_label(scene.tables(), f.stack);
       default:
-        return kept_by(*findings, f) + f.evidence;
+        return evidence_of(*findings, f);
     }
   };
   rows.swatch = [&](std::uint64_t row) -> std::optional<Colour> {

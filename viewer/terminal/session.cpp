@@ -10,14 +10,6 @@
 namespace memreel::viewer::terminal {
 namespace {
 
-/// The heap shown first: the most important one.
-HeapId main_heap(const Document& document) {
-  const auto most = std::ranges::max_element(document.heaps, {}, [](const HeapSeries& series) {
-    return std::pair{series.allocations != 0, std::max(series.peak_reserved, series.peak_live)};
-  });
-  return most == document.heaps.end() ? HeapId::none : most->heap;
-}
-
 std::string percent(double share) { return std::to_string(static_cast<int>(std::floor(share * 100))) + " %"; }
 
 }  // namespace

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/insight/kept_by.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -164,13 +163,10 @@ List leaks_list(const Session& session, const Look& look) {
     if (finding.heap != session.selection.heap || !passes(session, finding.stack)) continue;
     if (accuses(finding.verdict)) accused += finding.bytes;
     const double growth = accuses(finding.verdict) ? std::max(0.0, finding.growth_bytes_per_step) : 0;
-    const auto keeper = findings.keepers[static_cast<std::size_t>(&finding - findings.leaks.findings.data())];
-    const PythonHolder* const holder = keeper ? &findings.python_holders.rows[*keeper] : nullptr;
-    const std::string kept = holder != nullptr ? "kept by " + holder->text + growth_words(*holder) + "; " : "";
     ListRow row;
     row.cells = {std::string(name_of(finding.verdict)), text_of(finding.bytes), text_of(finding.count),
                  growth > 0 ? text_of(Bytes{static_cast<std::uint64_t>(growth)}) : "",
-                 stack_label(*session.document().tables, finding.stack) + "   " + kept + finding.evidence};
+                 stack_label(*session.document().tables, finding.stack) + "   " + evidence_of(findings, finding)};
     row.numbers = {0, number(finding.bytes), number(finding.count), growth};
     row.is_alarm = accuses(finding.verdict);
     row.stack = finding.stack;

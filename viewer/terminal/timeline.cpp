@@ -14,23 +14,6 @@
 namespace memreel::viewer::terminal {
 namespace {
 
-/// For each column, its stretch with the most bytes, since the series shows its maximum; none before the first event.
-std::vector<std::optional<std::size_t>> fullest_stretches(const StackedSeries& groups,
-                                                          const std::vector<SeriesColumn>& columns) {
-  std::vector<std::optional<std::size_t>> fullest(columns.size());
-  const std::vector<std::uint64_t>& totals = groups.totals;
-  for (std::size_t x = 0; x < columns.size() && !totals.empty(); ++x) {
-    if (columns[x].end == 0) continue;
-    const auto stretch_of = [&](std::uint32_t event) {
-      return static_cast<std::ptrdiff_t>(std::min<std::size_t>(event / groups.stride, totals.size() - 1));
-    };
-    const auto first = totals.begin() + stretch_of(std::max(columns[x].begin, 1U) - 1);
-    const auto last = totals.begin() + stretch_of(columns[x].end - 1);
-    fullest[x] = static_cast<std::size_t>(std::max_element(first, std::next(last)) - totals.begin());
-  }
-  return fullest;
-}
-
 ChartLayer layer_of(const StackedSeries& groups, std::size_t g, SplitBy by, const Look& look) {
   const StackedSeries::Group& group = groups.groups[g];
   if (group.is_rest) return {look.faint(), 'z'};
