@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -58,8 +59,11 @@ struct Request {
 constexpr double holders_time_limit = 30;  // seconds
 
 CLI::Option* add_site(CLI::App& app, Request& request, const std::string& description) {
+  constexpr std::size_t longest = 1000;  // characters; it travels in a message with many addresses
   return app.add_option("--site", request.site, description)->check([](const std::string& text) {
-    return is_printable(text) && !text.empty() ? std::string() : std::string("is not a place such as train.py:12");
+    return is_printable(text) && !text.empty() && text.size() <= longest
+               ? std::string()
+               : std::string("is not a place such as train.py:12");
   });
 }
 
