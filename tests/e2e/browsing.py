@@ -228,6 +228,14 @@ class Page(Browser):
         self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100 * notches)
         return self.settled()
 
+    def touch(self, begin, end, steps=8):
+        """Moves one or more fingers."""
+        for step in range(steps + 1):
+            points = [{"x": a + (b - a) * step / steps, "y": c + (d - c) * step / steps, "id": i}
+                      for i, ((a, c), (b, d)) in enumerate(zip(begin, end))]
+            self.call("Input.dispatchTouchEvent", type="touchMove" if step else "touchStart", touchPoints=points)
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def key(self, name, modifiers=0):
         """One key: a character, or a name in KEYS."""
         number, text = KEYS[name] if name in KEYS else (ord(name.upper()), name)

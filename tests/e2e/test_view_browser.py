@@ -105,11 +105,11 @@ class FromDisk(BrowserTest):
     def test_work_that_nobody_waits_for_any_more_ends(self):
         page = self.browse(self.written(SAMPLES / "gpt_default.reel"))
         page.wait_for("typeof memreel != 'undefined' && memreel.running && memreel.state().events > 0")
-        page.value("window.kept = FS.readFile('/gpt_default.reel'), 1")
+        page.value("window.kept = FS.readFile(memreel.files[0]), 1")
         for pause in (0, 50, 200, 500):  # in the middle of reading, classifying and judging
             page.value(f"new Promise(done => setTimeout(done, {pause})).then(() => memreel.open('again.reel', kept.slice()))")
         shown = page.settled()
-        self.assertEqual((shown["file"], shown["verdict"]["decides"]), ("/again.reel", "peak"))
+        self.assertEqual((Path(shown["file"]).name, shown["verdict"]["decides"]), ("again.reel", "peak"))
         self.check_silent(page)
 
     def test_another_file_is_opened_by_the_browsers_dialog(self):
@@ -120,17 +120,79 @@ class FromDisk(BrowserTest):
         asked = page.event("Page.fileChooserOpened")
         page.call("HeapProfiler.collectGarbage")  # the dialog stays open for as long as the user takes
         page.call("DOM.setFileInputFiles", files=[str(SAMPLES / "oom_default.reel")], backendNodeId=asked["backendNodeId"])
-        page.wait_for("memreel.state().file == '/oom_default.reel'")
+        page.wait_for("memreel.state().file.endsWith('/oom_default.reel')")
         shown = page.settled()
         self.assertEqual(shown["verdict"]["decides"], "out of memory")
         self.assertNotEqual(shown["events"], first["events"])
         self.check_silent(page)
 
-    def test_what_can_not_be_shown_says_why(self):
+    def test_it_follows_the_size_of_its_window_and_the_screen(self):
+        page = self.browse(self.written(SAMPLES / "leak.reel"))
+        before = page.settled()
+        self.assertFalse(page.value("matchMedia('(prefers-color-scheme: dark)').matches"), "Chromium's default")
+        self.assertFalse(before["dark"])
+        # An idle page, as a window that is dragged larger or to another screen.
+        page.value("new Promise(done => setTimeout(done, 1500))")
+        for width, height, ratio in ((1000, 700, 1), (700, 500, 2)):
+            page.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=ratio, mobile=False)
+            page.wait_for(f"Module.canvas.width == {width * ratio} && Module.canvas.height == {height * ratio}")
+            shown = page.settled()
+            self.assertAlmostEqual(shown["scale"], ratio * before["scale"], places=3)
+            for name, (x, y, across, down) in shown["places"].items():
+                self.assertTrue(x >= 0 and y >= 0 and x + across <= width * ratio + 1 and y + down <= height * ratio + 1, name)
+        self.look(page, "browser_small_and_dense.png")
+        page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        page.wait_for("memreel.state().dark")
+        self.look(page, "browser_dark.png")
+        self.check_silent(page)
+
+    def test_fingers_pan_zoom_scroll_and_tap(self):
+        page = self.browse(self.written(SAMPLES / "gpt_default.reel"))
+        page.call("Emulation.setTouchEmulationEnabled", enabled=True, maxTouchPoints=2)
+        shown = page.settled()
+        x, y, width, height = shown["places"]["timeline"]
+        middle, row = x + width / 2, y + height / 2
+        page.touch([(middle - 40, row), (middle + 40, row)], [(middle - 80, row), (middle + 80, row)])
+        zoomed = page.settled()
+        before, after = (s["view"][1] - s["view"][0] for s in (shown, zoomed))
+        self.assertAlmostEqual(after / before, 0.5, delta=0.05)
+        page.touch([(middle, row)], [(middle - 200, row)])
+        panned = page.settled()
+        self.assertGreater(panned["view"][0], zoomed["view"][0])
+        self.assertAlmostEqual(panned["view"][1] - panned["view"][0], after, delta=1e-5 * after)
+        page.touch([(middle, row)], [(middle, row)])
+        self.assertNotEqual(page.settled()["cursor"], panned["cursor"], "a tap is a click")
+        page.click_on("allocations/size")
+        first = page.settled()["places"]["allocations/first row"]
+        at = (first[0] + first[2] / 2, first[1] + first[3] / 2 + 100)
+        page.touch([at], [at])
+        tapped = page.settled()["selected"]["bytes"]
+        page.touch([at], [(at[0], at[1] - 300)])
+        page.touch([at], [at])
+        self.assertLess(page.settled()["selected"]["bytes"], tapped, "a list scrolls under the finger")
+        self.check_silent(page)
+
+    def test_a_file_that_is_dropped_is_opened(self):
         page = self.browse(self.written(SAMPLES / "leak.reel"))
         page.settled()
+        data = {"items": [], "files": [str(SAMPLES / "oom_default.reel")], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            page.call("Input.dispatchDragEvent", type=kind, x=300, y=300, data=data)
+        page.wait_for("memreel.state().file.endsWith('/oom_default.reel')")
+        self.assertEqual(page.settled()["verdict"]["decides"], "out of memory")
+        page.value("memreel.open('again.reel', FS.readFile(memreel.files[1]))")
+        page.settled()
+        self.assertEqual(page.value("memreel.files.length"), 2, "what was shown before the last takes no memory any more")
+
+    def test_what_can_not_be_shown_says_why(self):
+        page = self.browse(self.written(SAMPLES / "leak.reel"))
+        before = page.settled()
         page.value("memreel.open('broken.reel', new Uint8Array([1, 2, 3]))")
-        self.assertIn("broken.reel can't be shown", page.settled()["welcome"])
+        page.wait_for("memreel.state().notice")
+        after = page.settled()
+        self.assertIn("broken.reel", after["notice"])
+        self.assertEqual((after["file"], after["events"]), (before["file"], before["events"]), "what was open stays")
+        self.assertEqual(page.value("document.title"), "leak.reel - memreel")
         without = self.browse(self.written(SAMPLES / "leak.reel"), "HTMLCanvasElement.prototype.getContext = () => null")
         with self.assertRaisesRegex(AssertionError, "no WebGL 2"):
             without.settled()

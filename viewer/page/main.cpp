@@ -22,6 +22,7 @@ constexpr Bytes page_memory_limit = 3_GiB;  // of 4 that a page can have
 struct Page {
   std::unique_ptr<Window> window;
   std::unique_ptr<Viewer> viewer;
+  bool prefers_dark = true;
   int idle_frames = 0;
   Clock::time_point drawn;
   std::string state;
@@ -30,7 +31,10 @@ struct Page {
     // An unchanged picture is not redrawn.
     constexpr int settled = 30;
     constexpr double rest = 250;  // milliseconds
-    const bool woken = take_wake();
+    // The user may choose otherwise, until the system changes.
+    const bool dark = page_prefers_dark() != 0, changed = dark != std::exchange(prefers_dark, dark);
+    if (changed) viewer->set_dark(dark);
+    const bool woken = take_wake() || changed;
     // While work runs, only its progress changes, and with software rendering a frame takes a tenth of a second of CPU
     // time: finished work and user input wake the page.
     if (!woken && !viewer->is_idle() && milliseconds_since(drawn) < rest) return;
@@ -54,6 +58,7 @@ int run() {
   }
   Settings settings;
   settings.tour_done = true;
+  settings.dark = page().prefers_dark = page_prefers_dark() != 0;
   page().window = *std::move(window);
   page().viewer = std::make_unique<Viewer>(*page().window, settings, page_memory_limit);
   const auto each_frame = [](double, void*) -> EM_BOOL {

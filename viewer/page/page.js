@@ -79,6 +79,7 @@ mergeInto(LibraryManager.library, {
     stringToUTF8(memreel.pasted, memreel.pastedAt, bytes);
     return memreel.pastedAt;
   },
+  page_prefers_dark: function() { return memreel.preference.matches ? 1 : 0; },
   page_set_pointer: function(name) {
     const pointer = UTF8ToString(name);
     if (Module['canvas'].style.cursor != pointer) Module['canvas'].style.cursor = pointer;

@@ -16,9 +16,11 @@
 #include <cmath>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "viewer/app/frames.h"
 #include "viewer/app/window.h"
+#include "viewer/page/touch.h"
 
 namespace memreel::viewer {
 
@@ -87,6 +89,7 @@ constexpr const char* canvas = "#canvas";
 struct GLFWwindow {
   EMSCRIPTEN_WEBGL_CONTEXT_HANDLE context = 0;
   double last_frame = 0;  // in seconds
+  memreel::viewer::Touch touch;
 };
 
 namespace memreel::viewer {
@@ -129,11 +132,36 @@ std::size_t button_of(const EmscriptenMouseEvent& event) {
 /// Of the mouse, as of the last event.
 ImVec2 pointer{-1, -1};
 
-void take_place(const EmscriptenMouseEvent& event) {
+ImVec2 pixel_at(long x, long y) {
   const auto pixels = static_cast<float>(emscripten_get_device_pixel_ratio());
-  pointer = {static_cast<float>(event.clientX) * pixels, static_cast<float>(event.clientY) * pixels};
+  return {static_cast<float>(x) * pixels, static_cast<float>(y) * pixels};
+}
+
+void take_place(const EmscriptenMouseEvent& event) {
+  pointer = pixel_at(event.clientX, event.clientY);
   take_modifiers(event.ctrlKey != 0 || event.metaKey != 0, event.shiftKey != 0, event.altKey != 0);
 }
+
+/// What decides how the page is drawn, besides the viewer.
+struct PageSize {
+  int width = 0, height = 0;  // in pixels
+  double pixel_ratio = 1;
+
+  static PageSize now() {
+    double width = 0, height = 0;
+    emscripten_get_element_css_size(canvas, &width, &height);
+    const double ratio = emscripten_get_device_pixel_ratio();
+    return {.width = std::max(static_cast<int>(std::lround(width * ratio)), 1),
+            .height = std::max(static_cast<int>(std::lround(height * ratio)), 1),
+            .pixel_ratio = ratio};
+  }
+  /// Pixels per unit of length.
+  float scale() const { return static_cast<float>(std::clamp(pixel_ratio, 1.0, 4.0)); }
+  friend bool operator==(const PageSize&, const PageSize&) = default;
+};
+
+/// As of the last frame.
+PageSize drawn_size;
 
 const char* pointer_of(ImGuiMouseCursor cursor) {
   switch (cursor) {
@@ -281,9 +309,30 @@ Result<void> Window::create(const WindowOptions& options) {
     return EM_TRUE;
   };
   emscripten_set_wheel_callback(canvas, this, EM_TRUE, on_wheel);
+  const em_touch_callback_func on_touch = [](int type, const EmscriptenTouchEvent* event, void* user) -> EM_BOOL {
+    Window& window = *static_cast<Window*>(user);
+    wake();
+    const bool is_end = type == EMSCRIPTEN_EVENT_TOUCHEND || type == EMSCRIPTEN_EVENT_TOUCHCANCEL;
+    std::vector<ImVec2> fingers;
+    for (int i = 0; i < event->numTouches; ++i) {
+      const EmscriptenTouchPoint& finger = event->touches[i];
+      if (!is_end || finger.isChanged == 0) fingers.push_back(pixel_at(finger.clientX, finger.clientY));
+    }
+    const Touch::Mouse mouse =
+        window.window_->touch.follow(fingers, window.base_scale_, emscripten_get_now() / 1e3, window.buttons_);
+    pointer = mouse.pointer;
+    ImGuiIO& io = ImGui::GetIO();
+    io.KeysDown[GLFW_KEY_LEFT_SHIFT] = mouse.shift;
+    io.MouseWheel += mouse.wheel;
+    return EM_TRUE;  // no mouse events beside these
+  };
+  emscripten_set_touchstart_callback(canvas, this, EM_TRUE, on_touch);
+  emscripten_set_touchmove_callback(canvas, this, EM_TRUE, on_touch);
+  emscripten_set_touchend_callback(canvas, this, EM_TRUE, on_touch);
+  emscripten_set_touchcancel_callback(canvas, this, EM_TRUE, on_touch);
 
   scale_ = base_scale_ = wanted_scale_ =
-      static_cast<float>(options.scale > 0 ? options.scale : std::clamp(emscripten_get_device_pixel_ratio(), 1.0, 4.0));
+      options.scale > 0 ? static_cast<float>(options.scale) : PageSize::now().scale();
   IMGUI_CHECKVERSION();
   ImGui::CreateContext();
   has_imgui_ = true;
@@ -336,15 +385,11 @@ void Window::apply_zoom() {
 
 void Window::begin_imgui_frame() {
   ImGuiIO& io = ImGui::GetIO();
-  double css_width = 0, css_height = 0;
-  emscripten_get_element_css_size(canvas, &css_width, &css_height);
-  const double pixels = emscripten_get_device_pixel_ratio();
-  const int width = std::max(static_cast<int>(std::lround(css_width * pixels)), 1);
-  const int height = std::max(static_cast<int>(std::lround(css_height * pixels)), 1);
-  if (width != width_ || height != height_) emscripten_set_canvas_element_size(canvas, width, height);
-  width_ = width;
-  height_ = height;
-  io.DisplaySize = {static_cast<float>(width), static_cast<float>(height)};
+  if (drawn_size.width != width_ || drawn_size.height != height_)
+    emscripten_set_canvas_element_size(canvas, drawn_size.width, drawn_size.height);
+  width_ = drawn_size.width;
+  height_ = drawn_size.height;
+  io.DisplaySize = {static_cast<float>(width_), static_cast<float>(height_)};
   const double now = emscripten_get_now() / 1e3;
   io.DeltaTime = static_cast<float>(std::clamp(now - std::exchange(window_->last_frame, now), 1e-4, 1.0));
   io.MousePos = pointer;
@@ -356,6 +401,8 @@ FrameTimes Window::frame(const Theme& theme, const std::function<void()>& conten
   keys_ = std::exchange(new_keys_, {});
   characters_ = std::exchange(new_characters_, {});
   dropped_ = std::exchange(new_dropped_, {});
+  drawn_size = PageSize::now();
+  wanted_scale_ *= drawn_size.scale() / std::exchange(base_scale_, drawn_size.scale());
   apply_zoom();
   ImGui_ImplOpenGL3_NewFrame();
   apply(theme, scale_);
@@ -383,7 +430,10 @@ bool Window::entered() const {
 }
 bool Window::is_held_alone(int key) const { return held_alone_.contains(key); }
 
-bool take_wake() { return std::exchange(is_awake, false); }
+bool take_wake() {
+  const bool is_other = drawn_size != PageSize::now();  // some changes of the pixel ratio come without an event
+  return std::exchange(is_awake, false) || is_other;
+}
 
 }  // namespace memreel::viewer
 

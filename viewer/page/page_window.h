@@ -22,6 +22,8 @@ void page_copy(const char* text);
 const char* page_pasted();
 /// The pointer's shape: a CSS cursor name.
 void page_set_pointer(const char* name);
+/// Whether the browser or its system asks for dark pages.
+int page_prefers_dark();
 
 // Called by page.js.
 void memreel_run_work(void* work);
@@ -42,7 +44,8 @@ std::span<const unsigned char> symbols_font();
 /// viewer.
 int key_of_code(std::string_view code);
 
-/// Whether a frame is due because of an event or Window::wake() since the last call.
+/// Whether a frame is due: because of an event or Window::wake() since the last call, or as the canvas has another size
+/// or pixel ratio than in the last frame.
 bool take_wake();
 
 }  // namespace memreel::viewer
