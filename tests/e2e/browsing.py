@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives pages in headless Chromium with real input events and inspects what is rendered. Commands go over a pipe (DevTools
-protocol)."""
+protocol). firefox.py has the same for Firefox."""
 
 import base64
 import itertools
@@ -155,6 +155,31 @@ class Browser:
                 found.append(parameters["entry"]["text"])
         return found
 
+    def mouse(self, kind, x, y, **more):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def touch(self, begin, end, steps=8):
+        """Moves one or more fingers."""
+        for step in range(steps + 1):
+            points = [{"x": a + (b - a) * step / steps, "y": c + (d - c) * step / steps, "id": i}
+                      for i, ((a, c), (b, d)) in enumerate(zip(begin, end))]
+            self.call("Input.dispatchTouchEvent", type="touchMove" if step else "touchStart", touchPoints=points)
+        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    @staticmethod
+    def as_chromium_names_it(name, modifiers):
+        number, text = KEYS[name] if name in KEYS else (ord(name.upper()), name)
+        code = name if name in KEYS else f"Key{name.upper()}" if name.isalpha() else f"Digit{name}" if name.isdigit() else \
+            {"/": "Slash", ".": "Period", ",": "Comma", "[": "BracketLeft", "]": "BracketRight"}[name]
+        return text, {"key": name, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
+
+    def press(self, name, modifiers=0):
+        text, key = self.as_chromium_names_it(name, modifiers)
+        self.call("Input.dispatchKeyEvent", type="keyDown", **key, **({"text": text} if text and not modifiers else {}))
+
+    def release(self, name, modifiers=0):
+        self.call("Input.dispatchKeyEvent", type="keyUp", **self.as_chromium_names_it(name, modifiers)[1])
+
     def picture(self, path):
         """Writes a screenshot as PNG."""
         path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
@@ -176,8 +201,8 @@ class Browser:
         os.close(self.back)
 
 
-class Page(Browser):
-    """The viewer in a page."""
+class ViewerPage:
+    """What a user does with the viewer in a page, whichever browser shows it."""
 
     def shown(self):
         """The state on screen; None while there is nothing."""
@@ -196,9 +221,6 @@ class Page(Browser):
                 return now
             before = now
         raise AssertionError("the page is not done: " + json.dumps(before)[:2000] + str(self.complaints()))
-
-    def mouse(self, kind, x, y, **more):
-        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def click(self, x, y, button="left", clicks=1):
         self.mouse("mouseMoved", x, y)
@@ -228,26 +250,18 @@ class Page(Browser):
         self.mouse("mouseWheel", x, y, deltaX=0, deltaY=-100 * notches)
         return self.settled()
 
-    def touch(self, begin, end, steps=8):
-        """Moves one or more fingers."""
-        for step in range(steps + 1):
-            points = [{"x": a + (b - a) * step / steps, "y": c + (d - c) * step / steps, "id": i}
-                      for i, ((a, c), (b, d)) in enumerate(zip(begin, end))]
-            self.call("Input.dispatchTouchEvent", type="touchMove" if step else "touchStart", touchPoints=points)
-        self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-
     def key(self, name, modifiers=0):
         """One key: a character, or a name in KEYS."""
-        number, text = KEYS[name] if name in KEYS else (ord(name.upper()), name)
-        code = name if name in KEYS else f"Key{name.upper()}" if name.isalpha() else f"Digit{name}" if name.isdigit() else \
-            {"/": "Slash", ".": "Period", ",": "Comma", "[": "BracketLeft", "]": "BracketRight"}[name]
-        down = {"key": name, "code": code, "windowsVirtualKeyCode": number, "modifiers": modifiers}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **down, **({"text": text} if text and not modifiers else {}))
+        self.press(name, modifiers)
         self.settled()
-        self.call("Input.dispatchKeyEvent", type="keyUp", **down)
+        self.release(name, modifiers)
         return self.settled()
 
     def type(self, text):
         for character in text:
             self.key(character)
         return self.settled()
+
+
+class Page(ViewerPage, Browser):
+    """The viewer in Chromium."""

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The viewer's page in Chromium: pages that memreel writes and serves are opened, zoomed, dragged and searched with real events.
-Needs the page (./dev web) and the browser."""
+"""The viewer's page in Chromium and Firefox: pages that memreel writes and serves are opened, zoomed, dragged and searched with
+real events. Needs the page (./dev web) and the browsers."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import subprocess
 import unittest
 from pathlib import Path
 
+import firefox
 import histories
 from browsing import BROWSER, CONTROL, Page
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
@@ -17,14 +18,7 @@ PAGE = Path(os.environ.get("MEMREEL_PAGE", REPOSITORY / "build/web/memreel-view.
 
 
 @unittest.skipUnless(PAGE.exists(), f"no page is built (./dev web): no {PAGE}")
-@unittest.skipUnless(BROWSER, "no browser is installed (package chromium)")
-class BrowserTest(ProgramTest):
-    def browse(self, address, before=""):
-        page = Page(self.directory, before=before)
-        self.addCleanup(page.close)
-        page.open(address)
-        return page
-
+class PageTest(ProgramTest):
     def written(self, trace):
         """The address of the page with a trace in it."""
         output = self.directory / "run.html"
@@ -36,6 +30,15 @@ class BrowserTest(ProgramTest):
         file = Path(os.environ.get("MEMREEL_PICTURES", self.directory)) / name
         page.picture(file)
         return file
+
+
+@unittest.skipUnless(BROWSER, "no browser is installed (package chromium)")
+class BrowserTest(PageTest):
+    def browse(self, address, before=""):
+        page = Page(self.directory, before=before)
+        self.addCleanup(page.close)
+        page.open(address)
+        return page
 
     def check_silent(self, page):
         self.assertEqual([c for c in page.complaints() if "GPU stall" not in c and "GL Driver" not in c], [])
@@ -233,6 +236,58 @@ class Served(BrowserTest):
         self.assertNotEqual(page.wheel(x + width / 2, y + height / 2, 2)["view"], shown["view"])
         self.look(page, "browser_leak_served.png")
         self.check_silent(page)
+
+
+@unittest.skipUnless(firefox.FIREFOX, "no Firefox is installed (package firefox-esr)")
+@unittest.skipUnless(firefox.DISPLAY, "Xvfb is not installed")
+class Firefox(PageTest):
+    def browse(self, address, **options):
+        page = firefox.Page(self.directory, **options)
+        self.addCleanup(page.close)
+        page.open(address)
+        return page
+
+    def test_a_page_answers_to_mouse_and_keys(self):
+        trace = SAMPLES / "gpt_default.reel"
+        page = self.browse(self.written(trace))
+        shown = page.settled()
+        self.assertEqual((shown["stage"], shown["events"], shown["dark"]),
+                         ("complete", json.loads(run("info", trace, "--json").stdout)["events"], False))
+        self.assertTrue(shown["verdict"]["holders"], "judged, in the page itself")
+        self.assertEqual(page.value("document.title"), "gpt_default.reel - memreel")
+        clicked = page.click_on("timeline", 0.5)
+        self.assertNotEqual(clicked["cursor"], shown["cursor"])
+        x, y, width, height = shown["places"]["timeline"]
+        zoomed = page.wheel(x + width / 2, y + height / 2, 3)
+        self.assertLess(zoomed["view"][1] - zoomed["view"][0], 0.9 * (shown["view"][1] - shown["view"][0]))
+        moved = page.drag(x + width / 2, y + height / 2, x + width / 4, y + height / 2, "right")["view"]
+        self.assertGreater(moved[0], zoomed["view"][0])
+        self.assertEqual(page.key("0")["view"], shown["view"])
+        page.click_on("allocations/size")
+        self.assertGreater(page.click_on("allocations/first row")["selected"]["bytes"], 0)
+        page.key("Escape")
+        page.key("/")
+        self.assertEqual(page.type("train")["search"], "train")
+        page.key("Escape")
+        for tab in ("stacks", "flame", "leaks", "compare"):
+            self.assertEqual(page.click_on(f"tab/{tab}")["tab"], tab)
+        self.look(page, "firefox_gpt_default.png")
+
+    def test_it_follows_its_window_and_the_system(self):
+        page = self.browse(self.written(SAMPLES / "leak.reel"), dark=True)
+        before = page.settled()
+        self.assertTrue(before["dark"])
+        width = page.value("Module.canvas.width")
+        page.value("new Promise(done => setTimeout(done, 1500))")  # an idle page
+        page.resize(1000, 800)
+        page.wait_for(f"Module.canvas.width < {width} && Module.canvas.width == innerWidth && Module.canvas.height == innerHeight")
+        wide, high = page.value("innerWidth"), page.value("innerHeight")
+        for name, (x, y, across, down) in page.settled()["places"].items():
+            self.assertTrue(x >= 0 and y >= 0 and x + across <= wide + 1 and y + down <= high + 1, name)
+        page.value("memreel.open('broken.reel', new Uint8Array([1, 2, 3]))")
+        page.wait_for("memreel.state().notice")
+        self.assertEqual(page.settled()["events"], before["events"])
+        self.look(page, "firefox_leak.png")
 
 
 if __name__ == "__main__":
