@@ -48,7 +48,8 @@ install(DIRECTORY docs/schema/ DESTINATION ${data}/schema COMPONENT schema FILES
 install(DIRECTORY collector/python_module/memreel DESTINATION ${data}/python COMPONENT python
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN __pycache__ EXCLUDE)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT docs)
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT docs PATTERN "*.md" EXCLUDE PATTERN "*.py" EXCLUDE)
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT docs PATTERN "*.md" EXCLUDE PATTERN "*.py" EXCLUDE
+  PATTERN "docs/site" EXCLUDE)
 install(CODE "set(source ${PROJECT_SOURCE_DIR})
   set(staging ${PROJECT_BINARY_DIR}/documents)
   set(destination ${CMAKE_INSTALL_DOCDIR})" COMPONENT docs)
