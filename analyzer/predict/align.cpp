@@ -5,7 +5,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <numeric>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -207,24 +206,45 @@ void align_section(Rows a, Rows b, const Score& score, Pair pair) {
   }
 }
 
-/// Equal sizes first: most of what is older are weights and what is derived from them. The rest by what the parameters
-/// suggest. Among equal sizes, those that live alike.
+/// The rows of one size, the longest-lived last.
+using BySize = std::map<std::uint64_t, std::vector<std::uint32_t>>;
+
+BySize by_size(Rows rows) {
+  BySize sizes;
+  for (std::uint32_t i = 0; i < rows.size(); ++i) sizes[rows[i].size.count].push_back(i);
+  for (auto& [size, of_size] : sizes)
+    std::ranges::stable_sort(of_size, {}, [&](std::uint32_t i) { return rows[i].lifetime; });
+  return sizes;
+}
+
+/// A size of one recording that may have become one of the other.
+struct Growth {
+  std::vector<std::uint32_t>* from = nullptr;
+  std::vector<std::uint32_t>* to = nullptr;
+  double alike = 0;  // the smaller number of rows, by the larger
+};
+
+/// Sizes of which there are equally many first: 323 blocks of 5 MiB become 323 blocks of 20 MiB, even if there were
+/// 160 blocks of 20 MiB before (which become 160 of 80 MiB). Then sizes that stay, as weights do, and what the
+/// parameters suggest. Among the blocks of a size, those that live alike.
 Partners pair_older(Rows a, Rows b, std::span<const Ratio> ratios) {
-  Partners partner(b.size(), no_partner);
-  std::map<std::uint64_t, std::vector<std::uint32_t>> free;  // rows of `a` by size, the longest-lived last
-  for (std::uint32_t i = 0; i < a.size(); ++i) free[a[i].size.count].push_back(i);
-  for (auto& [size, rows] : free) std::ranges::stable_sort(rows, {}, [&](std::uint32_t i) { return a[i].lifetime; });
-  std::vector<std::uint32_t> order(b.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, std::greater{}, [&](std::uint32_t j) { return b[j].lifetime; });
+  BySize of_a = by_size(a), of_b = by_size(b);
+  std::vector<Growth> growths;
   for (const Ratio& ratio : ratios)  // the first is 1
-    for (const std::uint32_t j : order) {
-      const std::uint64_t grown = b[j].size.count * ratio.from;
-      if (partner[j] != no_partner || grown % ratio.to != 0) continue;
-      const auto alike = free.find(grown / ratio.to);
-      if (alike == free.end() || alike->second.empty()) continue;
-      partner[j] = alike->second.back();
-      alike->second.pop_back();
+    for (auto& [size, rows] : of_b) {
+      const std::uint64_t grown = size * ratio.from;
+      const auto before = grown % ratio.to == 0 ? of_a.find(grown / ratio.to) : of_a.end();
+      if (before == of_a.end()) continue;
+      const auto before_count = static_cast<double>(before->second.size()), count = static_cast<double>(rows.size());
+      growths.push_back({&before->second, &rows, std::min(before_count, count) / std::max(before_count, count)});
+    }
+  std::ranges::stable_sort(growths, std::greater{}, &Growth::alike);
+  Partners partner(b.size(), no_partner);
+  for (const Growth& growth : growths)
+    while (!growth.from->empty() && !growth.to->empty()) {
+      partner[growth.to->back()] = growth.from->back();
+      growth.to->pop_back();
+      growth.from->pop_back();
     }
   return partner;
 }

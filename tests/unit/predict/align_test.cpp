@@ -3,6 +3,10 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <utility>
+#include <vector>
+
 namespace memreel {
 namespace {
 
@@ -73,6 +77,29 @@ TEST(Align, LooksAtStepsOneByOne) {
   const std::vector<std::uint32_t> partners = align(a, b, doubled);
   EXPECT_EQ(std::ranges::count(partners, none), 1);
   EXPECT_TRUE(partners[2] == 1 || partners[2] == 2);
+}
+
+Requests older(std::vector<std::pair<std::uint64_t, std::uint32_t>> sizes) {
+  std::vector<Request> rows;
+  for (const auto& [size, count] : sizes)
+    for (std::uint32_t i = 0; i < count; ++i) rows.push_back({.size = Bytes{size}, .older = true});
+  return requests(std::move(rows));
+}
+
+TEST(AlignOlder, BlocksOfWhichThereAreEquallyManyArePartners) {
+  // Weights, 3 activations that grow into the size of the 2 others, and scores of attention, squared.
+  const Requests small = older({{100, 4}, {20, 3}, {40, 2}, {8, 1}});
+  const Requests large = older({{100, 4}, {40, 3}, {80, 2}, {32, 1}});
+  EXPECT_THAT(align(small, large, doubled), ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
+  EXPECT_EQ(unmatched_older(small, large, doubled), 0_B);
+}
+
+TEST(AlignOlder, SizesThatStayComeFirst) {
+  const Requests small = older({{40, 2}, {80, 2}});
+  EXPECT_THAT(align(small, small, doubled), ElementsAre(0, 1, 2, 3)) << "not the 40 that become 80";
+  // A weight more: weights and activations have one size, and the weights are the larger part.
+  const Requests large = older({{40, 3}, {80, 1}});
+  EXPECT_EQ(unmatched_older(small, large, doubled), 80_B);
 }
 
 TEST(Align, OfTheSameRecordingIsTheIdentity) {
