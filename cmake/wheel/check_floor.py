@@ -4,8 +4,8 @@
 
     check_floor.py WHEEL|DIRECTORY [MAJOR.MINOR]
 
-No program or library may need a C library symbol newer than that (default: 2.28), nor a library that such systems
-may lack. Prints a line per file; exit code 1 if one needs more.
+No program or library may need a C library symbol newer than that (default: 2.28, RHEL 8's), one of GCC's run-time library
+that RHEL 8's GCC 8 lacks, nor a library that such systems may lack. Prints a line per file; exit code 1 if one needs more.
 """
 import re
 import subprocess
@@ -19,15 +19,20 @@ ALLOWED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.
            "libglfw.so.3"}
 
 
+GCC = (8,)
+
+
 def readelf(*arguments):
     return subprocess.run(["readelf", "--wide", *arguments], check=True, capture_output=True, text=True).stdout
 
 
 def asks_for(file):
-    """The newest C library symbol version that it needs, as numbers, and the libraries."""
+    """The newest symbol versions of the C library and of GCC's that it needs, as numbers, and the libraries."""
     needs = readelf("--version-info", file).partition("Version needs section")[2]
-    versions = [tuple(map(int, found.split("."))) for found in re.findall(r"Name: GLIBC_([\d.]+)", needs)]
-    return max(versions, default=(0,)), re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", file))
+
+    def newest(prefix):
+        return max((tuple(map(int, found.split("."))) for found in re.findall(rf"Name: {prefix}_(\d[\d.]*)", needs)), default=(0,))
+    return newest("GLIBC"), newest("GCC"), re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", file))
 
 
 def complaints(root, floor):
@@ -35,10 +40,12 @@ def complaints(root, floor):
     if not files:
         yield "there is no program in it"
     for file in files:
-        version, libraries = asks_for(file)
+        version, gcc, libraries = asks_for(file)
         print(f"{file.name:28} {file.stat().st_size / 1e6:6.2f} MB   glibc {'.'.join(map(str, version))}   {' '.join(libraries)}")
         if version > floor:
             yield f"{file.name} needs glibc {'.'.join(map(str, version))}"
+        if gcc >= (GCC[0] + 1,):
+            yield f"{file.name} needs GCC {'.'.join(map(str, gcc))}'s libgcc_s"
         for library in sorted(set(libraries) - ALLOWED):
             yield f"{file.name} needs {library}"
 

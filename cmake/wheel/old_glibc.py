@@ -31,7 +31,7 @@ Symbol = collections.namedtuple("Symbol", "name version kind size")
 
 
 def fetch(root):
-    """The packages' files, below `root`."""
+    """Puts the packages' files below `root`; yields name, version and architecture of each."""
     with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as work:
         work = Path(work)
         for folder in ("lists/partial", "cache/archives/partial"):
@@ -44,8 +44,10 @@ def fetch(root):
         environment = os.environ | {"APT_CONFIG": str(work / "apt.conf")}
         subprocess.run([*apt, "update"], env=environment, check=True)
         subprocess.run([*apt, "download", *(f"{package}/{SUITE}" for package in PACKAGES)], env=environment, cwd=work, check=True)
-        for package in work.glob("*.deb"):
+        for package in sorted(work.glob("*.deb")):
             subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+            yield subprocess.run(["dpkg-deb", "--show", "--showformat=${Package} ${Version} ${Architecture}", package], check=True,
+                                 capture_output=True, text=True).stdout.split()
 
 
 def is_old_enough(version):
@@ -105,7 +107,8 @@ def main():
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as root:
         root = Path(root)
-        fetch(root)
+        # What is copied below is of libc6-dev.
+        (directory / "versions").write_text("".join(f". {' '.join(words)}\n" for words in list(fetch(root)) if words[0] == "libc6-dev"))
         for soname in LIBRARIES:
             write_stub(directory, soname, symbols_of(root / "lib" / TRIPLET / soname))
         for file in ("crt1.o", "Scrt1.o", "crti.o", "crtn.o", "libc_nonshared.a"):

@@ -13,6 +13,8 @@ from program import MEMREEL, REPOSITORY, ProgramTest
 BUILD = Path(MEMREEL).parents[1]
 PROGRAMS = REPOSITORY / "cmake/conan/test_package"
 
+VERSION = re.search(r"project\(memreel VERSION (\d+\.\d+)", (REPOSITORY / "CMakeLists.txt").read_text())[1]
+
 PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(consumer LANGUAGES C CXX)
@@ -79,7 +81,7 @@ class Consumers(ProgramTest):
         run("cmake", "--install", BUILD, "--prefix", self.prefix, "--component", "headers")
 
     def test_find_package(self):
-        consume(self.directory / "consumer", "find_package(memreel 0.1 CONFIG REQUIRED)", f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        consume(self.directory / "consumer", f"find_package(memreel {VERSION} CONFIG REQUIRED)", f"-DCMAKE_PREFIX_PATH={self.prefix}")
 
     def test_an_installed_memreel_says_where_its_headers_are(self):
         program = self.prefix / "bin/memreel"  # as in the wheel: memreel/_dist/bin/memreel

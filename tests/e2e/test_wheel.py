@@ -23,7 +23,7 @@ from test_package import VERSION
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 FLOOR = REPOSITORY / "cmake/wheel/check_floor.py"
-OLDEST = "bullseye"  # a Debian release: glibc 2.31, Python 3.9
+DEBIAN, UBUNTU = "http://deb.debian.org/debian", "http://archive.ubuntu.com/ubuntu"
 
 
 def run(*words, code=0, **options):
@@ -261,16 +261,18 @@ class Pytest(WheelTest):
         self.check("pytest>=8")
 
 
-@unittest.skipUnless(os.geteuid() == 0 and shutil.which("debootstrap"), "needs root and debootstrap")
-class OldRoot(WheelTest):
-    """The oldest available system, with nothing but python3-venv."""
+class BareRoot:
+    """A system with nothing but python3-venv. RHEL 8's C library, 2.28, is that of the check of symbols (Contents)."""
+    SUITE, MIRROR, OPTIONS = "", DEBIAN, ()
 
     def setUp(self):
-        self.root = Path(MEMREEL).resolve().parents[1] / f"root-{OLDEST}"
+        if os.geteuid() != 0 or not shutil.which("debootstrap"):
+            self.skipTest("needs root and debootstrap")
+        self.root = Path(MEMREEL).resolve().parents[1] / f"wheel-root-{self.SUITE}"
         if not (self.root / "complete").exists():
             shutil.rmtree(self.root, ignore_errors=True)
-            mirror = os.environ.get("MEMREEL_OLD_MIRROR", "http://deb.debian.org/debian")
-            run("debootstrap", "--variant=minbase", "--include=python3-venv", OLDEST, self.root, mirror)
+            run("debootstrap", "--variant=minbase", "--include=python3-venv", *self.OPTIONS, self.SUITE, self.root,
+                os.environ.get("MEMREEL_OLD_MIRROR", self.MIRROR))
             (self.root / "complete").touch()
         shutil.rmtree(self.root / "work", ignore_errors=True)
         (self.root / "work").mkdir()
@@ -293,6 +295,23 @@ class OldRoot(WheelTest):
         self.assertIn("libegl1", self.inside("v/bin/memreel view --screenshot x.png", code=2).stderr)
         self.assertIn("libx11-6", self.inside("DISPLAY=:7 v/bin/memreel view", code=2).stderr)
         self.assertEqual(self.inside("v/bin/pip uninstall --quiet --yes memreel\nfind v -name '*memreel*'").stdout, "")
+
+
+class Debian11(BareRoot, WheelTest):  # glibc 2.31, Python 3.9
+    SUITE = "bullseye"
+
+
+class Debian12(BareRoot, WheelTest):
+    SUITE = "bookworm"
+
+
+class Debian13(BareRoot, WheelTest):  # glibc 2.41, Python 3.13
+    SUITE = "trixie"
+
+
+class Ubuntu2204(BareRoot, WheelTest):
+    # Debian has no package of Ubuntu's keys.
+    SUITE, MIRROR, OPTIONS = "jammy", UBUNTU, ("--no-check-gpg", "--components=main,universe")
 
 
 if __name__ == "__main__":
