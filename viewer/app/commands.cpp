@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cmath>
+#include <set>
+#include <tuple>
 #include <utility>
 
+#include "formats/model/files.h"
 #include "viewer/app/viewer.h"
 #include "viewer/model/navigation.h"
 #include "viewer/panes/draw.h"
@@ -28,48 +30,93 @@ bool matches(const std::string& text, const std::string& wanted) {
   return next == wanted.size();
 }
 
-/// Lower is better: starts with it, contains it, contains its letters in order.
+/// Lower is better: is it, starts with it, contains it, contains its letters in order.
 int distance(const std::string& text, const std::string& wanted) {
   const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == std::tolower(b); };
   const auto found = std::search(text.begin(), text.end(), wanted.begin(), wanted.end(), same);
-  return found == text.begin() ? 0 : found != text.end() ? 1 : 2;
+  if (found == text.begin()) return text.size() == wanted.size() ? 0 : 1;
+  return found != text.end() ? 2 : 3;
 }
 
 }  // namespace
 
-void Commands::handle(const Window& window, bool has_dialog) {
+std::string label_of(std::string_view place) {
+  std::string label(place);
+  for (std::size_t at = 0; (at = label.find('/', at)) != std::string::npos; at += 2) label.replace(at, 1, ": ");
+  return label;
+}
+
+void Commands::handle(std::span<const KeyPress> keys, std::span<const unsigned> characters, bool has_dialog) {
   if (palette_ || has_dialog) return;  // menus take all keys
   if (ImGui::IsPopupOpen("", ImGuiPopupFlags_AnyPopup)) {
     // Esc closes an open menu first.
-    if (std::ranges::count(window.keys(), GLFW_KEY_ESCAPE, &KeyPress::key) > 0) ImGui::ClosePopupToLevel(0, true);
+    if (std::ranges::count(keys, GLFW_KEY_ESCAPE, &KeyPress::key) > 0) ImGui::ClosePopupToLevel(0, true);
     return;
   }
   constexpr int relevant = GLFW_MOD_CONTROL | GLFW_MOD_ALT | GLFW_MOD_SHIFT | GLFW_MOD_SUPER;
   const bool typing = is_typing();
-  for (const KeyPress& press : window.keys())
+  for (const KeyPress& press : keys)
     for (const Command& command : commands_) {
-      if (command.key != press.key || command.modifiers != (press.modifiers & relevant)) continue;
+      if (command.key == 0 || command.key != press.key || command.modifiers != (press.modifiers & relevant)) continue;
       const bool has_modifier = (command.modifiers & (GLFW_MOD_CONTROL | GLFW_MOD_ALT)) != 0;
       if (!typing || has_modifier || command.key == GLFW_KEY_ESCAPE) command.run();
     }
   if (typing) return;
-  for (const unsigned character : window.characters())
+  for (const unsigned character : characters)
     for (const Command& command : commands_)
       if (command.character != 0 && command.character == character) command.run();
 }
 
-void Commands::draw_palette(const Window& window, const Theme& theme) {
+std::string Commands::why_not(const Command& command) const {
+  if (command.needs_trace && has_trace_ && !has_trace_()) return "no trace is open";
+  return command.why_not ? command.why_not() : std::string();
+}
+
+bool Commands::has_button(std::string_view place) const {
+  return std::ranges::any_of(commands_, [&](const Command& command) {
+    const std::string_view own = command.place;
+    return own.ends_with('*') ? place.starts_with(own.substr(0, own.size() - 1)) : !own.empty() && own == place;
+  });
+}
+
+std::vector<const Command*> Commands::all() {
+  passing_ = passing_of_ ? passing_of_() : std::vector<Command>();
+  typed_.clear();
+  return found();
+}
+
+/// Those that match what was typed, best first; of several with one name, with other keys, the first.
+std::vector<const Command*> Commands::found() const {
+  std::vector<const Command*> found;
+  std::set<std::string_view> names;
+  for (const auto* const commands : {&commands_, &passing_})
+    for (const Command& command : *commands)
+      if (matches(command.name, typed_) && names.insert(command.name).second) found.push_back(&command);
+  if (!typed_.empty())
+    std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
+  return found;
+}
+
+void Commands::open_palette() {
+  palette_ = opening_ = true;
+  passing_ = passing_of_ ? passing_of_() : std::vector<Command>();
+}
+
+void Commands::draw_palette(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places) {
   if (!palette_) return;
   const float scale = window.scale();
   const ImVec2 display = ImGui::GetIO().DisplaySize;
-  const float width = std::min(560 * scale, display.x * 0.9F);
+  const float width = std::min(640 * scale, display.x * 0.9F);
   ImGui::SetNextWindowPos({(display.x - width) / 2, display.y * 0.14F});
   ImGui::SetNextWindowSize({width, 0});
   begin_dialog(theme, scale, "##palette", nullptr,
                ImGuiWindowFlags_NoDecoration | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoMove);
+  const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  places["palette"] = {at.x, at.y, size.x, size.y};
   const bool opened = std::exchange(opening_, false);
   if (opened) {
     typed_.clear();
+    refusal_.clear();
     chosen_ = 0;
     ImGui::SetWindowFocus();
     ImGui::SetKeyboardFocusHere();
@@ -77,35 +124,78 @@ void Commands::draw_palette(const Window& window, const Theme& theme) {
   // Enter ends the input; if nothing matches, keep it open.
   if (std::exchange(unfocused_, false)) ImGui::SetKeyboardFocusHere();
   ImGui::SetNextItemWidth(-1);
-  ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_);
+  if (ImGui::InputTextWithHint("##typed", "What do you want to do?", &typed_)) {
+    chosen_ = 0;
+    refusal_.clear();
+  }
   unfocused_ = ImGui::IsItemDeactivated();
-  std::vector<const Command*> found;
-  for (const Command& command : commands_)
-    if (matches(command.name, typed_) && (found.empty() || found.back()->name != command.name))
-      found.push_back(&command);
-  if (!typed_.empty())
-    std::ranges::stable_sort(found, {}, [&](const Command* command) { return distance(command->name, typed_); });
+  const std::vector<const Command*> found = this->found();
   // From the window's list of keys, so that a key released within the same frame counts too.
-  const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
+  const auto pressed = [&](int key) {
+    return static_cast<int>(std::ranges::count(window.keys(), key, &KeyPress::key));
+  };
   const bool entered = !opened && window.entered();
-  chosen_ += static_cast<int>(pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP));
-  chosen_ = std::clamp(chosen_, 0, std::max(0, static_cast<int>(found.size()) - 1));
-  const Command* wanted = nullptr;
   constexpr int most = 12;
+  const int moved =
+      pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP) + most * (pressed(GLFW_KEY_PAGE_DOWN) - pressed(GLFW_KEY_PAGE_UP));
+  if (moved != 0) refusal_.clear();
+  chosen_ = std::clamp(chosen_ + moved, 0, std::max(0, static_cast<int>(found.size()) - 1));
+  const Command* wanted = nullptr;
   const int first = std::max(0, chosen_ - most + 1);
   for (int i = first; i < std::min(static_cast<int>(found.size()), first + most); ++i) {
     const Command& command = *found[static_cast<std::size_t>(i)];
-    if (ImGui::Selectable(command.name.c_str(), i == chosen_)) wanted = &command;
+    const std::string why = why_not(command);
+    ImGui::PushStyleColor(ImGuiCol_Text, why.empty() ? theme.text : theme.faint);
+    const float room = width - ImGui::CalcTextSize(command.shortcut.c_str()).x - 40 * scale;
+    if (ImGui::Selectable((fitting(command.name, room) + "##" + std::to_string(i)).c_str(), i == chosen_))
+      wanted = &command;
+    ImGui::PopStyleColor();
+    if (i == chosen_) {
+      const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+      ImGui::GetWindowDrawList()->AddRect(from, to, theme.accent, 2 * scale, 0, std::max(1.5F * scale, 1.0F));
+    }
     if (command.shortcut.empty()) continue;
     ImGui::SameLine(width - ImGui::CalcTextSize(command.shortcut.c_str()).x - 20 * scale);
     ImGui::TextDisabled("%s", command.shortcut.c_str());
   }
   if (found.empty()) ImGui::TextDisabled("No such command.");
   if (entered && !found.empty()) wanted = found[static_cast<std::size_t>(chosen_)];
+  if (wanted != nullptr) {
+    refusal_ = why_not(*wanted);
+    if (!refusal_.empty()) {
+      wanted = nullptr;
+      unfocused_ = true;
+    }
+  }
+  const std::string why = found.empty() ? "" : why_not(*found[static_cast<std::size_t>(chosen_)]);
+  if (!why.empty()) {
+    ImGui::PushStyleColor(ImGuiCol_Text, refusal_.empty() ? theme.faint : theme.alarm_ink);
+    ImGui::TextWrapped("Not now: %s.", why.c_str());
+    ImGui::PopStyleColor();
+  }
   if (wanted != nullptr || pressed(GLFW_KEY_ESCAPE) > 0) palette_ = false;
   ImGui::End();
   if (wanted != nullptr) wanted->run();
 }
+
+namespace {
+
+struct FocusHelp {
+  const char* keys;
+  const char* what;
+};
+
+constexpr FocusHelp focus_help[] = {
+    {"Tab, Shift+Tab", "The next or previous part of the window"},
+    {"arrows", "In a part: the next button; in a list: the next row or cell"},
+    {"PgUp PgDn Home End", "In a list: a page, the first and the last row"},
+    {"Enter", "What a click does"},
+    {"Ctrl+Enter", "What a double click does"},
+    {"Menu, Shift+F10", "What a right click does"},
+    {"Esc", "Leaves the part"},
+};
+
+}  // namespace
 
 void Commands::draw_help(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places) {
   if (!help_) return;
@@ -115,79 +205,160 @@ void Commands::draw_help(const Window& window, const Theme& theme, std::map<std:
   ImGui::SetNextWindowSize({std::min(640 * scale, display.x * 0.9F), std::min(620 * scale, display.y * 0.9F)});
   begin_dialog(theme, scale, "Keys", &help_,
                ImGuiWindowFlags_NoCollapse | ImGuiWindowFlags_NoSavedSettings | ImGuiWindowFlags_NoResize);
+  const auto pressed = [&](int key) {
+    return static_cast<float>(std::ranges::count(window.keys(), key, &KeyPress::key));
+  };
+  const float line = ImGui::GetTextLineHeightWithSpacing();
+  const float by = 3 * line * (pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP)) +
+                   ImGui::GetWindowHeight() * 0.8F * (pressed(GLFW_KEY_PAGE_DOWN) - pressed(GLFW_KEY_PAGE_UP));
+  if (by != 0) ImGui::SetScrollY(std::clamp(ImGui::GetScrollY() + by, 0.0F, ImGui::GetScrollMaxY()));
   ImGui::TextDisabled("wheel: zoom at the pointer (Ctrl finer, Shift coarser; over the map Alt: addresses)");
   ImGui::TextDisabled("left click: cursor and selection     left drag: cursor     right drag: pan");
   ImGui::TextDisabled("Shift + left drag: mark a range; lists show only it");
   ImGui::Separator();
   const ImVec2 at = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
   places["help"] = {at.x, at.y, size.x, size.y};
-  for (const Command& command : commands_) {
-    if (command.shortcut.empty()) continue;
-    ImGui::TextUnformatted(command.shortcut.c_str());
-    ImGui::SameLine(130 * scale);
-    ImGui::TextDisabled("%s", command.name.c_str());
-  }
+  const auto row = [&](const char* keys, const char* what) {
+    ImGui::TextUnformatted(keys);
+    ImGui::SameLine(150 * scale);
+    ImGui::TextDisabled("%s", what);
+  };
+  for (const FocusHelp& help : focus_help) row(help.keys, help.what);
+  ImGui::Separator();
+  for (const Command& command : commands_)
+    if (!command.shortcut.empty()) row(command.shortcut.c_str(), command.name.c_str());
   ImGui::End();
 }
 
 // What keys and the palette do.
 
+namespace {
+
+bool is_same(const Selection& a, const Selection& b) {
+  const auto choice = [](const Selection& s) {
+    return std::tie(s.heap, s.view, s.cursor, s.kept, s.marked, s.allocation, s.stack, s.category, s.colour, s.split,
+                    s.search);
+  };
+  return choice(a) == choice(b);
+}
+
+/// Why a tab is not there.
+std::string lack_of(std::string_view tab) {
+  return tab == "pools"     ? "the recording has no private pools"
+         : tab == "holders" ? "nothing is known of who holds Python's objects"
+         : tab == "heaps"   ? "there is only one heap"
+         : tab == "ranks"   ? "only one recording is open"
+                            : "nothing is predicted: open recordings with their values";
+}
+
+}  // namespace
+
 void Viewer::make_commands() {
-  const auto add = [&](std::string name, std::string shortcut, int key, int modifiers, std::function<void()> run) {
-    commands_.add({.name = std::move(name),
-                   .shortcut = std::move(shortcut),
-                   .run = std::move(run),
-                   .key = key,
-                   .modifiers = modifiers});
+  const auto add = [&](std::string name, std::string shortcut, int key, int modifiers,
+                       std::function<void()> run) -> Command& {
+    return commands_.add({.name = std::move(name),
+                          .shortcut = std::move(shortcut),
+                          .run = std::move(run),
+                          .key = key,
+                          .modifiers = modifiers});
   };
-  const auto add_character = [&](std::string name, char character, std::function<void()> run) {
-    commands_.add({.name = std::move(name),
-                   .shortcut = std::string(1, character),
-                   .run = std::move(run),
-                   .character = static_cast<unsigned>(character)});
+  const auto add_character = [&](std::string name, char character, std::function<void()> run) -> Command& {
+    return commands_.add({.name = std::move(name),
+                          .shortcut = std::string(1, character),
+                          .run = std::move(run),
+                          .character = static_cast<unsigned>(character)});
   };
-  const auto middle = [this] {
-    return selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
+  // What only changes the selection is tried on a copy to know whether it would.
+  const auto changes = [this](std::string otherwise, std::function<void(Selection&)> change) {
+    return Command{.name = {},
+                   .shortcut = {},
+                   .run = [this, change] { change(selection_); },
+                   .why_not =
+                       [this, change, otherwise] {
+                         Selection tried = selection_;
+                         change(tried);
+                         return is_same(tried, selection_) ? otherwise : std::string();
+                       }};
   };
-  add("Zoom in", "W  +", 0, 0, [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
-  add("Zoom out", "S  -", 0, 0, [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
-  add_character("Zoom in one step", '+', [this, middle] { selection_.zoom(*document_, 0.75, middle()); });
-  add_character("Zoom out one step", '-', [this, middle] { selection_.zoom(*document_, 1 / 0.75, middle()); });
-  add("Earlier", "A", 0, 0, [this] { selection_.pan(*document_, -0.2); });
-  add("Later", "D", 0, 0, [this] { selection_.pan(*document_, 0.2); });
-  add("Zoom to the selection or marked range; again: all", "F", GLFW_KEY_F, 0,
-      [this] { look_at_selected(*document_, selection_); });
-  add("Show the whole trace", "0", GLFW_KEY_0, 0, [this] {
-    selection_.look_at_all(*document_);
-    selection_.remember();
-  });
-  add("Zoom out fully", "Home", GLFW_KEY_HOME, 0, [this] { selection_.look_at_all(*document_); });
-  add("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, [this] {
-    selection_.marked = selection_.allocation ? life_of(*document_, *selection_.allocation) : selection_.view;
-  });
-  add_character("Previous event", ',', [this] { step_event(*document_, selection_, -1); });
-  add_character("Next event", '.', [this] { step_event(*document_, selection_, 1); });
-  add_character("Previous mark or failure", '[', [this] { step_mark(*document_, selection_, -1); });
-  add_character("Next mark or failure", ']', [this] { step_mark(*document_, selection_, 1); });
-  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; });
-  add_character("Next match of the search", 'n', [this] { match_step_ = 1; });
-  add_character("Previous match of the search", 'N', [this] { match_step_ = -1; });
+  const auto add_change = [&](std::string name, std::string shortcut, int key, int modifiers, std::string otherwise,
+                              std::function<void(Selection&)> change) -> Command& {
+    Command command = changes(std::move(otherwise), std::move(change));
+    command.name = std::move(name);
+    command.shortcut = std::move(shortcut);
+    command.key = key;
+    command.modifiers = modifiers;
+    return commands_.add(std::move(command));
+  };
+  const auto add_character_change = [&](std::string name, char character, std::string otherwise,
+                                        std::function<void(Selection&)> change) {
+    Command& command =
+        add_change(std::move(name), std::string(1, character), 0, 0, std::move(otherwise), std::move(change));
+    command.character = static_cast<unsigned>(character);
+  };
+  const auto zoom = [this](double factor) {
+    return [this, factor](Selection& s) {
+      s.zoom(*document_, factor, s.hovered_time.value_or(s.view.begin + s.view.length() / 2));
+    };
+  };
+  const std::string nearest = "it is as near as it gets", all = "everything is in view";
+  add_change("Zoom in", "W  +", 0, 0, nearest, zoom(0.75)).character = '+';
+  add_change("Zoom out", "S  -", 0, 0, all, zoom(1 / 0.75)).character = '-';
+  add_change("Earlier", "A", 0, 0, "the view begins with the trace", [this](Selection& s) { s.pan(*document_, -0.2); });
+  add_change("Later", "D", 0, 0, "the view ends with the trace", [this](Selection& s) { s.pan(*document_, 0.2); });
+  add_change("Zoom to the selection or marked range; again: all", "F", GLFW_KEY_F, 0, all,
+             [this](Selection& s) { look_at_selected(*document_, s); });
+  const auto look_at_all = [this](Selection& s) {
+    s.look_at_all(*document_);
+    s.remember();
+  };
+  add_change("Show the whole trace", "0", GLFW_KEY_0, 0, all, look_at_all);
+  add_change("Show the whole trace", "Home", GLFW_KEY_HOME, 0, all, look_at_all);
+  add_change("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, "it is marked",
+             [this](Selection& s) { s.marked = s.allocation ? life_of(*document_, *s.allocation) : s.view; });
+  add_change("Mark nothing", "", 0, 0, "no range is marked", [](Selection& s) { s.marked.reset(); });
+  add_character_change("Previous event", ',', "this is the first",
+                       [this](Selection& s) { step_event(*document_, s, -1); });
+  add_character_change("Next event", '.', "this is the last", [this](Selection& s) { step_event(*document_, s, 1); });
+  add_character_change("Previous mark or failure", '[', "there is none before",
+                       [this](Selection& s) { step_mark(*document_, s, -1); });
+  add_character_change("Next mark or failure", ']', "there is none after",
+                       [this](Selection& s) { step_mark(*document_, s, 1); });
+  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; }).place = "search";
+  add_change("Clear the search", "", 0, 0, "nothing is searched for", [](Selection& s) { s.search.clear(); });
+  const auto why_no_match = [this]() -> std::string {
+    if (selection_.search.empty()) return "nothing is searched for";
+    return panes_->allocations.matches() == 0 ? "nothing matches" : "";
+  };
+  add_character("Next match of the search", 'n', [this] { match_step_ = 1; }).why_not = why_no_match;
+  add_character("Previous match of the search", 'N', [this] { match_step_ = -1; }).why_not = why_no_match;
+  const auto why_not_to = [this](std::string instant) {
+    return [this, instant]() -> std::string {
+      return instant_named(*document_, selection_.heap, instant) == selection_.cursor ? "the cursor is there" : "";
+    };
+  };
   add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {
     go_to("peak");
     selection_.remember();
-  });
+  }).why_not = why_not_to("peak");
   add("Go to the peak of reserved bytes", "Shift+P", GLFW_KEY_P, GLFW_MOD_SHIFT, [this] {
     go_to("reserved-peak");
     selection_.remember();
-  });
+  }).why_not = why_not_to("reserved-peak");
   add("Go to the first failure", "O", GLFW_KEY_O, 0, [this] {
     go_to("oom");
     layout_.show_tab("oom");
     selection_.remember();
-  });
-  add("Back", "Alt+Left", GLFW_KEY_LEFT, GLFW_MOD_ALT, [this] { selection_.go_back(); });
-  add("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, [this] { selection_.go_forward(); });
-  add("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, [this] { selection_.go_back(); });
+  }).why_not = [this] { return document_->columns.failure.empty() ? "no request failed" : ""; };
+  add("Go to the end", "", 0, 0, [this] {
+    go_to("end");
+    selection_.remember();
+  }).why_not = why_not_to("end");
+  add_change("Back", "Alt+Left", GLFW_KEY_LEFT, GLFW_MOD_ALT, "there is no earlier view",
+             [](Selection& s) { s.go_back(); });
+  add_change("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, "there is no later view",
+             [](Selection& s) { s.go_forward(); });
+  add_change("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, "there is no earlier view",
+             [](Selection& s) { s.go_back(); });
   add("Clear the selection", "Esc", GLFW_KEY_ESCAPE, 0, [this] {
     if (dismiss_notice()) return;
     if (commands_.help_is_open() || tour_.is_on()) {
@@ -200,78 +371,142 @@ void Viewer::make_commands() {
     } else {
       selection_.clear();
     }
-  });
+  }).why_not = [this]() -> std::string {
+    Selection cleared = selection_;
+    cleared.clear();
+    const bool any = !notice_.empty() || opening_ || tour_.is_on() || commands_.help_is_open() ||
+                     !selection_.search.empty() || !layout_.maximised().empty() || !is_same(cleared, selection_);
+    return any ? "" : "nothing is selected";
+  };
   constexpr std::size_t digits = 9;
-  for (std::size_t i = 0; i < digits; ++i)
-    add("Show " + std::string(tab_names.at(i)), std::to_string(i + 1), GLFW_KEY_1 + static_cast<int>(i), 0,
-        [this, i] { layout_.show_tab(tab_names.at(i)); });
-  add("Show all heaps", "H", GLFW_KEY_H, 0, [this] {
-    if (has_tab("heaps")) layout_.show_tab("heaps");
-  });
-  add("Show ranks", "R", GLFW_KEY_R, 0, [this] {
-    if (ranks_) layout_.show_tab("ranks");
-  });
-  for (const std::string_view name : fixed_names)
-    add("Show only the " + std::string(name), "", 0, 0, [this, name] { layout_.maximise(name); });
-  add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); });
+  for (std::size_t i = 0; i < tab_names.size(); ++i) {
+    const std::string_view tab = tab_names.at(i);
+    const int letter = tab == "heaps" ? GLFW_KEY_H : tab == "ranks" ? GLFW_KEY_R : 0;
+    Command& command = add("Show " + std::string(tab),
+                           i < digits    ? std::to_string(i + 1)
+                           : letter != 0 ? std::string(1, static_cast<char>(letter))
+                                         : "",
+                           i < digits ? GLFW_KEY_1 + static_cast<int>(i) : letter, 0, [this, tab] {
+                             if (has_tab(tab)) layout_.show_tab(tab);
+                           });
+    command.place = "tab/" + std::string(tab);
+    command.why_not = [this, tab]() -> std::string {
+      if (!has_tab(tab)) return lack_of(tab);
+      return layout_.tab() == tab ? "it is shown" : "";
+    };
+  }
+  const auto add_alone = [&](std::string_view name) {
+    add("Show only the " + std::string(is_tab(name) ? "list of " : "") + std::string(name), "", 0, 0, [this, name] {
+      layout_.maximise(name);
+    }).why_not = [this, name]() -> std::string {
+      if (is_tab(name) && !has_tab(name)) return lack_of(name);
+      return layout_.maximised() == name ? "it is shown" : "";
+    };
+  };
+  for (const std::string_view name : fixed_names) add_alone(name);
+  for (const std::string_view name : tab_names) add_alone(name);
+  add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); }).why_not = [this] {
+    return layout_.maximised().empty() ? "they are shown" : "";
+  };
   add("Colour by category or by stack, in all panes", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
   for (std::size_t i = 0; i < colour_words.size(); ++i)
-    add("Colour allocations by " + std::string(colour_words.at(i)), "", 0, 0,
-        [this, i] { selection_.colour = static_cast<MapColour>(i); });
+    add("Colour allocations by " + std::string(colour_words.at(i)), "", 0, 0, [this, i] {
+      selection_.colour = static_cast<MapColour>(i);
+    }).why_not = [this, i]() -> std::string {
+      const auto by = static_cast<MapColour>(i);
+      if (by == MapColour::category && !knows_categories()) return "no categories are known";
+      return selection_.colour_by(knows_categories()) == by ? "they are" : "";
+    };
   for (std::size_t i = 0; i < split_words.size(); ++i) {
     const bool none = static_cast<SplitBy>(i) == SplitBy::nothing;
     add(none ? "Show live and reserved bytes" : "Split live bytes by " + std::string(split_words.at(i)), "", 0, 0,
-        [this, i] { selection_.split = static_cast<SplitBy>(i); });
+        [this, i] { selection_.split = static_cast<SplitBy>(i); })
+        .why_not = [this, i]() -> std::string {
+      const auto by = static_cast<SplitBy>(i);
+      if ((by == SplitBy::category || by == SplitBy::phase) && !knows_categories()) return "no categories are known";
+      return selection_.split_by(knows_categories()) == by ? "they are" : "";
+    };
   }
   add("Replay other policies", "", 0, 0, [this] {
     layout_.show_tab("policies");
     panes_->policies.run();
-  });
-  add("Go to what decides, as the verdict says", "", 0, 0, [this] {
+  }).place = "policies/run";
+  const auto why_no_verdict = [this] { return panes_->verdict.shown() == nullptr ? "the trace is not judged" : ""; };
+  const auto why_no_setting = [this](bool copied) {
+    return [this, copied]() -> std::string {
+      const VerdictStrip* const strip = panes_->verdict.shown();
+      if (strip == nullptr) return "the trace is not judged";
+      if (!strip->offer) return "no setting helps";
+      const SettingOffer& offer = *strip->offer;
+      return (copied ? offer.export_line : offer.policy).empty() ? "the setting is not one of PyTorch's" : "";
+    };
+  };
+  Command& decides = add("Go to what decides, as the verdict says", "", 0, 0, [this] {
     if (const VerdictStrip* const strip = panes_->verdict.shown()) follow({.go = strip->headline.to, .overlay = {}});
   });
-  add("Copy the setting that helps (PYTORCH_CUDA_ALLOC_CONF)", "", 0, 0, [this] { panes_->verdict.copy_setting(); });
-  add("Overlay the setting that helps on the timeline", "", 0, 0, [this] {
+  decides.place = "verdict/decides";
+  decides.why_not = why_no_verdict;
+  Command& copies = add("Copy the setting that helps (PYTORCH_CUDA_ALLOC_CONF)", "", 0, 0,
+                        [this] { panes_->verdict.copy_setting(); });
+  copies.place = "verdict/copy";
+  copies.why_not = why_no_setting(true);
+  Command& overlays = add("Overlay the setting that helps on the timeline", "", 0, 0, [this] {
     const VerdictStrip* const strip = panes_->verdict.shown();
     if (strip != nullptr && strip->offer) follow({.go = {}, .overlay = strip->offer->policy});
   });
+  overlays.place = "verdict/overlay";
+  overlays.why_not = why_no_setting(false);
   add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
       [this] { settings_.verdict = !settings_.verdict; });
-  add("Keep this instant for comparison", "K", GLFW_KEY_K, 0, [this] {
+  Command& keeps = add("Keep this instant for comparison", "K", GLFW_KEY_K, 0, [this] {
     selection_.kept = selection_.cursor;
     layout_.show_tab("compare");
   });
-  add("Pause or resume following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; });
+  keeps.place = "compare/keep";
+  keeps.why_not = [this] {
+    return selection_.kept == selection_.cursor && layout_.tab() == "compare" ? "it is kept" : "";
+  };
+  add("Pause or resume following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; }).why_not =
+      [this] { return status().followed ? "" : "the file does not grow"; };
   add("Time, events or steps on the axis", "T", GLFW_KEY_T, 0,
       [this] { axis_ = static_cast<AxisBy>((static_cast<std::size_t>(axis_) + 1) % axis_words.size()); });
-  add("Light or dark", "L", GLFW_KEY_L, 0, [this] { set_dark(!settings_.dark); });
+  for (std::size_t i = 0; i < axis_words.size(); ++i)
+    add("Axis: " + std::string(axis_words.at(i)), "", 0, 0, [this, i] { axis_ = static_cast<AxisBy>(i); }).why_not =
+        [this, i] { return axis_ == static_cast<AxisBy>(i) ? "it is shown" : ""; };
+  make_control_commands();
+  const auto anywhere = [&](Command& command) -> Command& {
+    command.needs_trace = false;
+    return command;
+  };
+  anywhere(add("Light or dark", "L", GLFW_KEY_L, 0, [this] { set_dark(!settings_.dark); }));
   const auto larger = [this] { set_text_size(settings_.text_size * 1.1F); };
   const auto smaller = [this] { set_text_size(settings_.text_size / 1.1F); };
-  add("Larger text", "Ctrl +", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL, larger);
-  add("Larger text", "", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, larger);
-  add("Larger text", "", GLFW_KEY_KP_ADD, GLFW_MOD_CONTROL, larger);
-  add("Smaller text", "Ctrl -", GLFW_KEY_MINUS, GLFW_MOD_CONTROL, smaller);
-  add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller);
-  add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); });
-  add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); });
-  add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });
-  add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] { commands_.open_palette(); });
-  add_character("Help: all keys", '?', [this] { commands_.toggle_help(); });
-  add("Tour", "", 0, 0, [this] { begin_tour(); });
-  add("Quit", "Ctrl+Q", GLFW_KEY_Q, GLFW_MOD_CONTROL, [this] { quit_ = true; });
-}
-
-void Viewer::handle_keys(double seconds) {
-  commands_.handle(window_, open_dialog_.is_open());
-  if (is_typing() || document_->empty()) return;
-  const auto held = [&](int key, int other) { return window_.is_held_alone(key) || window_.is_held_alone(other); };
-  const Nanoseconds anchor = selection_.hovered_time.value_or(selection_.view.begin + selection_.view.length() / 2);
-  // A key that is held zooms five times in a second, and moves one and a half screens.
-  const double t = std::min(seconds, 0.1);
-  if (held(GLFW_KEY_W, GLFW_KEY_W)) selection_.zoom(*document_, std::pow(5.0, -t * 2), anchor);
-  if (held(GLFW_KEY_S, GLFW_KEY_S)) selection_.zoom(*document_, std::pow(5.0, t * 2), anchor);
-  if (held(GLFW_KEY_A, GLFW_KEY_LEFT)) selection_.pan(*document_, -1.5 * t);
-  if (held(GLFW_KEY_D, GLFW_KEY_RIGHT)) selection_.pan(*document_, 1.5 * t);
+  const auto why_not_larger = [this] {
+    return settings_.text_size >= most_text_size ? "it is as large as it gets" : "";
+  };
+  const auto why_not_smaller = [this] {
+    return settings_.text_size <= least_text_size ? "it is as small as it gets" : "";
+  };
+  anywhere(add("Larger text", "Ctrl +", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL, larger)).why_not = why_not_larger;
+  anywhere(add("Larger text", "", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, larger));
+  anywhere(add("Larger text", "", GLFW_KEY_KP_ADD, GLFW_MOD_CONTROL, larger));
+  anywhere(add("Smaller text", "Ctrl -", GLFW_KEY_MINUS, GLFW_MOD_CONTROL, smaller)).why_not = why_not_smaller;
+  anywhere(add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller));
+  anywhere(add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); })).why_not =
+      [this] { return settings_.text_size == 1 ? "it has that size" : ""; };
+  Command& opens = anywhere(add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); }));
+  opens.place = "start/open";
+  Command& closes = add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });
+  closes.needs_trace = false;
+  closes.why_not = [this] { return source_ ? "" : "no trace is open"; };
+  anywhere(add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] {
+    commands_.open_palette();
+  })).why_not = [this] { return commands_.palette_is_open() ? "these are the commands" : ""; };
+  anywhere(add_character("Help: all keys", '?', [this] { commands_.toggle_help(); }));
+  Command& tour = anywhere(add("Tour", "", 0, 0, [this] { begin_tour(); }));
+  tour.place = "start/tour";
+  tour.why_not = [this] { return !source_ && sample_trace().empty() ? "the sample is not installed" : ""; };
+  anywhere(add("Quit", "Ctrl+Q", GLFW_KEY_Q, GLFW_MOD_CONTROL, [this] { quit_ = true; }));
 }
 
 }  // namespace memreel::viewer

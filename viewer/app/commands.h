@@ -6,7 +6,9 @@
 
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "viewer/app/window.h"
@@ -20,18 +22,31 @@ struct Command {
   int key = 0;  // GLFW's; 0: none
   int modifiers = 0;
   unsigned character = 0;  // instead of a key, where layouts differ; 0: none
+  std::string place;       // of the button that does the same, which may end in '*'; empty: none
+  /// Why it can't be done, or would change nothing, now; empty: it can. Not set: it always can.
+  std::function<std::string()> why_not;
+  bool needs_trace = true;
 };
+
+/// "verdict: copy" for the place "verdict/copy".
+std::string label_of(std::string_view place);
 
 class Commands {
  public:
-  void add(Command command) { commands_.push_back(std::move(command)); }
+  /// Valid until the next call.
+  Command& add(Command command) { return commands_.emplace_back(std::move(command)); }
+  /// Those that depend on what is on screen, asked for when the palette opens.
+  void set_passing(std::function<std::vector<Command>()> passing) { passing_of_ = std::move(passing); }
+  void set_has_trace(std::function<bool()> has_trace) { has_trace_ = std::move(has_trace); }
 
-  /// Runs the commands typed since the last frame; none while a text field or a dialog has the keyboard focus.
-  void handle(const Window& window, bool has_dialog);
+  /// Runs the commands of what was typed; none while a text field or a dialog has the keyboard focus.
+  void handle(std::span<const KeyPress> keys, std::span<const unsigned> characters, bool has_dialog);
 
-  void open_palette() { palette_ = opening_ = true; }
+  void open_palette();
   bool palette_is_open() const { return palette_; }
-  void draw_palette(const Window& window, const Theme& theme);
+  void draw_palette(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places);
+  /// Why the command that was tried can't be run; empty: none was tried.
+  const std::string& refusal() const { return refusal_; }
 
   void toggle_help() { help_ = !help_; }
   void close_help() { help_ = false; }
@@ -39,9 +54,19 @@ class Commands {
   /// Draws the list of all keys; stores its position in `places`.
   void draw_help(const Window& window, const Theme& theme, std::map<std::string, ImVec4>& places);
 
+  /// Of all commands, including the passing ones; valid until the next call.
+  std::vector<const Command*> all();
+  /// Whether a button at this place has a command of its own.
+  bool has_button(std::string_view place) const;
+  std::string why_not(const Command& command) const;
+
  private:
-  std::vector<Command> commands_;
-  std::string typed_;
+  std::vector<const Command*> found() const;
+
+  std::vector<Command> commands_, passing_;
+  std::function<std::vector<Command>()> passing_of_;
+  std::function<bool()> has_trace_;
+  std::string typed_, refusal_;
   int chosen_ = 0;
   bool palette_ = false, opening_ = false, unfocused_ = false;
   bool help_ = false;

@@ -242,6 +242,8 @@ bool Control::serve(Window& window, Viewer& viewer) {
     Json answer{{"done", what}};
     if (what == "state" || what == "wait") {
       answer = viewer.state();
+    } else if (what == "commands") {
+      answer = viewer.commands();
     } else if (what == "screenshot" && request.contains("file") && request["file"].is_string()) {
       const auto saved = save(window, request["file"].get<std::string>());
       answer["error"] = saved ? Json(nullptr) : Json(saved.error().message());

@@ -52,8 +52,8 @@ struct BenchResult {
 Result<BenchResult> run_bench(Window& window, Viewer& viewer, const std::filesystem::path& file, std::uint64_t frames,
                               double window_ms);
 
-/// Answers one line of JSON on standard output to each on standard input: {"do": "state" | "wait" | "screenshot" |
-/// "open" | "quit"}.
+/// Answers one line of JSON on standard output to each on standard input: {"do": "state" | "wait" | "commands" |
+/// "screenshot" | "open" | "quit"}.
 class Control {
  public:
   Control();

@@ -167,10 +167,11 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
     if (ImGui::InvisibleButton(name.c_str(), extent)) show_tab(name);
-    if (ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left))
+    note_item(scene, "tab/" + name);
+    if ((ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ||
+        scene.focus.takes("tab/" + name, FocusKey::open))
       wanted_maximised_ = maximised_.empty() ? name : std::string();
     const Area area{at.x, at.y, at.x + extent.x, at.y + extent.y};
-    note_place(scene, "tab/" + name, area);
     const bool active = tab_ == name, alarming = tab.alarms != 0;
     const Theme& theme = scene.theme;
     text(list, at, active || ImGui::IsItemHovered() ? theme.text : alarming ? theme.alarm_ink : theme.faint, title);
@@ -179,9 +180,11 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
     ImGui::SameLine(0, gap);
   }
   if (!folded.empty()) draw_folded(scene, contents, folded, more);
+  scene.focus.new_part();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // a line of text
   contents.draw_beside_tabs(tab_);
   ImGui::NewLine();
+  scene.focus.new_part();
   contents.draw(tab_);
 }
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 
@@ -52,6 +53,7 @@ void OpenDialog::list(const std::filesystem::path& folder) {
   entries_ = std::move(entries);
   looked_at_ = recordings_ = 0;
   typed_.clear();
+  row_.reset();
 }
 
 void OpenDialog::look() {
@@ -90,6 +92,48 @@ std::optional<std::filesystem::path> OpenDialog::take(const std::filesystem::pat
   return wanted;
 }
 
+std::optional<std::filesystem::path> OpenDialog::draw_entries(Scene& scene, const Window& window, bool in_path,
+                                                              bool entered) {
+  constexpr std::ptrdiff_t page = 10;
+  ImGui::BeginChild("entries");
+  const ImVec2 from = ImGui::GetWindowPos(), size = ImGui::GetWindowSize();
+  // Arrows move through the entries also while a part of a name is typed.
+  std::ptrdiff_t by = 0;
+  for (const FocusKey key : scene.focus.add_list("open/entries", from, {from.x + size.x, from.y + size.y})) {
+    by += key == FocusKey::down        ? 1
+          : key == FocusKey::up        ? -1
+          : key == FocusKey::page_down ? page
+          : key == FocusKey::page_up   ? -page
+                                       : 0;
+    entered = entered || key == FocusKey::press;
+  }
+  const auto pressed = [&](int key) { return std::ranges::count(window.keys(), key, &KeyPress::key); };
+  if (in_path)
+    by += pressed(GLFW_KEY_DOWN) - pressed(GLFW_KEY_UP) +
+          page * (pressed(GLFW_KEY_PAGE_DOWN) - pressed(GLFW_KEY_PAGE_UP));
+  const auto shown_entries = 1 + std::ranges::count_if(entries_, [&](const Entry& entry) { return is_shown(entry); });
+  if (by != 0 || (!row_ && scene.focus.has("open/entries")))
+    row_ = static_cast<std::size_t>(std::clamp((row_ ? static_cast<std::ptrdiff_t>(*row_) + by : std::ptrdiff_t{0}),
+                                               std::ptrdiff_t{0}, shown_entries - 1));
+  if (row_) scene.focus.set_row(*row_);
+  std::optional<std::filesystem::path> clicked;
+  std::size_t number = 0;
+  const auto draw_entry = [&](const std::string& label, const std::string& place, const std::filesystem::path& path) {
+    const bool is_row = row_ == number++;
+    if (ImGui::Selectable(label.c_str(), is_row) || (is_row && entered)) clicked = path;
+    if (is_row && by != 0) ImGui::SetScrollHereY();
+    if (!ImGui::IsItemVisible()) return;
+    const ImVec2 at = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+    note_place(scene, place, {at.x, at.y, to.x, to.y});
+  };
+  draw_entry("..", "open/..", folder_.parent_path());
+  for (const Entry& entry : entries_)
+    if (is_shown(entry))
+      draw_entry(printable(entry.name) + (entry.is_folder ? "/" : ""), "open/" + entry.name, folder_ / entry.name);
+  ImGui::EndChild();
+  return clicked;
+}
+
 std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window& window) {
   if (!open_) return std::nullopt;
   const ImVec2 display = ImGui::GetIO().DisplaySize;
@@ -106,9 +150,12 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
   std::optional<std::filesystem::path> chosen;
   ImGui::TextUnformatted(printable(folder_.string()).c_str());
   ImGui::SetNextItemWidth(-1);
-  ImGui::InputTextWithHint("##path", "a file, a folder, or a part of a name", &typed_);
-  note_item(scene, "open/path");
-  if (item_entered(scene) && !typed_.empty()) chosen = take(typed_);
+  if (ImGui::InputTextWithHint("##path", "a file, a folder, or a part of a name", &typed_)) row_.reset();
+  note_field(scene, "open/path");
+  const bool in_path = ImGui::IsItemActive() || ImGui::IsItemDeactivated();
+  const bool entered = item_entered(scene);
+  if (entered) opening_ = true;  // goes on typing if the dialog stays
+  if (entered && !row_ && !typed_.empty()) chosen = take(typed_);
   if (!problem_.empty()) ImGui::TextWrapped("%s", printable(problem_).c_str());
   check_box(scene, "all files", all_files_);
   note_item(scene, "open/all files");
@@ -121,17 +168,7 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
     }
     note_item(scene, "open/job");
   }
-  ImGui::BeginChild("entries");
-  std::optional<std::filesystem::path> clicked;
-  if (ImGui::Selectable("..")) clicked = folder_.parent_path();
-  note_item(scene, "open/..");
-  for (const Entry& entry : entries_) {
-    if (!is_shown(entry)) continue;
-    const std::string shown = printable(entry.name) + (entry.is_folder ? "/" : "");
-    if (ImGui::Selectable(shown.c_str())) clicked = folder_ / entry.name;
-    if (ImGui::IsItemVisible()) note_item(scene, "open/" + entry.name);
-  }
-  ImGui::EndChild();
+  const auto clicked = draw_entries(scene, window, in_path, entered);
   ImGui::End();
   if (clicked) chosen = take(*clicked);
   if (std::ranges::count(window.keys(), GLFW_KEY_ESCAPE, &KeyPress::key) > 0) open_ = false;

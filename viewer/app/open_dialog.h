@@ -30,6 +30,8 @@ class OpenDialog {
   /// Looks at more entries, for a few milliseconds.
   void look();
   bool is_shown(const Entry& entry) const;
+  /// Draws the entries; the one that was chosen.
+  std::optional<std::filesystem::path> draw_entries(Scene& scene, const Window& window, bool in_path, bool entered);
   /// Follows a typed path: lists a folder, or chooses a file.
   std::optional<std::filesystem::path> take(const std::filesystem::path& path);
 
@@ -38,6 +40,7 @@ class OpenDialog {
   std::size_t looked_at_ = 0;   // of entries_
   std::size_t recordings_ = 0;  // among these
   bool all_files_ = false;
+  std::optional<std::size_t> row_;  // the keyboard's, of what is shown
   std::string typed_, problem_;
   bool open_ = false, opening_ = false;
 };

@@ -164,6 +164,7 @@ void Tour::draw(Scene& scene, bool has_room, bool& seen) {
   note_item(scene, "tour/next");
   ImGui::SameLine();
   if (ImGui::Button("Skip")) stop_ = static_cast<int>(tour.size());
+  note_item(scene, "tour/skip");
   ImGui::End();
 }
 

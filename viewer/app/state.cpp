@@ -9,6 +9,7 @@
 #include "viewer/model/device_memory.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/stacked_series.h"
+#include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
 namespace {
@@ -141,6 +142,12 @@ Json Viewer::state() {
       {"recent", settings_.recent},
       {"help", commands_.help_is_open()},
       {"palette", commands_.palette_is_open()},
+      {"refusal", commands_.refusal()},
+      {"focus", focus_.at().empty() ? Json(nullptr) : Json(focus_.at())},
+      {"row", focus_.row() ? Json(*focus_.row()) : Json(nullptr)},
+      {"stops", Json::array()},
+      {"typing", is_typing()},
+      {"verdict_shown", settings_.verdict},
       {"dark", settings_.dark},
       {"overlays", Json::array()},
       {"live_bytes", heap_.live.count},
@@ -184,6 +191,7 @@ Json Viewer::state() {
   if (const StackedSeries* const groups = panes_->timeline.shown_groups())
     for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});
   state["flame"] = described(*document_->tables, panes_->flame);
+  for (const Focusable& stop : focus_.stops()) state["stops"].push_back(stop.name);
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count())
     state["selected"] = described(*document_, live_known_.get(), *selection_.allocation);
@@ -193,6 +201,16 @@ Json Viewer::state() {
       if (live_.at(c).count != 0) state["categories"][name_of(static_cast<Category>(c))] = live_.at(c).bytes.count;
   }
   return state;
+}
+
+Json Viewer::commands() {
+  Json list = Json::array();
+  for (const Command* const command : commands_.all())
+    list.push_back({{"name", command->name},
+                    {"keys", command->shortcut},
+                    {"place", command->place},
+                    {"why_not", commands_.why_not(*command)}});
+  return {{"commands", list}};
 }
 
 }  // namespace memreel::viewer

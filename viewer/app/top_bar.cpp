@@ -95,11 +95,10 @@ void Viewer::draw_top_bar(Scene& scene) {
       for (const HeapSeries& series : document_->heaps) {
         const std::string label = heap_label(scene.tables(), series.heap) + "   peak " +
                                   text_of(Bytes{std::max(series.peak_live, series.peak_reserved)});
-        if (ImGui::Selectable(label.c_str(), series.heap == selection_.heap)) {
+        if (menu_entry(scene, label, series.heap == selection_.heap, "device/" + std::to_string(index(series.heap)))) {
           selection_.heap = series.heap;
           selection_.clear();
         }
-        note_item(scene, "device/" + std::to_string(index(series.heap)));
       }
       ImGui::EndCombo();
     }
@@ -133,8 +132,7 @@ void Viewer::draw_rank_list(Scene& scene) {
       std::string label = ranks_->name(i);
       if (series && series->problem.empty()) label += "   peak " + text_of(series->peak_reserved);
       ImGui::PushID(static_cast<int>(i));
-      if (ImGui::Selectable(label.c_str(), i == shown)) choice_.show = i;
-      note_item(scene, "rank list/" + std::to_string(i));
+      if (menu_entry(scene, label, i == shown, "rank list/" + std::to_string(i))) choice_.show = i;
       ImGui::PopID();
     }
     ImGui::EndCombo();
@@ -148,6 +146,7 @@ void Viewer::draw_search(Scene& scene) {
   const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(300);
   ImGui::SetNextItemWidth(std::clamp(room, scene.px(90), scene.px(260)));
   if (focus_search_) {
+    focus_.leave();
     ImGui::SetKeyboardFocusHere();
     focus_search_ = false;
   }
@@ -158,7 +157,7 @@ void Viewer::draw_search(Scene& scene) {
     match_step_ = 1;
     ImGui::SetWindowFocus(nullptr);  // so that n moves to the next match
   }
-  note_item(scene, "search");
+  note_field(scene, "search");
   if (selection_.search.empty()) return;
   ImGui::SameLine();
   ImGui::TextDisabled("%s", panes_->allocations.matches_text().c_str());

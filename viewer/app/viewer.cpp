@@ -18,6 +18,8 @@ Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
       memory_limit_(memory_limit),
       theme_(settings_.dark ? dark_theme() : light_theme()) {
   make_commands();
+  commands_.set_passing([this] { return passing_commands(); });
+  commands_.set_has_trace([this] { return !document_->empty(); });
   set_text_size(settings_.text_size);
 }
 
@@ -156,10 +158,12 @@ void Viewer::draw() {
               .findings = panes_->verdicts.known(),
               .overlays = overlays_,
               .places = places_,
+              .focus = focus_,
               .enter = window_.entered(),
               .busy = busy_,
               .wake = [] { Window::wake(); }};
 
+  focus_.begin_frame();
   const ImGuiIO& io = ImGui::GetIO();
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize(io.DisplaySize);
@@ -181,11 +185,13 @@ void Viewer::draw() {
     layout_.draw(scene, settings_, contents(scene));
   ImGui::End();
   ImGui::PopStyleVar();
-  commands_.draw_palette(window_, theme_);
+  commands_.draw_palette(window_, theme_, places_);
   if (const auto file = open_dialog_.draw(scene, window_)) chosen_.file = file->string();
   commands_.draw_help(window_, theme_, places_);
   draw_shadows(scene.scale);
   tour_.draw(scene, layout_.maximised().empty(), settings_.tour_done);
+  focus_.end_frame(theme_, scene.scale);
+  if (focus_.is_waiting()) busy_ = true;
 
   // A view or cursor that the user has moved stays in place when the trace grows.
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;

@@ -26,6 +26,7 @@
 #include "viewer/model/typed_input.h"
 #include "viewer/panes/compare_pane.h"
 #include "viewer/panes/flame_pane.h"
+#include "viewer/panes/focus.h"
 #include "viewer/panes/heap_pane.h"
 #include "viewer/panes/inspector_pane.h"
 #include "viewer/panes/job_panes.h"
@@ -125,6 +126,8 @@ class Viewer {
 
   /// The selection and the positions of everything on screen, for tests.
   nlohmann::json state();
+  /// All commands, with the reasons why some can't be run now.
+  nlohmann::json commands();
 
  private:
   /// Replaces what is shown without waiting.
@@ -144,10 +147,15 @@ class Viewer {
   void update_axis();
   void update_classification();
   void handle_keys(double seconds);
+  bool move_focus(const KeyPress& press);
   void remember_view(double now);
   void switch_colours();
   bool knows_categories() const { return live_known_ && live_known_->knows_any; }
   void make_commands();
+  void make_control_commands();
+  std::vector<Command> passing_commands();
+  std::string why_no_control(std::string_view tab, std::string_view place);
+  void act_on(std::string_view tab, std::string_view place);
   void draw_top_bar(Scene& scene);
   void draw_rank_list(Scene& scene);
   void draw_rank_grid(Scene& scene);
@@ -214,6 +222,7 @@ class Viewer {
   int match_step_ = 0;  // to the next (1) or previous (-1) match of the search
   double last_frame_ = 0;
   Commands commands_;
+  Focus focus_;
   OpenDialog open_dialog_;
 
   std::unique_ptr<Panes> panes_ = std::make_unique<Panes>();

@@ -209,6 +209,9 @@ Result<void> Window::create(const WindowOptions& options) {
 #endif
   start_times_.fonts_ms = milliseconds_since(begin);
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
+#if IMGUI_VERSION_NUM < 18700
+  ImGui::GetIO().KeyMap[ImGuiKey_Tab] = -1;  // as in begin_imgui_frame()
+#endif
   if (!ImGui_ImplOpenGL3_Init("#version 330")) return no_opengl("libGL.so.1 can't be loaded", without_display);
   if (offscreen_) make_picture();
   has_window().store(true, std::memory_order_release);
@@ -279,7 +282,16 @@ void Window::apply_zoom() {
 #endif
 }
 
-void Window::begin_imgui_frame() { new_frame(buttons_, std::exchange(new_left_presses_, 0), keys_, between_polls_); }
+void Window::begin_imgui_frame() {
+#if IMGUI_VERSION_NUM >= 18700
+  auto& events = ImGui::GetCurrentContext()->InputEventsQueue;
+  const auto is_tab = [](const ImGuiInputEvent& event) {
+    return event.Type == ImGuiInputEventType_Key && event.Key.Key == ImGuiKey_Tab;
+  };
+  events.erase(std::remove_if(events.begin(), events.end(), is_tab), events.end());  // it moves the viewer's own focus
+#endif
+  new_frame(buttons_, std::exchange(new_left_presses_, 0), keys_, between_polls_);
+}
 
 void Window::build(const Theme& theme, const std::function<void()>& contents) {
 #if IMGUI_VERSION_NUM < 18700

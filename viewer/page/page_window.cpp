@@ -26,7 +26,7 @@ namespace memreel::viewer {
 
 namespace {
 
-constexpr std::array<std::pair<std::string_view, int>, 36> names{{
+constexpr std::array<std::pair<std::string_view, int>, 38> names{{
     {"ArrowDown", GLFW_KEY_DOWN},
     {"ArrowLeft", GLFW_KEY_LEFT},
     {"ArrowRight", GLFW_KEY_RIGHT},
@@ -62,6 +62,8 @@ constexpr std::array<std::pair<std::string_view, int>, 36> names{{
     {"Slash", GLFW_KEY_SLASH},
     {"Space", GLFW_KEY_SPACE},
     {"Tab", GLFW_KEY_TAB},
+    {"ContextMenu", GLFW_KEY_MENU},
+    {"F10", GLFW_KEY_F10},
     {"F1", GLFW_KEY_F1},
 }};
 
@@ -181,8 +183,7 @@ const char* pointer_of(ImGuiMouseCursor cursor) {
 }
 
 void name_keys(ImGuiIO& io) {
-  constexpr std::array<std::pair<ImGuiKey, int>, 21> keys{{{ImGuiKey_Tab, GLFW_KEY_TAB},
-                                                           {ImGuiKey_LeftArrow, GLFW_KEY_LEFT},
+  constexpr std::array<std::pair<ImGuiKey, int>, 20> keys{{{ImGuiKey_LeftArrow, GLFW_KEY_LEFT},
                                                            {ImGuiKey_RightArrow, GLFW_KEY_RIGHT},
                                                            {ImGuiKey_UpArrow, GLFW_KEY_UP},
                                                            {ImGuiKey_DownArrow, GLFW_KEY_DOWN},

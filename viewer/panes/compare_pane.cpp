@@ -245,6 +245,7 @@ void ComparePane::draw_controls(Scene& scene) {
   if (other_.empty()) {
     ImGui::SameLine(0, scene.px(18));
     if (ImGui::Button("keep the cursor's instant as A")) scene.selection.kept = scene.selection.cursor;
+    note_item(scene, "compare/keep");
     ImGui::SameLine();
   } else {
     ImGui::SameLine(0, scene.px(18));
@@ -254,11 +255,12 @@ void ComparePane::draw_controls(Scene& scene) {
   ImGui::SameLine(0, scene.px(18));
   ImGui::SetNextItemWidth(scene.px(280));
   ImGui::InputTextWithHint("##other", "path of another trace to compare with", &typed_);
-  note_item(scene, "compare/file");
+  note_field(scene, "compare/file");
   if (item_entered(scene)) set_other(typed_);
   if (!other_.empty()) {
     ImGui::SameLine();
     if (ImGui::Button("back to instants")) set_other({});
+    note_item(scene, "compare/instants");
   }
   // Drawn here if there is room, so that the list is a row longer.
   const auto comparison = comparison_.value();

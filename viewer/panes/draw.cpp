@@ -32,9 +32,25 @@ void note_place(Scene& scene, const std::string& name, const Area& area) {
   scene.places[name] = {area.left, area.top, area.width(), area.height()};
 }
 
-void note_item(Scene& scene, const std::string& name) {
+namespace {
+
+void note_last(Scene& scene, const std::string& name, FocusKind kind) {
   const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
   note_place(scene, name, {from.x, from.y, to.x, to.y});
+  scene.focus.add_item(name, kind);
+}
+
+}  // namespace
+
+void note_item(Scene& scene, const std::string& name) { note_last(scene, name, FocusKind::button); }
+
+void note_field(Scene& scene, const std::string& name) { note_last(scene, name, FocusKind::field); }
+
+bool menu_entry(Scene& scene, const std::string& label, bool chosen, const std::string& place) {
+  const bool picked = ImGui::Selectable(label.c_str(), chosen);
+  note_item(scene, place);
+  if (chosen) scene.focus.begin_at(place);
+  return picked;
 }
 
 void fill(ImDrawList& list, const Area& area, Colour colour) { list.AddRectFilled(area.min(), area.max(), colour); }

@@ -33,8 +33,12 @@ struct Area {
 /// Takes the rest of the window and covers it with an invisible button called `name`.
 Area take_area(const char* name);
 void note_place(Scene& scene, const std::string& name, const Area& area);
-/// The area of the last item.
+/// The area of the last item; if it is a control, keys can reach it.
 void note_item(Scene& scene, const std::string& name);
+/// The same for a text field.
+void note_field(Scene& scene, const std::string& name);
+/// An entry of a menu; true when it was chosen. `chosen`: it is what the menu shows.
+bool menu_entry(Scene& scene, const std::string& label, bool chosen, const std::string& place);
 
 void fill(ImDrawList& list, const Area& area, Colour colour);
 void outline(ImDrawList& list, const Area& area, Colour colour, float thickness = 1);

@@ -62,6 +62,72 @@ void FlamePane::choose_frames(Scene& scene) {
   end_ = 1;
 }
 
+void FlamePane::zoom_to(const FlameNode& node) {
+  begin_ = node.begin;
+  end_ = std::max(node.end, node.begin + 1e-6);
+}
+
+/// The next bar of the cursor's row, or the previous one.
+std::uint32_t FlamePane::beside(int by) const {
+  const FlameNode& here = (*shown_)[cursor_];
+  std::uint32_t nearest = cursor_;
+  for (std::uint32_t n = 0; n < shown_->size(); ++n) {
+    const FlameNode& node = (*shown_)[n];
+    if (node.depth != here.depth || n == cursor_ || (by > 0 ? node.begin < here.end : node.end > here.begin)) continue;
+    const FlameNode& best = (*shown_)[nearest];
+    if (nearest == cursor_ || (by > 0 ? node.begin < best.begin : node.end > best.end)) nearest = n;
+  }
+  return nearest;
+}
+
+/// Itself if it has none.
+std::uint32_t FlamePane::widest_child(std::uint32_t parent) const {
+  std::uint32_t widest = parent;
+  for (std::uint32_t n = 1; n < shown_->size(); ++n)
+    if ((*shown_)[n].parent == parent && (widest == parent || (*shown_)[n].bytes > (*shown_)[widest].bytes)) widest = n;
+  return widest;
+}
+
+void FlamePane::take_keys(Scene& scene, const Area& area, float row, std::span<const FocusKey> keys) {
+  if (!scene.focus.has("flame")) return;
+  cursor_ = std::min(cursor_, static_cast<std::uint32_t>(shown_->size() - 1));
+  for (const FocusKey key : keys) {
+    const FlameNode& node = (*shown_)[cursor_];
+    switch (key) {
+      case FocusKey::up:
+        cursor_ = node.parent;
+        break;
+      case FocusKey::down:
+        cursor_ = widest_child(cursor_);
+        break;
+      case FocusKey::left:
+      case FocusKey::right:
+        cursor_ = beside(key == FocusKey::left ? -1 : 1);
+        break;
+      case FocusKey::home:
+        cursor_ = 0;
+        zoom_to(shown_->front());
+        break;
+      case FocusKey::press:
+        if (cursor_ != 0) scene.selection.select(node.stack);
+        break;
+      case FocusKey::open:
+        zoom_to(node);
+        break;
+      default:
+        break;
+    }
+  }
+  const FlameNode& at = (*shown_)[cursor_];
+  const float top = row * static_cast<float>(at.depth);
+  if (!keys.empty()) {
+    scroll_ = std::clamp(scroll_, top + row - area.height(), top);
+    if (at.end <= begin_ || at.begin >= end_) zoom_to(shown_->front());
+  }
+  scene.focus.set_row(cursor_);
+  if (cursor_ != 0 && !ImGui::IsItemHovered()) scene.selection.hover(at.stack);
+}
+
 void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   weighing_.draw(scene);
   const Weighing weighing = weighing_.of(scene.selection);
@@ -99,6 +165,8 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
     }
   }
   const float row = ImGui::GetTextLineHeight() + scene.px(4);
+  const std::span<const FocusKey> keys = scene.focus.add_list("flame", area.min(), area.max());
+  take_keys(scene, area, row, keys);
   const float height = row * static_cast<float>(shown_->back().depth + 1);
   scroll_ = std::clamp(scroll_, 0.0F, std::max(0.0F, height - area.height()));
   list.PushClipRect(area.min(), area.max(), true);
@@ -150,10 +218,15 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   }
   const bool hovered = ImGui::IsItemHovered() && ImGui::IsMouseHoveringRect(area.min(), area.max());
   const bool pointed = number != 0 && scene.selection.highlights(scene.doc(), node.stack);
+  const bool is_cursor = number == cursor_ && scene.focus.has("flame");
   const bool marked = scene.selection.stack && number != 0 && node.stack == *scene.selection.stack;
   list.AddRectFilled(area.min(), {area.right - (area.width() > 3 ? 1.0F : 0.0F), area.bottom},
                      hovered || pointed ? mix(colour, scene.theme.text, 0.25) : colour, scene.px(2));
   if (marked) outline(list, area, scene.theme.selection, scene.px(1.5));
+  if (is_cursor) {
+    outline(list, area, scene.theme.selection, scene.px(2));
+    note_place(scene, "flame/row", area);
+  }
   const bool has_room = area.width() > scene.px(24);
   if (!has_room && !hovered) return;
   const std::string name = number == 0 ? "all" : name_of(scene.tables(), node);
@@ -171,8 +244,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   ImGui::TextDisabled("double click: only this; Backspace: all");
   ImGui::EndTooltip();
   if (ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) {
-    begin_ = node.begin;
-    end_ = std::max(node.end, node.begin + 1e-6);
+    zoom_to(node);
   } else if (ImGui::IsMouseClicked(ImGuiMouseButton_Left) && number != 0) {
     scene.selection.select(node.stack);
   }

@@ -41,6 +41,11 @@ class FlamePane {
   void choose_frames(Scene& scene);
   static FlameShape shape_of(const Document& document, const Classification* known, const Frames& frames);
   void draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);
+  /// Keys move from bar to bar, if the graph has the focus.
+  void take_keys(Scene& scene, const Area& area, float row, std::span<const FocusKey> keys);
+  std::uint32_t beside(int by) const;
+  std::uint32_t widest_child(std::uint32_t parent) const;
+  void zoom_to(const FlameNode& node);
   void draw_rest(Scene& scene, ImDrawList& list, const Area& area);
 
   WeighingChoice weighing_;
@@ -49,6 +54,7 @@ class FlamePane {
   std::shared_ptr<const std::vector<FlameNode>> shown_;
   double begin_ = 0, end_ = 1;  // visible part of the width
   float scroll_ = 0;
+  std::uint32_t cursor_ = 0;  // the keyboard's bar
 };
 
 }  // namespace memreel::viewer

@@ -395,6 +395,7 @@ void HeapsPane::draw(Scene& scene) {
   const Document& document = scene.doc();
   for (const bool one : {true, false}) {
     if (radio_button(scene, one ? "same scale" : "own scales", one_scale_ == one)) one_scale_ = one;
+    note_item(scene, one ? "heaps/same scale" : "heaps/own scales");
     ImGui::SameLine();
   }
   ImGui::TextDisabled("   reserved and live bytes of each heap; click: show it");
@@ -446,7 +447,9 @@ void HeapsPane::draw_row(Scene& scene, const Row& row, const Area& area, std::ui
   ImDrawList& list = *ImGui::GetWindowDrawList();
   const Area plot = time_area(scene, area);
   const bool chosen = scene.selection.heap == row.heap;
-  note_place(scene, "heaps/" + std::to_string(index(row.heap)), plot);
+  const std::string name = "heaps/" + std::to_string(index(row.heap));
+  note_place(scene, name, plot);
+  scene.focus.add(name, FocusKind::drawn, plot.min(), plot.max());
   const TimeAxis axis(scene.selection.view, plot, scene.selection.axis);
   fill(list, plot, scene.theme.ground);
   list.PushClipRect(plot.min(), plot.max(), true);
@@ -471,7 +474,8 @@ void HeapsPane::draw_row(Scene& scene, const Row& row, const Area& area, std::ui
        series->has_segments ? live + " of " + text_of(Bytes{value_of(now, Metric::reserved)}) : live);
   if (area.height() > 3 * ImGui::GetTextLineHeight())
     line(2, scene.theme.faint, "peak " + text_of(Bytes{std::max(series->peak_live, series->peak_reserved)}));
-  if (ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !was_dragged() && !chosen) {
+  const bool clicked = ImGui::IsItemDeactivated() && ImGui::IsMouseReleased(ImGuiMouseButton_Left) && !was_dragged();
+  if ((clicked || scene.focus.takes(name)) && !chosen) {
     scene.selection.heap = row.heap;
     scene.selection.clear();
   }

@@ -23,6 +23,14 @@ std::string when(const Document& document, std::uint32_t event) {
   return time_text(since, std::max(since / 100'000, Nanoseconds{1})) + "   event " + text_of(std::uint64_t{event});
 }
 
+/// Another button beside the last one, or below it if there is no room.
+bool next_button(const char* name) {
+  const float width = ImGui::CalcTextSize(name).x + 2 * ImGui::GetStyle().FramePadding.x;
+  const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
+  if (ImGui::GetItemRectMax().x + ImGui::GetStyle().ItemSpacing.x + width <= right) ImGui::SameLine();
+  return ImGui::SmallButton(name);
+}
+
 std::string seconds(Nanoseconds time) { return time_text(time, std::max(time / 1000, Nanoseconds{1})); }
 
 }  // namespace
@@ -100,9 +108,11 @@ void InspectorPane::draw_trace(Scene& scene) {
     if (series->has_segments) property("peak reserved", text_of(Bytes{series->peak_reserved}), column);
     property("failures", text_of(series->failures), column);
     if (ImGui::SmallButton("go to the live peak")) scene.selection.cursor = series->peak_live_event;
-    ImGui::SameLine();
-    if (series->has_segments && ImGui::SmallButton("to the reserved peak"))
-      scene.selection.cursor = series->peak_reserved_event;
+    note_item(scene, "inspector/live peak");
+    if (series->has_segments) {
+      if (next_button("to the reserved peak")) scene.selection.cursor = series->peak_reserved_event;
+      note_item(scene, "inspector/reserved peak");
+    }
   }
   if (scene.classification && !scene.classification->problem.empty()) {
     ImGui::TextWrapped("Categories are not known: %s", scene.classification->problem.c_str());
@@ -203,10 +213,14 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
        scene.theme.accent);
   ImGui::Dummy({width, height + scene.px(8)});
   if (ImGui::SmallButton("begin")) scene.selection.cursor = a.begin + 1;
-  ImGui::SameLine();
-  if (a.requested != never && ImGui::SmallButton("end")) scene.selection.cursor = a.requested + 1;
-  ImGui::SameLine();
-  if (ImGui::SmallButton("show lifetime")) {
+  note_item(scene, "inspector/begin");
+  if (a.requested != never) {
+    if (next_button("end")) scene.selection.cursor = a.requested + 1;
+    note_item(scene, "inspector/end");
+  }
+  const bool shows_life = next_button("show lifetime");
+  note_item(scene, "inspector/lifetime");
+  if (shows_life) {
     const Nanoseconds from = document.time(a.begin);
     const Nanoseconds to = a.requested == never ? document.last_time() : document.time(a.requested);
     const Nanoseconds margin = (to - from) / 5 + Nanoseconds{10};

@@ -63,12 +63,17 @@ RankChoice draw_ranks(Scene& scene, const Ranks& ranks, const std::filesystem::p
     ImGui::InvisibleButton("rank", {width, height},
                            ImGuiButtonFlags_MouseButtonLeft | ImGuiButtonFlags_MouseButtonRight);
     ImGui::PopID();
-    if (!ImGui::IsItemVisible()) continue;
     const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
     const auto series = ranks.series(i);
     const std::string name = ranks.name(i);
-    note_item(scene, "rank/" + std::to_string(i));
+    const std::string place = "rank/" + std::to_string(i);
+    note_place(scene, place, {from.x, from.y, to.x, to.y});
+    scene.focus.add(place, FocusKind::drawn, from, {to.x, to.y - scene.px(6)});
     const bool is_shown = ranks.files()[i] == shown;
+    if (scene.focus.takes(place)) choice.show = i;
+    if ((scene.focus.takes(place, FocusKey::open) || scene.focus.takes(place, FocusKey::menu)) && !is_shown)
+      choice.compare = i;
+    if (!ImGui::IsItemVisible()) continue;
     draw_rank(scene, {from.x, from.y, to.x, to.y - scene.px(6)}, name, series.get(), highest, is_shown,
               ImGui::IsItemHovered());
     if (ImGui::IsItemHovered()) {

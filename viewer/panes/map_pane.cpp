@@ -221,10 +221,12 @@ void MapPane::draw_toolbar(Scene& scene) {
     for (std::size_t i = 0; i < colour_names.size(); ++i) {
       const auto by = static_cast<MapColour>(i);
       if (by == MapColour::category && !scene.has_categories()) continue;
-      if (ImGui::Selectable(colour_names.at(i), scene.colour() == by)) selection.colour = by;
+      if (menu_entry(scene, colour_names.at(i), scene.colour() == by, std::string("colour/") + colour_names.at(i)))
+        selection.colour = by;
     }
     ImGui::EndCombo();
   }
+  note_item(scene, "colour");
   ImGui::SameLine(0, 0);
   const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - (high_ - low_ < 1 ? scene.px(100) : 0);
   draw_legend(scene, right);
@@ -246,6 +248,7 @@ void MapPane::draw_toolbar(Scene& scene) {
       low_ = 0;
       high_ = 1;
     }
+    note_item(scene, "map/all addresses");
   }
 }
 

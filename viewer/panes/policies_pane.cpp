@@ -125,14 +125,10 @@ void PoliciesPane::draw(Scene& scene) {
   ImGui::SetNextItemWidth(scene.px(520));
   ImGui::InputText("##policies", &specs_);
   const bool entered = item_entered(scene);
-  note_place(
-      scene, "policies/specs",
-      {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+  note_field(scene, "policies/specs");
   ImGui::SameLine();
   if (ImGui::Button("Replay") || entered) run();
-  note_place(
-      scene, "policies/run",
-      {ImGui::GetItemRectMin().x, ImGui::GetItemRectMin().y, ImGui::GetItemRectMax().x, ImGui::GetItemRectMax().y});
+  note_item(scene, "policies/run");
   ImGui::SameLine();
   if (replay_.running() || replay_.given_up()) {
     draw_job(scene, "policies", "Replaying", replay_);

@@ -17,6 +17,7 @@
 #include "viewer/model/selection.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/model/typed_input.h"
+#include "viewer/panes/focus.h"
 #include "viewer/panes/theme.h"
 
 namespace memreel::viewer {
@@ -48,6 +49,7 @@ struct Scene {
   std::shared_ptr<const Findings> findings;  // if requested; null until they are ready
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // positions on screen: x, y, width, height
+  Focus& focus;                           // of the keyboard
   bool enter = false;                     // Enter was pressed since the last frame, even if already released
   bool& busy;                             // set by panes that are waiting for a job
   std::function<void()> wake;             // requests a frame after a change; callable from any thread

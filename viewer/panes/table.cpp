@@ -28,19 +28,96 @@ void Table::draw_headers(Scene& scene) {
       first_ = 0;
     }
     const Area area{at.x, at.y, at.x + width, at.y + ImGui::GetTextLineHeight()};
-    note_place(scene, std::string(name_) + "/" + column.title, area);
+    note_place(scene, header_name(column), area);
+    if (column.sort >= 0) scene.focus.add_item(header_name(column), FocusKind::header);
     text(*ImGui::GetWindowDrawList(), {column.right ? area.right : area.left, at.y},
          is_sorted ? scene.theme.text : scene.theme.faint, fitting(title, width), column.right ? 1.0F : 0.0F);
     ImGui::PopID();
   }
 }
 
-void Table::scroll(const Rows& rows, std::uint64_t visible) {
+void Table::step_column(int by) {
+  const auto here = std::ranges::find(shown_, cursor_column_);
+  if (here == shown_.end()) {
+    cursor_column_ = shown_.empty() ? 0 : shown_.front();
+  } else if (by < 0 ? here != shown_.begin() : here + 1 != shown_.end()) {
+    cursor_column_ = *(here + by);
+  }
+}
+
+void Table::take_keys(Scene& scene, const Rows& rows, std::uint64_t visible, std::span<const FocusKey> keys) {
+  if (!scene.focus.has(name_) || rows.count == 0) return;
+  const std::uint64_t last = rows.count - 1, page = std::max<std::uint64_t>(visible, 2) - 1;
+  if (!cursor_) {
+    cursor_ = std::min(static_cast<std::uint64_t>(first_), last);
+    for (std::uint64_t row = *cursor_; rows.selected && row < std::min(rows.count, *cursor_ + visible); ++row)
+      if (rows.selected(row)) cursor_ = row;
+  }
+  std::uint64_t row = std::min(*cursor_, last);
+  for (const FocusKey key : keys) {
+    switch (key) {
+      case FocusKey::up: {
+        const auto sortable =
+            std::ranges::find_if(shown_, [&](int c) { return columns_[static_cast<std::size_t>(c)].sort >= 0; });
+        if (row > 0)
+          --row;
+        else if (sortable != shown_.end())
+          scene.focus.move_to(header_name(columns_[static_cast<std::size_t>(*sortable)]));
+        break;
+      }
+      case FocusKey::down:
+        row = std::min(row + 1, last);
+        break;
+      case FocusKey::page_up:
+        row -= std::min(row, page);
+        break;
+      case FocusKey::page_down:
+        row = std::min(row + page, last);
+        break;
+      case FocusKey::home:
+        row = 0;
+        break;
+      case FocusKey::end:
+        row = last;
+        break;
+      case FocusKey::left:
+      case FocusKey::right:
+        step_column(key == FocusKey::left ? -1 : 1);
+        break;
+      case FocusKey::press:
+        if (rows.on_click) rows.on_click(row);
+        break;
+      case FocusKey::open:
+        if (rows.on_double_click)
+          rows.on_double_click(row);
+        else if (rows.on_click)
+          rows.on_click(row);
+        break;
+      case FocusKey::menu:
+        menu_row_ = row;
+        menu_column_ = cursor_column_;
+        wants_menu_ = menu_at_cursor_ = true;
+        break;
+      default:
+        break;
+    }
+  }
+  if (!keys.empty()) {
+    const auto at = static_cast<double>(row);
+    first_ = std::clamp(first_, at - static_cast<double>(std::max<std::uint64_t>(visible, 1) - 1), at);
+    wanted_.reset();
+  }
+  cursor_ = row;
+  scene.focus.set_row(row);
+  if (rows.on_hover && !ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows)) rows.on_hover(row);
+}
+
+void Table::scroll(Scene& scene, const Rows& rows, std::uint64_t visible) {
   const ImGuiIO& io = ImGui::GetIO();
   const double page = static_cast<double>(std::max<std::uint64_t>(visible, 2) - 1);
   if (ImGui::IsWindowHovered(ImGuiHoveredFlags_ChildWindows)) {
     first_ -= 3 * static_cast<double>(io.MouseWheel);
-    if (!is_typing()) {
+    if (!is_typing() && !scene.focus.is_on()) {
       if (key_pressed(ImGuiKey_PageDown)) first_ += page;
       if (key_pressed(ImGuiKey_PageUp)) first_ -= page;
       if (key_pressed(ImGuiKey_End)) first_ = static_cast<double>(rows.count);
@@ -93,9 +170,10 @@ std::size_t Table::shown_columns(float width, const Scene& scene) const {
 /// Row-wide behaviour, in the first cell. True when the mouse is on the row.
 bool Table::begin_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   if (ImGui::Selectable("##row", rows.selected && rows.selected(row),
-                        ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick) &&
-      rows.on_click)
-    rows.on_click(row);
+                        ImGuiSelectableFlags_SpanAllColumns | ImGuiSelectableFlags_AllowDoubleClick)) {
+    cursor_ = row;
+    if (rows.on_click) rows.on_click(row);
+  }
   const bool is_hovered = ImGui::IsItemHovered();
   if (is_hovered) {
     if (rows.on_hover) rows.on_hover(row);
@@ -141,6 +219,8 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
   for (int c = 0; c < static_cast<int>(columns_.size()); ++c) {
     if (!ImGui::TableSetColumnIndex(c)) continue;
     if (c == 0) is_hovered = begin_row(scene, rows, row);
+    if (c == cursor_column_ && cursor_ == row && scene.focus.has(name_))
+      ImGui::TableSetBgColor(ImGuiTableBgTarget_CellBg, with_alpha(scene.theme.accent, 0x48));
     draw_cell(scene, rows, row, c, is_hovered);
   }
   ImGui::PopID();
@@ -148,6 +228,15 @@ void Table::draw_row(Scene& scene, const Rows& rows, std::uint64_t row) {
 
 void Table::draw_menu(Scene& scene, const Rows& rows) {
   constexpr std::uint64_t most = 100'000;  // rows that can be copied without a noticeable delay
+  if (std::exchange(menu_at_cursor_, false)) {
+    const auto place = scene.places.find(std::string(name_) + "/row");
+    if (place != scene.places.end()) {
+      const auto& [left, top, width, height] = place->second;
+      const bool has_room = top + 6 * height < ImGui::GetIO().DisplaySize.y;
+      ImGui::SetNextWindowPos({left + scene.px(24), has_room ? top + height : top}, ImGuiCond_Always,
+                              {0, has_room ? 0.0F : 1.0F});
+    }
+  }
   if (!ImGui::BeginPopup("copy")) return;
   if (menu_row_ >= rows.count) {
     ImGui::CloseCurrentPopup();
@@ -162,6 +251,7 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   const std::string cell = rows.cell(menu_row_, menu_column_);
   if (!cell.empty() && ImGui::MenuItem(("Copy \u201C" + fitting(cell, scene.px(320)) + "\u201D").c_str()))
     ImGui::SetClipboardText(cell.c_str());
+  if (!cell.empty()) note_item(scene, "copy/cell");
   if (ImGui::MenuItem("Copy row")) ImGui::SetClipboardText(line(menu_row_).c_str());
   note_item(scene, "copy/row");
   const std::uint64_t count = std::min(rows.count, most);
@@ -220,7 +310,10 @@ void Table::draw_rows(Scene& scene, const Rows& rows) {
   const float row_height = ImGui::GetTextLineHeight() + 2 * ImGui::GetStyle().CellPadding.y;
   const float header_height = row_height + scene.px(2);
   const auto visible = static_cast<std::uint64_t>(std::max(1.0F, std::floor((size.y - header_height) / row_height)));
-  scroll(rows, visible);
+  const std::span<const FocusKey> keys =
+      scene.focus.add_list(name_, {at.x, at.y + header_height}, {at.x + size.x, at.y + size.y});
+  take_keys(scene, rows, visible, keys);
+  scroll(scene, rows, visible);
   note_place(scene, name_, {at.x, at.y, at.x + size.x, at.y + size.y});
   note_place(scene, std::string(name_) + "/first row",
              {at.x, at.y + header_height, at.x + size.x, at.y + header_height + row_height});
@@ -239,6 +332,11 @@ void Table::draw_rows(Scene& scene, const Rows& rows) {
           !column.hidden && (column.width == 0 || c < shown) ? width : width | ImGuiTableColumnFlags_Disabled,
           column.width == 0 ? 1.0F : scene.px(static_cast<double>(column.width)));
     }
+    shown_.clear();
+    for (int c = 0; c < static_cast<int>(columns_.size()); ++c)
+      if ((ImGui::TableGetColumnFlags(c) & ImGuiTableColumnFlags_IsEnabled) != 0 &&
+          *columns_[static_cast<std::size_t>(c)].title != 0)
+        shown_.push_back(c);
     draw_headers(scene);
     const auto first = static_cast<std::uint64_t>(first_);
     const std::uint64_t end = std::min(rows.count, first + visible);
@@ -256,6 +354,12 @@ void Table::draw_rows(Scene& scene, const Rows& rows) {
       wants_menu_ = true;
     }
     ImGui::EndTable();
+    if (cursor_ && scene.focus.has(name_) && *cursor_ >= first && *cursor_ < end) {
+      const float y = std::max(top, at.y + header_height) + static_cast<float>(*cursor_ - first) * row_height;
+      const Area cursor{at.x + scene.px(2), y, at.x + size.x - scene.px(12), y + row_height};
+      outline(*ImGui::GetWindowDrawList(), cursor, scene.theme.accent, scene.px(1.5));
+      note_place(scene, std::string(name_) + "/row", cursor);
+    }
   }
   if (std::exchange(wants_menu_, false)) ImGui::OpenPopup("copy");
   draw_menu(scene, rows);

@@ -25,7 +25,8 @@ struct Column {
   bool hidden = false;
 };
 
-/// The callbacks of a table for its rows. Everything shown can be copied through the right-click menu.
+/// The callbacks of a table for its rows. Everything shown can be copied through the right-click menu. While the table
+/// has the keyboard's focus, one of its rows is the cursor: Enter clicks it, Ctrl+Enter double-clicks it.
 struct Rows {
   std::uint64_t count = 0;
   std::function<std::string(std::uint64_t row, int column)> cell;
@@ -78,7 +79,7 @@ class Table {
 
   void draw(Scene& scene, const Rows& rows);
   /// Scrolls so that a row is on screen.
-  void show(std::uint64_t row) { wanted_ = row; }
+  void show(std::uint64_t row) { wanted_ = cursor_ = row; }
 
   void hide(int column, bool hidden) { columns_[static_cast<std::size_t>(column)].hidden = hidden; }
 
@@ -95,10 +96,15 @@ class Table {
   std::size_t shown_columns(float width, const Scene& scene) const;
   Rows sorted(const Rows& rows, HeapId heap);
   void draw_rows(Scene& scene, const Rows& rows);
-  void scroll(const Rows& rows, std::uint64_t visible);
+  void scroll(Scene& scene, const Rows& rows, std::uint64_t visible);
+  /// Keys for the rows, if the table has the focus.
+  void take_keys(Scene& scene, const Rows& rows, std::uint64_t visible, std::span<const FocusKey> keys);
+  void step_column(int by);
+  /// The place of a column's header.
+  std::string header_name(const Column& column) const { return std::string(name_) + "/" + column.title; }
   void draw_scrollbar(Scene& scene, const Rows& rows, std::uint64_t visible, float top, float bottom, float right);
   void draw_row(Scene& scene, const Rows& rows, std::uint64_t row);
-  static bool begin_row(Scene& scene, const Rows& rows, std::uint64_t row);
+  bool begin_row(Scene& scene, const Rows& rows, std::uint64_t row);
   void draw_cell(Scene& scene, const Rows& rows, std::uint64_t row, int column, bool is_hovered);
   void draw_menu(Scene& scene, const Rows& rows);
   void draw_headers(Scene& scene);
@@ -107,7 +113,11 @@ class Table {
   std::vector<Column> columns_;
   double first_ = 0;  // the top row: a pixel position would be inexact with 35 million rows
   std::optional<std::uint64_t> wanted_;
-  std::uint64_t menu_row_ = 0;  // the row that was right-clicked
+  std::optional<std::uint64_t> cursor_;  // the keyboard's row,
+  int cursor_column_ = 0;                // and its cell, which the menu copies
+  std::vector<int> shown_;               // the columns on screen
+  bool menu_at_cursor_ = false;          // the menu was opened by a key
+  std::uint64_t menu_row_ = 0;           // the row that was right-clicked
   int menu_column_ = 0;
   bool wants_menu_ = false;  // for it
   std::optional<int> sort_;

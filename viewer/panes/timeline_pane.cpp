@@ -115,8 +115,8 @@ void TimelinePane::draw_legend(Scene& scene) {
     for (std::size_t i = 0; i < split_names.size(); ++i) {
       const auto by = static_cast<SplitBy>(i);
       if ((by == SplitBy::category || by == SplitBy::phase) && !scene.has_categories()) continue;
-      if (ImGui::Selectable(split_names.at(i), scene.split() == by)) selection.split = by;
-      note_item(scene, std::string("split/") + split_names.at(i));
+      if (menu_entry(scene, split_names.at(i), scene.split() == by, std::string("split/") + split_names.at(i)))
+        selection.split = by;
     }
     ImGui::EndCombo();
   }
@@ -376,7 +376,11 @@ void TimelinePane::draw_group_names(Scene& scene, std::uint32_t events) {
       const Area area = legend_area(scene, group.label, bytes);
       if (selection.category == category)
         fill(*ImGui::GetWindowDrawList(), {area.left, area.bottom, area.right, area.bottom + scene.px(2)}, colour);
-      note_place(scene, "timeline/" + std::string(name_of(category)), area);
+      const std::string name = "timeline/" + std::string(name_of(category));
+      note_place(scene, name, area);
+      scene.focus.add(name, FocusKind::drawn, area.min(), area.max());
+      if (scene.focus.has(name)) selection.hover(category);
+      if (scene.focus.takes(name)) selection.toggle(category);
       if (!ImGui::IsWindowHovered() || !area.contains(ImGui::GetIO().MousePos)) continue;
       selection.hover(category);
       tell_categories(scene, *live);

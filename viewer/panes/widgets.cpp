@@ -79,10 +79,11 @@ void draw_categories(Scene& scene, const LiveByCategory& live, const std::string
     if (share_at <= all) cell(share_at, text_of_share(share));
     if (count_at <= all) cell(count_at, text_of(held(c).count));
     if (place.empty()) continue;
-    note_place(scene, place + "/" + std::string(name_of(c)), row);
-    if (!pointed) continue;
-    scene.selection.hover(c);
-    if (ImGui::IsMouseClicked(ImGuiMouseButton_Left)) scene.selection.toggle(c);
+    const std::string name = place + "/" + std::string(name_of(c));
+    note_place(scene, name, row);
+    scene.focus.add(name, FocusKind::drawn, row.min(), row.max());
+    if (pointed || scene.focus.has(name)) scene.selection.hover(c);
+    if ((pointed && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) || scene.focus.takes(name)) scene.selection.toggle(c);
   }
 }
 
@@ -95,13 +96,13 @@ void choose_category(Scene& scene) {
   ImGui::SetNextItemWidth(scene.px(140));
   const std::string shown = chosen ? std::string(words_of(*chosen)) : "all categories";
   if (ImGui::BeginCombo("##category", shown.c_str(), ImGuiComboFlags_HeightLarge)) {
-    if (ImGui::Selectable("all categories", !chosen)) chosen.reset();
+    if (menu_entry(scene, "all categories", !chosen, "category/all")) chosen.reset();
     for (const CategoryStyle& style : category_styles()) {
       const std::string name(words_of(style.category));
       const CategoryHolding& held = scene.live.at(static_cast<std::size_t>(style.category));
-      if (ImGui::Selectable((name + "   " + text_of(held.bytes)).c_str(), chosen == style.category))
+      if (menu_entry(scene, name + "   " + text_of(held.bytes), chosen == style.category,
+                     "category/" + std::string(name_of(style.category))))
         chosen = style.category;
-      note_item(scene, "category/" + std::string(name_of(style.category)));
     }
     ImGui::EndCombo();
   }
@@ -120,8 +121,7 @@ void choose_least_size(Scene& scene) {
   ImGui::SetNextItemWidth(scene.px(130));
   if (ImGui::BeginCombo("##size", shown.c_str())) {
     for (const char* const size : least_sizes) {
-      if (ImGui::Selectable(words(size).c_str())) search = with_least(search, size);
-      note_item(scene, std::string("size/") + size);
+      if (menu_entry(scene, words(size), false, std::string("size/") + size)) search = with_least(search, size);
     }
     ImGui::EndCombo();
   }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands for the controls of the panes: what can be clicked can be typed.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "viewer/app/viewer.h"
+#include "viewer/model/labels.h"
+#include "viewer/panes/draw.h"
+
+namespace memreel::viewer {
+namespace {
+
+/// A control and where to find it.
+struct PaneControl {
+  const char* name = "";
+  std::string_view tab;  // empty: not in a list
+  const char* place = "";
+};
+
+constexpr std::array<PaneControl, 36> controls{{
+    {"Choose the device or heap\u2026", "", "device"},
+    {"Choose the rank\u2026", "", "rank list"},
+    {"Choose how live bytes are split\u2026", "", "split"},
+    {"Choose the colours of allocations\u2026", "", "colour"},
+    {"Choose a category to filter by\u2026", "", "category"},
+    {"Choose a least size to filter by\u2026", "", "size"},
+    {"Show all addresses of the map", "", "map/all addresses"},
+    {"Select what keeps the largest free block, before it", "", "heap/pin before"},
+    {"Select what keeps the largest free block, after it", "", "heap/pin after"},
+    {"Copy the stack of the selection", "", "inspector/copy stack"},
+    {"Show or fold wrapper frames of the stack", "", "inspector/fold"},
+    {"Inspector: stack", "", "inspector/stack"},
+    {"Inspector: details", "", "inspector/details"},
+    {"Go to the begin of the selected allocation", "", "inspector/begin"},
+    {"Go to the end of the selected allocation", "", "inspector/end"},
+    {"Show the lifetime of the selected allocation", "", "inspector/lifetime"},
+    {"Stacks: live at the cursor", "stacks", "weigh/live at the cursor"},
+    {"Stacks: at the peak", "stacks", "weigh/at the peak*"},
+    {"Stacks: allocated", "stacks", "weigh/allocated*"},
+    {"Stacks: leaked", "stacks", "weigh/leaked"},
+    {"Flame graph: live at the cursor", "flame", "weigh/live at the cursor"},
+    {"Flame graph: at the peak", "flame", "weigh/at the peak*"},
+    {"Flame graph: allocated", "flame", "weigh/allocated*"},
+    {"Flame graph: leaked", "flame", "weigh/leaked"},
+    {"Flame graph: by stack", "flame", "flame/by stack"},
+    {"Flame graph: by layer", "flame", "flame/by layer"},
+    {"Flame graph: bottom-up", "flame", "flame/bottom-up"},
+    {"Flame graph: wrappers", "flame", "flame/wrappers"},
+    {"Go to where it is most fragmented", "fragmentation", "fragmentation/go there"},
+    {"Type policies to replay\u2026", "policies", "policies/specs"},
+    {"Compare with another trace\u2026", "compare", "compare/file"},
+    {"Compare instants of this trace", "compare", "compare/instants"},
+    {"Compare by time", "compare", "compare/by time"},
+    {"Compare by step", "compare", "compare/by step"},
+    {"Compare at the peaks", "compare", "compare/at the peaks"},
+    {"Compare at the cursor", "compare", "compare/at the cursor"},
+}};
+constexpr std::array<PaneControl, 9> more_controls{{
+    {"Compare by stack", "compare", "compare/by stack"},
+    {"Compare by category", "compare", "compare/by category"},
+    {"Compare by layer", "compare", "compare/by layer"},
+    {"Heaps: same scale", "heaps", "heaps/same scale"},
+    {"Heaps: own scales", "heaps", "heaps/own scales"},
+    {"Stacks: kept of the range", "stacks", "weigh/kept of the range"},
+    {"Flame graph: kept of the range", "flame", "weigh/kept of the range"},
+    {"Stacks: summed up", "stacks", "weigh/summed up*"},
+    {"Flame graph: summed up", "flame", "weigh/summed up*"},
+}};
+constexpr std::array<const char*, 5> offered_sizes{"", "64KiB", "1MiB", "20MiB", "256MiB"};
+
+}  // namespace
+
+/// Why a control is not there, as far as that is known before its pane is drawn.
+std::string Viewer::why_no_control(std::string_view tab, std::string_view place) {
+  const auto unless = [](bool there, const char* why) { return there ? std::string() : std::string(why); };
+  if (tab == "heaps") return unless(has_tab(tab), "there is only one heap");
+  if (place == "rank list") return unless(ranks_ != nullptr, "only one recording is open");
+  if (place == "category" || place == "compare/by stack" || place == "compare/by category" ||
+      place == "compare/by layer")
+    return unless(knows_categories(), "no categories are known");
+  if (place == "flame/by stack" || place == "flame/by layer")
+    return unless(live_known_ && live_known_->knows_layers, "no layers are known");
+  if (place == "inspector/copy stack" || place == "inspector/fold")
+    return unless(selection_.stack.has_value(), "nothing is selected that has a stack");
+  if (place == "inspector/begin" || place == "inspector/end" || place == "inspector/lifetime" ||
+      place == "inspector/stack" || place == "inspector/details")
+    return unless(selection_.allocation.has_value(), "no allocation is selected");
+  if (place == "heap/pin before") return unless(heap_.pin_before.has_value(), "nothing keeps it");
+  if (place == "heap/pin after") return unless(heap_.pin_after.has_value(), "nothing keeps it");
+  if (place == "weigh/kept of the range") return unless(selection_.marked.has_value(), "no range is marked");
+  if (place.starts_with("weigh/summed up"))
+    return unless(!document_->folded->empty(), "the recording has no sums of older events");
+  if (place == "compare/instants" || place == "compare/at the peaks" || place == "compare/at the cursor")
+    return unless(!panes_->compare.other().empty(), "no other trace is open to compare with");
+  return {};
+}
+
+/// Shows a control and activates it.
+void Viewer::act_on(std::string_view tab, std::string_view place) {
+  const bool is_prefix = place.ends_with('*');
+  const std::string_view begins = place.substr(0, place.size() - (is_prefix ? 1 : 0));
+  const bool on_screen = std::ranges::any_of(focus_.stops(), [&](const Focusable& stop) {
+    return is_prefix ? stop.name.starts_with(begins) : stop.name == place;
+  });
+  if (!tab.empty())
+    layout_.show_tab(tab);
+  else if (!on_screen)
+    layout_.maximise("");
+  focus_.act_on(std::string(place));
+}
+
+void Viewer::make_control_commands() {
+  const auto add = [this](const PaneControl& control) {
+    commands_.add({.name = control.name,
+                   .shortcut = {},
+                   .run = [this, control] { act_on(control.tab, control.place); },
+                   .place = control.place,
+                   .why_not = [this, control] { return why_no_control(control.tab, control.place); }});
+  };
+  for (const PaneControl& control : controls) add(control);
+  for (const PaneControl& control : more_controls) add(control);
+  const auto add_filter = [this](std::string name, std::optional<Category> category) {
+    commands_.add({.name = std::move(name),
+                   .shortcut = {},
+                   .run = [this, category] { selection_.category = category; },
+                   .why_not = [this, category]() -> std::string {
+                     if (!knows_categories()) return "no categories are known";
+                     return selection_.category == category ? "they are shown" : "";
+                   }});
+  };
+  add_filter("Filter: all categories", std::nullopt);
+  for (const CategoryStyle& style : category_styles())
+    add_filter("Filter: only " + std::string(words_of(style.category)), style.category);
+  for (const char* const size : offered_sizes)
+    commands_.add(
+        {.name = *size == 0 ? std::string("Filter: any size") : "Filter: at least " + std::string(size),
+         .shortcut = {},
+         .run = [this, size] { selection_.search = with_least(selection_.search, size); },
+         .why_not = [this,
+                     size] { return with_least(selection_.search, size) == selection_.search ? "it is so" : ""; }});
+}
+
+/// Commands for what is on screen now, and for the heaps, ranks and recent files.
+std::vector<Command> Viewer::passing_commands() {
+  std::vector<Command> commands;
+  const auto add = [&](std::string name, std::function<void()> run) -> Command& {
+    return commands.emplace_back(Command{.name = std::move(name), .shortcut = {}, .run = std::move(run)});
+  };
+  for (const HeapSeries& series : document_->heaps)
+    add("Show the heap " + heap_label(*document_->tables, series.heap), [this, heap = series.heap] {
+      selection_.heap = heap;
+      selection_.clear();
+    }).why_not = [this, heap = series.heap] { return selection_.heap == heap ? "it is shown" : ""; };
+  for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
+    const auto why_not = [this, i] { return ranks_->files()[i] == source_->path() ? "it is shown" : ""; };
+    add("Show rank " + ranks_->name(i), [this, i] { choice_.show = i; }).why_not = why_not;
+    add("Compare with rank " + ranks_->name(i), [this, i] { choice_.compare = i; }).why_not = why_not;
+  }
+  for (const std::string& file : settings_.recent)
+    add("Open " + file, [this, file] { chosen_.file = file; }).needs_trace = false;
+  const VerdictStrip* const strip = panes_->verdict.shown();
+  const auto words_of_item = [&](std::string_view place) -> std::string {
+    if (strip == nullptr || !place.starts_with("verdict/")) return {};
+    const std::string_view name = place.substr(std::string_view("verdict/").size());
+    for (const auto* const items : {&strip->holders, &strip->others})
+      for (const VerdictItem& item : *items)
+        if (item.name == name) return "Verdict: " + item.topic + (item.topic.empty() ? "" : " ") + item.text;
+    return {};
+  };
+  for (const Focusable& stop : focus_.stops()) {
+    if (stop.rank != 0 || stop.kind == FocusKind::field || commands_.has_button(stop.name)) continue;
+    const std::size_t slash = stop.name.find('/');
+    const std::string before = stop.name.substr(0, slash),
+                      after = slash == std::string::npos ? std::string() : stop.name.substr(slash + 1);
+    std::string name = words_of_item(stop.name);
+    if (stop.kind == FocusKind::list)
+      name = "Copy from the list of " + stop.name + "\u2026";
+    else if (stop.kind == FocusKind::header)
+      name = "Sort " + before + " by " + after;
+    else if (name.empty())
+      name = label_of(stop.name);
+    name[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(name[0])));
+    if (stop.name == "flame") continue;  // a list without a menu
+    Command& command = add(std::move(name), [this, place = stop.name, tab = std::string(is_tab(before) ? before : "")] {
+      act_on(tab, place);
+    });
+    command.place = stop.name;
+    command.needs_trace = false;
+  }
+  return commands;
+}
+
+}  // namespace memreel::viewer
