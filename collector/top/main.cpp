@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // memreel-top: what all recorded processes on this machine hold, as a table, a document or metrics. `memreel top` runs
-// this program; `memreel record` and `memreel attach` do for --openmetrics.
+// this program; `memreel record` and `memreel attach` do for --openmetrics. In a terminal it hands over to `memreel
+// browse`, which runs it again as the source of its figures (--feed): so it stays without a terminal library.
+#include <poll.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): sigprocmask
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -10,6 +12,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -21,6 +24,7 @@
 #include "collector/attach/session.h"
 #include "collector/options/journal.h"
 #include "collector/record/command.h"
+#include "collector/record/executable.h"
 #include "collector/record/exporter.h"
 #include "collector/record/summary.h"
 #include "collector/top/scrape_server.h"
@@ -43,7 +47,7 @@ struct Request {
   std::string target;   // of metrics; empty: none
   std::string journal;  // watch the processes of this recording
   double interval = 2;  // seconds
-  bool once = false, json = false, categories = false, companion = false;
+  bool once = false, json = false, categories = false, companion = false, feed = false;
 };
 
 void describe(CLI::App& app, Request& request) {
@@ -63,10 +67,12 @@ void describe(CLI::App& app, Request& request) {
       ->excludes(json);
   app.add_option("--journal", request.journal)->group("");
   app.add_flag("--companion", request.companion)->group("");
+  app.add_flag("--feed", request.feed)->group("");
   app.footer(
       "Shows the memory of each recorded process by heap: live bytes, bytes reserved by pools, peak live bytes, and\n"
       "the growth of live bytes in the last minute. memreel queries the processes through their control sockets;\n"
-      "those of other users answer only root. Keys: q quits; l, r, g and p sort by live, reserved, growth and PID.\n"
+      "those of other users answer only root. Keys: q quits; l, r, g and p sort by live, reserved, growth and PID;\n"
+      "Enter browses the trace of a process while it grows; ? shows all keys.\n"
       "If standard output is not a terminal, tables are printed one after another.\n\n"
       "Examples:\n"
       "  memreel top\n"
@@ -136,7 +142,38 @@ int show_once(const Request& request, Watch& watch) {
                .remedy = "is the disk full, or the pipe closed?"});
 }
 
+/// For `memreel browse`: one JSON document a line, until standard input is closed.
+int feed(const Request& request, Watch& watch) {
+  ::signal(SIGPIPE, SIG_IGN);
+  for (bool first = true;; first = false) {
+    watch.refresh(processes_of(request), Watch::Clock::now());
+    if (const auto there = check_all_there(request, watch); first && !there) return fail(there.error());
+    if (!print(top_document(watch.processes()).dump(-1, ' ', false, record::Json::error_handler_t::replace) + "\n"))
+      return 0;
+    pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    if (::poll(&input, 1, static_cast<int>(interval_of(request).count())) != 0) return 0;
+  }
+}
+
+/// Shows the table in the look of `memreel browse`, where there is one and the terminal can show it; else returns.
+void browse([[maybe_unused]] const Request& request) {
+#ifdef MEMREEL_BROWSER
+  const char* const term = std::getenv("TERM");  // NOLINT(concurrency-mt-unsafe): there is one thread
+  if (term == nullptr || std::string_view(term).empty() || std::string_view(term) == "dumb") return;
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0) return;
+  std::vector<std::string> words{"memreel", "browse",     "--top", "--interval", std::to_string(request.interval),
+                                 "--sort",  request.order};
+  if (request.categories) words.emplace_back("--categories");
+  for (const pid_t process : request.processes) words.push_back(std::to_string(process));
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  ::execv(record::sibling("memreel").c_str(), pointers.data());
+#endif
+}
+
 int show(const Request& request, Watch& watch) {
+  browse(request);
   Order order = *order_named(request.order);
   const bool terminal = ::isatty(STDOUT_FILENO) != 0;
   attach::Keys keys;
@@ -206,6 +243,7 @@ int run(int argc, char** argv) {
   if (const auto code = record::parse(app, "top", argc, argv)) return *code;
   if (!request.target.empty()) return export_all(request);
   Watch watch(request.categories ? Watch::Analyse::yes : Watch::Analyse::no);
+  if (request.feed) return feed(request, watch);
   return request.once || request.json ? show_once(request, watch) : show(request, watch);
 }
 

@@ -33,10 +33,12 @@ inline constexpr int least_width = 40, least_height = 12;
 class Browser {
  public:
   /// What else may be opened: `files` are the ranks of a job, if several; `compare`, if not empty, is a trace to
-  /// compare with. `wake`, `memory_limit`: as for the session.
+  /// compare with. `is_nested`: opened from the table of processes, to which q leads back. `wake`, `memory_limit`: as
+  /// for the session.
   struct Others {
     std::vector<std::filesystem::path> files{};
     std::filesystem::path compare{};
+    bool is_nested = false;
     std::function<void()> wake{};
     Bytes memory_limit{};
   };
@@ -79,7 +81,6 @@ class Browser {
   void draw_tab(Screen& screen, const Area& area);
   void draw_stack(Screen& screen, const Area& area);
   void draw_status(Screen& screen, int y);
-  void draw_help(Screen& screen);
   int draw_item(Screen& screen, int x, int y, int right, const VerdictItem& item, bool with_topic);
 
   void press(const Key& key);

@@ -10,13 +10,10 @@
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/terminal/browser.h"
+#include "viewer/terminal/prompt.h"
 
 namespace memreel::viewer::terminal {
 namespace {
-
-struct HelpLine {
-  std::string_view keys, what;
-};
 
 constexpr std::array<HelpLine, 30> help_lines{{{"w + / s -", "zoom in, out at the cursor"},
                                                {"a d", "earlier, later"},
@@ -89,7 +86,7 @@ Screen Browser::draw(int width, int height) {
     draw_stack(screen, {left, content.top, width - left, content.height});
   }
   draw_status(screen, height - 1);
-  if (shows_help_) draw_help(screen);
+  if (shows_help_) draw_help(screen, "Keys   (the same as in the window)", help_lines, help_top_, look_);
   if (!look_.unicode) screen.make_ascii();
   return screen;
 }
@@ -239,12 +236,7 @@ void Browser::draw_stack(Screen& screen, const Area& area) {
 }
 
 void Browser::draw_status(Screen& screen, int y) {
-  if (typing_) {
-    const int x = screen.text(0, y, "/" + typed_, {.bold = true});
-    screen.put(x, y, U' ', {.reversed = true});
-    screen.text_before(screen.width(), y, "Enter: search   Esc: cancel", {.ink = look_.faint()});
-    return;
-  }
+  if (typing_) return draw_prompt(screen, y, typed_, look_);
   if (!said_.empty()) {
     screen.text(0, y, fitting(said_, screen.width()), {.ink = look_.accent()});
     return;
@@ -255,28 +247,12 @@ void Browser::draw_status(Screen& screen, int y) {
   int x = 0;
   if (!filter.empty())
     x = screen.text(0, y, fitting("only " + filter, screen.width() - 20), {.ink = look_.accent(), .bold = true}) + 2;
-  const std::string keys = (filter.empty() ? "" : "Esc all  ") +
+  const std::string keys = (filter.empty() ? "" : "Esc all  ") + std::string("? keys  q ") +
+                           (others_.is_nested ? "back" : "quit") +
                            std::string(
-                               "? keys  q quit  w s zoom  \u2190 \u2192 cursor  \u2191 \u2193 Enter rows"
+                               "  w s zoom  \u2190 \u2192 cursor  \u2191 \u2193 Enter rows"
                                "  / search  i stack");
   screen.text(x, y, fitting(keys, screen.width() - x), {.ink = look_.faint()});
-}
-
-void Browser::draw_help(Screen& screen) {
-  const auto count = static_cast<int>(help_lines.size());
-  const Area box{std::max(0, (screen.width() - 76) / 2), 1, std::min(76, screen.width()),
-                 std::min(count + 2, screen.height() - 2)};
-  screen.fill(box, U' ');
-  screen.text(box.left + 1, box.top, "Keys   (the same as in the window)", {.bold = true});
-  screen.text_before(box.right() - 1, box.top, "Esc: back", {.ink = look_.faint()});
-  const int room = box.height - 1;
-  help_top_ = std::clamp(help_top_, 0, std::max(0, count - room));
-  for (int i = 0; i < room && help_top_ + i < count; ++i) {
-    const HelpLine& line = help_lines.at(static_cast<std::size_t>(help_top_) + static_cast<std::size_t>(i));
-    screen.text(box.left + 1, box.top + 1 + i, line.keys, {.ink = look_.accent()});
-    screen.text(box.left + 22, box.top + 1 + i, line.what, {}, box.width - 23);
-  }
-  if (help_top_ + room < count) screen.text_before(box.right() - 1, box.bottom() - 1, "\u2193", {.ink = look_.faint()});
 }
 
 }  // namespace memreel::viewer::terminal

@@ -9,6 +9,7 @@
 #include "viewer/model/labels.h"
 #include "viewer/model/navigation.h"
 #include "viewer/terminal/browser.h"
+#include "viewer/terminal/prompt.h"
 
 namespace memreel::viewer::terminal {
 namespace {
@@ -44,20 +45,9 @@ void Browser::press(const Key& key) {
 
 /// The search is typed into the line at the bottom.
 void Browser::type(const Key& key) {
-  if (key.special == Special::enter) {
-    typing_ = false;
-    session_->selection.search = typed_;
-  } else if (key.special == Special::escape) {
-    typing_ = false;
-  } else if (key.special == Special::backspace) {
-    std::u32string glyphs = glyphs_of(typed_);
-    if (!glyphs.empty()) glyphs.pop_back();
-    typed_.clear();
-    for (const char32_t glyph : glyphs) typed_ += utf8_of(glyph);
-  } else if (key.special == Special::none && key.character >= U' ') {
-    constexpr std::size_t longest = 1000;
-    if (typed_.size() < longest) typed_ += utf8_of(key.character);
-  }
+  const Typed typed = type_into(typed_, key);
+  typing_ = typed == Typed::more;
+  if (typed == Typed::done) session_->selection.search = typed_;
 }
 
 bool Browser::press_special(Special special) {

@@ -27,6 +27,9 @@
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
 #include "viewer/terminal/browser.h"
+#include "viewer/terminal/feed.h"
+#include "viewer/terminal/process_table.h"
+#include "viewer/terminal/recorded.h"
 #include "viewer/terminal/tty.h"
 
 namespace memreel::viewer::terminal {
@@ -37,7 +40,22 @@ struct Arguments {
   std::filesystem::path compare;
   std::string at, max_memory;
   bool light = false, dark = false;
+  // Of the table of processes, as `memreel top` has them.
+  bool is_table = false, categories = false;
+  std::string interval = "2", order = "live";
 };
+
+bool is_number(const std::string& text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Whether all that is named are processes.
+bool names_processes(const std::vector<std::filesystem::path>& named) {
+  std::error_code problem;
+  return !named.empty() && std::ranges::all_of(named, [&](const std::filesystem::path& path) {
+    return is_number(path.string()) && !std::filesystem::exists(path, problem);
+  });
+}
 
 int fail(const Error& error) {
   std::cerr << "memreel: error: " << printable(error.message()) << '\n';
@@ -56,7 +74,9 @@ Result<Bytes> parse_memory_limit(const std::string& text) {
 int print_report(const Arguments& arguments) {
   std::error_code problem;
   std::vector<std::string> words{"memreel", "report"};
-  if (!arguments.compare.empty())
+  if (arguments.is_table)
+    words.back() = "top";
+  else if (!arguments.compare.empty())
     words.back() = "diff";
   else if (arguments.traces.size() > 1 || std::filesystem::is_directory(arguments.traces.front(), problem))
     words.back() = "fleet";
@@ -84,22 +104,23 @@ void await_beginning(Session& session) {
   }
 }
 
-/// The signal that ended it, or 0.
-Result<int> browse(Browser& browser, Tty& tty) {
+/// Shows a Browser or a ProcessTable. The signal that ended it, or 0.
+template <class View>
+Result<int> show(View& view, Tty& tty) {
   constexpr std::chrono::milliseconds busy{40}, idle{500};
   constexpr int most_inputs = 64;  // between two pictures
-  while (!browser.wants_to_quit()) {
-    browser.update(Clock::now());
-    if (const auto failure = browser.failure()) return *failure;
-    tty.show(browser.draw(tty.width(), tty.height()));
-    Input input = tty.wait(browser.is_busy() ? busy : idle);
+  while (!view.wants_to_quit()) {
+    view.update(Clock::now());
+    if (const auto failure = view.failure()) return *failure;
+    tty.show(view.draw(tty.width(), tty.height()));
+    Input input = tty.wait(view.is_busy() ? busy : idle);
     for (int i = 0; i < most_inputs && !std::holds_alternative<Woken>(input); ++i) {
-      browser.handle(input);
-      if (const auto text = browser.take_copied()) tty.copy(*text);
-      if (browser.wants_to_quit()) break;
+      view.handle(input);
+      if (const auto text = view.take_copied()) tty.copy(*text);
+      if (view.wants_to_quit()) break;
       // Keys may depend on what the ones before have changed.
-      browser.update(Clock::now());
-      static_cast<void>(browser.draw(tty.width(), tty.height()));
+      view.update(Clock::now());
+      static_cast<void>(view.draw(tty.width(), tty.height()));
       input = tty.wait(std::chrono::milliseconds{0});
     }
     if (const auto signal = Tty::ending_signal()) return *signal;
@@ -115,10 +136,55 @@ Result<std::vector<std::filesystem::path>> files_of(const Arguments& arguments) 
   return recordings_in(named);
 }
 
+Look look_of(const Tty& tty, const Arguments& arguments) {
+  Look look = tty.look();
+  if (arguments.light || arguments.dark) look.light = arguments.light;
+  return look;
+}
+
+/// For screens, and for a trace: its own limit, or what the machine has for one of any size.
+void bound_browsing(Bytes memory_limit) {
+  constexpr Bytes memory_of_screens = 64_MiB;
+  bound_memory({},
+               memory_limit.count != 0 ? memory_limit
+                                       : default_memory_limit(Bytes{std::numeric_limits<std::uint64_t>::max()}, 1, {}),
+               memory_of_screens);
+}
+
+/// The table of processes, and the traces that are opened from it. Signals end it as q does, as they end `memreel top`.
+int run_table(const Arguments& arguments, Bytes memory_limit) {
+  const auto order = recorded_order(arguments.order);
+  if (!order)
+    return fail({.what = "'" + arguments.order + "' is not an order",
+                 .where = "--sort",
+                 .remedy = "write live, reserved, growth or pid"});
+  const auto wake = [] { Tty::wake(); };
+  std::vector<std::string> words{"--interval", arguments.interval};
+  if (arguments.categories) words.emplace_back("--categories");
+  for (const std::filesystem::path& process : arguments.traces) words.push_back(process.string());
+  const auto feed = Feed::open(std::move(words), wake);
+  if (!feed) return fail(feed.error());
+  if (!*feed) return 2;
+  bound_browsing(memory_limit);
+  auto tty = Tty::open();
+  if (!tty) return fail(tty.error());
+  const Look look = look_of(**tty, arguments);
+  ProcessTable table([&] { return (*feed)->latest(); }, *order, look);
+  while (true) {
+    static_cast<void>(show(table, **tty));
+    const auto trace = table.take_opened();
+    if (!trace || Tty::ending_signal()) return 0;
+    Browser browser(std::make_unique<Session>(*trace, wake, memory_limit), look,
+                    {.files = {*trace}, .is_nested = true, .wake = wake, .memory_limit = memory_limit});
+    if (const auto ended = show(browser, **tty); !ended) table.say(ended.error().message());
+  }
+}
+
 int run(Arguments arguments) {
+  arguments.is_table = arguments.is_table || names_processes(arguments.traces);
   // Two files are compared; more, or a directory, are the ranks of a job.
   std::error_code problem;
-  if (arguments.traces.size() == 2 && arguments.compare.empty() &&
+  if (!arguments.is_table && arguments.traces.size() == 2 && arguments.compare.empty() &&
       std::ranges::none_of(arguments.traces,
                            [&](const auto& p) { return std::filesystem::is_directory(p, problem); })) {
     arguments.compare = arguments.traces.back();
@@ -127,16 +193,15 @@ int run(Arguments arguments) {
   const auto memory_limit = parse_memory_limit(arguments.max_memory);
   if (!memory_limit) return fail(memory_limit.error());
   if (!has_terminal())
-    return fail({.what = "browsing needs a terminal", .where = {}, .remedy = "print it with memreel report TRACE"});
+    return fail(
+        {.what = "browsing needs a terminal",
+         .where = {},
+         .remedy = arguments.is_table ? "print the table with memreel top" : "print it with memreel report TRACE"});
   if (is_dumb_terminal()) return print_report(arguments);
+  if (arguments.is_table) return run_table(arguments, *memory_limit);
   const auto files = files_of(arguments);
   if (!files) return fail(files.error());
-  constexpr Bytes memory_of_screens = 64_MiB;
-  bound_memory({},
-               memory_limit->count != 0 ? *memory_limit
-                                        : default_memory_limit(Bytes{std::numeric_limits<std::uint64_t>::max()}, 1, {}),
-               memory_of_screens);
-
+  bound_browsing(*memory_limit);
   const auto wake = [] { Tty::wake(); };
   auto session = std::make_unique<Session>(files->front(), wake, *memory_limit);
   await_beginning(*session);
@@ -148,11 +213,9 @@ int run(Arguments arguments) {
                  .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
   auto tty = Tty::open();
   if (!tty) return fail(tty.error());
-  Look look = (*tty)->look();
-  if (arguments.light || arguments.dark) look.light = arguments.light;
-  Browser browser(std::move(session), look,
+  Browser browser(std::move(session), look_of(**tty, arguments),
                   {.files = *files, .compare = arguments.compare, .wake = wake, .memory_limit = *memory_limit});
-  const Result<int> ended = browse(browser, **tty);
+  const Result<int> ended = show(browser, **tty);
   tty->reset();
   if (!ended) return fail(ended.error());
   if (*ended == 0) return 0;
@@ -166,8 +229,8 @@ int parse_and_run(int argc, char** argv) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
   app.add_option("TRACE", arguments.traces,
-                 "Trace, or any file that import reads; two: compared; more, or a directory: the ranks of a job")
-      ->required();
+                 "Trace, or any file that import reads; two: compared; more, or a directory: the ranks of a job; "
+                 "process ids: what these hold, as memreel top shows it");
   app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
   app.add_option("--at", arguments.at,
                  "Position of the cursor: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
@@ -175,17 +238,23 @@ int parse_and_run(int argc, char** argv) {
                  "Memory limit, e.g. 4GiB [a quarter of the machine's; for reading the file 64 times its size]");
   app.add_flag("--light", arguments.light, "Colours for a light background");
   app.add_flag("--dark", arguments.dark, "Colours for a dark background");
+  app.add_flag("--top", arguments.is_table)->group("");  // all that follow are of `memreel top`, which starts this
+  app.add_option("--interval", arguments.interval)->group("");
+  app.add_option("--sort", arguments.order)->group("");
+  app.add_flag("--categories", arguments.categories)->group("");
   app.footer(
       "Examples:\n"
       "  memreel browse snapshot.pickle\n"
       "  memreel browse run.reel --at oom\n"
       "  memreel browse before.reel after.reel\n"
-      "  memreel browse job/\n\n"
+      "  memreel browse job/\n"
+      "  memreel browse 4711\n\n"
       "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals\n"
       "that can't move their cursor (TERM=dumb) the report is printed.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   try {
     app.parse(argc - 1, argv + 1);  // without "memreel"
+    if (arguments.traces.empty() && !arguments.is_table) throw CLI::RequiredError("TRACE");
   } catch (const CLI::ParseError& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);
     return fail({.what = problem.what(), .remedy = "see memreel browse --help"});

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memreel top in a terminal: the live table of recorded processes, and from there into their traces."""
+
+import os
+import re
+import shlex
+import signal
+import unittest
+
+from program import run
+from terminal import MISSING, Terminal
+from test_top import WatchTest
+
+
+@unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
+class Table(WatchTest):
+    def start(self, count=2):
+        """Programs that are being recorded."""
+        return sorted(self.start_recording("-o", f"{i}.reel", RANK=i)[1] for i in range(count))
+
+    def open(self, *words, size=(120, 24), **environment):
+        command = " ".join(map(shlex.quote, map(str, words)))
+        terminal = Terminal(self.directory, f"$MEMREEL {command} --interval 1", size, **environment)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def processes(self, shown):
+        """In the order of the rows."""
+        return [int(found) for found in re.findall(r"(?m)^ .* (\d+)  rank \d fake_program", shown)]
+
+    def live(self, shown):
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+        return [float(number) * units[unit] for number, unit in re.findall(r"(?m)^ *([\d.]+) (\w+) .*fake_program", shown)]
+
+    def test_order_and_end(self):
+        programs = self.start()
+        terminal = self.open("top", *programs)
+        shown = terminal.shows("memreel top", "2 processes", "GPU 0: ", "cuda.driver", "peak", "growth/min")
+        live = self.live(shown)
+        self.assertEqual(live, sorted(live, reverse=True))
+        self.assertEqual(self.processes(terminal.key("p")), programs)
+        self.assertEqual(self.processes(terminal.key("<", ">")), programs)
+        live = self.live(terminal.key("l"))
+        self.assertEqual(live, sorted(live, reverse=True))
+        terminal.key("r", "g", "x", "N")
+        self.assertIn("/ searches", terminal.key("n"))
+        self.assertIn("browse the process's trace", terminal.key("?"))
+        self.assertNotIn("browse the process's trace", terminal.key("Escape"))
+        terminal.until(lambda now: re.search(r"[+-][\d.]+ \w+ +0 +\d", now))  # growth, after a second answer
+        self.assertIn("code 0", terminal.key("q"))
+
+    def test_rows_are_found_and_copied(self):
+        programs = self.start()
+        terminal = self.open("top", *programs)
+        terminal.shows("2 processes")
+        terminal.key("p", "End", "y")
+        self.assertIn("rank 1 fake_program  cuda.driver", terminal.clipboard() + terminal.screen())
+        terminal.key("Home", "y")
+        self.assertIn(str(programs[0]), terminal.clipboard())
+        terminal.key("/")
+        terminal.type("rank 1x")
+        terminal.key("BSpace", "Enter", "y")
+        self.assertIn(str(programs[1]), terminal.clipboard())
+        terminal.key("Up", "y")
+        self.assertIn(str(programs[0]), terminal.clipboard())
+        terminal.key("Down", "PPage", "NPage")
+        terminal.mouse(20, 4)
+        terminal.key("y")
+        self.assertIn(str(programs[0]), terminal.clipboard())
+
+    def test_a_process_leads_to_its_trace_and_back(self):
+        [program] = self.start(1)
+        terminal = self.open("browse", program, size=(80, 24))
+        terminal.shows("1 process\n", "cuda.driver")
+        terminal.key("Enter")
+        shown = terminal.shows("following", "holders", "live", "q back")
+        self.assertIn("0.reel", shown.split("\n")[0])
+        self.assertIn("1 process\n", terminal.key("q"))
+        os.kill(program, signal.SIGKILL)
+        terminal.shows("0 processes", "No process of this machine")
+        self.assertIn("code 0", terminal.key("q"))
+
+    def test_processes_that_say_nothing(self):
+        [program] = self.start(1)
+        os.kill(program, signal.SIGSTOP)
+        terminal = self.open("top", program)
+        terminal.shows("fake_program: does not answer")
+        self.assertIn("has no trace: does not answer", terminal.key("Enter"))
+        os.kill(program, signal.SIGCONT)
+        self.assertIn("code 0", terminal.key("Q"))
+
+    def test_signals_end_it_and_leave_the_terminal(self):
+        [program] = self.start(1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number.name):
+                terminal = self.open("top", program)
+                terminal.shows("cuda.driver")
+                os.kill(terminal.process(), number)
+                self.assertNotIn("cuda.driver", terminal.shows("code 0"))
+                flags = terminal.tmux("display-message", "-p", "#{cursor_flag} #{keypad_flag} #{alternate_on}").split()
+                self.assertEqual(flags, ["1", "0", "0"])
+                terminal.close()
+
+    def test_where_it_is_printed(self):
+        [program] = self.start(1)
+        terminal = self.open("top", program, TERM="dumb")
+        terminal.shows("GROWTH/min", "cuda.driver")
+        self.assertIn("code 0", terminal.key("q"))
+        terminal = self.open("browse", os.getpid())
+        self.assertIn("is not being recorded", terminal.shows("code 2"))
+        self.assert_refused(run("browse", program), "terminal", "memreel top")
+
+
+if __name__ == "__main__":
+    unittest.main()
