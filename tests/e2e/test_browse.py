@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Browses traces in a terminal: what is on screen, what keys and the mouse do, and how the terminal is left."""
 
+import copy
 import os
+import pickle
 import re
 import shlex
 import signal
 import time
 import unittest
 
+import test_leaks
+import test_record_holders
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
 from terminal import MISSING, PATIENCE, Terminal
 
@@ -31,8 +35,11 @@ class BrowseTest(ProgramTest):
     def tab(self, shown):
         """The lines of the tab: below the line with the tabs, above the line with the keys."""
         lines = shown.split("\n")
-        first = next(i for i, line in enumerate(lines) if line.startswith(" 2 holders"))
+        first = next(i for i, line in enumerate(lines) if re.match(" ?1 alloc", line))
         return lines[first + 1:-2]
+
+    def timeline(self, shown):
+        return shown.split("\n")[4:12]
 
     def live(self, shown):
         """What is live at the cursor, as printed."""
@@ -62,9 +69,22 @@ class Screens(BrowseTest):
 
     def test_every_tab(self):
         terminal = self.open(OOM, size=(120, 40))
-        for key, name in (("2", "holders"), ("4", "heap"), ("5", "leaks"), ("6", "fragmentation"), ("7", "failures"), ("8", "settings")):
+        for key, name in (("1", "allocations"), ("2", "holders"), ("3", "flame"), ("4", "heap"), ("5", "leaks"), ("6", "fragmentation"),
+                          ("7", "failures"), ("i", "stack"), ("8", "settings"), ("?", "help")):
             with self.subTest(name):
                 self.check(f"tab-{name}", terminal.key(key))
+
+    def test_what_is_beside_one_trace(self):
+        self.check("tab-compare", self.open(GPT, DECODE, size=(120, 40)).settled())
+        for rank in range(2):
+            self.file(f"rank{rank}.reel", (GPT, LEAK)[rank].read_bytes())
+        self.check("tab-ranks", self.open(self.directory, size=(120, 40)).settled())
+
+    def test_a_range(self):
+        terminal = self.open(GPT, size=(120, 40))
+        terminal.key("w", "w", "m", "s")
+        self.check("range", terminal.settled())
+        self.check("range-flame", terminal.key("3"))
 
     def test_without_colours_areas_are_letters(self):
         terminal = self.open(GPT, NO_COLOR="1")
@@ -208,6 +228,8 @@ class Keys(BrowseTest):
         self.assertEqual(self.live(terminal.key("Right")), peak)
         far = self.live(terminal.key("S-Left"))
         self.assertLess(int(far[0].replace(",", "")), int(left[0].replace(",", "")))
+        self.assertGreater(int(self.live(terminal.key("S-Right"))[0].replace(",", "")), int(far[0].replace(",", "")))
+        far = self.live(terminal.key("S-Left"))
         next_event = self.live(terminal.key("."))
         self.assertNotEqual(next_event, far)
         self.assertEqual(self.live(terminal.key(",")), far)
@@ -285,8 +307,9 @@ class Keys(BrowseTest):
         terminal = self.open(OOM)
         for key, words in (("4", "reserved in"), ("5", "verdict"), ("6", "reserved peak"), ("7", "requested"), ("8", "replayed"), ("2", "share")):
             self.assertIn(words, "\n".join(self.tab(terminal.key(key))))
-        self.assertIn("reserved in", "\n".join(self.tab(terminal.key("Tab"))))
+        self.assertIn("█", "\n".join(self.tab(terminal.key("Tab"))))
         self.assertIn("share", "\n".join(self.tab(terminal.key("BTab"))))
+        self.assertIn("k keeps the cursor's instant", "\n".join(self.tab(terminal.key("9"))))
         failed = terminal.key("o")
         self.assertIn("requested", "\n".join(self.tab(failed)))
         self.assertIn("!", failed)
@@ -312,7 +335,136 @@ class Keys(BrowseTest):
         terminal.key("Space")
         self.assertNotEqual(terminal.key("c"), before)
         terminal.key("c")
-        terminal.key("l", "l", "n", "N", "k", "End", "Up", "NPage", "PPage", "M-Right", "z", "0")
+        self.assertIn("/ searches", terminal.key("n"))
+        terminal.key("z")
+        self.end(terminal)
+
+    def test_other_spellings_of_keys(self):
+        terminal = self.open(GPT)
+        everything = self.timeline(terminal.settled())
+        near = self.timeline(terminal.key("w"))
+        for key in "W+=":
+            terminal.key("0")
+            self.assertEqual(self.timeline(terminal.key(key)), near, key)
+        for key in "sS-":
+            terminal.key("0", "w", "w")
+            self.assertEqual(self.timeline(terminal.key(key)), near, key)
+        earlier = self.timeline(terminal.key("0", "w", "a"))
+        self.assertEqual(self.timeline(terminal.key("0", "w", "A")), earlier)
+        later = self.timeline(terminal.key("0", "w", "a", "d"))
+        self.assertEqual(self.timeline(terminal.key("0", "w", "a", "D")), later)
+        self.assertNotEqual(later, earlier)
+        terminal.key("0", "/")
+        terminal.type("adam")
+        self.assertIn("only /adam", terminal.key("Enter"))
+        self.assertNotIn("only", terminal.key("BSpace"))
+        self.assertEqual(self.timeline(terminal.settled()), everything)
+        self.assertNotIn("live at the peak:", terminal.key("C-s", "v"), "which is no stop of the terminal's output")
+        self.assertIn("code 0", terminal.key("C-q"))
+
+    def test_allocations_are_listed_sorted_and_led_to(self):
+        units = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+        terminal = self.open(GPT, size=(120, 40))
+        lines = self.tab(terminal.key("1"))
+        self.assertRegex(lines[0], r"^[\d,]+ allocations in view, of which these are the 10,000 largest: ")
+        size = [float(number) * units[unit] for number, unit in re.findall(r"(?m)^ *([\d.]+) (\w?i?B) ", "\n".join(lines[2:]))]
+        self.assertGreater(len(size), 10)
+        self.assertEqual(size, sorted(size, reverse=True))
+        terminal.key(">")
+        self.assertIn("to the end", self.tab(terminal.shows("longest-lived"))[2])
+        for order in ("latest", "first", "largest"):
+            terminal.key(">")
+            terminal.shows(f"the 10,000 {order}: ")
+        self.assertEqual(self.tab(terminal.settled()), lines)
+        terminal.key("/")
+        terminal.type(">500MiB")
+        found = self.tab(terminal.key("Enter"))
+        self.assertLess(int(found[0].split()[0].replace(",", "")), 10_000)
+        self.assertNotEqual(self.live(terminal.key("Down", "Enter")), self.live(terminal.key("p")))
+        everything = self.timeline(terminal.key("Enter"))
+        life = self.timeline(terminal.key("f"))
+        self.assertNotEqual(life, everything)
+        self.assertIn("innermost first", terminal.key("i"))
+        self.assertRegex(terminal.key("i", "y"), r"copied: 0x[0-9a-f]+  587\.89 MiB  ")
+
+    def test_the_flame_tree(self):
+        terminal = self.open(GPT, size=(120, 40))
+        lines = self.tab(terminal.key("3"))
+        self.assertRegex(lines[1], r"^ *4\.19 GiB +78\.0 % +[\d,]+  █{8}    ▾ <module> \(record\.py:\d+\)")
+        self.assertRegex(lines[2], r"%  +\d+  █*▌? +[▸▾ ] ")
+        self.assertNotEqual(self.tab(terminal.key("Enter")), lines)
+        self.assertEqual(self.tab(terminal.key("Enter")), lines)
+        self.assertIn("only ", self.tab(terminal.key("Down", "e"))[0])
+        self.assertEqual(self.tab(terminal.key("Escape"))[1:3], lines[1:3])
+        self.assertNotEqual(self.tab(terminal.key("P", "S-Left")), lines)
+
+    def test_a_marked_range_is_what_trees_and_lists_show(self):
+        terminal = self.open(GPT)
+        at_peak = terminal.settled()
+        terminal.key("w", "w", "w")
+        allocated = terminal.key("m")
+        self.assertRegex(self.tab(allocated)[0], r"^allocated in the range of [\d.]+ s, live [+-][\d.]+ \wiB over it")
+        out = self.timeline(terminal.key("s"))
+        self.assertTrue(all("[" in line and "]" in line for line in out[:6]), out)
+        terminal.key("f")
+        kept = self.tab(terminal.key("m"))
+        self.assertIn("kept of the range", kept[0])
+        self.assertNotEqual(kept[1:], self.tab(allocated)[1:])
+        self.assertIn("kept of the range", self.tab(terminal.key("3"))[0])
+        self.assertIn("in the range", self.tab(terminal.key("1"))[0])
+        self.assertIn("allocated in the range", self.tab(terminal.key("2", "M"))[0])
+        self.assertEqual(self.tab(terminal.key("Escape", "0")), self.tab(at_peak))
+
+    def test_python_variables(self):
+        path = test_record_holders.Reports.snapshot(self)
+        terminal = self.open(path, size=(120, 40))
+        shown = terminal.key("u")
+        Screens.check(self, "tab-variables", shown)
+        self.assertIn(test_record_holders.HISTORY, "\n".join(self.tab(shown)))
+        at_end = terminal.key("Down", "Enter")
+        self.assertEqual(int(self.live(at_end)[0].replace(",", "")), self.document("info", path)["events"])
+        self.assertIn("innermost first", terminal.key("Enter"))
+        other = self.open(GPT)
+        self.assertIn("not recorded", other.key("u"))
+        self.assertIn("no request failed", other.key("7"))
+        self.assertIn("one trace is open", other.key("r"))
+
+    def test_the_next_heap(self):
+        snapshot = pickle.loads(test_leaks.Training().snapshot())
+        snapshot["device_traces"].append(copy.deepcopy(snapshot["device_traces"][0]))
+        terminal = self.open(self.file("two.pickle", pickle.dumps(snapshot)))
+        first = terminal.settled()
+        self.assertIn("(h: 2 heaps)", first)
+        other = terminal.key("h")
+        self.assertEqual({name for shown in (first, other) for name in re.findall(r"device \d", shown.split("\n")[0])}, {"device 0", "device 1"})
+        self.assertEqual(terminal.key("h").split("\n")[0], first.split("\n")[0])
+
+    def test_matches_views_and_grounds(self):
+        terminal = self.open(GPT)
+        terminal.key("/")
+        terminal.type("modeling")
+        terminal.key("Enter", "Down", "n", "y")
+        first = terminal.clipboard()
+        self.assertIn("modeling", first)
+        terminal.key("n", "y")
+        self.assertNotEqual(terminal.clipboard(), first)
+        terminal.key("N", "y")
+        self.assertEqual(terminal.clipboard(), first)
+        before = self.live(terminal.key("Escape"))
+        there = self.live(terminal.key("P"))
+        self.assertEqual(self.live(terminal.key("M-Left")), before)
+        self.assertEqual(self.live(terminal.key("M-Right")), there)
+        dark = terminal.screen(colours=True)
+        terminal.key("l")
+        self.assertNotEqual(terminal.screen(colours=True), dark)
+        terminal.key("x", "End", "y")
+        last = terminal.clipboard()
+        terminal.key("PPage", "y")
+        self.assertNotEqual(terminal.clipboard(), last)
+        terminal.key("NPage", "y")
+        self.assertEqual(terminal.clipboard(), last)
+        terminal.key("Up", "y")
+        self.assertNotEqual(terminal.clipboard(), last)
         self.end(terminal)
 
     def test_the_mouse(self):
@@ -320,10 +472,10 @@ class Keys(BrowseTest):
         shown = terminal.settled()
         clicked = terminal.mouse(40, 6)
         self.assertNotEqual(self.live(clicked), self.live(shown))
-        self.assertNotEqual(terminal.mouse(40, 6, 64).split("\n")[4:12], clicked.split("\n")[4:12], "the wheel zooms")
-        line = next(i for i, line in enumerate(shown.split("\n")) if line.startswith(" 2 holders"))
-        self.assertIn("reserved in", terminal.mouse(15, line))
-        terminal.mouse(3, line)
+        self.assertNotEqual(self.timeline(terminal.mouse(40, 6, 64)), self.timeline(clicked), "the wheel zooms")
+        line, tabs = next((i, line) for i, line in enumerate(shown.split("\n")) if re.match(" ?1 alloc", line))
+        self.assertIn("reserved in", terminal.mouse(tabs.index("4 heap") + 2, line))
+        terminal.mouse(tabs.index("2 holders") + 2, line)
         row = terminal.mouse(30, line + 4)
         self.assertIn("innermost", terminal.mouse(30, line + 4) if "▸" not in row.split("\n")[line + 4] else terminal.key("i"))
 

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
+#include "viewer/terminal/flame_tree.h"
 
 namespace memreel::viewer::terminal {
 
@@ -13,6 +15,7 @@ Browser::Browser(std::unique_ptr<Session> session, Look look, Others others)
       look_(look),
       others_(std::move(others)),
       compare_(others_.wake, others_.memory_limit) {
+  states_.at(static_cast<std::size_t>(Tab::allocations)).sorted_by = 0;  // by size
   if (others_.files.size() > 1) {
     ranks_ = std::make_unique<Ranks>(others_.files, others_.wake, others_.memory_limit);
     tab_ = Tab::ranks;
@@ -30,13 +33,20 @@ std::optional<Error> Browser::failure() const {
 
 void Browser::update(Clock::time_point now) {
   session_->update(now);
-  update_tree();
+  const Document& document = session_->document();
+  const bool is_another = std::exchange(begun_anew_, document.begun_anew) != document.begun_anew;
+  if (std::exchange(renumbered_, document.renumbered) != document.renumbered || is_another)
+    jobs_ = std::make_unique<Jobs>();  // their keys may be those of another trace
+  update_trees();
   if (tab_ == Tab::compare) compare_.update(*session_);
+  if (tab_ == Tab::allocations) jobs_->allocations.update(*session_, state().sorted_by);
 }
 
 std::string Browser::doing() {
   std::string what = session_->doing();
   if (what.empty() && tab_ == Tab::compare) what = compare_.doing();
+  if (what.empty() && tab_ == Tab::allocations) what = jobs_->allocations.doing();
+  if (what.empty() && (jobs_->range.running() || jobs_->flame.running())) what = "weighing";
   if (what.empty() && ranks_ && !ranks_->complete()) what = "reading ranks";
   return what;
 }
@@ -59,53 +69,124 @@ void Browser::open_rank() {
 
 /// What is known of the trace that was open.
 void Browser::forget() {
-  tree_ = {{Holder{}}};
+  jobs_ = std::make_unique<Jobs>();
+  trees_ = {};
   tree_heap_.reset();
   tree_known_.reset();
   tree_sieve_.reset();
-  view_ = {};
-  rows_.clear();
-  selected_path_.clear();
-  opened_largest_ = false;
+  range_tree_.reset();
+  flame_tree_.reset();
 }
 
 bool Browser::has_tab(Tab tab) const {
   return (tab != Tab::ranks || ranks_ != nullptr) &&
-         (tab != Tab::failures || !session_->document().columns.failure.empty());
+         (tab != Tab::failures || !session_->document().columns.failure.empty()) &&
+         (tab != Tab::variables || (session_->findings() && !session_->findings()->python_holders.empty()));
 }
 
-void Browser::update_tree() {
+void Browser::update_trees() {
+  if (session_->document().empty()) return;
+  update_holders();
+  if (tab_ == Tab::flame) update_flame();
+}
+
+void Browser::update_holders() {
   const auto& known = session_->classification();
+  const auto& document = session_->shared_document();
+  const Selection& selection = session_->selection;
+  if (selection.marked) {
+    const auto [first, end] = selection.listed(*document);
+    const RangeKey key{.range = {.heap = selection.heap, .first = first, .end = end, .only_kept = only_kept_},
+                       .version = document->event_count(),
+                       .classified = known ? static_cast<std::uint32_t>(known->categories.evidence.size()) : 0,
+                       .sieve = session_->sieve()};
+    jobs_->range.request(key, [document, known, key](const Progress& progress) {
+      return holders_in(*document, key.range, known.get(), key.sieve.get(), progress);
+    });
+    const auto made = jobs_->range.value();
+    if (!made || made == range_tree_ || !jobs_->range.is_current()) return;
+    range_tree_ = made;
+    tree_heap_.reset();
+    return take_tree(Tab::holders, *made, std::exchange(tree_known_, known) != known);
+  }
+  range_tree_.reset();
   if (tree_heap_ == session_->heap() && tree_known_ == known && tree_sieve_ == session_->sieve()) return;
   tree_heap_ = session_->heap();
   const bool is_classified = tree_known_ != known;
   tree_known_ = known;
   tree_sieve_ = session_->sieve();
-  tree_ = holders_at(session_->document(), *tree_heap_, known.get(), tree_sieve_.get());
-  if (!node_at(tree_, view_.focus)) view_.focus.clear();
-  // Once, so that the line that holds most is in view; what the user opens or closes later stays.
-  if ((!opened_largest_ || is_classified) && tree_.nodes.size() > 1) {
-    if (is_classified) view_.open.clear();
-    open_largest(tree_, view_);
-    opened_largest_ = true;
+  take_tree(Tab::holders, holders_at(*document, *tree_heap_, known.get(), tree_sieve_.get()), is_classified);
+}
+
+void Browser::update_flame() {
+  const auto& document = session_->shared_document();
+  const Selection& selection = session_->selection;
+  WeightQuery query{.heap = selection.heap, .end_event = selection.cursor, .sieve = session_->sieve()};
+  if (selection.marked) {
+    const auto [first, end] = selection.listed(*document);
+    query.weighing = only_kept_ ? Weighing::kept : Weighing::allocated;
+    query.first_event = first;
+    query.end_event = end;
+    query.version = document->event_count();
   }
-  rows_ = rows_of(tree_, view_);
-  const auto same =
-      std::ranges::find_if(rows_, [&](const HolderRow& row) { return tree_.nodes[row.node].path == selected_path_; });
-  ListState& tree_state = states_.at(static_cast<std::size_t>(Tab::holders));
-  if (same != rows_.end()) tree_state.selected = static_cast<std::size_t>(same - rows_.begin());
+  jobs_->flame.request(query, [document, query](const Progress& progress) -> std::optional<HolderTree> {
+    const auto weights = weigh_stacks(*document, query, progress);
+    if (!weights) return std::nullopt;
+    return flame_tree(*document->tables, *weights);
+  });
+  const auto made = jobs_->flame.value();
+  if (!made || made == flame_tree_ || !jobs_->flame.is_current()) return;
+  flame_tree_ = made;
+  take_tree(Tab::flame, *made, false);
+}
+
+/// `is_classified`: it has other nodes than the one before.
+void Browser::take_tree(Tab tab, HolderTree tree, bool is_classified) {
+  TreePane& shown = pane(tab);
+  shown.tree = std::move(tree);
+  if (!node_at(shown.tree, shown.view.focus)) shown.view.focus.clear();
+  // Once, so that the line that holds most is in view; what the user opens or closes later stays.
+  if ((!shown.opened_largest || is_classified) && shown.tree.nodes.size() > 1) {
+    if (is_classified) shown.view.open.clear();
+    open_largest(shown.tree, shown.view);
+    shown.opened_largest = true;
+  }
+  shown.rows = rows_of(shown.tree, shown.view);
+  const auto same = std::ranges::find_if(
+      shown.rows, [&](const HolderRow& row) { return shown.tree.nodes[row.node].path == shown.selected_path; });
+  if (same != shown.rows.end())
+    states_.at(static_cast<std::size_t>(tab)).selected = static_cast<std::size_t>(same - shown.rows.begin());
+}
+
+std::string Browser::scope() const {
+  const Selection& selection = session_->selection;
+  const HeapSeries* const series = session_->series();
+  const Document& document = session_->document();
+  if (!selection.marked || series == nullptr || document.empty()) return {};
+  const auto live = [&](std::uint32_t events) {
+    return static_cast<std::int64_t>(value_of(document.metrics_after(*series, events), Metric::live));
+  };
+  const auto [first, end] = selection.listed(document);
+  const std::int64_t change = live(end) - live(first);
+  const Nanoseconds length = selection.marked->length();
+  return std::string(only_kept_ ? "kept of" : "allocated in") + " the range of " + time_text(length, length / 1000) +
+         ", live " + (change < 0 ? "-" : "+") +
+         text_of(Bytes{static_cast<std::uint64_t>(change < 0 ? -change : change)}) +
+         " over it   (m: " + (only_kept_ ? "allocated" : "kept") + ", Esc: at the cursor)";
 }
 
 void Browser::update_list(int width) {
   // These are cheap, or change by themselves.
-  const bool is_kept = tab_ != Tab::holders && tab_ != Tab::compare && tab_ != Tab::ranks;
+  const bool is_kept = shown_tree() == nullptr && tab_ != Tab::compare && tab_ != Tab::ranks;
+  const bool shows_categories = tab_ == Tab::heap || tab_ == Tab::allocations;
   // Only the heap's list shows the cursor's instant.
   ListKey key{.tab = tab_,
               .heap = tab_ == Tab::heap ? session_->heap() : nullptr,
               .findings = session_->findings(),
-              .known = tab_ == Tab::heap ? session_->classification() : nullptr,
+              .known = shows_categories ? session_->classification() : nullptr,
               .sieve = session_->sieve(),
               .document = session_->shared_document(),
+              .listed = tab_ == Tab::allocations ? jobs_->allocations.listed() : nullptr,
               .of = session_->selection.heap,
               .sorted_by = state().sorted_by,
               .width = width,
@@ -113,10 +194,17 @@ void Browser::update_list(int width) {
   if (is_kept && list_key_ == key) return;
   list_key_ = is_kept ? std::optional(std::move(key)) : std::nullopt;
   switch (tab_) {
+    case Tab::allocations:
+      list_ = jobs_->allocations.list(*session_, look_);
+      break;
     case Tab::holders:
-      rows_ = rows_of(tree_, view_);
-      list_ = holders_list(tree_, view_, rows_, look_);
+    case Tab::flame: {
+      TreePane& shown = pane(tab_);
+      shown.rows = rows_of(shown.tree, shown.view);
+      list_ = holders_list(shown.tree, shown.view, shown.rows, look_, scope(),
+                           tab_ == Tab::flame ? TreeLook::bars : TreeLook::plain);
       return;
+    }
     case Tab::heap:
       list_ = heap_list(*session_, look_, width);
       break;
@@ -134,6 +222,9 @@ void Browser::update_list(int width) {
       break;
     case Tab::compare:
       list_ = compare_.list(look_);
+      break;
+    case Tab::variables:
+      list_ = variables_list(*session_, look_);
       break;
     case Tab::ranks:
       list_ = ranks_ ? ranks_list(*ranks_, session_->path(), look_, width) : List();

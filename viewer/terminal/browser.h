@@ -14,7 +14,10 @@
 #include <variant>
 #include <vector>
 
+#include "viewer/model/background.h"
+#include "viewer/model/flame.h"
 #include "viewer/model/ranks.h"
+#include "viewer/terminal/allocations.h"
 #include "viewer/terminal/compare.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/input.h"
@@ -106,7 +109,13 @@ class Browser {
   /// The stack of the selected row.
   StackId selected_stack() const;
   void update_list(int width);
-  void update_tree();
+  void update_trees();
+  void update_holders();
+  void update_flame();
+  void take_tree(Tab tab, HolderTree tree, bool is_classified);
+  void mark_range();
+  /// "allocated in the range of 1.25 s ..."; empty: no range is marked.
+  std::string scope() const;
   void open_rank();
   void forget();
   /// What a list is made of: it is made again only if that changes.
@@ -117,11 +126,35 @@ class Browser {
     std::shared_ptr<const Classification> known;
     std::shared_ptr<const Sieve> sieve;
     std::shared_ptr<const Document> document;
+    std::shared_ptr<const AllocationList> listed;
     HeapId of = HeapId::none;
     std::optional<std::size_t> sorted_by;
     int width = 0;
     bool light = false;
     friend bool operator==(const ListKey&, const ListKey&) = default;
+  };
+  /// A tab that is a tree.
+  struct TreePane {
+    HolderTree tree{{Holder{}}};
+    HolderView view;
+    std::vector<HolderRow> rows;
+    std::string selected_path;  // of the selected node
+    bool opened_largest = false;
+  };
+  TreePane& pane(Tab tab) { return trees_.at(tab == Tab::flame ? 1 : 0); }
+  /// The tab's; null if it is a list.
+  TreePane* shown_tree() { return tab_ == Tab::holders || tab_ == Tab::flame ? &pane(tab_) : nullptr; }
+  struct RangeKey {
+    HolderRange range;
+    std::uint32_t version = 0, classified = 0;
+    std::shared_ptr<const Sieve> sieve;
+    friend bool operator==(const RangeKey&, const RangeKey&) = default;
+  };
+  /// Of one trace.
+  struct Jobs {
+    Background<RangeKey, HolderTree> range;
+    Background<WeightQuery, HolderTree> flame;
+    Allocations allocations;
   };
   ListState& state() { return states_.at(static_cast<std::size_t>(tab_)); }
 
@@ -139,19 +172,21 @@ class Browser {
   int page_ = 10;  // rows of the list in view
   std::vector<Spot> spots_;
 
-  HolderTree tree_{{Holder{}}};
-  HolderView view_;
-  std::vector<HolderRow> rows_;
-  std::string selected_path_;  // of the tree's selected node
-  bool opened_largest_ = false;
+  std::array<TreePane, 2> trees_;
+  // What the trees are made of.
   std::shared_ptr<const HeapAt> tree_heap_;
   std::shared_ptr<const Classification> tree_known_;
   std::shared_ptr<const Sieve> tree_sieve_;
+  std::shared_ptr<const HolderTree> range_tree_, flame_tree_;
+  bool only_kept_ = false;  // of the marked range
+  bool renumbered_ = false;
+  std::uint32_t begun_anew_ = 0;
 
   bool shows_verdict_ = true, shows_stack_ = false, shows_help_ = false, typing_ = false, quit_ = false;
   int stack_top_ = 0, help_top_ = 0;
   std::string typed_, said_;
   std::optional<std::string> copied_;
+  std::unique_ptr<Jobs> jobs_ = std::make_unique<Jobs>();  // last member: jobs use the others
 };
 
 }  // namespace memreel::viewer::terminal

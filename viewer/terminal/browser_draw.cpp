@@ -15,17 +15,18 @@
 namespace memreel::viewer::terminal {
 namespace {
 
-constexpr std::array<HelpLine, 30> help_lines{{{"w + / s -", "zoom in, out at the cursor"},
+constexpr std::array<HelpLine, 31> help_lines{{{"w + / s -", "zoom in, out at the cursor"},
                                                {"a d", "earlier, later"},
                                                {"0 Home", "the whole trace"},
-                                               {"f", "zoom to the selected allocation; again: all"},
+                                               {"f", "zoom to the marked range or allocation; again: all"},
+                                               {"m", "mark the view or allocation; again: what is kept"},
                                                {"Left Right", "cursor; with Shift ten columns"},
                                                {", .", "previous, next event"},
                                                {"[ ]", "previous, next mark or failure"},
                                                {"p P", "peak of live bytes, of reserved bytes"},
                                                {"o", "first failure"},
                                                {"g", "where the verdict points"},
-                                               {"k", "keep this instant for comparison; compare with the rank"},
+                                               {"k", "keep this instant, or this rank, to compare with"},
                                                {"t", "time, events or steps on the axis"},
                                                {"c", "colour by category or by stack"},
                                                {"Alt+Left Right", "back, forward"},
@@ -39,7 +40,7 @@ constexpr std::array<HelpLine, 30> help_lines{{{"w + / s -", "zoom in, out at th
                                                {"/", "search stacks and addresses, \">1MiB\" by size"},
                                                {"n N", "next, previous match"},
                                                {"y", "copy the row, the stack or the setting"},
-                                               {"Tab 2 4 5 6 7 8 9 r", "tabs"},
+                                               {"Tab 1 ... 9 u r", "tabs; u: Python variables"},
                                                {"v", "show or hide the verdict"},
                                                {"l", "light or dark"},
                                                {"Space", "pause or resume following the file"},
@@ -189,11 +190,17 @@ void Browser::draw_instant(Screen& screen, int y) {
 }
 
 void Browser::draw_tabs(Screen& screen, int y) {
+  int all = 0;
+  for (const TabName& name : tab_names)
+    if (has_tab(name.tab)) all += static_cast<int>(name.title.size()) + 5;
+  const bool is_brief = all > screen.width();
+  const std::string edge = is_brief ? "" : " ";
   int x = 0;
   for (const TabName& name : tab_names) {
     if (!has_tab(name.tab)) continue;
     const bool is_shown = name.tab == tab_;
-    const std::string title = " " + std::string(1, name.key) + " " + std::string(name.title) + " ";
+    const std::string title =
+        edge + std::string(1, name.key) + " " + std::string(is_brief ? name.brief : name.title) + edge;
     const int end = screen.text(
         x, y, title, {.ink = is_shown ? look_.accent() : look_.faint(), .bold = is_shown, .reversed = is_shown});
     spots_.push_back({{x, y, end - x, 1}, name.tab});

@@ -171,6 +171,9 @@ void Browser::press_character(char32_t character) {
         selection.kept = selection.cursor;
       }
       return show_tab(Tab::compare);
+    case U'm':
+    case U'M':
+      return mark_range();
     case U't':
       return session_->next_axis();
     case U'c':
@@ -225,17 +228,18 @@ void Browser::press_enter() {
     shows_stack_ = false;
     return;
   }
-  if (tab_ == Tab::holders) {
-    const auto row = std::min(state().selected, rows_.empty() ? 0 : rows_.size() - 1);
-    if (rows_.empty()) return;
-    if (!tree_.nodes[rows_[row].node].parts.empty()) return fold(false);
+  if (const TreePane* const shown = shown_tree()) {
+    if (shown->rows.empty()) return;
+    const auto row = std::min(state().selected, shown->rows.size() - 1);
+    if (!shown->tree.nodes[shown->rows[row].node].parts.empty()) return fold(false);
   }
   if (tab_ == Tab::ranks) return open_rank();
   const ListRow* const row = selected_row(state(), list_);
   if (row == nullptr) return;
+  if (row->allocation) session_->selection.select(session_->document(), *row->allocation);
   if (row->instant && *row->instant != session_->selection.cursor) {
     session_->set_cursor(*row->instant);
-    if (row->stack != StackId::none) session_->selection.select(row->stack);
+    if (row->stack != StackId::none && !row->allocation) session_->selection.select(row->stack);
     reveal_cursor();
     session_->selection.remember();
     return;
@@ -250,14 +254,17 @@ void Browser::press_escape() {
     shows_stack_ = false;
   else if (!selection.search.empty())
     selection.search.clear();
-  else if (!view_.focus.empty())
-    view_.focus.clear();
+  else if (TreePane* const shown = shown_tree(); shown != nullptr && !shown->view.focus.empty())
+    shown->view.focus.clear();
   else
     selection.clear();
 }
 
 void Browser::show_tab(Tab tab) {
-  if (!has_tab(tab)) return;
+  if (!has_tab(tab)) {
+    said_ = tab == Tab::failures ? "no request failed" : tab == Tab::ranks ? "one trace is open" : "not recorded";
+    return;
+  }
   tab_ = tab;
   shows_stack_ = false;
 }
@@ -310,8 +317,8 @@ void Browser::reveal_cursor() {
 void Browser::move_row(std::int64_t by) {
   move_selection(state(), list_, by);
   stack_top_ = 0;
-  if (tab_ == Tab::holders && state().selected < rows_.size())
-    selected_path_ = tree_.nodes[rows_[state().selected].node].path;
+  if (TreePane* const shown = shown_tree(); shown != nullptr && state().selected < shown->rows.size())
+    shown->selected_path = shown->tree.nodes[shown->rows[state().selected].node].path;
 }
 
 namespace {
@@ -326,24 +333,35 @@ void open_below(const HolderTree& tree, std::uint32_t node, HolderView& view) {
 
 /// `all`: opens everything below a closed row.
 void Browser::fold(bool all) {
-  if (tab_ != Tab::holders || rows_.empty()) return;
-  const HolderRow& row = rows_[std::min(state().selected, rows_.size() - 1)];
-  const Holder& holder = tree_.nodes[row.node];
-  selected_path_ = holder.path;
+  TreePane* const shown = shown_tree();
+  if (shown == nullptr || shown->rows.empty()) return;
+  const HolderRow& row = shown->rows[std::min(state().selected, shown->rows.size() - 1)];
+  const Holder& holder = shown->tree.nodes[row.node];
+  shown->selected_path = holder.path;
   if (row.is_open)
-    view_.open.erase(holder.path);
+    shown->view.open.erase(holder.path);
   else if (all)
-    open_below(tree_, row.node, view_);
+    open_below(shown->tree, row.node, shown->view);
   else if (!holder.parts.empty())
-    view_.open.insert(holder.path);
+    shown->view.open.insert(holder.path);
 }
 
 void Browser::focus() {
-  if (tab_ != Tab::holders || rows_.empty()) return;
-  const Holder& holder = tree_.nodes[rows_[std::min(state().selected, rows_.size() - 1)].node];
+  TreePane* const shown = shown_tree();
+  if (shown == nullptr || shown->rows.empty()) return;
+  const Holder& holder = shown->tree.nodes[shown->rows[std::min(state().selected, shown->rows.size() - 1)].node];
   if (holder.parts.empty()) return;
-  view_.focus = holder.path;
+  shown->view.focus = holder.path;
   state().selected = 0;
+}
+
+/// As in the window: the view, or the selected allocation's life. The same range again: what is kept of it, and back.
+void Browser::mark_range() {
+  Selection& selection = session_->selection;
+  const Document& document = session_->document();
+  const TimeRange range = selection.allocation ? life_of(document, *selection.allocation) : selection.view;
+  only_kept_ = selection.marked == range && !only_kept_;
+  selection.marked = range;
 }
 
 void Browser::copy() {
@@ -356,16 +374,18 @@ void Browser::copy() {
     return;
   }
   copied_ = row->copied.empty() ? row_text(*row) : row->copied;
-  said_ = "copied: " + *copied_;
+  said_ = copied_words(*copied_);
 }
 
 void Browser::next_list_order(int by) {
-  if (tab_ != Tab::holders) return next_order(state(), list_, by);
+  TreePane* const shown = shown_tree();
+  if (shown == nullptr) return next_order(state(), list_, by);
   constexpr int orders = 3;
-  view_.order = static_cast<HolderOrder>((static_cast<int>(view_.order) + by + orders) % orders);
+  HolderOrder& order = shown->view.order;
+  order = static_cast<HolderOrder>((static_cast<int>(order) + by + orders) % orders);
   state().selected = 0;
   const std::array<const char*, orders> words{"bytes", "count", "name"};
-  said_ = std::string("by ") + words.at(static_cast<std::size_t>(view_.order));
+  said_ = std::string("by ") + words.at(static_cast<std::size_t>(order));
 }
 
 void Browser::seek(int by) {

@@ -128,6 +128,20 @@ HolderTree holders_at(const Document& document, const HeapAt& heap, const Classi
   return std::move(builder).take();
 }
 
+std::optional<HolderTree> holders_in(const Document& document, const HolderRange& range, const Classification* known,
+                                     const Sieve* sieve, const Progress& progress) {
+  TreeBuilder builder(document, known);
+  const std::uint32_t begin = document.allocations_before(range.first), end = document.allocations_before(range.end);
+  for (std::uint32_t id = begin; id < end; ++id) {
+    if (id % (1U << 16U) == 0 && progress.cancelled()) return std::nullopt;
+    if (document.heap_of(document.origin_of(id)) != range.heap) continue;
+    if (range.only_kept && document.requested(id) < range.end) continue;
+    if (sieve != nullptr && !sieve->passes(id)) continue;
+    builder.add({.allocation = id, .address = {}, .size = document.size_of(id), .taken = {}});
+  }
+  return std::move(builder).take();
+}
+
 std::vector<HolderRow> rows_of(const HolderTree& tree, const HolderView& view) {
   std::vector<HolderRow> rows;
   add_rows(tree, view, node_at(tree, view.focus).value_or(0), 0, rows);

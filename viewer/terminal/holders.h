@@ -10,6 +10,7 @@
 
 #include "analyzer/category/category.h"
 #include "formats/model/tables.h"
+#include "viewer/model/background.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/heap_at.h"
@@ -39,6 +40,19 @@ struct HolderTree {
 /// The blocks that are live in `heap`, and in one node those that are awaiting free. Categories and layers are left out
 /// where they are not known; a line with a single stack stands for it. `known`, `sieve`: may be null.
 HolderTree holders_at(const Document& document, const HeapAt& heap, const Classification* known, const Sieve* sieve);
+
+/// What was allocated in `heap` by the events `first` .. `end` - 1.
+struct HolderRange {
+  HeapId heap = HeapId::none;
+  std::uint32_t first = 0, end = 0;
+  bool only_kept = false;  // live after them
+
+  friend bool operator==(const HolderRange&, const HolderRange&) = default;
+};
+
+/// The same for what was allocated in a range. None when cancelled.
+std::optional<HolderTree> holders_in(const Document& document, const HolderRange& range, const Classification* known,
+                                     const Sieve* sieve, const Progress& progress);
 
 /// A line on screen.
 struct HolderRow {

@@ -28,12 +28,13 @@ struct ListRow {
   std::optional<Colour> swatch;  // before the last cell
   char letter = '#';             // instead of the swatch, without colours
   bool is_alarm = false, is_faint = false;
-  int indent = 0;                        // of the last cell
-  std::vector<Cell> picture;             // after the last cell's text
-  StackId stack = StackId::none;         // of the row
-  std::optional<std::uint32_t> instant;  // that Enter leads to
-  std::size_t item = 0;                  // which of the things listed, in the list's own order
-  std::string copied;                    // by `y`; empty: the cells
+  int indent = 0;                           // of the last cell
+  std::vector<Cell> picture;                // after the last cell's text
+  StackId stack = StackId::none;            // of the row
+  std::optional<std::uint32_t> instant;     // that Enter leads to
+  std::optional<std::uint32_t> allocation;  // that Enter selects
+  std::size_t item = 0;                     // which of the things listed, in the list's own order
+  std::string copied;                       // by `y`; empty: the cells
 };
 
 struct List {

@@ -149,7 +149,7 @@ void ProcessTable::press_character(char32_t character) {
     case U'y':
       if (const ListRow* const row = selected_row(state_, list_)) {
         copied_ = row_text(*row);
-        said_ = "copied: " + *copied_;
+        said_ = copied_words(*copied_);
       }
       return;
     case U'?':

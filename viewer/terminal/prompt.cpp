@@ -27,6 +27,12 @@ void draw_prompt(Screen& screen, int y, std::string_view text, const Look& look)
   screen.text_before(screen.width(), y, "Enter: search   Esc: cancel", {.ink = look.faint()});
 }
 
+std::string copied_words(std::string_view row) {
+  std::string words = "copied: ";
+  for (const char c : row) words += c == '\t' ? std::string("  ") : std::string(1, c);
+  return words;
+}
+
 void draw_help(Screen& screen, std::string_view title, std::span<const HelpLine> lines, int& top, const Look& look) {
   constexpr int widest = 76, keys_width = 21;
   const auto count = static_cast<int>(lines.size());

@@ -118,12 +118,12 @@ std::string fitting_middle(std::string_view utf8, int width) {
 }
 
 char ascii_of(char32_t glyph) {
-  constexpr std::array<std::pair<char32_t, char>, 26> likeliest{
+  constexpr std::array<std::pair<char32_t, char>, 27> likeliest{
       {{U'\u2190', '<'}, {U'\u2192', '>'}, {U'\u2191', '^'}, {U'\u2193', 'v'}, {U'\u2026', '~'}, {U'\u00B7', '-'},
        {U'\u2502', '|'}, {U'\u2506', ':'}, {U'\u2500', '-'}, {U'\u252C', '+'}, {U'\u2534', '+'}, {U'\u25B8', '+'},
        {U'\u25BE', '-'}, {U'\u2022', '*'}, {U'\u25A0', '#'}, {U'\u2588', '#'}, {U'\u2591', '.'}, {U'\u2592', ':'},
        {U'\u2593', '%'}, {U'\u2581', '_'}, {U'\u2582', '_'}, {U'\u2583', '='}, {U'\u2584', '='}, {U'\u2585', '%'},
-       {U'\u2586', '%'}, {U'\u2587', '#'}}};
+       {U'\u2586', '%'}, {U'\u2587', '#'}, {U'\u258C', '='}}};
   if (glyph < 0x80) return static_cast<char>(glyph);
   const auto* const found = std::ranges::find(likeliest, glyph, [](const auto& pair) { return pair.first; });
   return found == likeliest.end() ? '?' : found->second;

@@ -7,7 +7,9 @@
 #include <string>
 #include <utility>
 
+#include "analyzer/insight/kept_by.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -32,24 +34,40 @@ std::string change_of(std::int64_t bytes) {
   return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
 }
 
+constexpr int bar_width = 10;
+
+/// "███▌": a share of its width, in halves of a character; never nothing.
+std::string bar_text(double share) {
+  const int halves = std::clamp(static_cast<int>(std::lround(share * bar_width * 2)), 1, bar_width * 2);
+  std::string bar;
+  for (int i = 0; i < halves / 2; ++i) bar += "\u2588";
+  return halves % 2 == 0 ? bar : bar + "\u258C";
+}
+
 bool passes(const Session& session, StackId stack) { return !session.sieve() || session.sieve()->passes(stack); }
 
 }  // namespace
 
-List holders_list(const HolderTree& tree, const HolderView& view, const std::vector<HolderRow>& rows,
-                  const Look& look) {
+List holders_list(const HolderTree& tree, const HolderView& view, const std::vector<HolderRow>& rows, const Look& look,
+                  const std::string& scope, TreeLook tree_look) {
+  const bool has_bars = tree_look == TreeLook::bars;
   List list;
-  list.columns = {{"bytes", 10}, {"share", 7}, {"count", 8}, {"who", 0, false, true}};
-  list.empty = "Nothing is held at the cursor.";
+  list.columns = {{"bytes", 10}, {"share", 7}, {"count", 8}};
+  if (has_bars) list.columns.push_back({"", bar_width, false});
+  list.columns.push_back({"who", 0, false, true});
+  list.empty = scope.empty() ? "Nothing is held at the cursor." : "Nothing was allocated in the range.";
   const auto focus = node_at(tree, view.focus).value_or(0);
   const Holder& whole = tree.nodes[focus];
-  if (focus != 0) list.caption = "only " + whole.label + "   (Esc: everything)";
+  list.caption = scope;
+  if (focus != 0) list.caption += (scope.empty() ? "only " : "   only ") + whole.label + "   (Esc: everything)";
   for (const HolderRow& row : rows) {
     const Holder& holder = tree.nodes[row.node];
     const std::string sign = holder.parts.empty() ? "  " : row.is_open ? "\u25BE " : "\u25B8 ";
     ListRow shown;
-    shown.cells = {text_of(holder.bytes), text_of_share(share_of(holder.bytes, tree.root().bytes)),
-                   text_of(holder.count), sign + holder.label};
+    const double share = share_of(holder.bytes, tree.root().bytes);
+    shown.cells = {text_of(holder.bytes), text_of_share(share), text_of(holder.count)};
+    if (has_bars) shown.cells.push_back(bar_text(share));
+    shown.cells.push_back(sign + holder.label);
     shown.indent = 2 * row.depth;
     shown.stack = holder.stack;
     if (holder.category && row.depth == 0) {
@@ -272,6 +290,42 @@ List settings_list(const Session& session, const Look& look) {
     row.copied = is_setting ? export_line(conf_of(remedy.outcome.policy)) : remedy.outcome.policy.text();
     list.rows.push_back(std::move(row));
   }
+  return list;
+}
+
+List variables_list(const Session& session, const Look& look) {
+  static_cast<void>(look);
+  List list;
+  list.columns = {{"bytes", 10}, {"blocks", 7}, {"length", 9}, {"grown", 9}, {"kept by", 0, false}};
+  list.empty = reason_without(session);
+  if (!list.empty.empty()) return list;
+  const Document& document = session.document();
+  const PythonHolders& holders = session.findings()->python_holders;
+  list.caption = "Python variables at the end; walked " + walk_words(holders);
+  const std::uint32_t end = document.event_count();
+  std::vector<std::optional<HeldBlock>> largest(holders.rows.size());
+  for (const HeldBlock& block : heap_at(document, session.selection.heap, end).blocks) {
+    const auto kept = std::ranges::lower_bound(holders.blocks, block.address, {}, &PythonBlock::address);
+    if (kept == holders.blocks.end() || kept->address - block.address >= block.size) continue;
+    std::optional<HeldBlock>& known = largest.at(kept->holder);
+    if (!known || known->size < block.size) known = block;
+  }
+  for (std::size_t i = 0; i < holders.rows.size(); ++i) {
+    const PythonHolder& holder = holders.rows[i];
+    const std::uint64_t grown = holder.length > holder.length_before ? holder.length - holder.length_before : 0;
+    const bool was_there = holder.length_before != 0;
+    ListRow row;
+    row.cells = {text_of(holder.bytes), text_of(holder.blocks), text_of(holder.length),
+                 was_there && grown > 0 ? "+" + text_of(grown) : "", holder.text};
+    row.numbers = {number(holder.bytes), number(holder.blocks), number(holder.length), was_there ? number(grown) : 0.0};
+    row.instant = end;  // the walk was made where the recording ends
+    if (largest[i]) {
+      row.allocation = largest[i]->allocation;
+      row.stack = document.stack_of(largest[i]->allocation);
+    }
+    list.rows.push_back(std::move(row));
+  }
+  list.empty = "No Python variable keeps memory.";
   return list;
 }
 

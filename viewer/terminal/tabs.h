@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -18,26 +19,44 @@
 
 namespace memreel::viewer::terminal {
 
-enum class Tab : std::uint8_t { holders, heap, leaks, fragmentation, failures, settings, compare, ranks };
+enum class Tab : std::uint8_t {
+  allocations,
+  holders,
+  flame,
+  heap,
+  leaks,
+  fragmentation,
+  failures,
+  settings,
+  compare,
+  variables,
+  ranks
+};
 
 struct TabName {
   Tab tab = Tab::holders;
-  char key = '2';  // as in the window, where its tab has the same contents
-  std::string_view title;
-  std::string_view destination;  // of verdicts (Destination::tab)
+  char key = '2';                 // as in the window, where its tab has the same contents
+  std::string_view title, brief;  // the latter where there is no room for all titles
+  std::string_view destination;   // of verdicts (Destination::tab)
 };
 
-inline constexpr std::array<TabName, 8> tab_names{{{Tab::holders, '2', "holders", "stacks"},
-                                                   {Tab::heap, '4', "heap", "segments"},
-                                                   {Tab::leaks, '5', "leaks", "leaks"},
-                                                   {Tab::fragmentation, '6', "fragmentation", "fragmentation"},
-                                                   {Tab::failures, '7', "failures", "oom"},
-                                                   {Tab::settings, '8', "settings", "policies"},
-                                                   {Tab::compare, '9', "compare", "compare"},
-                                                   {Tab::ranks, 'r', "ranks", "ranks"}}};
+/// In the order of Tab.
+inline constexpr std::array<TabName, 11> tab_names{{{Tab::allocations, '1', "allocations", "allocs", "allocations"},
+                                                    {Tab::holders, '2', "holders", "holders", "stacks"},
+                                                    {Tab::flame, '3', "flame", "flame", "flame"},
+                                                    {Tab::heap, '4', "heap", "heap", "segments"},
+                                                    {Tab::leaks, '5', "leaks", "leaks", "leaks"},
+                                                    {Tab::fragmentation, '6', "fragmentation", "frag", "fragmentation"},
+                                                    {Tab::failures, '7', "failures", "fails", "oom"},
+                                                    {Tab::settings, '8', "settings", "set", "policies"},
+                                                    {Tab::compare, '9', "compare", "diff", "compare"},
+                                                    {Tab::variables, 'u', "variables", "vars", "holders"},
+                                                    {Tab::ranks, 'r', "ranks", "ranks", "ranks"}}};
 
-/// Rows of the tree that are shown; its nodes in the same order are `rows`.
-List holders_list(const HolderTree& tree, const HolderView& view, const std::vector<HolderRow>& rows, const Look& look);
+enum class TreeLook : std::uint8_t { plain, bars };  // `bars`: of each row's share
+/// Rows of the tree that are shown; its nodes in the same order are `rows`. `scope`: of which time; empty: the cursor.
+List holders_list(const HolderTree& tree, const HolderView& view, const std::vector<HolderRow>& rows, const Look& look,
+                  const std::string& scope, TreeLook tree_look);
 
 /// The segments at the cursor, each as a bar of `width` characters.
 List heap_list(const Session& session, const Look& look, int width);
@@ -48,6 +67,8 @@ List leaks_list(const Session& session, const Look& look);
 List fragmentation_list(const Session& session, const Look& look);
 List failures_list(const Session& session, const Look& look);
 List settings_list(const Session& session, const Look& look);
+/// What keeps memory in a Python program, as a walk over its objects found.
+List variables_list(const Session& session, const Look& look);
 /// `width`: of the list; the rank in `shown` is marked.
 List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Look& look, int width);
 

@@ -128,6 +128,20 @@ void draw_line_at(Screen& screen, const Area& plot, const Timeline& timeline, st
   }
 }
 
+/// Brackets at the ends that are in view.
+void draw_range(Screen& screen, const Area& plot, const Timeline& timeline, const TimeRange& range, const Look& look) {
+  const auto bracket = [&](Nanoseconds time, char32_t glyph, bool is_end) {
+    if (time < timeline.edges.front() || time > timeline.edges.back()) return;
+    const auto after =
+        is_end ? std::ranges::lower_bound(timeline.edges, time) : std::ranges::upper_bound(timeline.edges, time);
+    const int column = static_cast<int>(after - timeline.edges.begin()) - 1;
+    const int x = plot.left + std::clamp(column, 0, plot.width - 1);
+    for (int y = plot.top; y < plot.bottom(); ++y) screen.put(x, y, glyph, {.ink = look.accent(), .bold = true});
+  };
+  bracket(range.begin, U'[', false);
+  bracket(range.end, U']', true);
+}
+
 }  // namespace
 
 std::optional<std::size_t> Timeline::column_of(std::uint32_t events) const {
@@ -207,6 +221,7 @@ void draw_timeline(Screen& screen, const Area& area, const Document& document, c
   if (plot.height >= 5) scale(plot.top + plot.height / 2, chart.top - chart.top / 2);
   scale(plot.bottom() - 1, 0);
   if (selection.kept) draw_line_at(screen, plot, timeline, *selection.kept, U'\u2506', look.accent());
+  if (selection.marked) draw_range(screen, plot, timeline, *selection.marked, look);
   draw_line_at(screen, plot, timeline, selection.cursor, U'\u2502', {});
   draw_marks(screen, {plot.left, plot.bottom(), plot.width, 1}, document, selection, timeline, look);
   draw_axis(screen, {plot.left, plot.bottom() + 1, plot.width, 1}, document, selection, timeline, look);

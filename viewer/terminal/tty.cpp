@@ -315,6 +315,7 @@ Tty::Tty() : colours_(capability("setaf").empty() ? 0 : ::tigetnum("colors")) {
   define_keys();
   ::mouseinterval(0);
   ::tcgetattr(STDIN_FILENO, &own_modes);
+  own_modes.c_iflag &= ~static_cast<tcflag_t>(IXON);  // Ctrl+Q is a key, and Ctrl+S must not seem to freeze it
   const std::string last = "\033[?1006l\033[?1000l" + capability("rmkx") + capability("sgr0") + capability("op") +
                            capability("cnorm") + capability("rmcup");
   const std::string without_mouse = last.substr(last.find(capability("rmkx")));

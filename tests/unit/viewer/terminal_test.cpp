@@ -3,15 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "tests/histories.h"
 #include "viewer/terminal/browser.h"
 #include "viewer/terminal/chart.h"
+#include "viewer/terminal/flame_tree.h"
+#include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
 #include "viewer/terminal/look.h"
 #include "viewer/terminal/screen.h"
@@ -199,6 +205,40 @@ TEST_F(TerminalBrowser, OpensAtThePeakWithTheLineThatHoldsMost) {
   EXPECT_THAT(shown, HasSubstr("forward (transformers/models/gpt2/modeling_gpt2.py"));
 }
 
+TEST_F(TerminalBrowser, TreesOfARangeHoldWhatItsStacksWeigh) {
+  open("gpt_default.reel");
+  const Document& document = browser().session().document();
+  const HeapId heap = browser().session().selection.heap;
+  const std::uint32_t first = document.event_count() / 4, end = document.event_count() / 2;
+  std::atomic<float> share;
+  const Progress progress({}, share);
+  std::uint64_t before = std::numeric_limits<std::uint64_t>::max();
+  for (const bool only_kept : {false, true}) {
+    const auto weights = weigh_stacks(document,
+                                      {.weighing = only_kept ? Weighing::kept : Weighing::allocated,
+                                       .heap = heap,
+                                       .first_event = first,
+                                       .end_event = end},
+                                      progress)
+                             .value();
+    std::uint64_t bytes = 0;
+    for (const StackWeight& weight : weights) bytes += weight.bytes;
+    EXPECT_GT(bytes, 0U);
+    EXPECT_LT(bytes, std::exchange(before, bytes));
+    const HolderRange range{.heap = heap, .first = first, .end = end, .only_kept = only_kept};
+    const auto* const known = browser().session().classification().get();
+    for (const HolderTree& tree :
+         {holders_in(document, range, known, nullptr, progress).value(), flame_tree(*document.tables, weights)}) {
+      EXPECT_EQ(tree.root().bytes.count, bytes);
+      for (const Holder& holder : tree.nodes) {
+        Bytes parts;
+        for (const std::uint32_t part : holder.parts) parts += tree.nodes[part].bytes;
+        EXPECT_LE(parts, holder.bytes) << holder.label;
+      }
+    }
+  }
+}
+
 TEST_F(TerminalBrowser, EverySizeIsDrawn) {
   open("oom_default.reel");
   for (const TabName& name : tab_names) {
@@ -230,7 +270,7 @@ TEST_F(TerminalBrowser, HostileFilesAreShownOrRefused) {
     }
     if (hostile.failure()) continue;
     ++shown;
-    for (const char32_t key : std::u32string(U"w45678922ixekP,.[]pogtch<>nNyvl+-ad0f")) {
+    for (const char32_t key : std::u32string(U"w145678922ixek3xemm1mP,.[]pogtch<>nNuyvl+-ad0f")) {
       hostile.handle(Key{.character = key});
       hostile.handle(Key{.special = Special::left});
       hostile.handle(Key{.special = Special::enter});

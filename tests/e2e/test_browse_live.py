@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""memreel top in a terminal: the live table of recorded processes, and from there into their traces."""
+"""In a terminal, beside programs that are being recorded: memreel top's live table, and traces that are browsed while they grow."""
 
 import os
 import re
@@ -109,6 +109,51 @@ class Table(WatchTest):
         terminal = self.open("browse", os.getpid())
         self.assertIn("is not being recorded", terminal.shows("code 2"))
         self.assert_refused(run("browse", program), "terminal", "memreel top")
+
+
+@unittest.skipIf(MISSING, "not installed: " + ", ".join(MISSING))
+class Recording(WatchTest):
+    def open(self, size=(80, 24)):
+        """A program that is being recorded, and its trace in a terminal."""
+        _, program = self.start_recording("-o", "run.reel")
+        path = self.directory / "run.reel"
+        self.wait_until(path.exists, 60)
+        terminal = Terminal(self.directory, f"$MEMREEL browse {shlex.quote(str(path))}", size)
+        self.addCleanup(terminal.close)
+        return program, terminal
+
+    def timeline(self, shown):
+        return shown.split("\n")[4:12]
+
+    def test_a_recording_is_followed_to_its_end(self):
+        program, terminal = self.open()
+        first = terminal.shows("following", "event", "live", "cuda.driver")
+        terminal.until(lambda now: self.timeline(now) != self.timeline(first))
+        self.assertIn("at ", terminal.key("S-Left", "p"))
+        self.memreel("detach", program)
+        terminal.until(lambda now: "following" not in now.split("\n")[0])
+        ended = terminal.settled()
+        self.assertNotIn("Judged once", ended)
+        events = self.document("info", self.directory / "run.reel")["events"]
+        terminal.key("1")
+        self.assertIn("allocations in view", terminal.screen())
+        terminal.key("5", "Enter")
+        self.assertIn(f"event {events:,}", terminal.screen(), "leaks lead to the end")
+        self.assertIn("code 0", terminal.key("q"))
+
+    def test_a_pause_and_keys_while_it_grows(self):
+        _, terminal = self.open()
+        terminal.shows("following", "event", "live")
+        paused = terminal.key("Space")
+        self.assertIn("paused", paused)
+        shown = terminal.key("w", "m", "2")
+        self.assertIn("allocated in the range", shown)
+        self.assertIn("paused", shown)
+        before = self.timeline(terminal.key("Escape", "0"))
+        self.assertEqual(self.timeline(terminal.key("4", "2")), before)
+        terminal.key("Space")
+        terminal.until(lambda now: self.timeline(now) != before)
+        self.assertIn("code 0", terminal.key("q"))
 
 
 if __name__ == "__main__":
