@@ -128,7 +128,10 @@ Exit run_predict(const PredictArguments& arguments) {
   if (report.device.capacity) find_largest(*predictor, *targets, report);
   find_settings(*predictor, arguments.tune, report);
   report.is_stopped = std::chrono::steady_clock::now() > deadline;
-  for (const Prediction& prediction : report.predictions) report.held.push_back(predictor->held(prediction));
+  for (const Prediction& prediction : report.predictions) {
+    report.held.push_back(predictor->held(prediction));
+    report.uncertain.push_back(predictor->uncertain(prediction));
+  }
   if (const Result<void> written = write_files(*predictor, report, arguments); !written) return fail(written.error());
   if (arguments.json)
     print_predict_json(*predictor, report);

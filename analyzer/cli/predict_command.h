@@ -26,13 +26,14 @@ struct PredictSetting {
 struct PredictReport {
   PredictDevice device;
   std::vector<Prediction> predictions;
-  std::vector<LiveAtPeak> held;                // of each prediction
-  std::vector<PredictSetting> settings;        // of each prediction
-  std::size_t which = 0;                       // the parameter that is searched, for the two below
-  std::optional<std::uint64_t> largest;        // requested value that fits; none: not requested, or none fits
-  std::optional<std::uint64_t> largest_whole;  // whole number that fits; 0: none
-  std::vector<Values> not_predicted;           // requested, but there was no time
-  bool is_stopped = false;                     // something was left out because `seconds` had passed
+  std::vector<LiveAtPeak> held;                       // of each prediction
+  std::vector<std::vector<UncertainSite>> uncertain;  // of each prediction
+  std::vector<PredictSetting> settings;               // of each prediction
+  std::size_t which = 0;                              // the parameter that is searched, for the two below
+  std::optional<std::uint64_t> largest;               // requested value that fits; none: not requested, or none fits
+  std::optional<std::uint64_t> largest_whole;         // whole number that fits; 0: none
+  std::vector<Values> not_predicted;                  // requested, but there was no time
+  bool is_stopped = false;                            // something was left out because `seconds` had passed
   double seconds = 0;
 };
 

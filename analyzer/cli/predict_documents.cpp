@@ -167,6 +167,31 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
   table.print(std::cout, 2);
 }
 
+constexpr std::size_t most_uncertain_sites = 8;
+
+std::string what_is_uncertain(const Prediction& prediction, const std::vector<std::string>& names) {
+  return "sizes that follow no function at " + values_text(prediction.at, names) +
+         ", as a library chooses its algorithm; of one request";
+}
+
+void print_uncertain(const Predictor& predictor, const Prediction& prediction,
+                     const std::vector<UncertainSite>& uncertain) {
+  if (uncertain.empty()) return;
+  std::cout << '\n' << wrapped(what_is_uncertain(prediction, predictor.options().names) + ":", 0) << '\n';
+  TextTable table({{"at least", Align::right},
+                   {"at most", Align::right},
+                   {"requests", Align::right},
+                   {"where", Align::left, Fit::clipped}});
+  const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
+  for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
+    table.add_row({text_of(site.least), text_of(site.most), memreel::text_of(std::uint64_t{site.requests}),
+                   site_label(tables, site.stack)});
+  if (uncertain.size() > most_uncertain_sites)
+    table.add_row(
+        {"", "", "", memreel::text_of(std::uint64_t{uncertain.size() - most_uncertain_sites}) + " other call stacks"});
+  table.print(std::cout, 2);
+}
+
 void print_what_was_stopped(const Predictor& predictor, const PredictReport& report) {
   if (!report.is_stopped) return;
   std::string left_out;
@@ -190,6 +215,7 @@ void print_predict_text(const Predictor& predictor, const PredictReport& report)
   if (report.predictions.empty()) return;
   print_categories(predictor, report.predictions.back(), report.held.back());
   print_sites(predictor, report.predictions.back(), report.held.back());
+  print_uncertain(predictor, report.predictions.back(), report.uncertain.back());
 }
 
 namespace {
@@ -240,6 +266,16 @@ Json json_of_sites(const Predictor& predictor, const Prediction& prediction, con
   return sites;
 }
 
+Json json_of(const std::vector<UncertainSite>& uncertain, const Tables& tables) {
+  Json sites = Json::array();
+  for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
+    sites.push_back({{"stack", json_of_stack(tables, site.stack)},
+                     {"requests", site.requests},
+                     {"least_bytes", site.least.count},
+                     {"most_bytes", site.most.count}});
+  return sites;
+}
+
 Json json_of_categories(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
   Json categories = Json::array();
   for (const LiveByCategory& category : held.categories) {
@@ -286,6 +322,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
     json["first_failure"] = cli::json_of_failure(prediction.first_failure);
     json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
     json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
+    json["uncertain"] = json_of(report.uncertain[i], predictor.recordings()[prediction.base]->trace.tables);
     json["settings_tried"] = report.settings[i].tried;
     json["setting"] = json_of(report.settings[i], report);
     predictions.push_back(std::move(json));
@@ -429,6 +466,20 @@ class PredictPage {
       sites.add_row({text_of(held.sites[s].recorded), text_of(held.sites[s].predicted),
                      html_escaped(clipped(site_label(base.trace.tables, held.sites[s].stack), 160))});
     body_ += sites.text();
+    uncertain();
+  }
+
+  void uncertain() {
+    const std::vector<UncertainSite>& uncertain = report_.uncertain.back();
+    if (uncertain.empty()) return;
+    const Prediction& prediction = report_.predictions.back();
+    const Tables& tables = predictor_.recordings()[prediction.base]->trace.tables;
+    HtmlTable table({{"at least", true}, {"at most", true}, {"requests", true}, {"where"}});
+    for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
+      table.add_row({text_of(site.least), text_of(site.most), memreel::text_of(std::uint64_t{site.requests}),
+                     html_escaped(clipped(site_label(tables, site.stack), 160))});
+    body_ += "<h2>Uncertain</h2>\n<p class=quiet>" + html_escaped(what_is_uncertain(prediction, names_)) + "</p>\n" +
+             table.text();
   }
 
   const Predictor& predictor_;

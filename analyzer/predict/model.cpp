@@ -49,6 +49,7 @@ class Learner {
   Learner(Recordings recordings, std::size_t base, std::span<const GpuTraits> gpus)
       : recordings_(recordings), base_(base), gpus_(gpus), partners_(partners_of_base(recordings, base)) {
     model_.base = recordings[base];
+    for (const Recording* recording : recordings) model_.recorded.push_back(recording->at);
   }
 
   Model run() {
@@ -125,14 +126,10 @@ class Learner {
 
   SizeRule rule_of(const std::vector<std::optional<Bytes>>& sizes, std::span<const SizeGrowth> shapes,
                    bool curves) const {
-    SizeRule rule{.base = *sizes[base_], .least = *sizes[base_], .most = *sizes[base_]};
+    SizeRule rule{.base = base_, .sizes = sizes};
     std::vector<SizePoint> points;
-    for (std::size_t r = 0; r < sizes.size(); ++r) {
-      if (!sizes[r]) continue;
-      points.push_back({.at = recordings_[r]->at, .size = *sizes[r]});
-      rule.least = std::min(rule.least, *sizes[r]);
-      rule.most = std::max(rule.most, *sizes[r]);
-    }
+    for (std::size_t r = 0; r < sizes.size(); ++r)
+      if (sizes[r]) points.push_back({.at = recordings_[r]->at, .size = *sizes[r]});
     rule.exact = SizeGrowth::through(points, false);
     if (!rule.exact && points.size() > 2) rule.exact = SizeGrowth::product_through(points, shapes);
     if (!rule.exact && curves) rule.exact = SizeGrowth::through(points, true);
@@ -184,7 +181,7 @@ class Learner {
       for (std::uint32_t row = repeat.first; row < repeat.first + repeat.count; ++row)
         if (!model_.rules[model_.rule_of[row]].exact) {
           SizeRule fixed = model_.rules[model_.rule_of[row]];
-          fixed.exact = SizeGrowth::constant(fixed.base, recordings_[base_]->at.size());
+          fixed.exact = SizeGrowth::constant(*fixed.sizes[base_], recordings_[base_]->at.size());
           model_.rule_of[row] = static_cast<std::uint32_t>(model_.rules.size());
           model_.rules.push_back(std::move(fixed));
         }
@@ -233,23 +230,30 @@ class Learner {
 
 }  // namespace
 
-Bytes SizeRule::at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed, bool widely) const {
-  if (exact) return exact->at(values);
+Bytes SizeRule::at(const Target& target, Assumption::Size assumed, bool widely) const {
+  if (exact) return exact->at(target.values);
   const auto grown = [&](Bytes size, double by) {
     return Bytes{static_cast<std::uint64_t>(static_cast<double>(size.count) * by)};
   };
   if (!widely && missed < 1) {
-    if (assumed == Assumption::Size::least) return grown(likely->at(values), 1 - missed);
-    if (assumed == Assumption::Size::most) return grown(likely->at(values), 1 + missed);
+    if (assumed == Assumption::Size::least) return grown(likely->at(target.values), 1 - missed);
+    if (assumed == Assumption::Size::most) return grown(likely->at(target.values), 1 + missed);
   }
-  if (assumed == Assumption::Size::least) return std::min(least, grown(base, factor));
-  if (assumed == Assumption::Size::most) return grown(most, std::max(factor, 1.0));
-  return likely ? likely->at(values) : grown(base, factor);
+  const Bytes as_the_rest = grown(*sizes[base], target.factor);
+  if (assumed == Assumption::Size::likely) return likely ? likely->at(target.values) : as_the_rest;
+  Bytes least = as_the_rest, most = as_the_rest;
+  for (std::size_t r = 0; r < sizes.size(); ++r) {
+    if (!sizes[r]) continue;
+    least = std::min(least, *sizes[r]);
+    most = std::max(most, r < target.above ? grown(*sizes[r], std::max(target.factor, 1.0)) : *sizes[r]);
+  }
+  return assumed == Assumption::Size::least ? least : most;
 }
 
 const Repeat* Model::repeat_of(std::uint32_t row) const { return memreel::repeat_of(repeats, row); }
 
-double Model::factor(std::span<const std::uint64_t> values) const {
+Target Model::target(std::span<const std::uint64_t> values) const {
+  const auto above = std::ranges::find_if(recorded, [&](const Values& at) { return scale(at, values) > 1; });
   std::vector<std::uint64_t> requests(rules.size());
   for (const std::uint32_t rule : rule_of) ++requests[rule];
   double now = 0, then = 0;
@@ -259,17 +263,18 @@ double Model::factor(std::span<const std::uint64_t> values) const {
     now += static_cast<double>(requests[rule]) * static_cast<double>(growth->at(values).count);
     then += static_cast<double>(requests[rule]) * static_cast<double>(growth->at(base->at).count);
   }
-  return now > 0 && then > 0 ? now / then : scale(values, base->at);
+  return {.values = values,
+          .factor = now > 0 && then > 0 ? now / then : scale(values, base->at),
+          .above = static_cast<std::size_t>(above - recorded.begin())};
 }
 
-Bytes Model::size_of(std::uint32_t row, std::uint32_t copy, std::span<const std::uint64_t> values, double factor,
-                     const Assumption& assumption) const {
-  const Bytes size = original_size(row, values, factor, assumption);
+Bytes Model::size_of(std::uint32_t row, std::uint32_t copy, const Target& target, const Assumption& assumption) const {
+  const Bytes size = original_size(row, target, assumption);
   if (copy == 0) return size;
   const std::uint32_t period = repeat_of(row)->period;
   const std::vector<Request>& rows = base->requests.rows;
   const auto bytes = [&](std::uint32_t of) {
-    return static_cast<std::int64_t>(original_size(of, values, factor, assumption).count);
+    return static_cast<std::int64_t>(original_size(of, target, assumption).count);
   };
   // Walks back through the earlier periods. Only a rise that came twice is assumed to recur: sizes of one line of code
   // may differ for other reasons, as those of an optimizer's state do.

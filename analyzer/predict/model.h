@@ -39,15 +39,24 @@ struct Assumption {
   Size of(std::uint32_t rule) const;
 };
 
+/// Parameter values to predict for.
+struct Target {
+  std::span<const std::uint64_t> values;
+  double factor = 1;      // by which sizes with exact, non-constant functions grow from the base on, over all requests
+  std::size_t above = 0;  // the first of the recordings that are larger
+};
+
 /// The size of a request.
 struct SizeRule {
   std::optional<SizeGrowth> exact;
-  std::optional<SizeGrowth> likely;  // without an exact function: one that most of the sizes suggest
-  double missed = 1;                 // largest share by which it misses the sizes; 1: it is unlikely
-  Bytes base, least, most;           // recorded: in the base, over all its partners
+  std::optional<SizeGrowth> likely;         // without an exact function: one that most of the sizes suggest
+  double missed = 1;                        // largest share by which it misses the sizes; 1: it is unlikely
+  std::size_t base = 0;                     // the base's number among the recordings
+  std::vector<std::optional<Bytes>> sizes;  // by recording
 
-  /// `factor`: Model::factor() at `values`.
-  Bytes at(std::span<const std::uint64_t> values, double factor, Assumption::Size assumed, bool widely) const;
+  /// Without an exact function, a library chooses an algorithm, whose workspace grows at most as the rest does: the
+  /// smaller recordings' choices may be made again and grow, and what larger ones chose bounds what they need.
+  Bytes at(const Target& target, Assumption::Size assumed, bool widely) const;
 };
 
 /// A stretch of requests that a smaller recording lacks, e.g. of more layers or tokens: it consists of periods, and a
@@ -88,6 +97,7 @@ struct KernelRule {
 
 struct Model {
   const Recording* base = nullptr;
+  std::vector<Values> recorded;        // the values of all recordings, ascending
   std::vector<std::uint32_t> rule_of;  // by request of the base
   std::vector<SizeRule> rules;
   std::vector<Repeat> repeats;      // ascending, disjoint
@@ -103,13 +113,12 @@ struct Model {
   /// Whether the base was recorded at these values: its requests are known then, whatever was learned.
   bool recorded_at(std::span<const std::uint64_t> values) const { return std::ranges::equal(values, base->at); }
 
-  /// The factor by which sizes with exact, non-constant functions grow at `values`, over all requests together.
-  double factor(std::span<const std::uint64_t> values) const;
+  /// `values` must outlive it.
+  Target target(std::span<const std::uint64_t> values) const;
 
-  /// The size at `values` of a request of the base, or of a copy of it (from 1 on). Sizes that grow from one period of
-  /// a repeat to the next keep growing in its copies. `factor`: factor() at `values`.
-  Bytes size_of(std::uint32_t row, std::uint32_t copy, std::span<const std::uint64_t> values, double factor,
-                const Assumption& assumption) const;
+  /// The size of a request of the base, or of a copy of it (from 1 on). Sizes that grow from one period of a repeat to
+  /// the next keep growing in its copies.
+  Bytes size_of(std::uint32_t row, std::uint32_t copy, const Target& target, const Assumption& assumption) const;
   /// The approximate number of requests that the program makes at `values`.
   double requests(std::span<const std::uint64_t> values) const;
   /// What a kernel requests in addition to its result at `values`.
@@ -119,10 +128,9 @@ struct Model {
   const Repeat* repeat_of(std::uint32_t row) const;
 
  private:
-  Bytes original_size(std::uint32_t row, std::span<const std::uint64_t> values, double factor,
-                      const Assumption& assumption) const {
-    if (recorded_at(values)) return base->requests.rows[row].size;
-    return rules[rule_of[row]].at(values, factor, assumption.of(rule_of[row]), assumption.widely);
+  Bytes original_size(std::uint32_t row, const Target& target, const Assumption& assumption) const {
+    if (recorded_at(target.values)) return base->requests.rows[row].size;
+    return rules[rule_of[row]].at(target, assumption.of(rule_of[row]), assumption.widely);
   }
 };
 

@@ -21,7 +21,7 @@ namespace {
 template <class Use>
 void for_each_held(const Model& model, const Values& at, const Assumption& assumption, Use use) {
   ReplayedPrediction replayed(model, at);
-  const double factor = model.factor(at);
+  const Target target = model.target(at);
   const ReplayResult result = replayed.replay({.name = "bound.live"}, {}, assumption);
   const Trace& trace = replayed.predicted_run().trace;
   std::vector<bool> freed(trace.allocation_events.size());
@@ -32,7 +32,7 @@ void for_each_held(const Model& model, const Values& at, const Assumption& assum
     const PredictedRun::Source& source = replayed.predicted_run().sources[a];
     const std::uint32_t event = model.base->requests.rows[source.row].event;
     use(model.base->trace.events.allocation[event],
-        source.scratch ? *source.scratch : model.size_of(source.row, source.copy, at, factor, assumption));
+        source.scratch ? *source.scratch : model.size_of(source.row, source.copy, target, assumption));
   }
 }
 
@@ -87,6 +87,8 @@ constexpr std::uint64_t draws = 11, wide_draws = 4;
 constexpr double least_margin = 0.005;
 /// The share of the bytes with unconfirmed sizes that is added to it.
 constexpr double unconfirmed_margin = 0.2;
+/// The share of the bytes without an exact function that is added to it.
+constexpr double inexact_margin = 1.0 / 8;
 constexpr double least_aligned = 0.5;
 constexpr std::uint64_t furthest = 1U << 20U;
 constexpr double longest_run = 1U << 22U;  // requests
@@ -130,9 +132,9 @@ std::size_t base_for(Recordings recordings, const Values& at, bool repeats) {
 
 bool is_uncertain(const Model& model, const Values& at) {
   if (model.recorded_at(at)) return false;
-  const double factor = model.factor(at);
+  const Target target = model.target(at);
   return std::ranges::any_of(model.rules, [&](const SizeRule& rule) {
-    return !rule.exact && rule.at(at, factor, Assumption::Size::most, true) >= least_uncertain;
+    return !rule.exact && rule.at(target, Assumption::Size::most, true) >= least_uncertain;
   });
 }
 
@@ -288,6 +290,8 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
   made.left_out_error_ = worst;
   // What has no counterpart appears in only one recording: it may be anything else in a larger run.
   made.margin_ = least_margin + (1 - made.aligned_share());
+  // Between the sizes that are tried for a request without a function there are others.
+  made.margin_ += inexact_margin * (1 - made.exact_share());
   // For two sizes that no single power joins, nothing suggests a line.
   if (const Model& model = made.models_.back(); all.size() == 2)
     made.margin_ += unconfirmed_margin * static_cast<double>(model.unconfirmed.count) /
@@ -444,6 +448,29 @@ PredictedRun Predictor::predicted_run(const Prediction& prediction) const {
 
 LiveAtPeak Predictor::held(const Prediction& prediction) const {
   return live_at_peak(models_[prediction.base], categories_[prediction.base], prediction.at, prediction.assumption);
+}
+
+std::vector<UncertainSite> Predictor::uncertain(const Prediction& prediction) const {
+  const Model& model = models_[prediction.base];
+  if (model.recorded_at(prediction.at)) return {};
+  const Target target = model.target(prediction.at);
+  const Trace& trace = model.base->trace;
+  std::map<StackId, UncertainSite> sites;
+  for (std::uint32_t row = 0; row < model.base->requests.rows.size(); ++row) {
+    const SizeRule& rule = model.rules[model.rule_of[row]];
+    if (rule.exact) continue;
+    const Bytes least = rule.at(target, Assumption::Size::least, true);
+    const Bytes most = rule.at(target, Assumption::Size::most, true);
+    if (most < least + least_uncertain) continue;
+    const StackId stack = trace.events.stack[model.base->requests.rows[row].event];
+    UncertainSite& site = sites[stack];
+    ++site.requests;
+    if (most - least > site.most - site.least) site = {stack, site.requests, least, most};
+  }
+  std::vector<UncertainSite> sorted;
+  for (const auto& [stack, site] : sites) sorted.push_back(site);
+  std::ranges::stable_sort(sorted, std::greater{}, [](const UncertainSite& site) { return site.most - site.least; });
+  return sorted;
 }
 
 std::vector<Prediction> Predictor::curve(const Values& from, const Values& to, std::size_t which,

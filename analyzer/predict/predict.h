@@ -44,6 +44,13 @@ struct LiveAtPeak {
 LiveAtPeak live_at_peak(const Model& model, const Categories& categories, const Values& at,
                         const Assumption& assumption);
 
+/// Requests of one call stack whose sizes follow no function of the parameters: a library chooses an algorithm.
+struct UncertainSite {
+  StackId stack = StackId::none;  // of the recording that the prediction was made from
+  std::uint32_t requests = 0;     // in that recording
+  Bytes least, most;              // of the request of which least is known
+};
+
 struct PredictOptions {
   std::vector<std::string> names;  // of the parameters
   PolicySpec policy;               // the allocator of the predicted run
@@ -104,6 +111,8 @@ class Predictor {
   std::vector<Prediction> curve(const Values& from, const Values& to, std::size_t which, std::size_t count) const;
 
   LiveAtPeak held(const Prediction& prediction) const;
+  /// Where less is known than a size, the least known first. None at recorded values.
+  std::vector<UncertainSite> uncertain(const Prediction& prediction) const;
 
   const std::vector<std::unique_ptr<Recording>>& recordings() const { return recordings_; }
   const std::vector<Peaks>& recorded() const { return recorded_; }

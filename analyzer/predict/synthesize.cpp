@@ -26,7 +26,7 @@ class Synthesis {
         events_(base_.trace.events),
         rows_(base_.requests.rows),
         values_(values),
-        factor_(model.factor(values)),
+        target_(model.target(values_)),
         assumption_(assumption) {}
 
   PredictedRun run() {
@@ -177,7 +177,7 @@ class Synthesis {
   void write_alloc(std::uint32_t at, std::uint32_t copy) {
     const std::uint32_t row = row_of_[index(events_.allocation[at])];
     if (row == nothing || absent_[row]) return;
-    const Bytes size = model_.size_of(row, copy, values_, factor_, assumption_);
+    const Bytes size = model_.size_of(row, copy, target_, assumption_);
     const PredictedRun::Source source{.row = row, .copy = copy};
     std::vector<Scratch> scratch;
     std::uint32_t asked = 0;
@@ -262,7 +262,7 @@ class Synthesis {
   const EventColumns& events_;
   const std::vector<Request>& rows_;
   std::span<const std::uint64_t> values_;
-  double factor_;
+  Target target_;
   const Assumption& assumption_;
   PredictedRun predicted_run_;
   Trace& trace_ = predicted_run_.trace;
@@ -398,7 +398,7 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
 ReplayedPrediction::ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at)
     : model_(model),
       at_(at.begin(), at.end()),
-      factor_(model.factor(at)),
+      target_(model.target(at_)),
       predicted_run_(synthesize(model, at)),
       heaps_(prepare(predicted_run_.trace)) {
   std::erase_if(heaps_, [&](const Prepared& heap) { return heap.heap != predicted_run_.heap; });
@@ -416,8 +416,7 @@ ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceMo
   std::vector<Bytes> sizes;
   sizes.reserve(predicted_run_.sources.size());
   for (const PredictedRun::Source& source : predicted_run_.sources)
-    sizes.push_back(source.scratch ? *source.scratch
-                                   : model_.size_of(source.row, source.copy, at_, factor_, assumption));
+    sizes.push_back(source.scratch ? *source.scratch : model_.size_of(source.row, source.copy, target_, assumption));
   for (std::size_t row = 0; row < heap.count(); ++row) {
     const AllocationId allocation = predicted_run_.trace.events.allocation[heap.event[row]];
     if (allocation != AllocationId::none) heap.size[row] = sizes[index(allocation)];

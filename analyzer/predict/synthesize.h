@@ -55,6 +55,8 @@ class ReplayedPrediction {
  public:
   /// `model` must outlive this object.
   ReplayedPrediction(const Model& model, std::span<const std::uint64_t> at);
+  ReplayedPrediction(const ReplayedPrediction&) = delete;  // the target refers to the values
+  ReplayedPrediction& operator=(const ReplayedPrediction&) = delete;
 
   using Deadline = std::chrono::steady_clock::time_point;
 
@@ -70,7 +72,7 @@ class ReplayedPrediction {
  private:
   const Model& model_;
   Values at_;
-  double factor_;
+  Target target_;
   PredictedRun predicted_run_;
   std::vector<Prepared> heaps_;  // one
 };

@@ -13,7 +13,8 @@ from scaled_program import convolutions, embedding, generation, pinned, ragged, 
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
-              "peak_reserved_high_bytes", "fits", "first_failure", "growth", "categories", "settings_tried", "setting"}
+              "peak_reserved_high_bytes", "fits", "first_failure", "growth", "categories", "uncertain", "settings_tried",
+              "setting"}
 
 
 class Predicting(ProgramTest):
@@ -461,6 +462,24 @@ class Recorded(Predicting):
         self.assertLessEqual(sorted(reserved)[len(reserved) // 2], 0.01)
         self.assertLessEqual(sorted(reserved)[int(len(reserved) * 0.9)], 0.03)
         self.assertGreaterEqual(sum(covered) / len(covered), 0.95)
+
+    def test_recordings_on_both_sides_of_a_choice_of_algorithms(self):
+        """ResNet: cuDNN's choices between recordings are bounded by those on both sides, and the lines that make them are named."""
+        for given, asked in (((4, 8, 48), (12, 16, 24, 32)), ((4, 12, 64), (8, 24, 48)), ((8, 16, 32), (12, 24))):
+            document = self.document("predict", *(f"batch={x}:{SCALE / f'resnet_batch-{x}.pickle.xz'}" for x in given),
+                                     "--to", "batch=" + ",".join(map(str, asked)))
+            for prediction in document["predictions"]:
+                with self.subTest(given=given, batch=prediction["value"]):
+                    real = self.document("info", SCALE / f"resnet_batch-{prediction['value']}.pickle.xz")["devices"][0]["peak_reserved_bytes"]
+                    low, high = prediction["peak_reserved_low_bytes"], prediction["peak_reserved_high_bytes"]
+                    self.assertTrue(low <= real <= high)
+                    self.assertLess(high - low, 0.8 * real, "not a range that holds anything")
+                    lines = [frame["file"] for site in prediction["uncertain"] for frame in site["stack"]]
+                    self.assertTrue(any(line.endswith("torchvision/models/resnet.py") for line in lines))
+                    for site in prediction["uncertain"]:
+                        self.assertLess(site["least_bytes"], site["most_bytes"])
+        exact = self.document("predict", *(f"batch={x}:{SCALE / f'gpt_batch-{x}.pickle.xz'}" for x in (1, 2, 3)), "--to", "batch=6")
+        self.assertEqual(exact["predictions"][0]["uncertain"], [])
 
     def test_what_grows_by_category(self):
         recordings = [f"batch={n}:{SCALE / f'gpt_batch-{n}.pickle.xz'}" for n in (1, 2, 3)]
