@@ -88,6 +88,16 @@ class Input(ViewTest):
         # 10 to 20 ms; a wait for the next idle frame takes 170 and more, also on a machine half as fast.
         self.assertLess(statistics.median(taken), 0.1, taken)
 
+    def test_keys_act_at_once(self):
+        before, taken = self.shown("allocations"), []
+        for _ in range(6):
+            for key, is_there in (("Down", False), ("Escape", True)):
+                time.sleep(QUIET)
+                self.hands("key", key)
+                taken.append(self.seconds_until(lambda: (self.shown("allocations") == before) == is_there))
+        self.assertNotIn(None, taken, "the ring and the row come and go")
+        self.assertLess(statistics.median(taken), 0.1, taken)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -340,9 +340,9 @@ class AllCommands(KeysTest):
 
     def walk(self, view, last):
         """Types the name of each command; those that close the window or the file come last."""
-        names = sorted(self.names(view), key=lambda name: name in last)
+        names = sorted(reversed(self.names(view)), key=lambda name: name in last)
         self.assertGreater(len(names), 100)
-        unable = []
+        unable, gone = [], []
         for name in names:
             if name == "Quit" or name.startswith("Open /"):
                 continue
@@ -350,6 +350,9 @@ class AllCommands(KeysTest):
             if view.ask("state")["help"]:
                 view.key("Escape")
             before = visible(view.settled())
+            if name not in self.names(view):
+                gone.append(name)  # what it was for is no longer on screen
+                continue
             view.key("ctrl+shift+p")
             self.assertTrue(view.settled()["palette"], name)
             self.type_fast(view, name)
@@ -366,6 +369,7 @@ class AllCommands(KeysTest):
             if after["typing"]:
                 view.key("Escape")
         self.assertEqual(unable, [], "these were run and changed nothing")
+        self.assertLess(len(gone), len(names) / 5, gone)
 
     def test_each_does_something_or_says_why_not(self):
         view = self.open(SAMPLES / "oom_default.reel", size="900x600")

@@ -192,7 +192,8 @@ constexpr FocusHelp focus_help[] = {
     {"Enter", "What a click does"},
     {"Ctrl+Enter", "What a double click does"},
     {"Menu, Shift+F10", "What a right click does"},
-    {"Esc", "Leaves the part"},
+    {"Up, Down", "Without the focus: into the list"},
+    {"Esc", "Gives all other keys back to the timeline"},
 };
 
 }  // namespace
@@ -313,7 +314,7 @@ void Viewer::make_commands() {
   };
   add_change("Show the whole trace", "0", GLFW_KEY_0, 0, all, look_at_all);
   add_change("Show the whole trace", "Home", GLFW_KEY_HOME, 0, all, look_at_all);
-  add_change("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, "it is marked",
+  add_change("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, "it is marked already",
              [this](Selection& s) { s.marked = s.allocation ? life_of(*document_, *s.allocation) : s.view; });
   add_change("Mark nothing", "", 0, 0, "no range is marked", [](Selection& s) { s.marked.reset(); });
   add_character_change("Previous event", ',', "this is the first",
@@ -333,7 +334,8 @@ void Viewer::make_commands() {
   add_character("Previous match of the search", 'N', [this] { match_step_ = -1; }).why_not = why_no_match;
   const auto why_not_to = [this](std::string instant) {
     return [this, instant]() -> std::string {
-      return instant_named(*document_, selection_.heap, instant) == selection_.cursor ? "the cursor is there" : "";
+      return instant_named(*document_, selection_.heap, instant) == selection_.cursor ? "the cursor is there already"
+                                                                                      : "";
     };
   };
   add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {
@@ -392,7 +394,7 @@ void Viewer::make_commands() {
     command.place = "tab/" + std::string(tab);
     command.why_not = [this, tab]() -> std::string {
       if (!has_tab(tab)) return lack_of(tab);
-      return layout_.tab() == tab ? "it is shown" : "";
+      return layout_.tab() == tab ? "it is shown already" : "";
     };
   }
   const auto add_alone = [&](std::string_view name) {
@@ -400,13 +402,13 @@ void Viewer::make_commands() {
       layout_.maximise(name);
     }).why_not = [this, name]() -> std::string {
       if (is_tab(name) && !has_tab(name)) return lack_of(name);
-      return layout_.maximised() == name ? "it is shown" : "";
+      return layout_.maximised() == name ? "it is shown already" : "";
     };
   };
   for (const std::string_view name : fixed_names) add_alone(name);
   for (const std::string_view name : tab_names) add_alone(name);
   add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); }).why_not = [this] {
-    return layout_.maximised().empty() ? "they are shown" : "";
+    return layout_.maximised().empty() ? "they are shown already" : "";
   };
   add("Colour by category or by stack, in all panes", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
   for (std::size_t i = 0; i < colour_words.size(); ++i)
@@ -415,7 +417,7 @@ void Viewer::make_commands() {
     }).why_not = [this, i]() -> std::string {
       const auto by = static_cast<MapColour>(i);
       if (by == MapColour::category && !knows_categories()) return "no categories are known";
-      return selection_.colour_by(knows_categories()) == by ? "they are" : "";
+      return selection_.colour_by(knows_categories()) == by ? "they are coloured so already" : "";
     };
   for (std::size_t i = 0; i < split_words.size(); ++i) {
     const bool none = static_cast<SplitBy>(i) == SplitBy::nothing;
@@ -424,7 +426,7 @@ void Viewer::make_commands() {
         .why_not = [this, i]() -> std::string {
       const auto by = static_cast<SplitBy>(i);
       if ((by == SplitBy::category || by == SplitBy::phase) && !knows_categories()) return "no categories are known";
-      return selection_.split_by(knows_categories()) == by ? "they are" : "";
+      return selection_.split_by(knows_categories()) == by ? "they are split so already" : "";
     };
   }
   add("Replay other policies", "", 0, 0, [this] {
@@ -464,16 +466,19 @@ void Viewer::make_commands() {
   });
   keeps.place = "compare/keep";
   keeps.why_not = [this] {
-    return selection_.kept == selection_.cursor && layout_.tab() == "compare" ? "it is kept" : "";
+    return selection_.kept == selection_.cursor && layout_.tab() == "compare" ? "it is kept already" : "";
   };
   add("Pause or resume following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; }).why_not =
       [this] { return status().followed ? "" : "the file does not grow"; };
   add("Time, events or steps on the axis", "T", GLFW_KEY_T, 0,
       [this] { axis_ = static_cast<AxisBy>((static_cast<std::size_t>(axis_) + 1) % axis_words.size()); });
   for (std::size_t i = 0; i < axis_words.size(); ++i)
-    add("Axis: " + std::string(axis_words.at(i)), "", 0, 0, [this, i] { axis_ = static_cast<AxisBy>(i); }).why_not =
-        [this, i] { return axis_ == static_cast<AxisBy>(i) ? "it is shown" : ""; };
+    add("Axis: " + std::string(axis_words.at(i)), "", 0, 0, [this, i] {
+      axis_ = static_cast<AxisBy>(i);
+      steps_asked_ = axis_ == AxisBy::step;
+    }).why_not = [this, i] { return axis_ == static_cast<AxisBy>(i) ? "it is shown already" : ""; };
   make_control_commands();
+  make_size_commands();
   const auto anywhere = [&](Command& command) -> Command& {
     command.needs_trace = false;
     return command;

@@ -127,19 +127,47 @@ void Viewer::make_control_commands() {
                    .run = [this, category] { selection_.category = category; },
                    .why_not = [this, category]() -> std::string {
                      if (!knows_categories()) return "no categories are known";
-                     return selection_.category == category ? "they are shown" : "";
+                     return selection_.category == category ? "they are shown already" : "";
                    }});
   };
   add_filter("Filter: all categories", std::nullopt);
   for (const CategoryStyle& style : category_styles())
     add_filter("Filter: only " + std::string(words_of(style.category)), style.category);
   for (const char* const size : offered_sizes)
-    commands_.add(
-        {.name = *size == 0 ? std::string("Filter: any size") : "Filter: at least " + std::string(size),
-         .shortcut = {},
-         .run = [this, size] { selection_.search = with_least(selection_.search, size); },
-         .why_not = [this,
-                     size] { return with_least(selection_.search, size) == selection_.search ? "it is so" : ""; }});
+    commands_.add({.name = *size == 0 ? std::string("Filter: any size") : "Filter: at least " + std::string(size),
+                   .shortcut = {},
+                   .run = [this, size] { selection_.search = with_least(selection_.search, size); },
+                   .why_not =
+                       [this, size] {
+                         return with_least(selection_.search, size) == selection_.search ? "it is set already" : "";
+                       }});
+}
+
+/// What dragging the lines between panes does.
+void Viewer::make_size_commands() {
+  struct Part {
+    const char* name;
+    float Settings::*share;
+  };
+  constexpr std::array<Part, 4> parts{{{"timeline", &Settings::timeline_share},
+                                       {"map", &Settings::map_share},
+                                       {"inspector", &Settings::inspector_share},
+                                       {"lists", &Settings::bottom_share}}};
+  constexpr float step = 0.04F;
+  for (const Part& part : parts)
+    for (const bool grows : {true, false}) {
+      const auto wanted = [this, part, grows] {
+        return std::clamp(settings_.*part.share + (grows ? step : -step), least_share, most_share);
+      };
+      commands_.add({.name = std::string(grows ? "Larger " : "Smaller ") + part.name,
+                     .shortcut = {},
+                     .run = [this, part, wanted] { settings_.*part.share = wanted(); },
+                     .why_not = [this, part, wanted, grows]() -> std::string {
+                       if (!layout_.maximised().empty()) return "one pane fills the window";
+                       if (wanted() != settings_.*part.share) return "";
+                       return grows ? "it is as large as it gets" : "it is as small as it gets";
+                     }});
+    }
 }
 
 /// Commands for what is on screen now, and for the heaps, ranks and recent files.
@@ -152,9 +180,9 @@ std::vector<Command> Viewer::passing_commands() {
     add("Show the heap " + heap_label(*document_->tables, series.heap), [this, heap = series.heap] {
       selection_.heap = heap;
       selection_.clear();
-    }).why_not = [this, heap = series.heap] { return selection_.heap == heap ? "it is shown" : ""; };
+    }).why_not = [this, heap = series.heap] { return selection_.heap == heap ? "it is shown already" : ""; };
   for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
-    const auto why_not = [this, i] { return ranks_->files()[i] == source_->path() ? "it is shown" : ""; };
+    const auto why_not = [this, i] { return ranks_->files()[i] == source_->path() ? "it is shown already" : ""; };
     add("Show rank " + ranks_->name(i), [this, i] { choice_.show = i; }).why_not = why_not;
     add("Compare with rank " + ranks_->name(i), [this, i] { choice_.compare = i; }).why_not = why_not;
   }

@@ -26,7 +26,7 @@ void splitter(Scene& scene, const char* name, bool vertical, float total, float 
     ImGui::SetMouseCursor(vertical ? ImGuiMouseCursor_ResizeEW : ImGuiMouseCursor_ResizeNS);
   if (!ImGui::IsItemActive() || total <= 0) return;
   const ImVec2 by = ImGui::GetIO().MouseDelta;
-  share = std::clamp(share + sign * (vertical ? by.x : by.y) / total, 0.12F, 0.8F);
+  share = std::clamp(share + sign * (vertical ? by.x : by.y) / total, least_share, most_share);
 }
 
 std::string title_of(const Tab& tab) {

@@ -9,6 +9,7 @@
 
 namespace memreel::viewer {
 
+inline constexpr float least_share = 0.12F, most_share = 0.8F;  // of a pane, of the window
 inline constexpr float least_text_size = 0.6F, most_text_size = 3;
 inline constexpr std::size_t most_recent = 10;  // files
 

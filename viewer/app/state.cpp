@@ -148,6 +148,7 @@ Json Viewer::state() {
       {"stops", Json::array()},
       {"typing", is_typing()},
       {"verdict_shown", settings_.verdict},
+      {"shares", {settings_.timeline_share, settings_.map_share, settings_.inspector_share, settings_.bottom_share}},
       {"dark", settings_.dark},
       {"overlays", Json::array()},
       {"live_bytes", heap_.live.count},

@@ -425,7 +425,11 @@ void Viewer::update_axis() {
   const auto scale = panes_->steps.value();
   if (!scale) return;
   selection_.axis = *scale;
-  if (scale->by() == AxisBy::time && panes_->steps.is_current()) axis_ = AxisBy::time;
+  if (!panes_->steps.is_current()) return;
+  const bool asked = std::exchange(steps_asked_, false);
+  if (scale->by() != AxisBy::time) return;
+  axis_ = AxisBy::time;
+  if (asked) notice_ = "The trace has no marked steps, so the axis counts time";
 }
 
 }  // namespace memreel::viewer

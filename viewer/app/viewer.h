@@ -153,6 +153,7 @@ class Viewer {
   bool knows_categories() const { return live_known_ && live_known_->knows_any; }
   void make_commands();
   void make_control_commands();
+  void make_size_commands();
   std::vector<Command> passing_commands();
   std::string why_no_control(std::string_view tab, std::string_view place);
   void act_on(std::string_view tab, std::string_view place);
@@ -190,6 +191,7 @@ class Viewer {
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
   AxisBy axis_ = AxisBy::time;               // as chosen
+  bool steps_asked_ = false;                 // steps were, by name: if there are none, that is said
   std::shared_ptr<const Document> axis_of_;  // the document whose events it counts
   TimeRange followed_view_;              // the whole trace as it was; while that is the view, it grows with the trace
   HeapId followed_heap_ = HeapId::none;  // the default heap before the user chose one

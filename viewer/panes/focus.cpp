@@ -28,7 +28,12 @@ void Focus::begin_frame() {
   part_ = 0;
   part_window_ = 0;
   begin_at_.clear();
-  ImGui::GetCurrentContext()->NavDisableMouseHover = false;  // an item that was activated by keys sets it
+  // An item that was activated by keys takes hovering from the mouse until it moves.
+#if IMGUI_VERSION_NUM >= 19140
+  ImGui::GetCurrentContext()->NavHighlightItemUnderNav = false;
+#else
+  ImGui::GetCurrentContext()->NavDisableMouseHover = false;
+#endif
 }
 
 void Focus::add_item(const std::string& name, FocusKind kind) {
