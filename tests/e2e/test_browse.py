@@ -68,11 +68,17 @@ class Screens(BrowseTest):
                     terminal.close()
 
     def test_every_tab(self):
-        terminal = self.open(OOM, size=(120, 40))
-        for key, name in (("1", "allocations"), ("2", "holders"), ("3", "flame"), ("4", "heap"), ("5", "leaks"), ("6", "fragmentation"),
-                          ("7", "failures"), ("i", "stack"), ("8", "settings"), ("?", "help")):
-            with self.subTest(name):
-                self.check(f"tab-{name}", terminal.key(key))
+        """One file for each size; what is above the tabs is the same in all of them."""
+        for width, height in ((80, 24), (120, 40), (200, 60)):
+            with self.subTest(width=width):
+                terminal = self.open(OOM, size=(width, height))
+                parts = []
+                for key, name in (("1", "allocations"), ("2", "holders"), ("3", "flame"), ("4", "heap"), ("5", "leaks"), ("6", "fragmentation"),
+                                  ("7", "failures"), ("i", "their stack"), ("8", "settings")):
+                    parts += [f"== {name}", *(line for line in self.tab(terminal.key(key)) if line.strip()), ""]
+                self.check(f"tabs-{width}x{height}", "\n".join(parts).rstrip("\n"))
+                self.check(f"help-{width}x{height}", terminal.key("?").rstrip("\n"))
+                terminal.close()
 
     def test_what_is_beside_one_trace(self):
         self.check("tab-compare", self.open(GPT, DECODE, size=(120, 40)).settled())

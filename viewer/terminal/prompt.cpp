@@ -34,10 +34,11 @@ std::string copied_words(std::string_view row) {
 }
 
 void draw_help(Screen& screen, std::string_view title, std::span<const HelpLine> lines, int& top, const Look& look) {
-  constexpr int widest = 76, keys_width = 21;
+  constexpr int usual = 76, keys_width = 21, least_beside = 12;
+  // Narrow strips of what is behind it would only disturb.
+  const int width = screen.width() < usual + 2 * least_beside ? screen.width() : usual;
   const auto count = static_cast<int>(lines.size());
-  const Area box{std::max(0, (screen.width() - widest) / 2), 1, std::min(widest, screen.width()),
-                 std::min(count + 2, screen.height() - 2)};
+  const Area box{(screen.width() - width) / 2, 1, width, std::min(count + 2, screen.height() - 2)};
   screen.fill(box, U' ');
   screen.text(box.left + 1, box.top, title, {.bold = true});
   screen.text_before(box.right() - 1, box.top, "Esc: back", {.ink = look.faint()});

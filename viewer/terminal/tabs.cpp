@@ -250,7 +250,7 @@ List failures_list(const Session& session, const Look& look) {
     ListRow row;
     row.cells = {text_of(failure.event.size), time_text(since, std::max(since / 10'000, Nanoseconds{1})), text_of(live),
                  text_of(reserved),
-                 (oom != nullptr ? std::string(name_of(oom->verdict)) + "   " : "") +
+                 (oom != nullptr ? std::string(name_of(oom->verdict)) + "  " : "") +
                      stack_label(*document.tables, failure.event.stack)};
     row.numbers = {number(failure.event.size), static_cast<double>(since.count()), number(live), number(reserved)};
     row.is_alarm = true;
