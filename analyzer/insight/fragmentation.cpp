@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/pinning_sites.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/torch/settings.h"
 
@@ -28,24 +28,17 @@ FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
 /// Finds pinned segments, and what pins them.
 class PinFinder {
  public:
-  explicit PinFinder(const Trace& trace) : trace_(trace) {}
+  explicit PinFinder(const Trace& trace)
+      : sites_(trace.tables,
+               [&trace](AllocationId id) { return trace.events.stack[trace.allocation_events[index(id)]]; }) {}
 
   void add(const HeapMap& map, const HeapSegment& segment) {
+    sites_.add(map, segment);
     PinnedSegment pinned{.segment = segment};
-    std::vector<std::size_t> here;
     for (const HeapBlock& block : map.blocks_of(segment)) {
       if (block.use == BlockUse::free) continue;
       ++pinned.pin_count;
       pinned.pins.push_back(block.allocation);
-      const std::size_t site = site_of(block.allocation);
-      ++sites_[site].blocks;
-      sites_[site].bytes += block.size;
-      if (std::ranges::find(here, site) == here.end()) here.push_back(site);
-    }
-    for (const std::size_t site : here) {
-      ++sites_[site].segments;
-      sites_[site].unreleasable += segment.unreleasable;
-      if (here.size() == 1) sites_[site].alone += segment.unreleasable;
     }
     // Ids are in order of birth.
     const auto named = std::min(PinnedSegment::most_pins, pinned.pins.size());
@@ -57,28 +50,13 @@ class PinFinder {
   void finish(Fragmentation& found) && {
     std::ranges::stable_sort(pinned_, std::ranges::greater{},
                              [](const PinnedSegment& pinned) { return pinned.segment.unreleasable; });
-    std::ranges::stable_sort(sites_, std::ranges::greater{},
-                             [](const PinningSite& site) { return std::pair(site.alone, site.unreleasable); });
     found.pinned = std::move(pinned_);
-    found.sites = std::move(sites_);
+    found.sites = std::move(sites_).sorted();
   }
 
  private:
-  std::size_t site_of(AllocationId id) {
-    const StackId stack = trace_.events.stack[trace_.allocation_events[index(id)]];
-    const auto [known, is_new] = by_stack_.try_emplace(index(stack), sites_.size());
-    if (!is_new) return known->second;
-    std::string label = site_label(trace_.tables, stack);
-    known->second = by_label_.try_emplace(label, sites_.size()).first->second;
-    if (known->second == sites_.size()) sites_.push_back({.label = std::move(label), .stack = stack});
-    return known->second;
-  }
-
-  const Trace& trace_;
   std::vector<PinnedSegment> pinned_;
-  std::vector<PinningSite> sites_;
-  std::unordered_map<std::uint32_t, std::size_t> by_stack_;
-  std::unordered_map<std::string, std::size_t> by_label_;
+  PinningSites sites_;
 };
 
 void find_pins(const Trace& trace, const HeapMap& map, Fragmentation& found) {

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
-#include <charconv>
 #include <chrono>
 #include <tuple>
 #include <utility>
@@ -179,20 +177,6 @@ class Runner {
   std::atomic<std::uint64_t> done_ = 0;
 };
 
-/// The binary digits of the whole numbers that `policy` has and `baseline` has not, without trailing zeros: values that
-/// were chosen for one program's sizes have many.
-int specificity(const PolicySpec& baseline, const PolicySpec& policy) {
-  int digits = 0;
-  for (const auto& [name, value] : policy.parameters) {
-    const auto before = baseline.parameters.find(name);
-    if (before != baseline.parameters.end() && before->second == value) continue;
-    std::uint64_t number = 0;
-    const auto [rest, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
-    if (problem == std::errc{} && number != 0) digits += 64 - std::countl_zero(number) - std::countr_zero(number);
-  }
-  return digits;
-}
-
 bool is_complete(const Outcome& outcome) {
   return std::ranges::all_of(outcome.heaps, [](const ReplayResult& r) { return r.events > 0 && !r.defect; });
 }
@@ -350,7 +334,8 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     const Outcome& outcome = remedy.outcome;
     return std::tuple(outcome.failures(), !equal_to_best, equal_to_best && !outcome.every_release,
                       equal_to_best && !outcome.best_known, outcome.failures() > 0 ? 0 : -saved,
-                      outcome.failures() > 0 ? specificity(baseline, outcome.policy) : 0);
+                      outcome.failures() > 0 ? std::pair(outcome.changes, specificity(baseline, outcome.policy))
+                                             : std::pair(std::size_t{0}, 0));
   });
   if (fails && remedies.is_torch && 2 * capacities_tried * rows_each <= rows)
     remedies.most_failures = most_failures(remedies, runner);

@@ -5,12 +5,17 @@
 #include <cmath>
 #include <tuple>
 
+#include "analyzer/tune/search_space.h"
+
 namespace memreel {
 namespace {
 
 /// A smaller difference over a whole run is not noticeable.
 constexpr double cost_margin_seconds = 0.05;
 constexpr double cost_margin = 0.1;
+
+/// What all of its values have in common with the others' does not matter.
+int total_specificity(const Outcome& outcome) { return specificity({}, outcome.policy); }
 
 /// Cheap ones first; among those, simple ones.
 void rank_equals(std::span<Outcome> outcomes) {
@@ -20,8 +25,8 @@ void rank_equals(std::span<Outcome> outcomes) {
   const double cheap = least + std::max(cost_margin_seconds, cost_margin * least);
   std::ranges::sort(outcomes, {}, [&](const Outcome& o) {
     const double cost = o.driver_seconds();
-    return std::tuple(!o.every_release, cost > cheap ? cost : 0, o.changes, !o.best_known, o.peak_reserved().count,
-                      cost, o.policy.text());
+    return std::tuple(!o.every_release, cost > cheap ? cost : 0, o.changes, !o.best_known, total_specificity(o),
+                      o.peak_reserved().count, cost, o.policy.text());
   });
 }
 
@@ -64,7 +69,9 @@ bool Outcome::gave_up() const {
 
 void rank(std::vector<Outcome>& outcomes, bool limited) {
   std::ranges::stable_sort(outcomes, {}, [&](const Outcome& o) {
-    return std::tuple(o.failures(), limited ? 0 : o.ranked_peak().count, o.policy.text());
+    const bool fails = o.failures() > 0;
+    return std::tuple(o.failures(), fails && !o.every_release, fails ? o.changes : 0, fails && !o.best_known,
+                      fails ? total_specificity(o) : 0, limited ? 0 : o.ranked_peak().count, o.policy.text());
   });
   const auto serve_all = [](const Outcome& o) { return o.failures() == 0; };
   const auto served = std::ranges::find_if_not(outcomes, serve_all);

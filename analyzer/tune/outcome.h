@@ -52,12 +52,12 @@ inline constexpr double release_margin = 0.05;
 inline double worthwhile_share(const Outcome& outcome) { return outcome.every_release ? peak_margin : release_margin; }
 
 /// Puts the best first.
-/// - Outcomes that serve every request precede the others, which follow by number of failures.
-/// - Without a limit: by reserved peak, to which release_margin is added for settings that not every release has. A
-/// limit
-///   must be kept, not undercut: with one, peaks don't count.
+/// - Outcomes that serve every request precede the others, which follow by number of failures; of those with as many,
+///   what every release has, the fewest changes, the best known, the least specific values (search_space.h).
+/// - Without a limit: by reserved peak, to which release_margin is added for settings that not every release has.
+///   A limit must be kept, not undercut: with one, peaks don't count.
 /// - Ties are broken by what every release has, the lowest cost of driver calls, the fewest changes, the best known,
-/// the lowest peak.
+///   the least specific values, the lowest peak.
 void rank(std::vector<Outcome>& outcomes, bool limited);
 
 /// Whether the replay of a recording that began late misses the recorded peak by more than peak_margin: what was cached

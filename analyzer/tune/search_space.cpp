@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <charconv>
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
@@ -300,6 +302,18 @@ std::size_t changes(const PolicySpec& from, const PolicySpec& to) {
     if (before == from.parameters.end() || before->second != value) ++count;
   }
   return count;
+}
+
+int specificity(const PolicySpec& from, const PolicySpec& to) {
+  int digits = 0;
+  for (const auto& [name, value] : to.parameters) {
+    const auto before = from.parameters.find(name);
+    if (before != from.parameters.end() && before->second == value) continue;
+    std::uint64_t number = 0;
+    const auto [rest, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+    if (problem == std::errc{} && number != 0) digits += 64 - std::countl_zero(number) - std::countr_zero(number);
+  }
+  return digits;
 }
 
 bool only_expands(const PolicySpec& from, const PolicySpec& to) {

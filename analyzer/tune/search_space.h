@@ -66,6 +66,10 @@ std::vector<PolicySpec> combined_changes(const PolicySpec& baseline, std::span<c
 /// The number of parameters that differ.
 std::size_t changes(const PolicySpec& from, const PolicySpec& to);
 
+/// The binary digits of the whole numbers that `to` has and `from` has not, without trailing zeros: values that were
+/// chosen for one program's sizes have many.
+int specificity(const PolicySpec& from, const PolicySpec& to);
+
 /// Whether expandable_segments:True is the only difference.
 bool only_expands(const PolicySpec& from, const PolicySpec& to);
 

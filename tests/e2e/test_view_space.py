@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How panes show the space that memory takes: labels and axes of the map, all heaps side by side."""
+"""How panes show the space that memory takes: labels and axes of the map, segments and holes, all heaps side by side."""
 
 import unittest
 
@@ -30,6 +30,68 @@ class Map(ViewTest):
     def test_large_blocks_of_the_heap_have_labels(self):
         view = self.open(SAMPLES / "gpt_default.reel")
         self.assertIn("heap/label", view.settled()["places"])
+        self.end(view)
+
+
+class Space(ViewTest):
+    def test_a_click_on_a_hole_says_what_keeps_it_and_what_it_could_serve(self):
+        view = self.open(SAMPLES / "oom_default.reel", "--at", "oom")
+        view.settled()
+        selected = view.click_on("heap/largest free")
+        space, hole = selected["space"], selected["space"]["hole"]
+        self.assertIsNone(selected["allocation"])
+        self.assertLessEqual(hole["largest_request"], hole["bytes"])
+        self.assertGreater(hole["largest_request"], hole["bytes"] - 512)
+        self.assertEqual(sum(place["blocks"] for place in space["places"]), len(space["blocks"]))
+        untils = [block["until"] for block in space["blocks"]]
+        self.assertEqual(space["empty_from"], None if None in untils else max(untils))
+        self.assertIn("pinned by/who", selected["places"])
+        self.assertGreater(len(self.copied_row(view, "segment blocks")), 2)
+        self.assertIsNotNone(view.click_on("segment blocks/first row")["allocation"])
+        view.key("alt+Left")
+        self.assertEqual(view.settled()["space"]["hole"], hole, "back at it")
+        view.key("Escape")
+        self.assertIsNone(view.settled()["space"])
+        self.end(view)
+
+    def test_any_segment_is_a_click_away(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--at", "reserved-peak")
+        view.key("4")
+        shown = view.click_on("segments/first row")
+        largest = shown["space"]
+        self.assertIsNone(shown["allocation"])
+        view.key("Escape")
+        view.key("1")
+        x, y, width, height = view.place("heap/label")
+        view.hands("keydown", "ctrl")
+        other = view.click(x + width / 2, y + height / 2)["space"]
+        view.hands("keyup", "ctrl")
+        self.assertLessEqual(other["bytes"], largest["bytes"])
+        # A plain click selects the block, whose segment can be shown instead of it.
+        block = view.click(x + width / 2, y + height / 2)
+        self.assertIsNone(block["space"])
+        self.assertIn(block["allocation"], [b["allocation"] for b in other["blocks"]])
+        self.assertEqual(view.click_on("inspector/segment")["space"]["address"], other["address"])
+        self.end(view)
+
+    def test_the_order_of_the_heap_is_chosen(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--at", "reserved-peak")
+        self.assertEqual(view.settled()["heap_order"], "address")
+        view.click_on("heap/order")
+        self.assertEqual(view.click_on("heap/order/size")["heap_order"], "size")
+
+        def next_segment():
+            view.key("ctrl+shift+p")
+            view.type("next one")
+            return view.key("Return")["space"]
+        by_size = [next_segment()["bytes"] for _ in range(4)]
+        self.assertEqual(by_size, sorted(by_size, reverse=True))
+        view.key("ctrl+shift+p")
+        view.type("heap by age")
+        self.assertEqual(view.key("Return")["heap_order"], "age")
+        view.key("Escape")
+        since = [next_segment()["since"] for _ in range(4)]
+        self.assertEqual(since, sorted(since))
         self.end(view)
 
 

@@ -429,6 +429,12 @@ void Viewer::make_commands() {
       return selection_.split_by(knows_categories()) == by ? "they are split so already" : "";
     };
   }
+  for (std::size_t i = 0; i < heap_order_words.size(); ++i)
+    add("Order the heap by " + std::string(heap_order_words.at(i)), "", 0, 0,
+        [this, i] { settings_.heap_order = static_cast<HeapOrder>(i); });
+  add("Select the largest free block: what keeps it", "", 0, 0, [this] { select_hole(heap_, selection_); });
+  add("Select the segment of the selection, or the next one", "", 0, 0,
+      [this] { select_segment(*document_, heap_, settings_.heap_order, selection_); });
   add("Replay other policies", "", 0, 0, [this] {
     layout_.show_tab("policies");
     panes_->policies.run();

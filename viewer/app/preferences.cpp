@@ -47,6 +47,9 @@ Settings load_settings(const std::filesystem::path& path) {
   flag("verdict", settings.verdict);
   if (const auto size = json.find("text_size"); size != json.end() && size->is_number())
     settings.text_size = std::clamp(size->get<float>(), least_text_size, most_text_size);
+  if (const auto order = json.find("heap_order"); order != json.end() && order->is_string())
+    for (std::size_t i = 0; i < heap_order_words.size(); ++i)
+      if (order->get<std::string>() == heap_order_words.at(i)) settings.heap_order = static_cast<HeapOrder>(i);
   read_share(json, "timeline_share", settings.timeline_share);
   read_share(json, "inspector_share", settings.inspector_share);
   read_share(json, "bottom_share", settings.bottom_share);
@@ -65,6 +68,7 @@ void save_settings(const std::filesystem::path& path, const Settings& settings) 
                   {"tour_done", settings.tour_done},
                   {"verdict", settings.verdict},
                   {"text_size", settings.text_size},
+                  {"heap_order", heap_order_words.at(static_cast<std::size_t>(settings.heap_order))},
                   {"timeline_share", settings.timeline_share},
                   {"inspector_share", settings.inspector_share},
                   {"bottom_share", settings.bottom_share},

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "viewer/model/space.h"
+
 namespace memreel::viewer {
 
 inline constexpr float least_share = 0.12F, most_share = 0.8F;  // of a pane, of the window
@@ -18,7 +20,8 @@ struct Settings {
   float timeline_share = 0.30F, inspector_share = 0.27F, bottom_share = 0.32F, map_share = 0.58F;
   float text_size = 1;  // relative to the screen's default
   bool tour_done = false;
-  bool verdict = true;              // whether the verdict strip is shown
+  bool verdict = true;  // whether the verdict strip is shown
+  HeapOrder heap_order = HeapOrder::address;
   std::vector<std::string> recent;  // files, the latest first
 };
 

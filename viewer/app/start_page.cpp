@@ -105,7 +105,7 @@ constexpr std::array<Stop, 6> tour{{
      "Addresses go up, time to the right. Point at a rectangle to see who allocated it; the same "
      "allocation lights up in every pane. Click to select it."},
     {"heap", "The heap at the cursor",
-     "Segments in address order, a lane for each pool and stream; dark means free. The "
+     "Segments, a lane for each pool and stream; dark means free. Click a hole: what keeps it. The "
      "largest free block is outlined. Press . and , to go from event to event."},
     {"inspector", "Who, when, why", "The lifetime of the selection, and its stack with your own line first."},
     {"bottom", "Lists and replays",

@@ -67,6 +67,34 @@ Json described(const VerdictStrip* strip) {
       {"others", texts(strip->others)},     {"setting", strip->offer ? Json(strip->offer->item.text) : Json(nullptr)}};
 }
 
+/// `space`: null if none is shown.
+Json described(const Space* space) {
+  if (space == nullptr) return nullptr;
+  const auto event = [](std::uint32_t until) { return until == never ? Json(nullptr) : Json(until); };
+  Json json{{"address", space->segment.address.value},
+            {"bytes", space->segment.size.count},
+            {"since", space->segment.begin},
+            {"unreleasable_bytes", space->unreleasable.count},
+            {"empty_from", event(space->empty_from)},
+            {"hole", nullptr},
+            {"blocks", Json::array()},
+            {"places", Json::array()}};
+  if (space->hole)
+    json["hole"] = {
+        {"address", space->hole->address.value},
+        {"bytes", space->hole->size.count},
+        {"largest_request", space->hole->largest_request ? Json(space->hole->largest_request->count) : Json(nullptr)}};
+  for (const SpaceBlock& block : space->blocks)
+    json["blocks"].push_back(
+        {{"allocation", block.block.allocation}, {"bytes", block.block.size.count}, {"until", event(block.until)}});
+  for (const SpacePlace& place : space->places)
+    json["places"].push_back({{"site", place.site.label},
+                              {"blocks", place.site.blocks},
+                              {"bytes", place.site.bytes.count},
+                              {"until", event(place.until)}});
+  return json;
+}
+
 Json described(const Tables& tables, const FlamePane& pane) {
   Json json = Json::array();
   const std::span<const FlameNode> flame = pane.first_nodes();
@@ -119,6 +147,8 @@ Json Viewer::state() {
       {"listed", panes_->allocations.listed()},
       {"weighed_bytes", panes_->stacks.shown_bytes()},
       {"heap_event", heap_.event},
+      {"heap_order", heap_order_words.at(static_cast<std::size_t>(settings_.heap_order))},
+      {"space", described(panes_->inspector.space())},
       {"pools_listed", panes_->pools.listed()},
       {"holders_listed", panes_->holders.listed()},
       {"failures_listed", panes_->failures.listed()},

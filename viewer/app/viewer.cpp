@@ -148,6 +148,7 @@ void Viewer::draw() {
               .theme = theme_,
               .scale = window_.scale(),
               .heap = heap_,
+              .heap_order = settings_.heap_order,
               .live = live_,
               .rounding = panes_->rounding,
               .classification = panes_->classification.value(),

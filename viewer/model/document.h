@@ -372,6 +372,7 @@ struct Columns {
   ColumnView<std::uint32_t> notable;  // rows of `other` worth navigating to: marks, failures, emptied caches
   ColumnView<std::uint32_t> failure;  // rows of `other` that are alloc_failed
   ColumnView<std::uint32_t> emptied;  // rows of `other` that are empty_cache
+  ColumnView<std::uint32_t> setting;  // rows of `other` that are settings
   ColumnView<std::uint32_t> instant;  // rows of `other` that are instant marks
   ColumnView<MarkSpan> span;          // in order of their begin
   ColumnView<LateEvent> span_end;

@@ -180,6 +180,7 @@ void DocumentBuilder::add_event(Event event) {
       if (event.kind != EventKind::sync && event.kind != EventKind::memory_info)
         notable_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::empty_cache) emptied_.push_back(static_cast<std::uint32_t>(other_.size()));
+      if (event.kind == EventKind::settings) setting_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) ++series_of((*tables_)[event.origin].heap).failures;
       if (event.kind == EventKind::memory_info && samples_whole_heap((*tables_)[event.origin]))
@@ -261,6 +262,7 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
                        .notable = notable_.view(),
                        .failure = failure_.view(),
                        .emptied = emptied_.view(),
+                       .setting = setting_.view(),
                        .instant = instant_.view(),
                        .span = span_.view(),
                        .span_end = span_end_.view(),

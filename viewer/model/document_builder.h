@@ -72,7 +72,7 @@ class DocumentBuilder {
   Growing<std::uint32_t> leaf_allocation_;
   Growing<LateEvent> requested_, completed_;
   Growing<OtherEvent> other_;
-  Growing<std::uint32_t> notable_, failure_, emptied_, instant_;
+  Growing<std::uint32_t> notable_, failure_, emptied_, setting_, instant_;
   Growing<MarkSpan> span_;
   Growing<LateEvent> span_end_;
   std::map<ThreadId, std::vector<std::uint32_t>> open_spans_;  // innermost last

@@ -34,6 +34,7 @@ class Selection {
   std::optional<Nanoseconds> marking_from;  // start of the current drag with Shift
   std::optional<std::uint32_t> allocation;  // selected
   std::optional<StackId> stack;             // selected; the allocation's, if one is selected
+  std::optional<Address> space;             // selected in the heap: the segment there, and the hole if it is free
   std::optional<Category> category;         // selected: lists and pictures are limited to it
   std::optional<MapColour> colour;          // none: not chosen by the user
   std::optional<SplitBy> split;             // none: not chosen by the user
@@ -58,16 +59,25 @@ class Selection {
   void select(const Document& document, std::uint32_t allocation_id) {
     allocation = allocation_id;
     stack = document.stack_of(allocation_id);
+    space.reset();
   }
   void select(StackId stack_id) {
     allocation.reset();
     stack = stack_id;
+    space.reset();
+  }
+  /// What is at an address of the heap.
+  void select(Address address) {
+    allocation.reset();
+    stack.reset();
+    space = address;
   }
   /// Deselects the category.
   void toggle(Category one) { category = category == one ? std::nullopt : std::optional(one); }
   void clear() {
     allocation.reset();
     stack.reset();
+    space.reset();
     category.reset();
     marked.reset();
   }
@@ -188,9 +198,10 @@ class Selection {
     std::uint32_t cursor = 0;
     std::optional<std::uint32_t> allocation;
     std::optional<StackId> stack;
+    std::optional<Address> space;
     friend bool operator==(const Place&, const Place&) = default;
   };
-  Place place() const { return {heap, view, cursor, allocation, stack}; }
+  Place place() const { return {heap, view, cursor, allocation, stack, space}; }
   bool go_to(std::size_t i) {
     here_ = i;
     const Place& p = history_[i];
@@ -199,6 +210,7 @@ class Selection {
     cursor = p.cursor;
     allocation = p.allocation;
     stack = p.stack;
+    space = p.space;
     return true;
   }
 

@@ -17,7 +17,7 @@
 namespace memreel::viewer {
 namespace {
 
-/// Segments of one lane, in address order.
+/// Segments of one lane, in the order on screen.
 struct LaneOf {
   std::vector<std::uint32_t> segments;
   Bytes reserved, held, rounding;
@@ -26,7 +26,7 @@ using Lanes = std::map<std::pair<PoolId, StreamId>, LaneOf>;
 
 Lanes lanes_of(const Scene& scene) {
   Lanes lanes;
-  for (std::uint32_t s = 0; s < scene.heap.segments.size(); ++s) {
+  for (const std::uint32_t s : ordered_segments(scene.heap, scene.heap_order)) {
     const HeldSegment& segment = scene.heap.segments[s];
     const Origin& origin = scene.tables()[segment.origin];
     LaneOf& lane = lanes[{origin.pool, origin.stream}];
@@ -109,12 +109,28 @@ std::string title_of(const Scene& scene, const Lanes::value_type& lane) {
          (scene.heap.rounding ? ",  " + text_of(of.rounding) + " rounding" : "");
 }
 
-/// Handles the pointer on an allocation; a click selects it.
-void point_at(Scene& scene, std::uint32_t allocation) {
-  scene.selection.hover(allocation);
+/// Handles the pointer on an allocation; a click selects it, with Ctrl its segment.
+void point_at(Scene& scene, const HeldBlock& block) {
+  scene.selection.hover(block.allocation);
   if (!ImGui::IsMouseClicked(ImGuiMouseButton_Left)) return;
-  scene.selection.select(scene.doc(), allocation);
+  if (ImGui::GetIO().KeyCtrl)
+    scene.selection.select(block.address);
+  else
+    scene.selection.select(scene.doc(), block.allocation);
   scene.selection.remember();
+}
+
+/// The free range around an address that no block covers; empty if one does.
+struct FreeRange {
+  Address begin, end;
+  Bytes size() const { return begin < end ? end - begin : 0_B; }
+};
+FreeRange hole_around(const HeapAt& heap, const HeldSegment& segment, Address address) {
+  const auto first = heap.blocks.begin() + segment.first_block, last = first + segment.blocks;
+  const auto after = std::ranges::upper_bound(first, last, address, {}, &HeldBlock::address);
+  const Address begin = after == first ? segment.address : std::prev(after)->end();
+  if (begin > address) return {};
+  return {begin, after == last ? segment.end() : after->address};
 }
 
 /// The requested part of a block ends at `requested`; the rest is rounding.
@@ -125,8 +141,8 @@ void draw_block(ImDrawList& list, const Area& area, float requested, Colour colo
   if (middle < area.right) fill(list, {middle, area.top, area.right, area.bottom}, rounding);
 }
 
-/// `block`: the one under the pointer; null between blocks.
-void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
+/// `block`: the one under the pointer; null between blocks. `hole`: what is free there.
+void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block, Bytes hole) {
   ImGui::BeginTooltip();
   if (block != nullptr) {
     const Document& document = scene.doc();
@@ -142,6 +158,9 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
             .c_str());
     note_item(scene, "heap/told block");
     ImGui::Separator();
+  } else if (hole > 0_B) {
+    ImGui::TextUnformatted((text_of(hole) + " free; click: what keeps it").c_str());
+    ImGui::Separator();
   }
   ImGui::TextUnformatted((text_of(segment.size) + " at " + address_text(segment.address)).c_str());
   ImGui::TextDisabled("%s in use in %s blocks, largest free block %s", text_of(segment.held).c_str(),
@@ -156,10 +175,28 @@ void tell(Scene& scene, const HeldSegment& segment, const HeldBlock* block) {
 void HeapPane::draw_title(Scene& scene) {
   ImGui::AlignTextToFramePadding();
   ImGui::TextDisabled("heap at event %s", text_of(std::uint64_t{scene.heap.event}).c_str());
+  choose_order(scene);
   draw_legend(scene);
   draw_hole(scene);
   ImGui::SameLine(0, 0);  // an entry without room leaves the line open
   ImGui::NewLine();
+}
+
+void HeapPane::choose_order(Scene& scene) {
+  ImGui::SameLine(0, scene.px(10));
+  const auto words = [](HeapOrder order) {
+    return "by " + std::string(heap_order_words.at(static_cast<std::size_t>(order)));
+  };
+  ImGui::SetNextItemWidth(ImGui::CalcTextSize("by address").x + scene.px(36));
+  if (ImGui::BeginCombo("##order", words(scene.heap_order).c_str())) {
+    for (std::size_t i = 0; i < heap_order_words.size(); ++i) {
+      const auto order = static_cast<HeapOrder>(i);
+      if (ImGui::Selectable(words(order).c_str(), scene.heap_order == order)) scene.heap_order = order;
+      note_item(scene, "heap/order/" + std::string(heap_order_words.at(i)));
+    }
+    ImGui::EndCombo();
+  }
+  note_item(scene, "heap/order");
 }
 
 /// The largest free block, and what keeps it from being larger.
@@ -268,8 +305,15 @@ void HeapPane::draw(Scene& scene, Verdicts& verdicts) {
 }
 
 void HeapPane::arrange_segments(const Scene& scene, const Area& area) {
-  const Layout::Key key{scene.heap.heap, scene.heap.event, scene.doc().event_count(),       area.width(),
-                        area.height(),   scene.scale,      scene.heap.rounding.has_value(), zoom_};
+  const Layout::Key key{scene.heap.heap,
+                        scene.heap.event,
+                        scene.doc().event_count(),
+                        area.width(),
+                        area.height(),
+                        scene.scale,
+                        scene.heap.rounding.has_value(),
+                        scene.heap_order,
+                        zoom_};
   if (layout_.key == key) return;
   layout_ = Layout();
   layout_.key = key;
@@ -322,7 +366,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     if (left >= area.right) break;
     const bool marked = selection.allocation == block->allocation || selection.highlights(document, block->allocation);
     if (pointed && mouse.x >= left && mouse.x < right) {
-      point_at(scene, block->allocation);
+      point_at(scene, *block);
       pointed_block = &*block;
     }
     const auto number = static_cast<std::uint32_t>(block - scene.heap.blocks.begin());
@@ -352,6 +396,8 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     if (has_gap) {
       const float left = x_of(segment.largest_gap), right = x_of(segment.largest_gap + segment.largest_gap_size);
       const Area gap{left, area.top, std::max(right, left + 3), area.bottom};
+      note_place(scene, "heap/largest free",
+                 {std::max(gap.left, area.left), gap.top, std::min(gap.right, area.right), gap.bottom});
       const Colour pale = with_alpha(scene.theme.accent, 0x80);
       outline(list, gap, scene.theme.accent, scene.px(2));
       list.AddLine({gap.left, gap.bottom}, {gap.right, gap.top}, pale, scene.px(1));
@@ -359,7 +405,31 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     }
     list.PopClipRect();
   }
-  if (pointed) tell(scene, segment, pointed_block);
+  draw_selected(scene, list, area, segment, x_of);
+  if (!pointed) return;
+  const double across = std::clamp(static_cast<double>(mouse.x - segment_left) / pixels_per_byte, 0.0,
+                                   static_cast<double>(segment.size.count - 1));
+  const Address here = segment.address + Bytes{static_cast<std::uint64_t>(across)};
+  if (pointed_block == nullptr && ImGui::IsMouseClicked(ImGuiMouseButton_Left)) {
+    scene.selection.select(here);
+    scene.selection.remember();
+  }
+  tell(scene, segment, pointed_block, pointed_block == nullptr ? hole_around(scene.heap, segment, here).size() : 0_B);
+}
+
+/// Outlines the segment if it is selected, or the hole in it.
+void HeapPane::draw_selected(Scene& scene, ImDrawList& list, const Area& area, const HeldSegment& segment,
+                             const std::function<float(Address)>& x_of) {
+  const std::optional<Address>& space = scene.selection.space;
+  if (!space || *space < segment.address || *space >= segment.end()) return;
+  outline(list, area, scene.theme.selection, scene.px(1.5));
+  note_place(scene, "heap/selected", area);
+  const FreeRange hole = hole_around(scene.heap, segment, *space);
+  if (hole.size() == 0_B) return;
+  list.PushClipRect(area.min(), area.max(), true);
+  outline(list, {x_of(hole.begin), area.top, std::max(x_of(hole.end), x_of(hole.begin) + 3), area.bottom},
+          scene.theme.selection, scene.px(2.5));
+  list.PopClipRect();
 }
 
 namespace {

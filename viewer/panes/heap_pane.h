@@ -16,8 +16,8 @@
 
 namespace memreel::viewer {
 
-// The heap at the cursor: segments in address order, one lane for each pool and stream; blocks, gaps, rounding,
-// pending frees.
+// The heap at the cursor: segments by address, size or age, one lane for each pool and stream; blocks, gaps, rounding,
+// pending frees. A click selects a block, a hole, or with Ctrl the segment.
 
 class HeapPane {
  public:
@@ -41,6 +41,7 @@ class HeapPane {
       std::uint32_t event = 0, version = 0;
       float width = 0, height = 0, scale = 0;
       bool has_rounding = false;
+      HeapOrder order = HeapOrder::address;
       double zoom = 0;
       friend bool operator==(const Key&, const Key&) = default;
     };
@@ -53,6 +54,9 @@ class HeapPane {
   static void draw_title(Scene& scene);
   static void draw_legend(Scene& scene);
   static void draw_hole(Scene& scene);
+  static void choose_order(Scene& scene);
+  static void draw_selected(Scene& scene, ImDrawList& list, const Area& area, const HeldSegment& segment,
+                            const std::function<float(Address)>& x_of);
   void arrange_segments(const Scene& scene, const Area& area);
   void draw_piece(Scene& scene, ImDrawList& list, const Area& area, float segment_left, const Piece& piece);
 

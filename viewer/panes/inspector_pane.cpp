@@ -31,6 +31,14 @@ bool next_button(const char* name) {
   return ImGui::SmallButton(name);
 }
 
+/// The address of an allocation, if it is held in a segment of the heap.
+std::optional<Address> place_of(const Document& document, const HeapAt& heap, std::uint32_t id) {
+  const Address at{document.columns.address[id]};
+  const HeldBlock* const block = heap.block_at(at);
+  const bool is_here = block != nullptr && block->allocation == id && heap.segment_at(at) != nullptr;
+  return is_here ? std::optional(at) : std::nullopt;
+}
+
 std::string seconds(Nanoseconds time) { return time_text(time, std::max(time / 1000, Nanoseconds{1})); }
 
 }  // namespace
@@ -46,25 +54,46 @@ void InspectorPane::draw(Scene& scene) {
   const std::uint32_t count = scene.doc().allocation_count();
   const std::optional<std::uint32_t> allocation =
       selection.allocation && *selection.allocation < count ? selection.allocation : std::nullopt;
-  if (allocation) draw_heading(scene, *allocation);
-  if (!allocation && !selection.stack) draw_trace(scene);
+  const std::uint32_t id = allocation.value_or(0);
+  if (allocation) draw_heading(scene, id);
+  const std::optional<Address> space =
+      selection.space || !allocation ? selection.space : place_of(scene.doc(), scene.heap, id);
+  const bool is_known = allocation || selection.stack;
+  if (!is_known && !space) draw_trace(scene);
   // The stack gets the full height, beside the details only if there is room for both.
   const bool has_both = allocation && selection.stack;
   constexpr float least_lines = 9;  // of a stack
   const float line = ImGui::GetTextLineHeightWithSpacing();
   const float details = details_height_ > 0 ? details_height_ * scene.scale : 15 * line;
-  const bool shows_both = has_both && size.y > line + details + least_lines * line;
-  if (has_both && !shows_both) choose_part(scene);
-  if (allocation && (shows_both || !selection.stack || !shows_stack_)) draw_allocation(scene, *allocation);
+  const bool shows_both = has_both && size.y > 2 * line + details + least_lines * line;
+  if (is_known && (space || (has_both && !shows_both))) choose_part(scene, shows_both || !has_both, space.has_value());
+  shows_space_ = space && (!is_known || wants_space_);
+  if (shows_space_) return space_.draw(scene, *space);
+  if (allocation && (shows_both || !selection.stack || !shows_stack_)) draw_allocation(scene, id);
   if (selection.stack && (shows_both || !has_both || shows_stack_)) draw_stack(scene, *selection.stack);
 }
 
-void InspectorPane::choose_part(Scene& scene) {
-  for (const bool stack : {true, false}) {
-    if (radio_button(scene, stack ? "stack" : "details", shows_stack_ == stack)) shows_stack_ = stack;
-    note_item(scene, stack ? "inspector/stack" : "inspector/details");
-    if (stack) ImGui::SameLine();
+/// `whole`: the allocation is one part.
+void InspectorPane::choose_part(Scene& scene, bool whole, bool offers_space) {
+  const auto part = [&](const char* name, const char* place, bool chosen) {
+    const bool clicked = radio_button(scene, name, chosen);
+    note_item(scene, place);
+    ImGui::SameLine();
+    return clicked;
+  };
+  const bool space = offers_space && wants_space_;
+  if (whole) {
+    if (part("allocation", "inspector/allocation", !space)) wants_space_ = false;
+  } else {
+    for (const bool stack : {true, false})
+      if (part(stack ? "stack" : "details", stack ? "inspector/stack" : "inspector/details",
+               !space && shows_stack_ == stack)) {
+        shows_stack_ = stack;
+        wants_space_ = false;
+      }
   }
+  if (offers_space && part("segment", "inspector/segment", space)) wants_space_ = true;
+  ImGui::NewLine();
 }
 
 /// Describes an allocation in one line.

@@ -461,13 +461,14 @@ void SegmentsPane::draw(Scene& scene) {
     const Address at{scene.doc().columns.address[*scene.selection.hovered_allocation]};
     return at >= s.address && at < s.end();
   };
-  rows.on_click = [&](std::uint64_t row) {
-    // Its largest block, which most likely pins it.
+  rows.selected = [&](std::uint64_t row) {
     const HeldSegment& s = segments[order[row]];
-    const HeldBlock* largest = nullptr;
-    for (std::uint32_t b = s.first_block; b < s.first_block + s.blocks; ++b)
-      if (largest == nullptr || heap.blocks[b].size > largest->size) largest = &heap.blocks[b];
-    if (largest != nullptr) scene.selection.select(scene.doc(), largest->allocation);
+    return scene.selection.space && *scene.selection.space >= s.address && *scene.selection.space < s.end();
+  };
+  rows.on_click = [&](std::uint64_t row) {
+    if (&heap != &scene.heap) scene.selection.cursor = heap.event;  // what is in it is told at the cursor
+    scene.selection.select(address_to_select(heap, segments[order[row]]));
+    scene.selection.remember();
   };
   table_.draw(scene, rows);
 }

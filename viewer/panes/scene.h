@@ -15,6 +15,7 @@
 #include "viewer/model/findings.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/selection.h"
+#include "viewer/model/space.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/model/typed_input.h"
 #include "viewer/panes/focus.h"
@@ -39,6 +40,7 @@ struct Scene {
   const Theme& theme;
   float scale = 1;                                       // pixels per unit of length
   const HeapAt& heap;                                    // of the selection's heap at its cursor
+  HeapOrder& heap_order;                                 // of its segments on screen
   const LiveByCategory& live;                            // in this heap; zeros until known
   RoundingJob& rounding;                                 // requested once the whole trace is read
   std::shared_ptr<const Classification> classification;  // null until known

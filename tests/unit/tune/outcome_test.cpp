@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <initializer_list>
+#include <map>
+#include <string>
+#include <utility>
 
 namespace memreel {
 namespace {
@@ -44,6 +47,35 @@ TEST(Rank, AmongEqualPeaksManyMoreDriverCallsLose) {
 
 TEST(Rank, ALimitIsToBeKeptNotUndercut) {
   EXPECT_EQ(order({outcome("a", 1_GiB, 100'000), outcome("b", 2_GiB, 10), outcome("c", 1_GiB, 5, 1, 1)}, true), "bac");
+}
+
+/// Of torch.native, with settings besides its defaults.
+Outcome with(std::map<std::string, std::string> settings, std::uint64_t failures) {
+  Outcome o = outcome("torch.native", 1_GiB, 10, settings.size(), failures);
+  o.policy.parameters = std::move(settings);
+  return o;
+}
+
+TEST(Rank, OfEqualFailuresOneSettingPrecedesACombination) {
+  std::vector<Outcome> outcomes{with({{"expandable_segments", "True"},
+                                      {"garbage_collection_threshold", "0.8"},
+                                      {"large_segment_size_mb", "64"},
+                                      {"max_split_size_mb", "128"}},
+                                     7),
+                                with({{"max_split_size_mb", "300"}}, 7), with({{"max_split_size_mb", "128"}}, 7),
+                                with({{"roundup_power2_divisions", "4"}, {"max_split_size_mb", "40"}}, 6)};
+  rank(outcomes, true);
+  EXPECT_EQ(outcomes[0].failures(), 6U);
+  EXPECT_EQ(outcomes[1].policy.parameters.at("max_split_size_mb"), "128") << "the least specific value";
+  EXPECT_EQ(outcomes[2].policy.parameters.at("max_split_size_mb"), "300");
+  EXPECT_EQ(outcomes[3].changes, 4U);
+}
+
+TEST(Rank, OfEqualPeaksTheLeastSpecificValueIsFirst) {
+  std::vector<Outcome> outcomes{with({{"max_split_size_mb", "300"}}, 0), with({{"max_split_size_mb", "128"}}, 0)};
+  outcomes[1].heaps[0].peak_reserved += 1_MiB;
+  rank(outcomes, false);
+  EXPECT_EQ(outcomes[0].policy.parameters.at("max_split_size_mb"), "128");
 }
 
 TEST(Rank, DoesNotDependOnTheOrderItIsGiven) {
