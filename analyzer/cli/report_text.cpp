@@ -11,6 +11,7 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/history/device_tree.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/shortcomings.h"
@@ -97,18 +98,10 @@ void print_tree_text(const Trace& trace, const Report& report) {
                      {"itself", Align::right},
                      {"live", Align::right},
                      {"heap"}});
-    std::map<HeapId, HeapPart> parts;
-    for (const HeapPart& part : peak.parts) parts[part.heap] = part;
-    std::map<HeapId, Bytes> inside;  // of each, what heaps inside it have
-    for (const DeviceHeap& heap : device.heaps)
-      if (heap.parent != HeapId::none) inside[heap.parent] += parts[heap.heap].whole;
-    for (const auto& [heap, depth] : tree_of(device)) {
-      const HeapPart part = parts[heap->heap];
-      const Bytes around = heap->parent == HeapId::none ? peak.held : parts[heap->parent].whole;
-      table.add_row({text_of(heap->peak_whole), text_of(part.whole), text_of_share(share_of(part.whole, around)),
-                     text_of(part.whole - std::min(part.whole, inside[heap->heap])), text_of(part.live),
-                     std::string(2 * std::size_t{depth}, ' ') + tables[tables[heap->heap].name]});
-    }
+    for (const DeviceTreeRow& row : tree_rows(device))
+      table.add_row({text_of(row.peak), text_of(row.whole), text_of_share(share_of(row.whole, row.around)),
+                     text_of(row.itself), text_of(row.live),
+                     std::string(2 * std::size_t{row.depth}, ' ') + tables[tables[row.heap].name]});
     table.print(std::cout, 2);
   }
 }
