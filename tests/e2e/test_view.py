@@ -9,7 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
-from program import SAMPLES, run
+from program import REPOSITORY, SAMPLES, run
 from scaled_program import training
 from schema import defects
 from viewing import HEIGHT, PATIENCE, VIEW, WIDTH, View, ViewTest, ink, picture
@@ -44,10 +44,12 @@ class Windows(ViewTest):
         self.assertLess(abs(middle[0] - middle[1]), 0.02 * before)
         self.assertEqual(view.key("0")["view"], shown["view"])
 
-        # The largest allocation, by the table: sorted by a click on its header, selected by one on its row.
+        # The largest allocation, which the table begins with; a click on the header turns its order around.
         events = [line.split(",") for line in run("export", trace, "--format", "csv").stdout.splitlines()]
         kind, size = events[0].index("kind"), events[0].index("size")
         largest = max(int(event[size]) for event in events[1:] if event[kind] == "alloc")
+        view.click_on("allocations/size")
+        self.assertLess(view.click_on("allocations/first row")["selected"]["bytes"], largest)
         view.click_on("allocations/size")
         selected = view.click_on("allocations/first row")
         self.assertEqual(selected["selected"]["bytes"], largest)
@@ -99,13 +101,14 @@ class Windows(ViewTest):
         # Enter, n and N go from match to match.
         first, second, third = view.key("Return"), view.key("n"), view.key("n")
         self.assertEqual([s["search"] for s in (first, second, third)], ["streams"] * 3)
-        at = first["allocation"]  # live at the cursor
-        self.assertEqual(first["cursor"], found["cursor"])
-        self.assertEqual([s["allocation"] for s in (second, third)], [at + 1, at + 2])
+        self.assertEqual(first["cursor"], found["cursor"], "live at the cursor")
+        sizes = [s["selected"]["bytes"] for s in (first, second, third)]
+        self.assertEqual(sizes, sorted(sizes, reverse=True), "as in the list")
+        self.assertEqual(len({s["allocation"] for s in (first, second, third)}), 3)
         self.assertGreater(third["cursor"], third["selected"]["begin"])
-        self.assertEqual(view.key("N")["allocation"], at + 1)
+        self.assertEqual(view.key("N")["allocation"], second["allocation"])
         view.key("slash")
-        self.assertEqual(view.hold("Return")["allocation"], at + 2)
+        self.assertEqual(view.hold("Return")["allocation"], third["allocation"])
         view.key("slash")
         self.assertEqual(view.type("nowhere to be found")["matches"], 0)
         view.key("Escape")
@@ -280,6 +283,25 @@ class Tour(ViewTest):
             apart = (x + width <= about[0] or about[0] + about[2] <= x or y + height <= about[1] or about[1] + about[3] <= y)
             self.assertTrue(apart, "the box hides nothing of what it speaks of")
         self.assertEqual(view.click_on("tour/next")["tour"], -1)
+        self.assertEqual(view.quit(), (0, ""))
+
+    def test_the_start_page_offers_the_sample(self):
+        view = View(self.screen, program=VIEW)
+        self.addCleanup(view.close)
+        shown = view.click_on("start/sample")
+        self.assertEqual((Path(shown["file"]), shown["tour"], shown["recent"]), (SAMPLES / "gpt_default.reel", -1, []))
+        self.assertEqual(view.quit(), (0, ""))
+
+    def test_the_desktop_knows_the_window(self):
+        entry = (REPOSITORY / "viewer/desktop/memreel-view.desktop").read_text().splitlines()
+        name = dict(line.split("=", 1) for line in entry if "=" in line)["StartupWMClass"]
+        self.assertIn("Icon=" + name, entry)
+        view = View(self.screen, program=VIEW)
+        self.addCleanup(view.close)
+        view.settled()
+        found = subprocess.run(["xdotool", "search", "--class", f"^{name}$"], env=self.screen.environment,
+                               stdout=subprocess.PIPE, text=True, check=True)
+        self.assertEqual(len(found.stdout.split()), 1)
         self.assertEqual(view.quit(), (0, ""))
 
     def test_an_installed_program_has_the_sample_with_it(self):

@@ -38,7 +38,7 @@ class Categories(ViewTest):
         return sum(pixel == colour for pixel in pixels) / len(pixels)
 
     def test_the_peak_is_held_by_what_the_report_says(self):
-        view = self.open(TRACE, "--dark")
+        view = self.open(TRACE, "--dark", "--scale", "0.8")
         shown = view.settled()
         self.assertEqual(shown["categories"], self.expected_at_peak())
         self.assertEqual(sum(shown["categories"].values()), shown["live_bytes"])

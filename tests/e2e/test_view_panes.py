@@ -48,6 +48,69 @@ class Panes(ViewTest):
         self.assertNotIn("tab/pools", view.settled()["places"], "it has none")
         self.end(view)
 
+    def test_the_tree_of_each_device_is_that_of_the_report(self):
+        trace = SAMPLES / "jax_crowded.xplane.pb.gz"
+        trees = json.loads(run("report", trace, "--json").stdout)["device_trees"]
+        view = self.open(trace, "--pane", "devices")
+        first = view.settled()
+        self.assertEqual(first["devices_listed"], sum(1 + len(tree["heaps"]) for tree in trees))
+        rows = self.copied_rows(view, "devices")
+        self.assertEqual([row[-1].strip() for row in rows],
+                         ["device 0 (its pools: no calls of the driver)", "GPU_0_bfc", "host memory", "xla_gpu_host_bfc"])
+        x, y, width, height = view.place("devices/first row")
+        shown = view.click(x + width / 2, y + 3.5 * height)
+        host = next(tree for tree in trees if tree["device"] == -1)
+        self.assertNotEqual(shown["heap"], first["heap"])
+        self.assertEqual(shown["cursor"], host["peak_held_event"] + 1)
+        self.end(view)
+        view = self.open(SAMPLES / "leak.reel")
+        self.assertNotIn("tab/devices", view.settled()["places"], "one heap is no tree")
+        self.end(view)
+
+    def test_tags_are_those_of_the_report(self):
+        trace = SAMPLES / "gpt_default.reel"
+        tags = json.loads(run("report", trace, "--by", "tag", "--json").stdout)["peaks"][0]["groups"]
+        view = self.open(trace, "--pane", "tags")
+        self.assertEqual(view.settled()["tags_listed"], len(tags))
+        largest = max(tags, key=lambda tag: tag["peak_live_bytes"])
+        self.assertEqual(self.copied_row(view, "tags")[-2:], [f"{largest['count']:,}", largest["label"]])
+        shown = view.click_on("tags/first row")
+        self.assertEqual((shown["cursor"], shown["split"]), (largest["events"], "tag"))
+        self.end(view)
+        view = self.open(SAMPLES / "oom_default.reel")
+        self.assertNotIn("tab/tags", view.settled()["places"], "it has none")
+        self.end(view)
+
+    def test_allocations_open_with_the_largest(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        view.settled()
+        first = view.click_on("allocations/first row")["selected"]["bytes"]
+        x, y, width, height = view.place("allocations/first row")
+        second = view.click(x + width / 2, y + 1.5 * height)["selected"]["bytes"]
+        self.assertGreaterEqual(first, second)
+        self.assertGreater(second, 100 << 20)
+        self.end(view)
+
+    def test_the_flame_graph_has_the_colours_of_categories(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--pane", "flame", "--at", "peak", "--dark")
+        shown = view.settled()
+        number, node = next((n, node) for n, node in enumerate(shown["flame"], 1) if node["category"] == "activation")
+        self.assertGreater(node["bytes"], 1 << 20)
+
+        def colour():
+            file = self.directory / "flame.png"
+            self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
+            _, _, rows = picture(file)
+            x, y, width, height = (int(v) for v in view.place(f"flame/{number}"))
+            line = rows[y + 2]
+            return bytes(line[3 * (x + width // 2):3 * (x + width // 2) + 3])
+        self.assertEqual(colour(), b"\x56\xb4\xe9", "that of activations")
+        view.key("ctrl+shift+p")
+        view.type("colour allocations by stack")
+        view.key("Return")
+        self.assertNotEqual(colour(), b"\x56\xb4\xe9")
+        self.end(view)
+
     def test_what_keeps_the_memory_in_python(self):
         trace = test_record_holders.Reports.snapshot(self)
         rows = json.loads(run("report", trace, "--json").stdout)["holders"]["rows"]

@@ -95,6 +95,50 @@ class Space(ViewTest):
         self.end(view)
 
 
+class SmallWindows(ViewTest):
+    def assert_within(self, place, width, height):
+        x, y, w, h = place
+        self.assertTrue(x >= 0 and y >= 0 and x + w <= width + 1 and y + h <= height + 1, place)
+
+    def test_with_large_text_panes_without_room_are_tabs(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--at", "reserved-peak", "--scale", "2", size="1024x640")
+        shown = view.settled()
+        self.assertEqual(shown["panes_as_tabs"], ["map", "heap", "inspector"])
+        line = 2 * 17  # of text
+        self.assertGreater(shown["places"]["timeline"][3], 1.5 * line)
+        self.assertNotIn("minimap", shown["places"], "the plot needs its room")
+        for name in ("verdict/decides", "verdict/setting", "verdict/copy", "verdict/all", "search", "tab/map", "tab/more"):
+            self.assert_within(shown["places"][name], 1024, 640)
+        for pane, least in (("map", 2), ("heap", 2), ("inspector", 2)):
+            shown = view.click_on("tab/" + pane)
+            self.assertEqual(shown["tab"], pane)
+            self.assertGreater(shown["places"][pane][3], least * line, pane)
+            self.assert_within(shown["places"][pane], 1024, 640)
+        self.assertEqual(view.click_on("tab/allocations")["tab"], "allocations")
+        # The rest of the verdict is a click away.
+        shown = view.click_on("verdict/all")
+        self.assertEqual(shown["maximised"], "verdict")
+        self.assertIn("verdict/leaks", shown["places"])
+        view.key("Escape", "ctrl+0", "ctrl+minus", "ctrl+minus")
+        self.end(view)
+
+    def test_where_all_panes_fit_none_is_a_tab(self):
+        for size in ("1024x640", "1440x900"):
+            view = self.open(SAMPLES / "gpt_default.reel", "--scale", "1", size=size)
+            shown = view.settled()
+            self.assertEqual(shown["panes_as_tabs"], [])
+            for pane in ("timeline", "map", "heap"):
+                self.assertGreater(shown["places"][pane][3], 28, pane)
+            self.end(view)
+
+    def test_each_finding_of_the_verdict_has_a_line(self):
+        view = self.open(SAMPLES / "oom_default.reel")
+        places = view.settled()["places"]
+        tops = [places[f"verdict/{name}"][1] for name in ("decides", "holder 1", "leaks", "fragmented", "setting")]
+        self.assertEqual(tops, sorted(set(tops)))
+        self.end(view)
+
+
 class Heaps(ViewTest):
     @unittest.skipIf(histories.path("two_gpus") is None, "the recorded histories are not here")
     def test_all_of_them_are_under_each_other_on_one_axis(self):

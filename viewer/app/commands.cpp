@@ -238,18 +238,19 @@ namespace {
 bool is_same(const Selection& a, const Selection& b) {
   const auto choice = [](const Selection& s) {
     return std::tie(s.heap, s.view, s.cursor, s.kept, s.marked, s.allocation, s.stack, s.category, s.colour, s.split,
-                    s.search);
+                    s.search, s.space);
   };
   return choice(a) == choice(b);
 }
 
 /// Why a tab is not there.
 std::string lack_of(std::string_view tab) {
-  return tab == "pools"     ? "the recording has no private pools"
-         : tab == "holders" ? "nothing is known of who holds Python's objects"
-         : tab == "heaps"   ? "there is only one heap"
-         : tab == "ranks"   ? "only one recording is open"
-                            : "nothing is predicted: open recordings with their values";
+  return tab == "pools"                       ? "the recording has no private pools"
+         : tab == "holders"                   ? "nothing is known of who holds Python's objects"
+         : tab == "heaps" || tab == "devices" ? "there is only one heap"
+         : tab == "tags"                      ? "no tag was open in an allocation"
+         : tab == "ranks"                     ? "only one recording is open"
+                                              : "nothing is predicted: open recordings with their values";
 }
 
 }  // namespace
@@ -430,11 +431,14 @@ void Viewer::make_commands() {
     };
   }
   for (std::size_t i = 0; i < heap_order_words.size(); ++i)
-    add("Order the heap by " + std::string(heap_order_words.at(i)), "", 0, 0,
-        [this, i] { settings_.heap_order = static_cast<HeapOrder>(i); });
-  add("Select the largest free block: what keeps it", "", 0, 0, [this] { select_hole(heap_, selection_); });
-  add("Select the segment of the selection, or the next one", "", 0, 0,
-      [this] { select_segment(*document_, heap_, settings_.heap_order, selection_); });
+    add("Order the heap by " + std::string(heap_order_words.at(i)), "", 0, 0, [this, i] {
+      settings_.heap_order = static_cast<HeapOrder>(i);
+    }).why_not = [this, i] { return settings_.heap_order == static_cast<HeapOrder>(i) ? "it is so" : ""; };
+  add("Select the largest free block: what keeps it", "", 0, 0, [this] { select_hole(heap_, selection_); }).why_not =
+      [this] { return heap_.largest_gap ? "" : "nothing is free in a segment"; };
+  add("Select the segment of the selection, or the next one", "", 0, 0, [this] {
+    select_segment(*document_, heap_, settings_.heap_order, selection_);
+  }).why_not = [this] { return heap_.segments.empty() ? "there are no segments at the cursor" : ""; };
   add("Replay other policies", "", 0, 0, [this] {
     layout_.show_tab("policies");
     panes_->policies.run();
@@ -505,6 +509,9 @@ void Viewer::make_commands() {
   anywhere(add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller));
   anywhere(add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); })).why_not =
       [this] { return settings_.text_size == 1 ? "it has that size" : ""; };
+  Command& sample = anywhere(add("Open the sample", "", 0, 0, [this] { chosen_.sample = true; }));
+  sample.place = "start/sample";
+  sample.why_not = [] { return sample_trace().empty() ? "the sample is not installed" : ""; };
   Command& opens = anywhere(add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); }));
   opens.place = "start/open";
   Command& closes = add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });

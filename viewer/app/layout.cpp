@@ -14,6 +14,13 @@ namespace {
 
 constexpr std::string_view lists = "lists";  // the pane with the tabs
 
+// What panes need at least, in units of length.
+constexpr double least_timeline = 112, least_map = 78, least_heap = 68, least_lists = 100, between = 5;
+constexpr double least_inspector = 230, least_beside_it = 360;
+
+/// Within a range that may be empty: then its lower end.
+float within(float value, float least, float most) { return std::max(std::min(value, most), least); }
+
 /// A draggable line between two panes; it sets `share` of `total`.
 void splitter(Scene& scene, const char* name, bool vertical, float total, float sign, float& share) {
   const float thickness = scene.px(5);
@@ -47,6 +54,7 @@ void Layout::maximise(std::string_view pane) {
 
 void Layout::show_tab(std::string_view name) {
   tab_ = name;
+  opened_.clear();
   if (!maximised_.empty()) maximised_ = tab_;
 }
 
@@ -72,12 +80,38 @@ void Layout::draw_pane(Scene& scene, std::string_view name, ImVec2 size, const s
   ImGui::EndChild();
 }
 
+void Layout::open(std::string_view name) {
+  if (is_tab(name))
+    show_tab(name);
+  else
+    opened_ = name;
+}
+
+bool Layout::has_room(std::string_view pane) const { return std::ranges::find(moved_, pane) == moved_.end(); }
+
+void Layout::make_room(const Scene& scene, ImVec2 all) {
+  moved_.clear();
+  double height = least_timeline + least_map + least_heap + least_lists + 3 * between;
+  const bool narrow = all.x < scene.px(least_inspector + least_beside_it);
+  const bool low = all.y < scene.px(height);
+  height -= least_heap + between;
+  // Without the map, the inspector would leave the timeline an axis of its own.
+  const bool lower = all.y < scene.px(height);
+  if (lower) moved_.emplace_back("map");
+  if (low) moved_.emplace_back("heap");
+  if (lower || narrow) moved_.emplace_back("inspector");
+  if (!opened_.empty() && has_room(opened_)) opened_.clear();
+}
+
 void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents) {
-  const auto pane = [&](std::string_view name, ImVec2 size) {
-    draw_pane(scene, name, size, [&] { name == lists ? draw_lists(scene, contents) : contents.draw(name); });
-  };
   if (wanted_maximised_) maximise(*std::exchange(wanted_maximised_, std::nullopt));
-  if (!maximised_.empty()) return pane(is_tab(maximised_) ? lists : std::string_view(maximised_), {0, 0});
+  if (!maximised_.empty()) {
+    moved_.clear();
+    opened_.clear();
+    const bool is_list = is_tab(maximised_);
+    return draw_pane(scene, is_list ? lists : std::string_view(maximised_), {0, 0},
+                     [&] { is_list ? draw_lists(scene, contents) : contents.draw(maximised_); });
+  }
   if (settings.verdict) {
     draw_pane(scene, "verdict", {0, contents.verdict_height}, contents.draw_verdict_strip);
     const ImVec2 below = ImGui::GetCursorScreenPos();
@@ -85,53 +119,78 @@ void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents
          scene.theme.ground);
     ImGui::Dummy({0, scene.px(1)});
   }
+  make_room(scene, ImGui::GetContentRegionAvail());
+  draw_panes(scene, settings, contents);
+}
+
+void Layout::draw_panes(Scene& scene, Settings& settings, const PaneContents& contents) {
+  const auto pane = [&](std::string_view name, ImVec2 size) {
+    draw_pane(scene, name, size, [&] { name == lists ? draw_lists(scene, contents) : contents.draw(name); });
+  };
+  const bool has_map = has_room("map"), has_heap = has_room("heap"), has_inspector = has_room("inspector");
   const ImVec2 all = ImGui::GetContentRegionAvail();
-  const float gap = scene.px(5);
-  const float bottom = std::floor(all.y * settings.bottom_share), top = std::floor(all.y * settings.timeline_share);
-  const float above = all.y - bottom - gap, middle = above - top - gap;
-  const float right = std::floor(all.x * settings.inspector_share), left = all.x - right - gap;
+  const float gap = scene.px(between);
+  const float least_upper =
+      scene.px(least_timeline + (has_map ? least_map + between : 0) + (has_heap ? least_heap + between : 0));
+  // Where two panes share the height, they do so as they share it with the others.
+  const float share =
+      has_map ? settings.bottom_share : settings.bottom_share / (settings.bottom_share + settings.timeline_share);
+  const float bottom = std::floor(within(all.y * share, scene.px(least_lists), all.y - gap - least_upper));
+  const float above = all.y - bottom - gap;
+  const float top = std::floor(within(all.y * settings.timeline_share, scene.px(least_timeline),
+                                      above - (least_upper - scene.px(least_timeline))));
+  const float right = !has_inspector ? -gap
+                                     : std::floor(within(all.x * settings.inspector_share, scene.px(least_inspector),
+                                                         all.x - gap - scene.px(least_beside_it)));
   // Panes with a time axis share one column, and so one axis.
   ImGui::BeginChild("above", {0, above});
-  ImGui::BeginChild("left", {left, 0});
-  pane("timeline", {0, top});
-  splitter(scene, "below timeline", false, all.y, 1, settings.timeline_share);
-  const float map = std::floor((middle - gap) * settings.map_share);
-  pane("map", {0, map});
-  splitter(scene, "below map", false, middle, 1, settings.map_share);
-  pane("heap", {0, 0});
+  ImGui::BeginChild("left", {all.x - right - gap, 0});
+  pane("timeline", {0, has_map ? top : 0});
+  if (has_map) {
+    splitter(scene, "below timeline", false, all.y, 1, settings.timeline_share);
+    const float middle = above - top - gap;
+    pane("map", {0, !has_heap ? 0
+                              : std::floor(within((middle - gap) * settings.map_share, scene.px(least_map),
+                                                  middle - gap - scene.px(least_heap)))});
+    if (has_heap) {
+      splitter(scene, "below map", false, middle, 1, settings.map_share);
+      pane("heap", {0, 0});
+    }
+  }
   ImGui::EndChild();
-  ImGui::SameLine(0, 0);
-  splitter(scene, "beside inspector", true, all.x, -1, settings.inspector_share);
-  ImGui::SameLine(0, 0);
-  pane("inspector", {0, 0});
+  if (has_inspector) {
+    ImGui::SameLine(0, 0);
+    splitter(scene, "beside inspector", true, all.x, -1, settings.inspector_share);
+    ImGui::SameLine(0, 0);
+    pane("inspector", {0, 0});
+  }
   ImGui::EndChild();
   splitter(scene, "above lists", false, all.y, -1, settings.bottom_share);
   pane(lists, {0, 0});
 }
 
-std::vector<std::string_view> Layout::folded_tabs(const PaneContents& contents, float width, float gap) const {
+std::vector<std::string_view> Layout::folded_tabs(std::span<const Tab> tabs, float width, float gap) const {
   const auto width_of = [&](const Tab& tab) { return ImGui::CalcTextSize(title_of(tab).c_str()).x + gap; };
   float all = 0;
-  for (const Tab& tab : contents.tabs) all += width_of(tab);
+  for (const Tab& tab : tabs) all += width_of(tab);
   if (all <= width) return {};
   // The open one always has its place, then the first ones.
   float taken = 0;
-  for (const Tab& tab : contents.tabs)
-    if (tab.name == tab_) taken += width_of(tab);
+  for (const Tab& tab : tabs)
+    if (is_open(tab.name)) taken += width_of(tab);
   std::vector<std::string_view> folded;
-  for (const Tab& tab : contents.tabs) {
-    if (tab.name == tab_) continue;
+  for (const Tab& tab : tabs) {
+    if (is_open(tab.name)) continue;
     taken += width_of(tab);
     if (taken > width) folded.push_back(tab.name);
   }
   return folded;
 }
 
-void Layout::draw_folded(Scene& scene, const PaneContents& contents, std::span<const std::string_view> folded,
+void Layout::draw_folded(Scene& scene, std::span<const Tab> tabs, std::span<const std::string_view> folded,
                          const std::string& more) {
-  const bool alarming = std::ranges::any_of(contents.tabs, [&](const Tab& tab) {
-    return tab.alarms != 0 && std::ranges::find(folded, tab.name) != folded.end();
-  });
+  const bool alarming = std::ranges::any_of(
+      tabs, [&](const Tab& tab) { return tab.alarms != 0 && std::ranges::find(folded, tab.name) != folded.end(); });
   const ImVec2 at = ImGui::GetCursorScreenPos();
   const ImVec2 extent{ImGui::CalcTextSize(more.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
   if (ImGui::InvisibleButton("more", extent)) ImGui::OpenPopup("more tabs");
@@ -143,9 +202,9 @@ void Layout::draw_folded(Scene& scene, const PaneContents& contents, std::span<c
                               : theme.faint,
        more);
   if (ImGui::BeginPopup("more tabs")) {
-    for (const Tab& tab : contents.tabs) {
+    for (const Tab& tab : tabs) {
       if (std::ranges::find(folded, tab.name) == folded.end()) continue;
-      if (ImGui::MenuItem(title_of(tab).c_str())) show_tab(tab.name);
+      if (ImGui::MenuItem(title_of(tab).c_str())) open(tab.name);
       note_item(scene, "tab/" + std::string(tab.name));
     }
     ImGui::EndPopup();
@@ -160,32 +219,36 @@ void Layout::draw_lists(Scene& scene, const PaneContents& contents) {
   const float gap = scene.px(20);
   const auto width_of = [](const std::string& title) { return ImGui::CalcTextSize(title.c_str()).x; };
   const std::string more = "more \u25BE";
-  std::vector<std::string_view> folded = folded_tabs(contents, size.x - width_of(more) - gap, gap);
-  for (const Tab& tab : contents.tabs) {
+  std::vector<Tab> tabs;
+  for (const std::string_view name : moved_) tabs.push_back({name});
+  tabs.insert(tabs.end(), contents.tabs.begin(), contents.tabs.end());
+  std::vector<std::string_view> folded = folded_tabs(tabs, size.x - width_of(more) - gap, gap);
+  for (const Tab& tab : tabs) {
     if (std::ranges::find(folded, tab.name) != folded.end()) continue;
     const std::string title = title_of(tab), name(tab.name);
     const ImVec2 at = ImGui::GetCursorScreenPos();
     const ImVec2 extent{ImGui::CalcTextSize(title.c_str()).x, ImGui::GetTextLineHeight() + scene.px(6)};
-    if (ImGui::InvisibleButton(name.c_str(), extent)) show_tab(name);
+    if (ImGui::InvisibleButton(name.c_str(), extent)) open(name);
     note_item(scene, "tab/" + name);
     if ((ImGui::IsItemHovered() && ImGui::IsMouseDoubleClicked(ImGuiMouseButton_Left)) ||
         scene.focus.takes("tab/" + name, FocusKey::open))
       wanted_maximised_ = maximised_.empty() ? name : std::string();
     const Area area{at.x, at.y, at.x + extent.x, at.y + extent.y};
-    const bool active = tab_ == name, alarming = tab.alarms != 0;
+    const bool active = is_open(name), alarming = tab.alarms != 0;
     const Theme& theme = scene.theme;
     text(list, at, active || ImGui::IsItemHovered() ? theme.text : alarming ? theme.alarm_ink : theme.faint, title);
     if (active)
       fill(list, {at.x, area.bottom - scene.px(2), area.right, area.bottom}, alarming ? theme.alarm : theme.accent);
     ImGui::SameLine(0, gap);
   }
-  if (!folded.empty()) draw_folded(scene, contents, folded, more);
+  if (!folded.empty()) draw_folded(scene, tabs, folded, more);
   scene.focus.new_part();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY() - scene.px(3));  // a line of text
-  contents.draw_beside_tabs(tab_);
+  const std::string shown = tab();                             // a menu may open another
+  if (opened_.empty()) contents.draw_beside_tabs(shown);
   ImGui::NewLine();
   scene.focus.new_part();
-  contents.draw(tab_);
+  contents.draw(shown);
 }
 
 }  // namespace memreel::viewer

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The panes' layout: all of them with one list below, or one alone; and the space for each.
+// The panes' layout: all of them with one list below, or one alone; and the space for each. In a window without room
+// for all, some panes are tabs beside the lists.
 #pragma once
 
 #include <array>
@@ -17,9 +18,9 @@
 namespace memreel::viewer {
 
 /// The tabs of the lower half, by the names that `--pane` takes.
-inline constexpr std::array<std::string_view, 14> tab_names{"allocations",   "stacks", "flame",    "segments",  "leaks",
-                                                            "fragmentation", "oom",    "policies", "compare",   "pools",
-                                                            "holders",       "heaps",  "ranks",    "prediction"};
+inline constexpr std::array<std::string_view, 16> tab_names{
+    "allocations", "stacks", "flame",   "segments", "leaks", "fragmentation", "oom",   "policies",
+    "compare",     "pools",  "holders", "devices",  "tags",  "heaps",         "ranks", "prediction"};
 /// Panes that are always visible.
 inline constexpr std::array<std::string_view, 5> fixed_names{"verdict", "timeline", "map", "heap", "inspector"};
 
@@ -45,21 +46,33 @@ class Layout {
   void maximise(std::string_view pane);
   void show_tab(std::string_view name);
   const std::string& maximised() const { return maximised_; }
-  const std::string& tab() const { return tab_; }
+  /// The open tab: a list, or a pane that has no room elsewhere.
+  const std::string& tab() const { return opened_.empty() ? tab_ : opened_; }
+  /// The panes that are tabs, for want of room.
+  std::span<const std::string_view> folded() const { return moved_; }
 
   /// `settings`: pane sizes, which the user may change.
   void draw(Scene& scene, Settings& settings, const PaneContents& contents);
 
  private:
   void draw_pane(Scene& scene, std::string_view name, ImVec2 size, const std::function<void()>& contents);
+  /// Decides which panes have room in `all`.
+  void make_room(const Scene& scene, ImVec2 all);
+  bool has_room(std::string_view pane) const;
+  void draw_panes(Scene& scene, Settings& settings, const PaneContents& contents);
   void draw_lists(Scene& scene, const PaneContents& contents);
+  /// Opens a tab, or a pane that is one.
+  void open(std::string_view name);
+  bool is_open(std::string_view name) const { return name == tab(); }
   /// The names of those that do not fit into `width`.
-  std::vector<std::string_view> folded_tabs(const PaneContents& contents, float width, float gap) const;
+  std::vector<std::string_view> folded_tabs(std::span<const Tab> tabs, float width, float gap) const;
   /// A menu with them.
-  void draw_folded(Scene& scene, const PaneContents& contents, std::span<const std::string_view> folded,
+  void draw_folded(Scene& scene, std::span<const Tab> tabs, std::span<const std::string_view> folded,
                    const std::string& more);
 
   std::string tab_{tab_names[0]};
+  std::vector<std::string_view> moved_;  // of fixed_names
+  std::string opened_;                   // one of them; empty: the list is open
   std::string maximised_;
   std::optional<std::string> wanted_maximised_;  // applied in the next frame
 };

@@ -26,6 +26,9 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
   note_item(scene, "start/open");
   if (!sample_trace().empty()) {
     ImGui::SameLine();
+    choice.sample = ImGui::Button("Open the sample");
+    note_item(scene, "start/sample");
+    ImGui::SameLine();
     choice.tour = ImGui::Button("Tour of a sample");
     note_item(scene, "start/tour");
   }

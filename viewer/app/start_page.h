@@ -20,9 +20,10 @@ Welcome welcome_to(const Source* source, const Document& document);
 
 /// The user's click.
 struct StartChoice {
-  bool ask = false;   // open the file dialog
-  bool tour = false;  // start the tour of the sample
-  std::string file;   // a recent file; empty: none
+  bool ask = false;     // open the file dialog
+  bool tour = false;    // start the tour of the sample
+  bool sample = false;  // open the sample
+  std::string file;     // a recent file; empty: none
 };
 /// `recent`: files, most recent first.
 StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent);

@@ -99,7 +99,10 @@ Json described(const Tables& tables, const FlamePane& pane) {
   Json json = Json::array();
   const std::span<const FlameNode> flame = pane.first_nodes();
   for (std::size_t n = 1; n < flame.size(); ++n)
-    json.push_back({{"name", pane.name_of(tables, flame[n])}, {"depth", flame[n].depth}, {"bytes", flame[n].bytes}});
+    json.push_back({{"name", pane.name_of(tables, flame[n])},
+                    {"depth", flame[n].depth},
+                    {"bytes", flame[n].bytes},
+                    {"category", flame[n].category ? Json(name_of(*flame[n].category)) : Json(nullptr)}});
   return json;
 }
 
@@ -151,6 +154,8 @@ Json Viewer::state() {
       {"space", described(panes_->inspector.space())},
       {"pools_listed", panes_->pools.listed()},
       {"holders_listed", panes_->holders.listed()},
+      {"devices_listed", panes_->devices.listed()},
+      {"tags_listed", panes_->tags.listed()},
       {"failures_listed", panes_->failures.listed()},
       {"heaps_shown", panes_->heaps.shown()},
       {"segments_event", panes_->segments.shown_event()},
@@ -165,6 +170,7 @@ Json Viewer::state() {
       {"tour", tour_.stop()},
       {"tab", layout_.tab()},
       {"maximised", layout_.maximised()},
+      {"panes_as_tabs", layout_.folded()},
       {"text_size", settings_.text_size},
       {"scale", window_.scale()},
       {"opening", open_dialog_.is_open()},

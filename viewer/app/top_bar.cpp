@@ -74,7 +74,10 @@ void Viewer::draw_top_bar(Scene& scene) {
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), 0});
   ImGui::AlignTextToFramePadding();
   const std::string name = source_ ? source_->path().filename().string() : "memreel";
-  ImGui::TextUnformatted(name.c_str());
+  constexpr float most_of_bar = 0.28F;
+  const std::string shown = fitting(name, most_of_bar * ImGui::GetContentRegionAvail().x);
+  ImGui::TextUnformatted(shown.c_str());
+  if (shown != name && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", name.c_str());
   if (is_synthetic(document_->header)) {
     ImGui::SameLine();
     ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(theme_.alarm_ink), "synthetic");
@@ -144,14 +147,15 @@ void Viewer::draw_search(Scene& scene) {
   ImGui::SameLine();
   // Takes the width left by the list of unknowns, which is always visible.
   const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX() - scene.px(300);
-  ImGui::SetNextItemWidth(std::clamp(room, scene.px(90), scene.px(260)));
+  const float width = std::clamp(room, scene.px(90), scene.px(260));
+  ImGui::SetNextItemWidth(width);
   if (focus_search_) {
     focus_.leave();
     ImGui::SetKeyboardFocusHere();
     focus_search_ = false;
   }
-  if (ImGui::InputTextWithHint("##search", "/  stacks, addresses, >1MiB", &selection_.search,
-                               ImGuiInputTextFlags_AutoSelectAll))
+  const std::string hint = fitting("/  stacks, addresses, >1MiB", width - 2 * ImGui::GetStyle().FramePadding.x);
+  if (ImGui::InputTextWithHint("##search", hint.c_str(), &selection_.search, ImGuiInputTextFlags_AutoSelectAll))
     match_step_ = 0;
   if (item_entered(scene)) {
     match_step_ = 1;
@@ -179,10 +183,19 @@ void Viewer::draw_unknowns(Scene& scene) {
     unknowns.push_back(collector_cost(*document_));
   }
   const float gap = scene.px(18);
+  const auto width_of = [&](const Unknown& unknown) {
+    return gap + ImGui::CalcTextSize((std::string(unknown.name) + " " + unknown.value).c_str()).x;
+  };
   float width = 0;
-  for (const Unknown& unknown : unknowns)
-    width += gap + ImGui::CalcTextSize((std::string(unknown.name) + " " + unknown.value).c_str()).x;
+  for (const Unknown& unknown : unknowns) width += width_of(unknown);
   ImGui::SameLine();
+  // Without room for all, what is of no concern is left out.
+  const float room = ImGui::GetContentRegionMax().x - ImGui::GetCursorPosX();
+  for (std::size_t i = unknowns.size(); i-- > 0;) {
+    if (unknowns[i].matters || width <= room) continue;
+    width -= width_of(unknowns[i]);
+    unknowns.erase(unknowns.begin() + static_cast<std::ptrdiff_t>(i));
+  }
   const float left = ImGui::GetContentRegionMax().x - width - ImGui::CalcTextSize(state.c_str()).x;
   if (left < ImGui::GetCursorPosX()) state.clear();
   ImGui::SetCursorPosX(

@@ -85,12 +85,14 @@ void Viewer::select_largest() {
   if (largest != heap_.blocks.end()) selection_.select(*document_, largest->allocation);
 }
 
+void Viewer::open_sample() {
+  const std::filesystem::path sample = sample_trace();
+  if (!sample.empty()) open(std::make_unique<Source>(sample, [] { Window::wake(); }), true);
+}
+
 void Viewer::begin_tour() {
-  if (!source_) {
-    const std::filesystem::path sample = sample_trace();
-    if (sample.empty()) return;
-    open(std::make_unique<Source>(sample, [] { Window::wake(); }), true);
-  }
+  if (!source_) open_sample();
+  if (!source_) return;
   layout_.maximise("");
   tour_.begin();
 }
@@ -111,6 +113,7 @@ void Viewer::begin_to_open() {
 
 void Viewer::begin(const StartChoice& choice) {
   if (!choice.file.empty()) open(choice.file);
+  if (choice.sample) open_sample();
   if (choice.tour) begin_tour();
   if (choice.ask) begin_to_open();
 }
@@ -242,6 +245,10 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
     panes_->pools.draw(scene, panes_->verdicts);
   else if (name == "holders")
     panes_->holders.draw(scene, panes_->verdicts);
+  else if (name == "devices")
+    panes_->devices.draw(scene, panes_->verdicts);
+  else if (name == "tags")
+    panes_->tags.draw(scene, panes_->verdicts);
   else if (name == "oom")
     panes_->failures.draw(scene, panes_->verdicts);
   else if (name == "leaks")
@@ -279,6 +286,7 @@ void Viewer::follow(const VerdictAction& action) {
     if (!to.tab.empty()) layout_.show_tab(to.tab);
     selection_.remember();
   }
+  if (action.all) layout_.maximise("verdict");
   if (action.overlay.empty()) return;
   layout_.show_tab("policies");
   panes_->policies.overlay(action.overlay);

@@ -25,6 +25,7 @@
 #include "viewer/model/source.h"
 #include "viewer/model/typed_input.h"
 #include "viewer/panes/compare_pane.h"
+#include "viewer/panes/device_panes.h"
 #include "viewer/panes/flame_pane.h"
 #include "viewer/panes/focus.h"
 #include "viewer/panes/heap_pane.h"
@@ -60,6 +61,8 @@ struct Panes {
   SegmentsPane segments;
   PoolsPane pools;
   HoldersPane holders;
+  DevicesPane devices;
+  TagsPane tags;
   LeaksPane leaks;
   FragmentationPane fragmentation;
   FailuresPane failures;
@@ -98,6 +101,8 @@ class Viewer {
   void set_text_size(float factor);
   /// Selects the largest allocation held at the cursor that has a stack.
   void select_largest();
+  /// Opens the sample, if it is installed.
+  void open_sample();
   /// Starts the tour in the open trace, else in the sample if it is installed.
   void begin_tour();
   void run_policies() { panes_->policies.run(); }
@@ -107,6 +112,7 @@ class Viewer {
   bool has_tab(std::string_view name) const {
     return (name != "pools" || document_->tables->pools.size() > 1) &&
            (name != "holders" || panes_->verdicts.knows_holders()) &&
+           (name != "devices" || document_->heaps.size() > 1) && (name != "tags" || panes_->verdicts.knows_tags()) &&
            (name != "heaps" || document_->heaps.size() > 1) && (name != "ranks" || ranks_ != nullptr) &&
            (name != "prediction" || prediction_ != nullptr);
   }

@@ -93,6 +93,24 @@ LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classif
   return live;
 }
 
+namespace {
+
+std::vector<HeapTags> tags_of(const Analysis& analysis) {
+  std::vector<HeapTags> tags;
+  const Trace& trace = analysis.trace();
+  if (trace.tables.marks.size() <= 1) return tags;
+  const Categories none;
+  for (const HeapHistory& heap : analysis.histories()) {
+    if (heap.allocations == 0) continue;
+    std::vector<GroupPeak> peaks = group_peaks(trace, none, heap.heap, GroupBy::tag);
+    if (std::ranges::any_of(peaks, [](const GroupPeak& peak) { return peak.label != "(no tag)"; }))
+      tags.push_back({heap.heap, std::move(peaks)});
+  }
+  return tags;
+}
+
+}  // namespace
+
 std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                    const std::shared_ptr<const Classification>& known, const Progress& progress) {
   Findings findings;
@@ -123,6 +141,8 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
   analysis.remedies();
   if (progress.cancelled()) return std::nullopt;
   findings.verdict = analysis.verdict(Sections::all());
+  findings.devices = analysis.devices();
+  findings.tags = tags_of(analysis);
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
   for (const LeakFinding& finding : findings.leaks.findings) {
     const PythonHolder* const keeper = holder_of(*trace, finding.allocations);

@@ -13,10 +13,12 @@
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/category/classify.h"
+#include "analyzer/history/device_tree.h"
 #include "analyzer/insight/fragmentation.h"
 #include "analyzer/insight/leaks.h"
 #include "analyzer/insight/out_of_memory.h"
 #include "analyzer/insight/remedies.h"
+#include "analyzer/report/live_groups.h"
 #include "formats/model/python_holders.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
@@ -79,12 +81,20 @@ LiveByCategory live_by_category(const Document& document, const Classification& 
 LiveByCategory live_by_category(std::span<const HeldBlock> blocks, const Classification& classification,
                                 const Sieve* sieve = nullptr);
 
+/// What each tag of the program held in a heap at its own peak (GroupBy::tag).
+struct HeapTags {
+  HeapId heap = HeapId::none;
+  std::vector<GroupPeak> peaks;  // largest first
+};
+
 struct Findings : Analysis::Results {
   Verdict verdict;  // as `memreel report` opens
   /// The leak verdict of each kept allocation, by number; none for freed ones.
   std::vector<std::optional<LeakVerdict>> of_allocation;
   /// What kept the memory, in Python, when the program's objects were walked.
   PythonHolders python_holders;
+  std::vector<DeviceMemory> devices;
+  std::vector<HeapTags> tags;  // of heaps in which anything was allocated under a tag
   /// By finding of `leaks`: the row of `python_holders` that keeps it; none: not known.
   std::vector<std::optional<std::uint32_t>> keepers;
   std::string problem;  // why there are none; empty: no problem

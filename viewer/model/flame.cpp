@@ -90,6 +90,13 @@ namespace {
 struct Node {
   FlameNode shown;
   std::map<std::uint64_t, std::uint32_t> children;
+  std::vector<std::uint64_t> by_category;  // bytes; empty: none is known
+
+  std::optional<Category> category() const {
+    const auto most = std::ranges::max_element(by_category);
+    if (most == by_category.end() || *most < shown.bytes - *most) return std::nullopt;
+    return static_cast<Category>(most - by_category.begin());
+  }
 };
 
 /// Ordered by depth, with the heaviest child leftmost.
@@ -104,6 +111,7 @@ std::vector<FlameNode> lay_out(std::vector<Node> nodes) {
     for (const std::uint32_t n : level) {
       FlameNode shown = nodes[n].shown;
       shown.parent = n == 0 ? 0 : place[shown.parent];
+      shown.category = nodes[n].category();
       place[n] = static_cast<std::uint32_t>(flame.size());
       flame.push_back(shown);
       std::vector<std::uint32_t> children;
@@ -131,10 +139,15 @@ class Tree {
   }
 
   void add(const StackWeight& weight) {
+    const std::optional<Category> category = shape_.category_of ? shape_.category_of(weight) : std::nullopt;
     for (std::uint32_t node = shape_.bottom_up ? callers_of(weight.stack) : path_to(weight.stack);;
          node = nodes_[node].shown.parent) {
       nodes_[node].shown.bytes += weight.bytes;
       nodes_[node].shown.count += weight.count;
+      if (category) {
+        nodes_[node].by_category.resize(category_count);
+        nodes_[node].by_category[static_cast<std::size_t>(*category)] += weight.bytes;
+      }
       if (node == 0) break;
     }
   }

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "analyzer/category/category.h"
 #include "formats/model/tables.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
@@ -61,12 +63,15 @@ struct FlameNode {
   double begin = 0, end = 0;      // share of the width
   std::uint64_t bytes = 0, count = 0;
   std::uint32_t parent = 0;
+  std::optional<Category> category;  // of at least half of its bytes; none: mixed, or not asked for
 };
 
 struct FlameShape {
   std::vector<bool> are_nodes;  // by StackId: whether its frame is a node, else left out. Empty: all are
   bool by_module = false;       // calls of one module are one node, regardless of line
-  bool bottom_up = false;       // allocating frames are the outermost nodes, their callers are inside
+  /// Of what a stack holds, if known. May be empty.
+  std::function<std::optional<Category>(const StackWeight&)> category_of;
+  bool bottom_up = false;  // allocating frames are the outermost nodes, their callers are inside
 };
 
 /// Nodes by depth, then from left to right; the heaviest child is the leftmost. The first is the root. Bottom-up graphs

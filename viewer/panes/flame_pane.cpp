@@ -25,8 +25,14 @@ std::string FlamePane::name_of(const Tables& tables, const FlameNode& node) cons
   return std::string(is_part ? frame.instance.substr(outer.size() + 1) : frame.instance);
 }
 
-FlameShape FlamePane::shape_of(const Document& document, const Classification* known, const Frames& frames) {
+FlameShape FlamePane::shape_of(const Document& document, const std::shared_ptr<const Classification>& known,
+                               const Frames& frames) {
   FlameShape shape{.by_module = frames.by_layer, .bottom_up = frames.bottom_up};
+  if (known && known->knows_any)
+    shape.category_of = [known](const StackWeight& weight) -> std::optional<Category> {
+      if (weight.example == never) return std::nullopt;
+      return known->category(weight.example);
+    };
   if (frames.by_layer && known != nullptr)
     shape.are_nodes = layer_frames(*document.tables, known->categories.stacks);
   else if (!frames.wrappers)
@@ -132,7 +138,7 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
   weighing_.draw(scene);
   const Weighing weighing = weighing_.of(scene.selection);
   choose_frames(scene);
-  const Key key{weight_query(scene, weighing), frames_};
+  const Key key{weight_query(scene, weighing), frames_, scene.classified()};
   const auto work = weight_work(scene, verdicts, key.weights);
   if (work)
     flame_.request(
@@ -141,7 +147,7 @@ void FlamePane::draw(Scene& scene, Verdicts& verdicts) {
          frames = frames_](const Progress& progress) -> std::optional<std::vector<FlameNode>> {
           const auto weights = weigh(progress);
           if (!weights) return std::nullopt;
-          return flame_graph(*document->tables, *weights, shape_of(*document, known.get(), frames));
+          return flame_graph(*document->tables, *weights, shape_of(*document, known, frames));
         },
         false);
   if (!flame_.is_current()) scene.busy = true;
@@ -200,19 +206,29 @@ void FlamePane::draw_rest(Scene& scene, ImDrawList& list, const Area& area) {
   };
   const Area rest{std::max(x_of(covered), area.left), area.top - scroll_ + row, std::min(x_of(1), area.right),
                   area.top - scroll_ + 2 * row - 1};
-  const char* const what = frames_.by_layer ? "outside layers and own code" : "no stack";
+  const Bytes bytes{static_cast<std::uint64_t>(static_cast<double>(shown_->front().bytes) * (1 - covered))};
+  const std::string what =
+      std::string(frames_.by_layer ? "outside layers and own code" : "no stack") + "  " + text_of(bytes);
+  if (rest.width() < 1) return;
+  list.AddRectFilled(rest.min(), rest.max(), mix(scene.theme.line, scene.theme.panel, 0.6), scene.px(2));
+  note_place(scene, "flame/rest", rest);
   if (rest.width() < scene.px(40)) return;
-  text(list, {rest.left + scene.px(4), rest.top + scene.px(1)}, scene.theme.faint,
+  text(list, {rest.left + scene.px(4), rest.top + scene.px(1)}, scene.theme.text,
        fitting(what, rest.width() - scene.px(8)));
 }
 
 void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number) {
   const FlameNode& node = (*shown_)[number];
   const FrameText frame = frame_text(scene.tables(), node.frame);
-  // The user's own code in colour, libraries in grey: what can be changed stands out.
+  // By category, what is mixed or not known is grey; else the user's own code is in colour, because it can be changed.
   Colour colour = mix(scene.theme.line, scene.theme.panel, 0.2);
   Colour ink = scene.theme.text;
-  if (number != 0 && (frames_.by_layer || frame.owner == CodeOwner::user)) {
+  if (scene.has_categories() && scene.colour() == MapColour::category) {
+    if (number != 0 && node.category && *node.category != Category::unknown) {
+      colour = scene.theme.category(*node.category);
+      ink = ink_on(colour);
+    }
+  } else if (number != 0 && (frames_.by_layer || frame.owner == CodeOwner::user)) {
     colour = mix(scene.theme.hue(0), scene.theme.hue(2), (index(node.frame) * 37 % 64) / 64.0);
     ink = rgb(0x0B1016);
   }
@@ -239,6 +255,7 @@ void FlamePane::draw_node(Scene& scene, ImDrawList& list, const Area& area, std:
   ImGui::BeginTooltip();
   ImGui::TextUnformatted((number == 0 || text_of(frame).empty() ? name : text_of(frame)).c_str());
   if (frames_.by_layer && !frame.instance.empty()) ImGui::TextUnformatted(std::string(frame.instance).c_str());
+  if (node.category) ImGui::TextDisabled("mostly %s", std::string(words_of(*node.category)).c_str());
   ImGui::TextDisabled("%s in %s allocations, %s of all", text_of(Bytes{node.bytes}).c_str(),
                       text_of(node.count).c_str(), text_of_share(node.end - node.begin).c_str());
   ImGui::TextDisabled("double click: only this; Backspace: all");

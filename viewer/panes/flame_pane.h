@@ -36,10 +36,12 @@ class FlamePane {
   struct Key {
     WeightQuery weights;
     Frames frames;
+    std::uint32_t classified = 0;
     friend bool operator==(const Key&, const Key&) = default;
   };
   void choose_frames(Scene& scene);
-  static FlameShape shape_of(const Document& document, const Classification* known, const Frames& frames);
+  static FlameShape shape_of(const Document& document, const std::shared_ptr<const Classification>& known,
+                             const Frames& frames);
   void draw_node(Scene& scene, ImDrawList& list, const Area& area, std::uint32_t number);
   /// Keys move from bar to bar, if the graph has the focus.
   void take_keys(Scene& scene, const Area& area, float row, std::span<const FocusKey> keys);

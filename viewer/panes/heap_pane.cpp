@@ -361,9 +361,20 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
       first, last, [&](const HeldBlock& b) { return std::max(x_of(b.end()), x_of(b.address) + 1) <= area.left; });
   float drawn_to = area.left - 1;
   const HeldBlock* pointed_block = nullptr;
+  Address free_from = block == first ? segment.address : std::prev(block)->end();
+  const auto label_hole = [&](Address until) {
+    if (until <= free_from) return;
+    const float left = std::max(x_of(free_from), area.left) + scene.px(4), right = std::min(x_of(until), area.right);
+    const std::string what = text_of(until - free_from) + " free";
+    if (right - left < scene.px(70) || ImGui::CalcTextSize(what.c_str()).x > right - left) return;
+    text(list, {left, area.top + scene.px(1)}, mix(scene.theme.faint, scene.theme.text, 0.5), what);
+    note_place(scene, "heap/hole label", {left, area.top, right, area.bottom});
+  };
   for (; block != last; ++block) {
     const float left = x_of(block->address), right = std::max(x_of(block->end()), left + 1);
     if (left >= area.right) break;
+    label_hole(block->address);
+    free_from = std::max(free_from, block->end());
     const bool marked = selection.allocation == block->allocation || selection.highlights(document, block->allocation);
     if (pointed && mouse.x >= left && mouse.x < right) {
       point_at(scene, *block);
@@ -388,6 +399,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     if (marked) outlines.push_back({all, scene.theme.selection, scene.px(1.5)});
     drawn_to = std::max(drawn_to, std::floor(right));
   }
+  label_hole(block == last ? segment.end() : block->address);
   const bool has_gap = scene.heap.largest_gap == piece.segment;
   if (has_gap || !outlines.empty()) {
     // They may extend beyond this piece.

@@ -62,7 +62,7 @@ void InspectorPane::draw(Scene& scene) {
   if (!is_known && !space) draw_trace(scene);
   // The stack gets the full height, beside the details only if there is room for both.
   const bool has_both = allocation && selection.stack;
-  constexpr float least_lines = 9;  // of a stack
+  constexpr float least_lines = 6;  // of a stack
   const float line = ImGui::GetTextLineHeightWithSpacing();
   const float details = details_height_ > 0 ? details_height_ * scene.scale : 15 * line;
   const bool shows_both = has_both && size.y > 2 * line + details + least_lines * line;

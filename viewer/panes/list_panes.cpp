@@ -51,13 +51,23 @@ AllocationsPane::AllocationsPane()
                              {"address", 130, true, static_cast<int>(AllocationOrder::address)},
                              {"stream", 150, false},
                              {"who", 0, false, static_cast<int>(AllocationOrder::stack)}}) {
-  table_.set_sort(static_cast<int>(AllocationOrder::begin), false);
+  table_.set_sort(static_cast<int>(AllocationOrder::size), true);
+  opened_by_ = {table_.sort(), true};
+}
+
+void AllocationsPane::choose_order(const Document& document) {
+  constexpr std::uint32_t most_sorted = 2'000'000;  // the order of time takes neither memory nor a wait
+  if (opened_by_ != std::pair(table_.sort(), table_.descending())) return;
+  const bool by_size = document.allocation_count() <= most_sorted;
+  table_.set_sort(static_cast<int>(by_size ? AllocationOrder::size : AllocationOrder::begin), by_size);
+  opened_by_ = {table_.sort(), by_size};
 }
 
 std::shared_ptr<const AllocationList> AllocationsPane::request(Scene& scene) {
   const Selection& selection = scene.selection;
   const Document& document = scene.doc();
   const auto [first, end] = selection.listed(document);
+  choose_order(document);
   const AllocationQuery query{.heap = selection.heap,
                               .first_event = first,
                               .end_event = end,
@@ -158,8 +168,9 @@ void AllocationsPane::draw(Scene& scene) {
     known = id;
     return began;
   };
-  for (const Shown column : {Shown::category, Shown::layer, Shown::phase})
+  for (const Shown column : {Shown::category, Shown::phase})
     table_.hide(static_cast<int>(column), !scene.has_categories());
+  table_.hide(static_cast<int>(Shown::layer), !scene.has_categories() || !scene.classification->knows_layers);
   Rows rows;
   rows.count = list->size();
   rows.cell = [&](std::uint64_t row, int column) -> std::string {

@@ -41,10 +41,13 @@ class AllocationsPane {
     std::string who, layer;
   };
   std::shared_ptr<const AllocationList> request(Scene& scene);
+  /// Until the user chooses another order.
+  void choose_order(const Document& document);
   const Labels& labels_of(const Scene& scene, std::uint32_t allocation);
 
   Table table_;
-  std::shared_ptr<const Tables> labelled_;  // the tables that labels_ belong to
+  std::pair<std::optional<int>, bool> opened_by_;  // the table's order unless the user chose one
+  std::shared_ptr<const Tables> labelled_;         // the tables that labels_ belong to
   std::shared_ptr<const Classification> classified_;
   // By stack and call. Only recently shown ones, because stacks can be deep.
   std::map<std::pair<StackId, std::uint16_t>, Labels> labels_;

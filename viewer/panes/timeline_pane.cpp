@@ -82,10 +82,11 @@ void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Are
 }
 
 void TimelinePane::draw(Scene& scene) {
-  const float minimap = scene.px(34), marks = marks_height(scene), lane = scene.px(lane_height),
-              least_plot = scene.px(60);
+  const float marks = marks_height(scene), lane = scene.px(lane_height), least_plot = scene.px(60);
   draw_legend(scene);
-  const float rest = ImGui::GetContentRegionAvail().y - minimap - marks;
+  // In a low pane the plot is worth more than the minimap.
+  const float height = ImGui::GetContentRegionAvail().y - marks;
+  const float minimap = height - scene.px(34) < scene.px(40) ? 0 : scene.px(34), rest = height - minimap;
   std::size_t lanes = 0;
   if (const HeapSeries* const series = scene.series()) {
     lanes += series->has_segments ? 1U : 0U;
@@ -100,9 +101,11 @@ void TimelinePane::draw(Scene& scene) {
   ImGui::BeginChild("marks", {0, marks});
   draw_marks(scene);
   ImGui::EndChild();
-  ImGui::BeginChild("minimap", {0, 0});
-  draw_minimap(scene);
-  ImGui::EndChild();
+  if (minimap > 0) {
+    ImGui::BeginChild("minimap", {0, 0});
+    draw_minimap(scene);
+    ImGui::EndChild();
+  }
   ImGui::PopStyleVar();
 }
 

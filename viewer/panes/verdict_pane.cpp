@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* copy_text = "copy PYTORCH_CUDA_ALLOC_CONF";
 constexpr const char* short_copy_text = "copy this";
+constexpr const char* shortest_copy_text = "copy";
 constexpr double copied_seconds = 2;
 
 /// The width of what precedes an item's text.
@@ -132,14 +133,16 @@ void VerdictPane::draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAct
   flow.new_line();
 }
 
-void VerdictPane::draw_offer(Scene& scene, Flow& flow, VerdictAction& action) {
+void VerdictPane::draw_offer(Scene& scene, Flow& flow, bool low, VerdictAction& action) {
   const SettingOffer& offer = *strip_.offer;
-  const ImVec2 overlay = offer.policy.empty() ? ImVec2{0, 0} : button_size(scene, "overlay");
+  const ImVec2 overlay = low || offer.policy.empty() ? ImVec2{0, 0} : button_size(scene, "overlay");
   const float gap = scene.px(8);
   const std::string& brief = offer.item.brief.empty() ? offer.item.text : offer.item.brief;
   const float least = size_of(scene, offer.item, brief, flow.width()).x + overlay.x + 2 * gap;
-  const char* const says = least + button_size(scene, copy_text).x > flow.width() ? short_copy_text : copy_text;
-  const ImVec2 copy = offer.export_line.empty() ? ImVec2{0, 0} : button_size(scene, says);
+  const char* const says = low                                                      ? shortest_copy_text
+                           : least + button_size(scene, copy_text).x > flow.width() ? short_copy_text
+                                                                                    : copy_text;
+  const ImVec2 copy = offer.export_line.empty() ? ImVec2{0, 0} : button_size(scene, low ? "copied" : says);
   const float with_buttons = size_of(scene, offer.item, offer.item.text, flow.width()).x + copy.x + overlay.x + 2 * gap;
   const std::string& what =
       with_buttons > flow.width() && !offer.item.brief.empty() ? offer.item.brief : offer.item.text;
@@ -163,6 +166,18 @@ void VerdictPane::copy_setting() {
   copied_at_ = ImGui::GetTime();
 }
 
+bool VerdictPane::is_low(const Scene& scene, float width) const {
+  constexpr float most_share = 0.28F;  // of the window
+  const float line = ImGui::GetTextLineHeight() + scene.px(6);
+  float height = strip_.holders.empty() ? 0 : line;
+  const auto add = [&](const VerdictItem& item) { height += size_of(scene, item, item.text, width).y + scene.px(6); };
+  add(strip_.headline);
+  for (const VerdictItem& item : strip_.others) add(item);
+  if (strip_.offer) add(strip_.offer->item);
+  if (strip_.no_offer) add(*strip_.no_offer);
+  return height > most_share * ImGui::GetIO().DisplaySize.y;
+}
+
 VerdictAction VerdictPane::draw_items(Scene& scene, Verdicts& verdicts, bool beside) {
   VerdictAction action;
   const ImVec2 from = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
@@ -170,15 +185,21 @@ VerdictAction VerdictPane::draw_items(Scene& scene, Verdicts& verdicts, bool bes
   if (!update(scene, verdicts)) return action;
   Flow flow(from, std::max(size.x, 1.0F), scene.px(beside ? 6 : 10));
   draw_headline(scene, flow, action);
-  if (!strip_.holders.empty()) draw_holders(scene, flow, beside, action);
+  const bool brief = beside && is_low(scene, flow.width());
+  if (!strip_.holders.empty() && !brief) draw_holders(scene, flow, beside, action);
   for (const VerdictItem& item : strip_.others) {
-    if (!beside) flow.new_line();
-    draw_item(scene, item, item.text, flow.next(size_of(scene, item, item.text, flow.width()), scene.px(26)), action);
+    if (brief) break;
+    draw_item(scene, item, item.text, flow.next(size_of(scene, item, item.text, flow.width())), action);
+    flow.new_line();
   }
-  flow.new_line();
   if (const auto& none = strip_.no_offer)
     draw_item(scene, *none, none->text, flow.next(size_of(scene, *none, none->text, flow.width())), action);
-  if (strip_.offer) draw_offer(scene, flow, action);
+  if (strip_.offer) draw_offer(scene, flow, brief, action);
+  if (brief) {
+    action.all = button_in(flow.next(button_size(scene, "all"), scene.px(8)), "all", "all");
+    note_item(scene, "verdict/all");
+    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Who holds the peak, leaks and fragmentation, alone in the window");
+  }
   height_ = flow.height();
   return action;
 }

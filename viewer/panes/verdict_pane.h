@@ -20,11 +20,13 @@ class Flow;
 struct VerdictAction {
   std::optional<Destination> go;
   std::string overlay;  // a policy to replay and overlay on the timeline; empty: none
+  bool all = false;     // the whole verdict, alone in the window
 };
 
 class VerdictPane {
  public:
-  /// Draws it as lines above all panes: what fits beside each other is, and nothing is cut.
+  /// Draws it as lines above all panes: one for each thing, and nothing is cut. A low window has only the finding and
+  /// the setting, and a button for the rest.
   VerdictAction draw_strip(Scene& scene, Verdicts& verdicts);
   /// Draws it alone in the window, each item on its own line.
   VerdictAction draw(Scene& scene, Verdicts& verdicts);
@@ -39,9 +41,12 @@ class VerdictPane {
   /// Requests the findings; shows a status and returns false until they are ready.
   bool update(Scene& scene, Verdicts& verdicts);
   VerdictAction draw_items(Scene& scene, Verdicts& verdicts, bool beside);
+  /// Whether all lines would take more of the window than the panes can spare.
+  bool is_low(const Scene& scene, float width) const;
   void draw_headline(Scene& scene, Flow& flow, VerdictAction& action);
   void draw_holders(Scene& scene, Flow& flow, bool beside, VerdictAction& action);
-  void draw_offer(Scene& scene, Flow& flow, VerdictAction& action);
+  /// `low`: there is one line for it.
+  void draw_offer(Scene& scene, Flow& flow, bool low, VerdictAction& action);
 
   std::shared_ptr<const Findings> of_;  // the source of strip_
   std::uint32_t version_ = 0;           // and its number of events

@@ -46,6 +46,11 @@ bool Verdicts::knows_holders() {
   return findings && !findings->python_holders.empty();
 }
 
+bool Verdicts::knows_tags() {
+  const auto findings = known();
+  return findings && !findings->tags.empty();
+}
+
 bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > longest_in_memory; }
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {

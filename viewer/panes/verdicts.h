@@ -24,6 +24,8 @@ class Verdicts {
   std::size_t leaks();
   /// Whether the trace says which Python variables keep memory, as far as known; requests nothing.
   bool knows_holders();
+  /// Whether the program's tags say whose memory it is, as far as known; requests nothing.
+  bool knows_tags();
   /// Requests the findings; null until they are ready.
   std::shared_ptr<const Findings> ask(Scene& scene);
   /// Null until they are ready; meanwhile shows progress in `area` of the pane called `name`.
