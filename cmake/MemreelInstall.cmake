@@ -28,6 +28,8 @@ endif()
 if(MEMREEL_VIEWER)
   install(TARGETS memreel-view RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT viewer)
   install(FILES viewer/desktop/memreel-view.desktop DESTINATION ${CMAKE_INSTALL_DATADIR}/applications COMPONENT viewer)
+  install(FILES viewer/desktop/memreel-view.svg DESTINATION ${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps
+    COMPONENT viewer)
   install(FILES viewer/desktop/memreel.xml DESTINATION ${CMAKE_INSTALL_DATADIR}/mime/packages COMPONENT viewer)
   if(MEMREEL_GLFW)
     install(FILES ${MEMREEL_GLFW} DESTINATION lib/memreel RENAME libglfw.so.3 COMPONENT viewer)

@@ -23,4 +23,11 @@ inline float screen_scale(float desktop, int lines, int millimetres) {
   return in_halves(static_cast<float>(lines) * millimetres_per_inch / static_cast<float>(millimetres) / usual);
 }
 
+/// Pixels of the picture per unit of the window's coordinates: on X11 these are pixels, on Wayland the compositor's
+/// units, in which the desktop's scale is contained already. Either way text has the same size.
+inline float pixels_per_unit(int picture_width, int window_width) {
+  if (picture_width <= 0 || window_width <= 0) return 1;
+  return std::clamp(static_cast<float>(picture_width) / static_cast<float>(window_width), 0.5F, 4.0F);
+}
+
 }  // namespace memreel::viewer

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "viewer/app/frames.h"
+#include "viewer/app/icon.h"
 #include "viewer/app/screen_scale.h"
 
 namespace memreel::viewer {
@@ -67,7 +68,16 @@ std::string& glfw_problem() {
 }
 
 // From GLFW 3.4, which may be the one loaded even if the header is older.
-constexpr int platform_hint = 0x00050003, platform_null = 0x00060005;
+constexpr int platform_hint = 0x00050003, platform_null = 0x00060005, wayland_app_id = 0x00026001;
+
+/// Of the window, as in viewer/desktop: desktops find its icon by it.
+constexpr const char* window_class = "memreel-view";
+
+bool has_glfw_3_4() {
+  int major = 0, minor = 0, revision = 0;
+  glfwGetVersion(&major, &minor, &revision);
+  return major > 3 || minor >= 4;
+}
 
 /// Whether to draw without a display, which GLFW supports from 3.4 on.
 bool draws_without_display(bool offscreen) {
@@ -75,9 +85,7 @@ bool draws_without_display(bool offscreen) {
     const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
     return value != nullptr && *value != '\0';
   };
-  int major = 0, minor = 0, revision = 0;
-  glfwGetVersion(&major, &minor, &revision);
-  return offscreen && !is_set("DISPLAY") && (major > 3 || minor >= 4);
+  return offscreen && !is_set("DISPLAY") && has_glfw_3_4();
 }
 
 /// No window: `problem` is GLFW's.
@@ -138,6 +146,9 @@ Result<void> Window::create(const WindowOptions& options) {
   glfwWindowHint(GLFW_OPENGL_FORWARD_COMPAT, GLFW_TRUE);
   glfwWindowHint(GLFW_VISIBLE, offscreen_ ? GLFW_FALSE : GLFW_TRUE);
   glfwWindowHint(GLFW_SCALE_TO_MONITOR, GLFW_TRUE);
+  glfwWindowHintString(GLFW_X11_CLASS_NAME, window_class);
+  glfwWindowHintString(GLFW_X11_INSTANCE_NAME, window_class);
+  if (has_glfw_3_4()) glfwWindowHintString(wayland_app_id, window_class);
   if (without_display) {
     auto context = OffscreenContext::create();
     if (!context) return no_opengl(context.error().what, without_display);
@@ -150,6 +161,11 @@ Result<void> Window::create(const WindowOptions& options) {
   if (!without_display) {
     glfwMakeContextCurrent(window_);
     glfwSwapInterval(offscreen_ ? 0 : 1);
+  }
+  if (!offscreen_) {
+    std::vector<unsigned char> pixels = icon_pixels();
+    const GLFWimage icon{.width = icon_size, .height = icon_size, .pixels = pixels.data()};
+    glfwSetWindowIcon(window_, 1, &icon);  // Wayland has none: there the desktop finds it by the class
   }
   glfwSetWindowUserPointer(window_, this);
   glfwSetKeyCallback(window_, [](GLFWwindow* w, int key, int, int action, int modifiers) {
@@ -185,6 +201,10 @@ Result<void> Window::create(const WindowOptions& options) {
     of(w).new_input_ = true;
     of(w).shown_.forget();
   });
+  glfwSetWindowContentScaleCallback(window_, [](GLFWwindow* w, float, float) {
+    of(w).new_input_ = true;
+    if (of(w).follows_screen_) of(w).measure_screen();
+  });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
     of(w).new_input_ = true;
     for (int i = 0; i < count; ++i) of(w).new_dropped_.emplace_back(paths[i]);
@@ -192,10 +212,13 @@ Result<void> Window::create(const WindowOptions& options) {
 
   start_times_.context_ms = milliseconds_since(begin);
   begin = Clock::now();
-  scale_ = options.scale > 0 ? static_cast<float>(options.scale)
-           : offscreen_      ? picture_scale(options.height)
-                             : scale_of_screen(window_);
-  base_scale_ = wanted_scale_ = scale_;
+  follows_screen_ = options.scale <= 0 && !offscreen_;
+  if (offscreen_)
+    base_scale_ = picture_scale(options.height);
+  else
+    measure_screen();
+  if (options.scale > 0) base_scale_ = static_cast<float>(options.scale) / raster_;
+  scale_ = wanted_scale_ = base_scale_;
   width_ = options.width;
   height_ = options.height;
 
@@ -242,12 +265,13 @@ void Window::load_fonts() const {
                                        "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
   const std::string signs = find_font("DejaVuSans.ttf", {"/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf"});
   ImFontAtlas& atlas = *ImGui::GetIO().Fonts;
-  const float size = std::floor(text_size * scale_);
+  ImGui::GetIO().FontGlobalScale = 1 / raster_;
+  const float size = std::floor(text_size * scale_ * raster_);
   static constexpr std::array<ImWchar, 9> letters{0x0020, 0x024F, 0x0370, 0x052F, 0x2010, 0x2030, 0x20A0, 0x20BF, 0};
   static constexpr std::array<ImWchar, 5> symbols{0x2190, 0x21FF, 0x25A0, 0x25FF, 0};
   if (main.empty()) {
     ImFontConfig config;
-    config.SizePixels = std::floor(13 * scale_);
+    config.SizePixels = std::floor(13 * scale_ * raster_);
     atlas.AddFontDefault(&config);
     return;
   }
@@ -267,6 +291,17 @@ void Window::make_picture() {
   glGenFramebuffers(1, &framebuffer_);
   glBindFramebuffer(GL_FRAMEBUFFER, framebuffer_);
   glFramebufferTexture2D(GL_FRAMEBUFFER, GL_COLOR_ATTACHMENT0, GL_TEXTURE_2D, colour_, 0);
+}
+
+void Window::measure_screen() {
+  int picture = 0, window = 0, height = 0;
+  glfwGetFramebufferSize(window_, &picture, &height);
+  glfwGetWindowSize(window_, &window, &height);
+  const float raster = pixels_per_unit(picture, window);
+  const float before = std::exchange(base_scale_, scale_of_screen(window_) / raster);
+  wanted_scale_ *= base_scale_ / before;
+  if (raster != raster_) scale_ = 0;  // the glyphs are to be rasterized again
+  raster_ = raster;
 }
 
 void Window::apply_zoom() {

@@ -118,6 +118,8 @@ class Window {
   Result<void> create(const WindowOptions& options);
   void load_fonts() const;
   void apply_zoom();
+  /// Takes over the scale of the screen that the window is on.
+  void measure_screen();
   void begin_imgui_frame();
   /// Makes the ImGui calls of a frame for each change of a mouse button, and for what they did.
   void build(const Theme& theme, const std::function<void()>& contents);
@@ -132,6 +134,8 @@ class Window {
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;
   float scale_ = 1, base_scale_ = 1, wanted_scale_ = 1;
+  float raster_ = 1;            // pixels of the picture per unit of coordinates
+  bool follows_screen_ = true;  // the scale was not chosen
   StartTimes start_times_;
   double last_frame_ms_ = 0;
   bool measures_hand_over_ = false, draws_always_ = false;

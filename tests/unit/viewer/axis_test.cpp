@@ -145,6 +145,9 @@ TEST(Scale, ScreensWithFinePixelsAreLegible) {
   EXPECT_EQ(screen_scale(1, 2160, 530), 1) << "4K, 43 inches";
   EXPECT_EQ(screen_scale(1, 2160, 0), 1) << "of a size that is not known";
   EXPECT_EQ(screen_scale(1.25, 2160, 336), 1.25) << "as the desktop says";
+  EXPECT_EQ(screen_scale(2, 2160, 336) / pixels_per_unit(1600, 1600), 2) << "X11: coordinates are pixels";
+  EXPECT_EQ(screen_scale(2, 2160, 336) / pixels_per_unit(3200, 1600), 1) << "Wayland: they are scaled already";
+  EXPECT_EQ(pixels_per_unit(0, 0), 1) << "minimised";
   EXPECT_EQ(picture_scale(2160), 2);
   EXPECT_EQ(picture_scale(640), 1);
 }
