@@ -190,7 +190,7 @@ class Workflow(unittest.TestCase):
     def test_it_runs_what_there_is_and_stores_no_secret(self):
         jobs = yaml.safe_load(self.TEXT)["jobs"]
         steps = [step for job in jobs.values() for step in job["steps"]]
-        self.assertIn("./dev release --twice", [step.get("run") for step in steps])
+        self.assertIn("./dev release --twice", "\n".join(step.get("run", "") for step in steps))
         self.assertEqual(jobs["pypi"]["permissions"], {"id-token": "write"})
         self.assertNotIn("secrets.", self.TEXT)
         self.assertNotIn("password", self.TEXT)
