@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives programs in a terminal as a person would: tmux is the terminal, keys go in, the screen comes out."""
 
+import fcntl
 import itertools
 import os
 import shlex
 import shutil
+import struct
 import subprocess
+import termios
 import time
+from pathlib import Path
 
 from program import MEMREEL, SANITIZED
 
@@ -39,6 +43,7 @@ class Terminal:
                             ({"LC_ALL": "C.UTF-8", "MEMREEL": MEMREEL} | environment).items())
         self.tmux("-u", "new-session", "-d", "-x", size[0], "-y", size[1],
                   f"export {settings}; {command}; echo code $?; exec sleep 1000")
+        self.shell, self.tty = self.tmux("display-message", "-p", "#{pane_pid} #{pane_tty}").split()
 
     def tmux(self, *arguments):
         return subprocess.run(["tmux", "-f", self.configuration, "-S", self.socket, *map(str, arguments)], env=self.clean,
@@ -59,6 +64,20 @@ class Terminal:
     def shows(self, *texts):
         return self.until(lambda shown: all(text in shown for text in texts))
 
+    def has_taken_keys(self):
+        """Whether the program has read its input and waits for more, or has ended."""
+        try:
+            process = self.process()
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            tty = os.open(self.tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        except (OSError, IndexError):
+            return True
+        try:
+            unread, = struct.unpack("i", fcntl.ioctl(tty, termios.FIONREAD, bytes(4)))
+        finally:
+            os.close(tty)
+        return unread == 0 and state != "R"
+
     def settled(self):
         """The screen once nothing is being done and it stays as it is."""
         before = [None]
@@ -66,6 +85,7 @@ class Terminal:
         def is_still(shown):
             same = shown == before[0] and shown.strip() and not any(word in shown.split("\n")[0] or word in shown.split("\n")[1] for word in BUSY)
             before[0] = shown
+            same = same and self.has_taken_keys()
             if not same:
                 time.sleep(0.1)
             return same
@@ -95,9 +115,7 @@ class Terminal:
 
     def process(self):
         """The process that the shell runs."""
-        shell = self.tmux("display-message", "-p", "#{pane_pid}").strip()
-        with open(f"/proc/{shell}/task/{shell}/children") as children:
-            return int(children.read().split()[0])
+        return int(Path(f"/proc/{self.shell}/task/{self.shell}/children").read_text().split()[0])
 
     def clipboard(self):
         return self.tmux("show-buffer")
