@@ -260,7 +260,7 @@ class Tasks(KeysTest):
         view.key("o")
         self.assertIsNotNone(self.command(view, "keeps the largest free block, before")["allocation"])
         view.key("Escape", "Escape", "4", "Down", "Down", "Return")
-        self.assertIsNotNone(view.settled()["allocation"])
+        self.assertIsNotNone(view.settled()["space"], "the segment of the row, with its blocks")
         self.end(view)
 
     def test_two_runs_are_compared(self):
