@@ -152,7 +152,6 @@ Json Viewer::state() {
       {"heap_event", heap_.event},
       {"heap_order", heap_order_words.at(static_cast<std::size_t>(settings_.heap_order))},
       {"space", described(panes_->inspector.space())},
-      {"selected_space", selection_.space ? Json(selection_.space->value) : Json(nullptr)},
       {"selected_address", selection_.space ? Json(selection_.space->value) : Json(nullptr)},
       {"pools_listed", panes_->pools.listed()},
       {"holders_listed", panes_->holders.listed()},
