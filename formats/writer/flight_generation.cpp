@@ -149,26 +149,29 @@ namespace {
 /// Passes on what fits in the budget. From the first packet that does not fit, nothing is passed on.
 class BudgetSink final : public ByteSink {
  public:
-  BudgetSink(std::unique_ptr<LiveFile> file, DiskBudget& budget, bool& overflowed)
-      : file_(std::move(file)), budget_(budget), overflowed_(overflowed) {}
+  BudgetSink(std::unique_ptr<LiveFile> file, DiskBudget& budget, Overflow& overflow)
+      : file_(std::move(file)), budget_(budget), overflow_(overflow) {}
 
   Result<void> write(std::span<const std::byte> bytes) override {
-    overflowed_ = overflowed_ || !budget_.take(bytes.size());
-    if (overflowed_) return {};
+    if (overflow_ == Overflow::none && !budget_.take(bytes.size())) overflow_ = Overflow::budget;
+    if (overflow_ != Overflow::none) return {};
     auto written = file_->write(bytes);
-    if (!written) budget_.give_back(bytes.size());
-    return written;
+    if (written) return written;
+    budget_.give_back(bytes.size());
+    if (!file_->lacks_space()) return written;
+    overflow_ = Overflow::disk;
+    return {};
   }
   Result<void> close() override { return file_->close(); }
 
  private:
   std::unique_ptr<LiveFile> file_;
   DiskBudget& budget_;
-  bool& overflowed_;
+  Overflow& overflow_;
 };
 
-std::unique_ptr<ByteSink> within(DiskBudget& budget, std::unique_ptr<LiveFile> file, bool& overflowed) {
-  return std::make_unique<BudgetSink>(std::move(file), budget, overflowed);
+std::unique_ptr<ByteSink> within(DiskBudget& budget, std::unique_ptr<LiveFile> file, Overflow& overflow) {
+  return std::make_unique<BudgetSink>(std::move(file), budget, overflow);
 }
 
 }  // namespace
@@ -178,7 +181,7 @@ FlightGeneration::FlightGeneration(const Tables& all, std::unique_ptr<LiveFile> 
     : all_(all),
       budget_(budget),
       file_(file.get()),
-      writer_(within(budget, std::move(file), overflowed_), header, options) {}
+      writer_(within(budget, std::move(file), overflow_), header, options) {}
 
 FlightGeneration::~FlightGeneration() { budget_.give_back(file_->size()); }
 

@@ -108,6 +108,9 @@ class DiskBudget {
   std::uint64_t used_ = 0;
 };
 
+/// What had no room for something.
+enum class Overflow : std::uint8_t { none, budget, disk };
+
 /// A trace with its own tables, which have only the rows that it refers to. Callers use the IDs of the common tables
 /// `all`, which outlive it.
 class FlightGeneration {
@@ -134,8 +137,9 @@ class FlightGeneration {
 
   LiveFile& file() { return *file_; }
   std::uint64_t size() const { return file_->size(); }
-  /// Something did not fit. The file is intact, but nothing more is added.
-  bool overflowed() const { return overflowed_; }
+  /// Why something did not fit. The file is intact, but nothing more is added.
+  Overflow overflow() const { return overflow_; }
+  bool overflowed() const { return overflow_ != Overflow::none; }
 
   /// The trace's initial state: what was live at `until`.
   struct Base {
@@ -174,7 +178,7 @@ class FlightGeneration {
 
   const Tables& all_;
   DiskBudget& budget_;
-  bool overflowed_ = false;
+  Overflow overflow_ = Overflow::none;
   LiveFile* file_;
   TraceWriter writer_;
   Known<StringId> strings_;

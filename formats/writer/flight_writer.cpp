@@ -35,8 +35,11 @@ FlightWriter::FlightWriter(std::unique_ptr<LiveFile> file, std::filesystem::path
       totals_(static_cast<std::size_t>(std::min(limits.size.count / space_per_sum, most_sums))),
       current_(std::make_unique<FlightGeneration>(tables(), std::move(file), budget_, header_, options_)) {}
 
-FlightWriter::~FlightWriter() {
+FlightWriter::~FlightWriter() { drop_next(); }
+
+void FlightWriter::drop_next() {
   if (next_ == nullptr) return;
+  next_.reset();
   std::error_code ignored;
   std::filesystem::remove(next_path_, ignored);
 }
@@ -174,12 +177,12 @@ void FlightWriter::rotate_when_due() {
     const std::uint64_t half = (size - 2 * std::min(base, size / 4)) / 3;
     if (!current_->overflowed() && current_->size() < base + half && !is_old(*current_)) return;
     begin_next();
-    if (!status_) return;
+    if (!status_ || next_ == nullptr) return;
   }
-  if (next_->overflowed()) {  // by a few very long names
-    next_.reset();
+  if (next_->overflowed()) {  // by a few very long names, or as the disk is full
+    drop_next();
     begin_next();
-    if (status_) take_over();
+    if (status_ && next_ != nullptr) take_over();
     return;
   }
   const std::uint64_t margin = size / 8;  // for a block of each trace, and the first one's footer
@@ -187,11 +190,12 @@ void FlightWriter::rotate_when_due() {
 }
 
 void FlightWriter::begin_next() {
+  if (awaits_space() && !may_have_space()) return;
   std::error_code ignored;
   std::filesystem::remove(next_path_, ignored);  // left by a process that was killed
   auto file = live_file_sink(next_path_, mode_);
   if (!file) {
-    status_ = file.error();
+    if (!awaits_space()) status_ = file.error();
     return;
   }
   next_ = std::make_unique<FlightGeneration>(tables(), *std::move(file), budget_, header_, options_);
@@ -199,10 +203,18 @@ void FlightWriter::begin_next() {
   tell_losses(*next_);
   status_ = next_->writer().flush();
   next_->base.size = next_->size();
+  if (next_->overflow() == Overflow::disk) return drop_next();
   if (next_->overflowed() && status_)
     status_ = Error{.what = "live allocations alone take more space than the recording may",
                     .where = path_.string(),
                     .remedy = "allow more with --flight"};
+}
+
+/// Restating what is live takes time, and is of no use while the disk is full.
+bool FlightWriter::may_have_space() const {
+  std::error_code unknown;
+  const auto there = std::filesystem::space(path_.has_parent_path() ? path_.parent_path() : ".", unknown);
+  return unknown || there.available > current_->base.size + limits_.size.count / space_per_event_of_block;
 }
 
 /// Writes live allocations and open ranges, in the order they came about.
@@ -276,6 +288,7 @@ void FlightWriter::restate_segments(std::vector<Event>& events) {
 /// The second trace replaces the first. Readers that have the old one open may continue reading it.
 void FlightWriter::take_over() {
   status_ = next_->writer().flush();
+  if (next_->overflow() == Overflow::disk) return drop_next();
   if (status_) status_ = next_->file().rename(path_);
   if (!status_) return;
   current_ = std::move(next_);
@@ -297,12 +310,13 @@ Result<void> FlightWriter::flush() {
 }
 
 Result<void> FlightWriter::finish() {
-  if (next_ != nullptr) {
-    next_.reset();
-    std::error_code ignored;
-    std::filesystem::remove(next_path_, ignored);
-  }
+  if (awaits_space()) rotate_when_due();
+  drop_next();
   auto finished = current_->writer().finish();
+  if (status_ && finished && awaits_space())
+    return Error{.what = "can't write: the disk is full",
+                 .where = path_.string(),
+                 .remedy = "free some space, or write to another disk"};
   return status_ ? finished : status_;
 }
 

@@ -45,10 +45,14 @@ class FlightWriter final : public TraceOutput {
   HeapState state_of(HeapId heap) const override;
   void set_losses(const Losses& losses) override;
   Result<void> flush() override;
+  /// Fails if the disk is still full.
   Result<void> finish() override;
 
   /// The file with everything flushed so far. Valid until another function is called.
   LiveFile& file() { return current_->file(); }
+  /// Whether the disk is full. Then the file stays as it is, later events are only summed up, and each flush() tries to
+  /// begin a new trace with what is live.
+  bool awaits_space() const { return current_->overflow() == Overflow::disk; }
   Bytes disk_used() const { return budget_.used(); }
   std::uint64_t rotations() const { return rotations_; }
 
@@ -76,7 +80,10 @@ class FlightWriter final : public TraceOutput {
 
   /// Starts the second trace, and renames it over the first, when due.
   void rotate_when_due();
+  /// If the disk is full, there is no second trace after it, and no error.
   void begin_next();
+  void drop_next();
+  bool may_have_space() const;
   void restate(FlightGeneration& generation);
   void restate_segments(std::vector<Event>& events);
   void take_over();

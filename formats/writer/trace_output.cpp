@@ -159,11 +159,16 @@ class GuestFileSink final : public LiveFile {
     if (!is_there() && !open_again())
       return Error{.what = "the program closed the trace, and the file is gone", .where = path_.string()};
     auto written = write_all(file_, bytes, path_);
-    if (written) size_ += bytes.size();
+    lacks_space_ = !written && (errno == ENOSPC || errno == EDQUOT);
+    if (written)
+      size_ += bytes.size();
+    else if (::ftruncate(file_, static_cast<off_t>(size_)) != 0)
+      lacks_space_ = false;  // readers find a part of a packet at its end: nothing can be added
     return written;
   }
 
   std::uint64_t size() const override { return size_; }
+  bool lacks_space() const override { return lacks_space_; }
 
   Result<void> rename(const std::filesystem::path& path) override {
     if (::rename(path_.c_str(), path.c_str()) != 0) return system_error("can't rename the file", path_);
@@ -200,6 +205,7 @@ class GuestFileSink final : public LiveFile {
   FileIdentity identity_;
   std::filesystem::path path_;
   std::uint64_t size_ = 0;
+  bool lacks_space_ = false;
 };
 
 class MemorySink final : public ByteSink {

@@ -49,6 +49,8 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
 class LiveFile : public ByteSink {
  public:
   virtual std::uint64_t size() const = 0;  // bytes written
+  /// Whether the last write failed for want of disk space. The file then ends as before it.
+  virtual bool lacks_space() const = 0;
   /// Renames the file, replacing an existing one; a reader finds either the old or the new one.
   virtual Result<void> rename(const std::filesystem::path& path) = 0;
   /// The open descriptor, for brief use. Errors: the program has closed it, and the file can't be reopened.

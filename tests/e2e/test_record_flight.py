@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -24,12 +25,12 @@ MIB = 1 << 20
 class Flight:
     """A running `memreel record --flight`, controlled through the program's standard input and output."""
 
-    def __init__(self, test, *mode, options=(), **variables):
+    def __init__(self, test, *mode, options=(), before=(), output="run.reel", **variables):
         self.test = test
         self.errors = test.directory / "errors"
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(
-                [MEMREEL, "record", "--flight", "1MiB", "--when-full", "block", "-o", "run.reel", *map(str, options), "--", FLIGHT_PROGRAM,
+                [*before, MEMREEL, "record", "--flight", "1MiB", "--when-full", "block", "-o", output, *map(str, options), "--", FLIGHT_PROGRAM,
                  *map(str, mode)], text=True, cwd=test.directory, env=test.environment(**variables),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         test.addCleanup(self.end)
@@ -67,6 +68,64 @@ def wait_for(condition, what):
             raise AssertionError(f"never came: {what}")
         time.sleep(0.01)
     return result
+
+
+class FullDisk(RecordTest):
+    def begin(self, *mode):
+        """A program recorded on a disk of 4 MiB of its own; returns it and that disk's folder, as others see it."""
+        unshare = shutil.which("unshare")
+        if unshare is None or subprocess.run([unshare, "-m", "mount", "-t", "tmpfs", "none", "/mnt"], stderr=subprocess.DEVNULL,
+                                             check=False).returncode != 0:
+            self.skipTest("no disk can be mounted here")
+        (self.directory / "disk").mkdir()
+        flight = Flight(self, *mode, output="disk/run.reel",
+                        before=[unshare, "-m", "sh", "-c", 'mount -t tmpfs -o size=4m none disk && exec "$@"', "sh"])
+        self.assertRegex(flight.said(), "step")
+        return flight, Path(f"/proc/{flight.process.pid}/root{self.directory}/disk")
+
+    def fill(self, disk):
+        with open(disk / "others", "ab", buffering=0) as file:
+            with self.assertRaises(OSError):
+                while True:
+                    file.write(bytes(4096))
+
+    def run_short_of_space(self, flight, disk, steps):
+        """Until it says so: a second trace that is given up leaves some space."""
+        for _ in range(steps):
+            self.fill(disk)
+            flight.go_on()
+            flight.said()
+        wait_for(lambda: "the disk is full" in flight.errors.read_text(), "a word about the disk")
+
+    def test_a_disk_that_is_full_for_a_while(self):
+        flight, disk = self.begin("churn", 400_000, 10_000, 8)
+        self.run_short_of_space(flight, disk, 4)
+        (disk / "others").unlink()
+        wait_for(lambda: "has space again" in flight.errors.read_text(), "another one")
+        flight.go_on()
+        flight.said()
+        answer = subprocess.run([MEMREEL, "dump", str(flight.pid())], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(answer.returncode, 0, answer.stderr)
+        for name in ("run.reel", "run-dump-1.reel"):
+            shutil.copy(disk / name, self.directory / name)
+            info = self.document("info", self.directory / name)
+            self.assertEqual((info["losses"]["unmatched_frees"], info["losses"]["ring_full"]), (0, 0))
+            self.assertGreater(info["losses"]["folded_events"], 150_000, "older events are summed up")
+        for _ in range(2):
+            flight.go_on()
+            flight.said()
+        flight.go_on()
+        self.assertNotIn("stopped", flight.finish())
+
+    def test_a_disk_that_stays_full(self):
+        flight, disk = self.begin("churn", 400_000, 10_000, 5)
+        self.run_short_of_space(flight, disk, 4)
+        shutil.copy(disk / "run.reel", self.directory / "run.reel")
+        flight.go_on()
+        errors = flight.finish()
+        self.assertIn("free some space", errors)
+        self.assertGreater(int(re.search(r"([\d,]+) lost", errors)[1].replace(",", "")), 100_000)
+        self.assertGreater(self.document("info", self.directory / "run.reel")["events"], 1000, "what was there stays readable")
 
 
 class Kept(RecordTest):
