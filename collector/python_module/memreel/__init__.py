@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .results import Difference, Fleet, Predictions
     from .torch_oom import TorchOomHook
 
-__version__ = "0.1.0"  # project(VERSION) in CMakeLists.txt
+__version__ = "0.2.0"  # project(VERSION) in CMakeLists.txt
 
 __all__ = ["MemreelError", "Pool", "Recording", "Usage", "device_usage", "diff", "explain", "fleet", "growing", "holders", "load",
            "mark", "name_modules", "pool", "predict", "recording", "snapshot", "step", "steps_of_optimizers", "tag", "torch_oom_hook",
