@@ -142,6 +142,8 @@ class FromDisk(BrowserTest):
             shown = page.settled()
             self.assertAlmostEqual(shown["scale"], ratio * before["scale"], places=3)
             for name, (x, y, across, down) in shown["places"].items():
+                if "/" in name:
+                    continue  # a part of a pane, which scrolls
                 self.assertTrue(x >= 0 and y >= 0 and x + across <= width * ratio + 1 and y + down <= height * ratio + 1, name)
         self.look(page, "browser_small_and_dense.png")
         page.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
@@ -165,7 +167,6 @@ class FromDisk(BrowserTest):
         self.assertAlmostEqual(panned["view"][1] - panned["view"][0], after, delta=1e-5 * after)
         page.touch([(middle, row)], [(middle, row)])
         self.assertNotEqual(page.settled()["cursor"], panned["cursor"], "a tap is a click")
-        page.click_on("allocations/size")
         first = page.settled()["places"]["allocations/first row"]
         at = (first[0] + first[2] / 2, first[1] + first[3] / 2 + 100)
         page.touch([at], [at])
@@ -283,7 +284,8 @@ class Firefox(PageTest):
         page.wait_for(f"Module.canvas.width < {width} && Module.canvas.width == innerWidth && Module.canvas.height == innerHeight")
         wide, high = page.value("innerWidth"), page.value("innerHeight")
         for name, (x, y, across, down) in page.settled()["places"].items():
-            self.assertTrue(x >= 0 and y >= 0 and x + across <= wide + 1 and y + down <= high + 1, name)
+            if "/" not in name:  # parts of panes scroll
+                self.assertTrue(x >= 0 and y >= 0 and x + across <= wide + 1 and y + down <= high + 1, name)
         page.value("memreel.open('broken.reel', new Uint8Array([1, 2, 3]))")
         page.wait_for("memreel.state().notice")
         self.assertEqual(page.settled()["events"], before["events"])
