@@ -158,7 +158,7 @@ void Recording::run_until_told() {
 
   auto flushed = std::chrono::steady_clock::now();
   Result<void> written;
-  bool out_of_memory = false, waits = false;
+  bool out_of_memory = false, waited = false;  // for space on the disk
   while (!ending_.load(std::memory_order_acquire) && written) try {
       recorder_->wait(options_.flush_period);
       take(Recorder::Draining::in_order);
@@ -166,11 +166,11 @@ void Recording::run_until_told() {
       if (const auto now = std::chrono::steady_clock::now(); asked || now - flushed >= options_.flush_period) {
         if (setup_.look_around && !asked) setup_.look_around();
         written = writer.flush();
-        const bool is_whole = written && (flight == nullptr || !flight->awaits_space());
-        if (flight != nullptr && written && is_whole == std::exchange(waits, !is_whole))
-          setup_.say(trace_ + (is_whole ? ": the disk has space again, and recording goes on"
-                                        : ": the disk is full; until it has space, events are only summed up"));
-        if (is_whole) in_file = builder.event_count();
+        const bool waits = flight != nullptr && flight->awaits_space();
+        if (written && waits != std::exchange(waited, waits))
+          setup_.say(trace_ + (waits ? ": the disk is full; until it has space, events are only summed up"
+                                     : ": the disk has space again, and recording goes on"));
+        if (written && !waits) in_file = builder.event_count();
         if (written) recorder_->flushed();
         if (written && flight != nullptr) dumps_->step(*flight);
         flushed = now;

@@ -190,7 +190,7 @@ void FlightWriter::rotate_when_due() {
 }
 
 void FlightWriter::begin_next() {
-  if (awaits_space() && !may_have_space()) return;
+  if (!may_begin_next()) return;
   std::error_code ignored;
   std::filesystem::remove(next_path_, ignored);  // left by a process that was killed
   auto file = live_file_sink(next_path_, mode_);
@@ -203,15 +203,22 @@ void FlightWriter::begin_next() {
   tell_losses(*next_);
   status_ = next_->writer().flush();
   next_->base.size = next_->size();
-  if (next_->overflow() == Overflow::disk) return drop_next();
+  if (next_->overflow() == Overflow::disk) {
+    found_full_ = std::chrono::steady_clock::now();
+    return drop_next();
+  }
+  found_full_.reset();
   if (next_->overflowed() && status_)
     status_ = Error{.what = "live allocations alone take more space than the recording may",
                     .where = path_.string(),
                     .remedy = "allow more with --flight"};
 }
 
-/// Restating what is live takes time, and is of no use while the disk is full.
-bool FlightWriter::may_have_space() const {
+/// Restating what is live takes time, and is of no use while the disk is full. What is free says nothing of quotas.
+bool FlightWriter::may_begin_next() const {
+  constexpr std::chrono::seconds pause{1};
+  if (found_full_ && std::chrono::steady_clock::now() - *found_full_ < pause) return false;
+  if (!awaits_space()) return true;
   std::error_code unknown;
   const auto there = std::filesystem::space(path_.has_parent_path() ? path_.parent_path() : ".", unknown);
   return unknown || there.available > current_->base.size + limits_.size.count / space_per_event_of_block;
@@ -310,6 +317,7 @@ Result<void> FlightWriter::flush() {
 }
 
 Result<void> FlightWriter::finish() {
+  found_full_.reset();  // the last try
   if (awaits_space()) rotate_when_due();
   drop_next();
   auto finished = current_->writer().finish();

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -83,7 +84,7 @@ class FlightWriter final : public TraceOutput {
   /// If the disk is full, there is no second trace after it, and no error.
   void begin_next();
   void drop_next();
-  bool may_have_space() const;
+  bool may_begin_next() const;
   void restate(FlightGeneration& generation);
   void restate_segments(std::vector<Event>& events);
   void take_over();
@@ -101,6 +102,7 @@ class FlightWriter final : public TraceOutput {
   Result<void> status_;
   std::unique_ptr<FlightGeneration> current_, next_;
   std::uint64_t rotations_ = 0;
+  std::optional<std::chrono::steady_clock::time_point> found_full_;  // the disk, when a second trace had no space
 
   std::vector<Kept> kept_;
   std::vector<std::uint32_t> empty_;

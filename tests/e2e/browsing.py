@@ -49,7 +49,19 @@ def pixels_of(data):
         yield from (above[i:i + channels] for i in range(0, stride, channels))
 
 
-class Browser:
+class Scripted:
+    """A page that has value(): JavaScript runs in it."""
+
+    def wait_for(self, condition):
+        """Waits until a JavaScript expression is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.value(condition):
+            if time.monotonic() > deadline:
+                raise AssertionError("never: " + condition)
+            time.sleep(0.05)
+
+
+class Browser(Scripted):
     """One page of the given size. `before` is JavaScript that runs before each page's own."""
 
     def __init__(self, folder, width=1400, height=900, before=""):
@@ -124,14 +136,6 @@ class Browser:
         if "exceptionDetails" in answer:
             raise AssertionError(answer["exceptionDetails"])
         return answer["result"].get("value")
-
-    def wait_for(self, condition):
-        """Waits until a JavaScript expression is true."""
-        deadline = time.monotonic() + PATIENCE
-        while not self.value(condition):
-            if time.monotonic() > deadline:
-                raise AssertionError("never: " + condition)
-            time.sleep(0.05)
 
     def event(self, method):
         """Returns the first event with this name, waiting for it if necessary."""

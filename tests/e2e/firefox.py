@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from browsing import CONTROL, PATIENCE, ViewerPage
+from browsing import CONTROL, PATIENCE, Scripted, ViewerPage
 
 FIREFOX = next(filter(None, map(shutil.which, ("firefox-esr", "firefox"))), None)
 DISPLAY = shutil.which("Xvfb")
@@ -24,7 +24,7 @@ SETTINGS = {"webgl.force-enabled": True, "marionette.port": 0, "browser.shell.ch
             "app.update.disabledForTesting": True, "browser.tabs.inTitlebar": 0}
 
 
-class Firefox:
+class Firefox(Scripted):
     """One page, in a window of the given size."""
 
     def __init__(self, folder, width=1400, height=1000, dark=False):
@@ -78,14 +78,6 @@ class Firefox:
         """The value of a JavaScript expression; promises are awaited."""
         script = "const done = arguments[1]; Promise.resolve(window.eval(arguments[0])).then(done)"
         return self.call("WebDriver:ExecuteAsyncScript", script=script, args=[expression], sandbox=None, newSandbox=False)["value"]
-
-    def wait_for(self, condition):
-        """Waits until a JavaScript expression is true."""
-        deadline = time.monotonic() + PATIENCE
-        while not self.value(condition):
-            if time.monotonic() > deadline:
-                raise AssertionError("never: " + condition)
-            time.sleep(0.05)
 
     def complaints(self):
         return []  # this protocol does not tell what is in the console

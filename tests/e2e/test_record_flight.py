@@ -81,7 +81,9 @@ class FullDisk(RecordTest):
         flight = Flight(self, *mode, output="disk/run.reel",
                         before=[unshare, "-m", "sh", "-c", 'mount -t tmpfs -o size=4m none disk && exec "$@"', "sh"])
         self.assertRegex(flight.said(), "step")
-        return flight, Path(f"/proc/{flight.process.pid}/root{self.directory}/disk")
+        disk = Path(f"/proc/{flight.process.pid}/root{self.directory}/disk")
+        wait_for(lambda: (disk / "run.reel").stat().st_size > 50_000, "the first step's events")
+        return flight, disk
 
     def fill(self, disk):
         with open(disk / "others", "ab", buffering=0) as file:
