@@ -314,7 +314,8 @@ int attach_to(Request& request) {
   if (!request.quiet)
     say("memreel: " + name + ": recording to " + printable(trace) + "; " + text_of_door(*joined) + "\n" +
         (stays ? "  memreel detach " + std::to_string(request.process) + " stops the recording\n" : "") +
-        (exporter ? "  metrics at " + printable(exporter->address()) + "\n" : ""));
+        (exporter && !exporter->waits() ? "  " + exporter->says() + "\n" : ""));
+  if (exporter && exporter->waits()) say("memreel: " + exporter->says() + "\n");
   const auto finish = [&](std::string_view state, record::Json recorded) {
     return request.json ? print(attach_document(request, command, *joined, state, std::move(recorded))) : 0;
   };

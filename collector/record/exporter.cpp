@@ -13,11 +13,12 @@
 #include <utility>
 
 #include "collector/record/executable.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::record {
 namespace {
 
-constexpr char ready = '+', failed = '-', between = '\x1f';  // of the line, and of its fields
+constexpr char ready = '+', postponed = '.', failed = '-', between = '\x1f';  // of the line, and of its fields
 
 /// Reads to the end of the line or the file.
 std::string read_line(int file) {
@@ -29,6 +30,10 @@ std::string read_line(int file) {
     if (size <= 0 || letter == '\n') return line;
     line += letter;
   }
+}
+
+std::string line_of(char kind, const Error& error) {
+  return kind + error.what + between + error.where + between + error.remedy + '\n';
 }
 
 Error error_in(std::string_view line) {
@@ -44,9 +49,9 @@ Error error_in(std::string_view line) {
 
 std::string ready_line(const std::string& address) { return ready + address + '\n'; }
 
-std::string failed_line(const Error& error) {
-  return failed + error.what + between + error.where + between + error.remedy + '\n';
-}
+std::string postponed_line(const Error& error) { return line_of(postponed, error); }
+
+std::string failed_line(const Error& error) { return line_of(failed, error); }
 
 Result<Exporter> Exporter::start(const std::string& target, const std::vector<std::string>& subject) {
   std::array<int, 2> leash{}, said{};
@@ -60,7 +65,16 @@ Result<Exporter> Exporter::start(const std::string& target, const std::vector<st
   ::close(said[1]);
   const std::string line = process ? read_line(said[0]) : std::string();
   ::close(said[0]);
-  if (process && line.starts_with(ready)) return Exporter(*process, leash[1], line.substr(1));
+  if (process && line.starts_with(ready))
+    return Exporter(*process, leash[1], "metrics at " + printable(line.substr(1)), false);
+  if (process && line.starts_with(postponed)) {
+    const Error why = error_in(std::string_view(line).substr(1));
+    return Exporter(*process, leash[1],
+                    "note: " + printable(why.message()) +
+                        "; metrics follow once it is free. For several recordings on " +
+                        "one machine: memreel top --openmetrics",
+                    true);
+  }
   ::close(leash[1]);
   if (!process) return process.error();
   ::waitpid(*process, nullptr, 0);
@@ -71,7 +85,8 @@ Result<Exporter> Exporter::start(const std::string& target, const std::vector<st
 Exporter::Exporter(Exporter&& other) noexcept
     : process_(std::exchange(other.process_, 0)),
       leash_(std::exchange(other.leash_, -1)),
-      address_(std::move(other.address_)) {}
+      says_(std::move(other.says_)),
+      waits_(other.waits_) {}
 
 Exporter::~Exporter() {
   if (leash_ >= 0) ::close(leash_);

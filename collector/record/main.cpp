@@ -150,7 +150,7 @@ Result<Ending> record(Request& request) {
     auto started = Exporter::start(request.metrics, {"--journal", journal.path()});
     if (!started) return std::move(started).error();
     exporter.emplace(*std::move(started));
-    if (!request.quiet) say("memreel: metrics at " + printable(exporter->address()) + "\n");
+    if (!request.quiet || exporter->waits()) say("memreel: " + exporter->says() + "\n");
   }
 
   const ErrorLog error_log;

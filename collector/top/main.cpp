@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -211,23 +212,31 @@ int end_file(const Request& request) {
   return ::signalfd(-1, &set, SFD_CLOEXEC);
 }
 
+/// A program that is recorded does not wait for a port; metrics do.
+void tell_launcher(const Error& why) {
+  ::signal(SIGPIPE, SIG_IGN);  // it does not read what comes later
+  print(record::postponed_line(why));
+}
+
 int export_all(const Request& request) {
   auto target = parse_target(request.target);
   Result<void> exported;
   if (!target) {
     exported = target.error();
   } else {
-    exported = export_metrics({.target = *std::move(target),
-                               .interval = interval_of(request),
-                               .processes = [&] { return processes_of(request); },
-                               .end = end_file(request),
-                               .announce =
-                                   [&](const std::string& where) {
-                                     if (request.companion)
-                                       print(record::ready_line(where));
-                                     else
-                                       say("memreel: metrics at " + printable(where) + "\n");
-                                   }});
+    exported =
+        export_metrics({.target = *std::move(target),
+                        .interval = interval_of(request),
+                        .processes = [&] { return processes_of(request); },
+                        .end = end_file(request),
+                        .announce =
+                            [&](const std::string& where) {
+                              if (request.companion)
+                                print(record::ready_line(where));
+                              else
+                                say("memreel: metrics at " + printable(where) + "\n");
+                            },
+                        .postpone = request.companion ? std::function<void(const Error&)>(tell_launcher) : nullptr});
   }
   if (exported) return 0;
   if (!request.companion) return fail(exported.error());

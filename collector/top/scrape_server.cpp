@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "collector/options/options.h"
+#include "collector/top/port_owner.h"
 #include "collector/top/watch.h"
 #include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
@@ -40,6 +41,12 @@ std::optional<std::uint16_t> port_in(std::string_view text) {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (text.empty() || problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return port;
+}
+
+/// "[::1]:9400"
+std::string text_of(const Endpoint& endpoint) {
+  const bool six = endpoint.host.find(':') != std::string::npos;
+  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
 Result<void> write_whole(const std::filesystem::path& file, const std::string& text) {
@@ -81,9 +88,29 @@ void sample(const std::stop_token& stop, const Export& what, const std::function
   }
 }
 
+Error in_use(const Endpoint& endpoint) {
+  const std::string owner = port_owner(endpoint.port);
+  return {.what = "the port is in use" + (owner.empty() ? "" : ", by " + owner),
+          .where = text_of(endpoint),
+          .remedy = "choose another, or :0 for any free one"};
+}
+
+/// Listens as soon as the port is free. Nothing if it is to end before.
+Result<std::optional<ScrapeServer>> wait_for_port(const Export& what, const Endpoint& endpoint) {
+  pollfd waiting{.fd = what.end, .events = POLLIN, .revents = 0};
+  for (bool first = true;; first = false) {
+    auto server = ScrapeServer::open_if_free(endpoint);
+    if (!server || *server || !what.postpone) return server;
+    if (first) what.postpone(in_use(endpoint));
+    if (::poll(&waiting, 1, 1000) > 0) return server;
+  }
+}
+
 Result<void> serve(const Export& what, const Endpoint& endpoint) {
-  auto server = ScrapeServer::open(endpoint);
-  if (!server) return server.error();
+  Result<std::optional<ScrapeServer>> opened = wait_for_port(what, endpoint);
+  if (!opened) return opened.error();
+  std::optional<ScrapeServer>& server = *opened;
+  if (!server) return what.postpone ? Result<void>() : in_use(endpoint);
   Published published;
   const std::jthread sampler([&](const std::stop_token& stop) {
     sample(stop, what, [&](std::string text) { published.set(std::move(text)); });
@@ -180,12 +207,6 @@ std::uint16_t port_of(int file) {
   return ntohs(address.storage.ss_family == AF_INET6 ? six.sin6_port : four.sin_port);
 }
 
-/// "[::1]:9400"
-std::string text_of(const Endpoint& endpoint) {
-  const bool six = endpoint.host.find(':') != std::string::npos;
-  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
-}
-
 /// One request and its response.
 class Connection {
  public:
@@ -279,6 +300,13 @@ class Connection {
 }  // namespace
 
 Result<ScrapeServer> ScrapeServer::open(const Endpoint& endpoint) {
+  Result<std::optional<ScrapeServer>> server = open_if_free(endpoint);
+  if (!server) return std::move(server).error();
+  if (!*server) return in_use(endpoint);
+  return **std::move(server);
+}
+
+Result<std::optional<ScrapeServer>> ScrapeServer::open_if_free(const Endpoint& endpoint) {
   const auto address = socket_address(endpoint);
   if (!address)
     return Error{.what = "is not a numeric address",
@@ -291,11 +319,10 @@ Result<ScrapeServer> ScrapeServer::open(const Endpoint& endpoint) {
       ::listen(file, static_cast<int>(most_connections)) != 0) {
     const int reason = errno;
     if (file >= 0) ::close(file);
-    return Error{.what = "can't listen: " + std::generic_category().message(reason),
-                 .where = text_of(endpoint),
-                 .remedy = reason == EADDRINUSE ? "choose another port, or :0 for any free one" : ""};
+    if (reason == EADDRINUSE) return std::optional<ScrapeServer>();
+    return Error{.what = "can't listen: " + std::generic_category().message(reason), .where = text_of(endpoint)};
   }
-  return ScrapeServer(file, {.host = endpoint.host, .port = port_of(file)});
+  return std::optional(ScrapeServer(file, {.host = endpoint.host, .port = port_of(file)}));
 }
 
 ScrapeServer::ScrapeServer(ScrapeServer&& other) noexcept

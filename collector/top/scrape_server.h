@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -46,6 +47,8 @@ class ScrapeServer {
 
   /// Listens. Errors: the address is in use, or not on this machine.
   static Result<ScrapeServer> open(const Endpoint& endpoint);
+  /// The same, but nothing if the port is in use.
+  static Result<std::optional<ScrapeServer>> open_if_free(const Endpoint& endpoint);
   ScrapeServer(ScrapeServer&& other) noexcept;
   ScrapeServer& operator=(ScrapeServer&&) = delete;
   ~ScrapeServer();
@@ -79,6 +82,8 @@ struct Export {
   std::function<std::vector<pid_t>()> processes;     // called before each sample, on its own thread
   int end = -1;                                      // a file descriptor: ends when it becomes readable
   std::function<void(const std::string&)> announce;  // called once, with the address, when metrics are available
+  /// If set, a port in use is no error: called once with what to say of it; then the port is tried once a second.
+  std::function<void(const Error&)> postpone;
 };
 
 /// Samples and exports until told to end. A file is written whole and renamed each time; the last version says that

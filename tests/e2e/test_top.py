@@ -289,17 +289,57 @@ class OpenMetrics(WatchTest):
         first = events()
         self.wait_until(lambda: events() > first, 30)  # the program continues, visibly
 
+    def taken_port(self):
+        taken = socket.socket()
+        self.addCleanup(taken.close)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        return taken, taken.getsockname()[1]
+
+    def test_a_port_in_use_stops_no_program(self):
+        taken, port = self.taken_port()
+        for options in ((), ("--quiet",)):
+            process = self.record("touch", "ran", options=(*options, "--openmetrics", f":{port}"))
+            (self.directory / "ran").unlink()
+            self.assertRegex(process.stderr, rf"memreel: note: 127.0.0.1:{port}: the port is in use, by \S+ \(process {os.getpid()}\) "
+                                             r"\(choose another, or :0 .*; metrics follow once it is free")
+        self.assert_refused(self.memreel("top", "--openmetrics", f":{port}", code=2), "in use", str(os.getpid()))
+
+    def test_metrics_follow_once_the_port_is_free(self):
+        taken, port = self.taken_port()
+        process, program = self.start_recording("--openmetrics", f":{port}")
+        taken.close()
+
+        def is_served():
+            try:
+                return f'pid="{program}"' in self.scrape(f"http://127.0.0.1:{port}/metrics")
+            except OSError:
+                return False
+        self.wait_until(is_served, 60)
+        os.kill(program, signal.SIGTERM)
+        self.assertEqual(process.wait(30), -signal.SIGTERM)
+
+    def test_attach_and_a_port_in_use(self):
+        taken, port = self.taken_port()
+        self.run_program(MEMREEL, "record", "--dormant", "--", PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=200)
+        self.wait_for_truth(20)
+        [program] = [row["process"] for row in self.top() if not row["recording"] and row["name"] == "fake_program"
+                     and os.readlink(f"/proc/{row['process']}/cwd") == str(self.directory)]
+        process = self.run_program(MEMREEL, "attach", program, "--openmetrics", f":{port}")
+        self.wait_until(lambda: self.top(program)[0]["recording"], 30)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[1]
+        self.assertIn("the port is in use", said)
+        self.assertIn("recording stopped", said)
+        self.assertEqual(process.returncode, 0)
+
     def test_refusals(self):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
-            for target, words in ((f":{port}", ["already in use"]), ("9400", [":9400"]), ("example.org:1", ["numeric address"]),
-                                  (":70000", ["65535"]), ("/no/such/directory/x.prom", ["/no/such/directory"])):
-                with self.subTest(target):
-                    process = self.record("touch", "ran", options=("--openmetrics", target), code=2)
-                    self.assert_refused(process, *words)
-                    self.assert_refused(self.memreel("top", "--openmetrics", target, code=2), *words)
+        for target, words in (("9400", [":9400"]), ("example.org:1", ["numeric address"]), (":70000", ["65535"]),
+                              ("/no/such/directory/x.prom", ["/no/such/directory"])):
+            with self.subTest(target):
+                process = self.record("touch", "ran", options=("--openmetrics", target), code=2)
+                self.assert_refused(process, *words)
+                self.assert_refused(self.memreel("top", "--openmetrics", target, code=2), *words)
         self.assertFalse((self.directory / "ran").exists())
 
 

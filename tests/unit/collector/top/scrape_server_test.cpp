@@ -10,8 +10,11 @@
 
 #include <array>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
+
+#include "collector/top/port_owner.h"
 
 namespace memreel::top {
 namespace {
@@ -118,8 +121,19 @@ TEST(ScrapeServer, SaysWhyItCannotListen) {
   const auto port = static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
   const auto second = ScrapeServer::open({.host = "127.0.0.1", .port = port});
   ASSERT_FALSE(second);
-  EXPECT_THAT(second.error().message(), HasSubstr("Address already in use"));
+  const std::string owner = "in use, by top_test (process " + std::to_string(::getpid()) + ")";
+  EXPECT_THAT(second.error().message(), HasSubstr(owner));
   EXPECT_FALSE(ScrapeServer::open({.host = "example.org", .port = 1}));
+}
+
+TEST(PortOwner, IsWhoListens) {
+  const std::string table =
+      "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+      "   0: 0100007F:24B8 0200007F:9C40 01 00000000:00000000 00:00000000 00000000     0        0 111 1 0\n"
+      "   1: 0100007F:24B8 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 222 1 0\n"
+      "   2: cut\n";
+  EXPECT_EQ(listening_socket(table, 9400), 222U);
+  EXPECT_EQ(listening_socket(table, 9401), 0U);
 }
 
 }  // namespace
