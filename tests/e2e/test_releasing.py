@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import unittest
 import zipfile
 from pathlib import Path
@@ -184,6 +185,13 @@ class State(ProgramTest):
             self.assertNotEqual(next(iter(state.sections(text)))[2].strip(), "")
 
 
+MAKES = """
+for folder in dist/release build/twice/a/dist/release; do
+  mkdir -p $folder
+  touch $folder/memreel.whl $folder/memreel.tar.gz $folder/memreel_1_amd64.deb $folder/SHA256SUMS $folder/Containerfile
+done"""
+
+
 class Workflow(unittest.TestCase):
     TEXT = (REPOSITORY / ".github/workflows/release.yml").read_text()
 
@@ -197,6 +205,40 @@ class Workflow(unittest.TestCase):
         check = next(step["run"] for step in steps if step.get("name") == "The tag is the version")
         for tag, code in ((f"v{state.version()}", 0), ("v9.9.9", 1)):
             self.assertEqual(subprocess.run(["sh", "-c", check], cwd=REPOSITORY, env=os.environ | {"GITHUB_REF_NAME": tag}).returncode, code)
+
+    def test_its_steps_run_as_written(self):
+        """In a folder whose ./dev makes files of no content, in order, with what each job gets of the one before."""
+        with tempfile.TemporaryDirectory() as folder:
+            folder = Path(folder)
+            tools, build = folder / "tools", folder / "build"
+            shutil.copytree(REPOSITORY / "cmake", build / "cmake")
+            for name in ("CMakeLists.txt", "CHANGELOG.md", "pyproject.toml"):
+                shutil.copy(REPOSITORY / name, build)
+            tools.mkdir()
+            for path, text in ((build / "dev", MAKES), (tools / "apt-get", ": $*"), (tools / "gh", 'printf "%s\\n" "$@" >"$LOG"; ls "${@:9}" >/dev/null')):
+                path.write_text(f"#!/bin/bash\nset -e\n{text}\n")
+                path.chmod(0o755)
+            tag = f"v{state.version()}"
+            known = {"PATH": f"{tools}:{os.environ['PATH']}", "HOME": str(folder), "GITHUB_WORKSPACE": str(build), "GITHUB_REF_NAME": tag,
+                     "GITHUB_SERVER_URL": "https://github.com", "GITHUB_REPOSITORY": "memreel/memreel", "LOG": str(folder / "gh.log")}
+            ran = []
+            for name, job in yaml.safe_load(self.TEXT)["jobs"].items():
+                (folder / name).mkdir(exist_ok=True)
+                for step in job["steps"]:
+                    if "run" in step:
+                        subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], cwd=folder / name, env=known, check=True)
+                        ran.append(step["run"])
+                    elif "upload-artifact" in step["uses"]:
+                        uploaded = step["with"]["path"].split()
+                    elif "download-artifact" in step["uses"]:
+                        for path in uploaded:
+                            (shutil.copytree if path.endswith("/") else shutil.copy)(build / path, folder / name / path)
+            self.assertEqual(len(ran), 9, ran)
+            self.assertEqual({file.suffix for file in (folder / "pypi/upload").iterdir()}, {".whl", ".gz"})
+            asked = (folder / "gh.log").read_text().split("\n")
+            self.assertEqual(asked[:4], ["release", "create", tag, "--draft"])
+            self.assertLessEqual({f"dist/release/{name}" for name in ("SHA256SUMS", "Containerfile", "memreel.whl", "memreel.tar.gz")}, set(asked))
+            self.assertIn(f"(https://github.com/memreel/memreel/blob/{tag}/docs/", (folder / "github/notes-with-links.md").read_text())
 
     def test_the_image_has_what_the_release_has(self):
         text = (REPOSITORY / "cmake/docker/Containerfile").read_text()
