@@ -16,7 +16,15 @@ include(${EMSCRIPTEN_ROOT_PATH}/cmake/Modules/Platform/Emscripten.cmake)
 set(features -mcpu=mvp -mbulk-memory -msign-ext -mnontrapping-fptoint -fwasm-exceptions
   -Xclang -target-feature -Xclang -multivalue -Xclang -target-feature -Xclang -reference-types)
 list(JOIN features " " features)
-set(CMAKE_C_FLAGS_INIT "--em-config ${config} ${features} -Wno-version-check")
+# `compiler` runs Clang so that its output depends on nothing but the sources.
+set(memory ${CMAKE_CURRENT_LIST_DIR}/../../build/web/fixed_addresses.so)
+if(${CMAKE_CURRENT_LIST_DIR}/fixed_addresses.c IS_NEWER_THAN ${memory})
+  get_filename_component(folder ${memory} DIRECTORY)
+  file(MAKE_DIRECTORY ${folder})
+  execute_process(COMMAND /usr/lib/llvm-19/bin/clang -O2 -fPIC -ffreestanding -shared -nostdlib -fuse-ld=lld -o ${memory}
+    ${CMAKE_CURRENT_LIST_DIR}/fixed_addresses.c COMMAND_ERROR_IS_FATAL ANY)
+endif()
+set(CMAKE_C_FLAGS_INIT "--em-config ${config} --compiler-wrapper=${CMAKE_CURRENT_LIST_DIR}/compiler ${features} -Wno-version-check")
 set(CMAKE_CXX_FLAGS_INIT "${CMAKE_C_FLAGS_INIT}")
 # Linked as a C program: a C++ program would get emscripten's own C++ library.
 set(CMAKE_CXX_LINK_EXECUTABLE
