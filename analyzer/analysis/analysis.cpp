@@ -114,6 +114,10 @@ Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Re
   return make_verdict(trace_, findings);
 }
 
+Analysis::Results Analysis::first_results() const {
+  return {.leaks = leaks(), .fragmentation = fragmentation(), .pools = pools(), .remedies = {}, .ooms = failures()};
+}
+
 Analysis::Results Analysis::take() && {
   return {.leaks = std::move(leaks_).take(),
           .fragmentation = std::move(fragmentation_).take(),

@@ -110,6 +110,8 @@ class Analysis {
     OutOfMemories ooms;
   };
   Results take() &&;
+  /// What first_verdict() is about, copied: `remedies` are empty.
+  Results first_results() const;
 
  private:
   Verdict verdict(Sections sections, const OutOfMemories* ooms, const Remedies* remedies) const;

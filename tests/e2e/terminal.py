@@ -16,7 +16,7 @@ from program import MEMREEL, SANITIZED
 
 MISSING = [tool for tool in ("tmux",) if shutil.which(tool) is None]
 PATIENCE = 240 if SANITIZED else 60
-BUSY = ("judging", "reading", "importing", "drawing", "searching", "Being judged", "comparing", "listing", "weighing")
+BUSY = ("judging", "trying", "reading", "importing", "drawing", "searching", "Being judged", "comparing", "listing", "weighing")
 CONFIGURATION = """
 set -g default-terminal "tmux-256color"
 set -g status off

@@ -187,38 +187,6 @@ class Jobs(BrowseTest):
         terminal = self.open(self.directory)
         self.assertIn("peak reserved", "\n".join(self.tab(terminal.settled())))
 
-    def grow(self):
-        """A file with half of a trace, and what adds the other half."""
-        whole = DECODE.read_bytes()
-        path = self.file("growing.reel", whole[:len(whole) * 9 // 10])
-
-        def add():
-            with path.open("ab") as file:
-                file.write(whole[len(whole) * 9 // 10:])
-        return path, add
-
-    def test_a_file_that_grows_is_followed(self):
-        path, add = self.grow()
-        terminal = self.open(path)
-        first = terminal.shows("following", "live")
-        add()
-        wanted = self.open(DECODE).settled().split("\n")[1:]
-        self.assertNotEqual(first.split("\n")[1:], wanted)
-        terminal.until(lambda now: "following" not in now.split("\n")[0])
-        terminal.until(lambda now: now.split("\n")[1:] == wanted)
-
-    def test_a_pause_keeps_what_is_shown(self):
-        path, add = self.grow()
-        terminal = self.open(path)
-        terminal.shows("following", "live")
-        paused = terminal.key("Space")
-        self.assertIn("paused", paused)
-        add()
-        time.sleep(1)
-        self.assertEqual(terminal.settled().split("\n")[4:12], paused.split("\n")[4:12])
-        terminal.key("Space")
-        terminal.until(lambda now: now.split("\n")[4:12] != paused.split("\n")[4:12])
-
 
 class Keys(BrowseTest):
     def test_it_opens_at_the_live_peak(self):

@@ -9,6 +9,7 @@ import unittest
 
 from program import run
 from terminal import MISSING, Terminal
+from test_browse_growing import GROWS, STILL
 from test_top import WatchTest
 
 
@@ -153,6 +154,18 @@ class Recording(WatchTest):
         self.assertEqual(self.timeline(terminal.key("4", "2")), before)
         terminal.key("Space")
         terminal.until(lambda now: self.timeline(now) != before)
+        self.assertIn("code 0", terminal.key("q"))
+
+    def test_a_killed_program_leaves_a_trace_that_is_completed(self):
+        program, terminal = self.open()
+        terminal.shows("following", "event", "live")
+        os.kill(program, signal.SIGKILL)
+        terminal.until(lambda now: GROWS not in now.split("\n")[0] and STILL in now.split("\n")[0])
+        ended = terminal.settled()
+        self.assertNotRegex(ended, "Judged once|Being judged")
+        peak = self.document("report", self.directory / "run.reel")["verdict"]["decides"]["peak_live_bytes"]
+        self.assertGreater(peak, 0)
+        self.assertIn("held by", ended)
         self.assertIn("code 0", terminal.key("q"))
 
 

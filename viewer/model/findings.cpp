@@ -23,12 +23,6 @@ namespace {
 /// The most that classifying takes for an event, besides the trace itself.
 constexpr std::uint64_t bytes_per_event = 64;
 
-Result<void> check_memory(const Trace& trace, std::uint64_t file_size, Bytes memory_limit) {
-  const Bytes limit = memory_limit == 0_B ? trace_memory_limit(file_size) : memory_limit;
-  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
-  return over_memory_limit("the trace", "has categories that need more than", limit);
-}
-
 void add(LiveByCategory& live, Category category, Bytes size) {
   CategoryHolding& holding = live.at(static_cast<std::size_t>(category));
   holding.bytes += size;
@@ -56,13 +50,36 @@ bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool 
   return events >= std::uint64_t{*classified} + *classified / 8 || (events != *classified && still > patience);
 }
 
+std::shared_ptr<const Result<Trace>> TraceOnce::get() {
+  const std::lock_guard lock(mutex_);
+  if (!trace_) trace_ = std::make_shared<const Result<Trace>>(load_checked(file_, "the trace", memory_limit_));
+  return trace_;
+}
+
+Result<void> TraceOnce::check_memory(const Trace& trace) const {
+  const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file_->size()) : memory_limit_;
+  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
+  return over_memory_limit("the trace", "has categories that need more than", limit);
+}
+
+void TraceOnce::release() {
+  const std::lock_guard lock(mutex_);
+  trace_.reset();
+}
+
 std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                             const Progress& progress) {
+  TraceOnce trace(file, memory_limit);
+  return classify_trace(trace, progress);
+}
+
+std::optional<Classification> classify_trace(TraceOnce& once, const Progress& progress) {
   Classification classification;
-  const auto trace = load_checked(file, "the trace", memory_limit);
+  const auto loaded = once.get();
+  const Result<Trace>& trace = *loaded;
   if (progress.cancelled()) return std::nullopt;
   progress.set(0.3);
-  const Result<void> fits = trace ? check_memory(*trace, file->size(), memory_limit) : trace.error();
+  const Result<void> fits = trace ? once.check_memory(*trace) : trace.error();
   if (!fits) {
     classification.problem = fits.error().message();
     return classification;
@@ -111,10 +128,37 @@ std::vector<HeapTags> tags_of(const Analysis& analysis) {
 
 }  // namespace
 
+namespace {
+
+/// All but the analysis' own results and the verdict.
+void complete(Findings& findings, const Analysis& analysis) {
+  const Trace& trace = analysis.trace();
+  findings.devices = analysis.devices();
+  findings.tags = tags_of(analysis);
+  findings.of_allocation.resize(trace.allocation_events.size());
+  for (const LeakFinding& finding : analysis.leaks().findings) {
+    for (const AllocationId id : finding.allocations) findings.of_allocation[index(id)] = finding.verdict;
+    const PythonHolder* const keeper = holder_of(trace, finding.allocations);
+    findings.keepers.push_back(
+        keeper == nullptr ? std::nullopt
+                          : std::optional(static_cast<std::uint32_t>(keeper - trace.python_holders.rows.data())));
+  }
+  findings.python_holders = trace.python_holders;
+}
+
+}  // namespace
+
 std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                    const std::shared_ptr<const Classification>& known, const Progress& progress) {
+  TraceOnce trace(file, memory_limit);
+  return judge_trace(trace, known, progress, {});
+}
+
+std::optional<Findings> judge_trace(TraceOnce& once, const std::shared_ptr<const Classification>& known,
+                                    const Progress& progress, const std::function<void(Findings)>& first) {
+  const auto loaded = once.get();
+  const Result<Trace>& trace = *loaded;
   Findings findings;
-  const auto trace = load_checked(file, "the trace", memory_limit);
   if (!trace) {
     findings.problem = trace.error().message();
     return findings;
@@ -129,28 +173,28 @@ std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes 
                                const auto all = static_cast<double>(std::max<std::uint64_t>(total, 1));
                                progress.set(0.5 + 0.4 * static_cast<double>(done) / all);
                              }});
-  findings.of_allocation.resize(trace->allocation_events.size());
-  for (const LeakFinding& finding : analysis.leaks().findings)
-    for (const AllocationId id : finding.allocations) findings.of_allocation[index(id)] = finding.verdict;
+  analysis.leaks();
   progress.set(0.4);
   if (progress.cancelled()) return std::nullopt;
   analysis.fragmentation();
   analysis.pools();
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
+  if (first) {
+    Findings now;
+    static_cast<Analysis::Results&>(now) = analysis.first_results();
+    now.verdict = analysis.first_verdict(Sections::all());
+    complete(now, analysis);
+    first(std::move(now));
+    if (progress.cancelled()) return std::nullopt;
+  }
   analysis.remedies();
   if (progress.cancelled()) return std::nullopt;
+  findings.tried = true;
   findings.verdict = analysis.verdict(Sections::all());
-  findings.devices = analysis.devices();
-  findings.tags = tags_of(analysis);
+  complete(findings, analysis);
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
-  for (const LeakFinding& finding : findings.leaks.findings) {
-    const PythonHolder* const keeper = holder_of(*trace, finding.allocations);
-    findings.keepers.push_back(
-        keeper == nullptr ? std::nullopt
-                          : std::optional(static_cast<std::uint32_t>(keeper - trace->python_holders.rows.data())));
-  }
-  findings.python_holders = trace->python_holders;
+  once.release();
   return findings;
 }
 

@@ -5,7 +5,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +22,8 @@
 #include "analyzer/insight/remedies.h"
 #include "analyzer/report/live_groups.h"
 #include "formats/model/python_holders.h"
+#include "formats/model/result.h"
+#include "formats/model/trace.h"
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
@@ -28,6 +32,26 @@
 namespace memreel::viewer {
 
 class Sieve;
+
+/// A file's trace, for jobs that read it whole one after another: loaded by the first. For any thread.
+class TraceOnce {
+ public:
+  /// `memory_limit` 0: based on its size.
+  TraceOnce(std::shared_ptr<ByteFile> file, Bytes memory_limit) : file_(std::move(file)), memory_limit_(memory_limit) {}
+
+  /// Fails as load_checked() does. Waits while another job loads it.
+  std::shared_ptr<const Result<Trace>> get();
+  /// Whether the limit has room for classifying it.
+  Result<void> check_memory(const Trace& trace) const;
+  /// Forgets it: the next job loads it again.
+  void release();
+
+ private:
+  std::shared_ptr<ByteFile> file_;
+  Bytes memory_limit_;
+  std::mutex mutex_;
+  std::shared_ptr<const Result<Trace>> trace_;
+};
 
 /// Covers the allocations and stacks that existed when it was made; later ones are unknown. Memory: two bytes for each
 /// allocation, and a few for each stack.
@@ -65,6 +89,7 @@ bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool 
 /// None when cancelled.
 std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                             const Progress& progress);
+std::optional<Classification> classify_trace(TraceOnce& trace, const Progress& progress);
 
 struct CategoryHolding {
   Bytes bytes;
@@ -97,6 +122,7 @@ struct Findings : Analysis::Results {
   std::vector<HeapTags> tags;  // of heaps in which anything was allocated under a tag
   /// By finding of `leaks`: the row of `python_holders` that keeps it; none: not known.
   std::vector<std::optional<std::uint32_t>> keepers;
+  bool tried = false;   // whether settings have been replayed; before, `verdict` is the first one, without a setting
   std::string problem;  // why there are none; empty: no problem
 };
 
@@ -112,5 +138,9 @@ std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap,
 /// cancelled.
 std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
                                    const std::shared_ptr<const Classification>& known, const Progress& progress);
+/// The same; releases the trace at the end. `first` is called with what is known before settings are replayed, which
+/// takes longer than all the rest.
+std::optional<Findings> judge_trace(TraceOnce& trace, const std::shared_ptr<const Classification>& known,
+                                    const Progress& progress, const std::function<void(Findings)>& first);
 
 }  // namespace memreel::viewer

@@ -102,7 +102,8 @@ void Browser::draw_title(Screen& screen, int y) {
     x = screen.text(x, y, "(h: " + std::to_string(document.heaps.size()) + " heaps)", {.ink = look_.faint()}) + 3;
   std::string right = doing();
   if (right.empty() && session_->is_paused()) right = "paused";
-  if (right.empty() && session_->status().followed) right = "following";
+  if (right.empty() && session_->status().followed)
+    right = session_->status().still ? "cut off, or not growing" : "following";
   if (right.empty() && session_->selection.axis.by() != AxisBy::time)
     right = "by " + std::string(axis_words.at(static_cast<std::size_t>(session_->selection.axis.by())));
   if (screen.width() - width_of(right) > x) screen.text_before(screen.width(), y, right, {.ink = look_.faint()});

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <mutex>
 #include <utility>
 
 #include "viewer/model/navigation.h"
@@ -13,6 +14,29 @@ namespace {
 std::string percent(double share) { return std::to_string(static_cast<int>(std::floor(share * 100))) + " %"; }
 
 }  // namespace
+
+/// The trace is loaded once. The first verdict comes before settings are replayed, which takes longer than the rest.
+struct Session::Judging {
+  Judging(std::shared_ptr<ByteFile> file, Bytes memory_limit, std::uint32_t events)
+      : trace(std::move(file), memory_limit), events(events) {}
+
+  void set_first(std::shared_ptr<const Findings> findings) {
+    const std::lock_guard lock(mutex_);
+    first_ = std::move(findings);
+  }
+  /// Null until known.
+  std::shared_ptr<const Findings> first() {
+    const std::lock_guard lock(mutex_);
+    return first_;
+  }
+
+  TraceOnce trace;
+  const std::uint32_t events;
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<const Findings> first_;
+};
 
 Session::Session(const std::filesystem::path& file, std::function<void()> wake, Bytes memory_limit)
     : memory_limit_(memory_limit), source_(std::make_unique<Source>(file, std::move(wake), memory_limit)) {}
@@ -71,6 +95,8 @@ void Session::renumber(const Document& next) {
   if (document_->empty()) return;
   jobs_ = std::make_unique<Jobs>();
   classification_.reset();
+  findings_.reset();
+  strip_.reset();
   sieve_.reset();
   heap_ = std::make_shared<const HeapAt>();
   if (selection.cursor != 0)
@@ -80,7 +106,7 @@ void Session::renumber(const Document& next) {
 
 void Session::judge(Clock::time_point now) {
   const auto trace = source_->file();
-  judging_ = false;
+  judging_ = trying_ = false;
   if (!trace || !document_->complete || document_->empty() || is_too_long()) return;
   const std::uint32_t events = document_->event_count();
   if (events != std::exchange(grown_to_, events)) grown_at_ = now;
@@ -88,19 +114,27 @@ void Session::judge(Clock::time_point now) {
   const double still = std::chrono::duration<double>(now - grown_at_).count();
   if (is_due(judged, events, status().followed, still)) judged_ = events;
 
+  if (!jobs_->judging || jobs_->judging->events != judged_)
+    jobs_->judging = std::make_shared<Judging>(trace, memory_limit_, judged_);
+  const auto judging = jobs_->judging;
   jobs_->classification.request(
-      judged_,
-      [trace, limit = memory_limit_](const Progress& progress) { return classify_file(trace, limit, progress); },
-      false);
+      judged_, [judging](const Progress& progress) { return classify_trace(judging->trace, progress); }, false);
   classification_ = jobs_->classification.value();
   judging_ = !jobs_->classification.is_current();
   if (judging_) return;  // who holds the peak is named by category
-  jobs_->findings.request(judged_, [trace, limit = memory_limit_, known = classification_](const Progress& progress) {
-    return judge_file(trace, limit, known, progress);
+  jobs_->findings.request(judged_, [judging, known = classification_](const Progress& progress) {
+    return judge_trace(judging->trace, known, progress,
+                       [&](Findings first) { judging->set_first(std::make_shared<const Findings>(std::move(first))); });
   });
-  judging_ = !jobs_->findings.is_current();
-  const auto latest = jobs_->findings.value();
-  if (latest == findings_) return;
+  const bool is_judged = jobs_->findings.is_current();
+  const auto first = judging->first();
+  trying_ = !is_judged && first != nullptr;
+  judging_ = !is_judged && !trying_;
+  if (is_judged) judging->set_first(nullptr);
+  // What was found before the file grew, settings included, is shown until that is so again.
+  const bool is_first = trying_ && (findings_ == nullptr || !findings_->tried);
+  const auto latest = is_first ? first : jobs_->findings.value();
+  if (latest == findings_ || latest == nullptr) return;
   findings_ = latest;
   strip_.reset();
   if (findings_ && findings_->problem.empty()) strip_ = verdict_strip(*document_, *findings_);
@@ -186,6 +220,7 @@ std::string Session::doing() const {
   if (now.stage == Stage::importing) return "importing " + percent(now.progress);
   if (now.stage == Stage::reading) return "reading " + percent(now.progress);
   if (judging_) return "judging";
+  if (trying_) return "trying settings " + percent(jobs_->findings.progress());
   if (sieving_) return "searching";
   if (jobs_->groups.running() || jobs_->rounding.running() || jobs_->steps.running()) return "drawing";
   return {};

@@ -66,11 +66,14 @@ class Session {
   Selection selection;
 
  private:
+  /// What the jobs that judge one version share.
+  struct Judging;
   struct Jobs {
     ClassificationJob classification;
     RoundingJob rounding;
     SieveJob sieve;
     Background<std::uint32_t, Findings> findings;
+    std::shared_ptr<Judging> judging;  // of the version last judged
     Background<SplitQuery, StackedSeries> groups;
     Background<std::uint32_t, AxisScale> steps;
   };
@@ -98,7 +101,7 @@ class Session {
   TimeRange followed_view_;
   HeapId followed_heap_ = HeapId::none;
   bool cursor_follows_ = true;  // the user has not set it yet
-  bool paused_ = false, judging_ = false, sieving_ = false;
+  bool paused_ = false, judging_ = false, trying_ = false, sieving_ = false;
   std::uint32_t grown_to_ = 0, judged_ = 0;
   Clock::time_point grown_at_;
   std::optional<std::string> wanted_instant_;

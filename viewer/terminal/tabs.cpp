@@ -270,7 +270,7 @@ List settings_list(const Session& session, const Look& look) {
   if (!list.empty.empty()) return list;
   const Findings& findings = *session.findings();
   const Remedies& remedies = findings.remedies;
-  list.empty = "No other setting or allocator was tried.";
+  list.empty = findings.tried ? "No other setting or allocator was tried." : "Being tried.";
   if (remedies.tried.empty()) return list;
   const std::uint64_t failed = findings.verdict.setting ? findings.verdict.setting->failed_before : 0;
   list.caption = "replayed over the whole trace; y copies the setting";

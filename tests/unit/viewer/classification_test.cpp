@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "analyzer/report/live_groups.h"
 #include "tests/unit/category/program.h"
@@ -54,6 +56,26 @@ class Classified : public ::testing::Test {
   Opened opened_;
   Classification known_;
 };
+
+TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForCategories) {
+  TraceOnce once(memory_file(bytes_), {});
+  const auto loaded = once.get();
+  const auto known = classify_trace(once, progress_);
+  ASSERT_TRUE(known);
+  EXPECT_EQ(once.get(), loaded);
+  std::vector<Findings> first;
+  const auto all = judge_trace(once, std::make_shared<const Classification>(*known), progress_,
+                               [&](Findings findings) { first.push_back(std::move(findings)); });
+  ASSERT_TRUE(all);
+  ASSERT_EQ(first.size(), 1U);
+  EXPECT_FALSE(first[0].tried);
+  EXPECT_FALSE(first[0].verdict.setting);
+  EXPECT_TRUE(all->tried);
+  ASSERT_TRUE(first[0].verdict.decides && all->verdict.decides);
+  EXPECT_EQ(first[0].verdict.decides->peak_live, all->verdict.decides->peak_live);
+  EXPECT_EQ(first[0].of_allocation, all->of_allocation);
+  EXPECT_NE(once.get(), loaded) << "it is released when all is found";
+}
 
 TEST_F(Classified, AllocationsAreWhatTheAnalyzerSays) {
   const Categories expected = classify(opened_.trace);
