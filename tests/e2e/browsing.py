@@ -17,8 +17,8 @@ import zlib
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATIENCE = 240
-CONTROL = 2  # a DevTools modifier
-KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, "")}  # DevTools also needs legacy key codes
+CONTROL, SHIFT = 2, 8  # DevTools' modifiers
+KEYS = {"Escape": (27, ""), "Enter": (13, "\r"), "Home": (36, ""), "Tab": (9, ""), "ArrowDown": (40, ""), "ArrowRight": (39, "")}  # DevTools also needs legacy key codes
 
 
 def pixels_of(data):

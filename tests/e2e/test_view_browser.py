@@ -11,7 +11,7 @@ from pathlib import Path
 
 import firefox
 import histories
-from browsing import BROWSER, CONTROL, Page
+from browsing import BROWSER, CONTROL, SHIFT, Page
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest, run
 
 PAGE = Path(os.environ.get("MEMREEL_PAGE", REPOSITORY / "build/web/memreel-view.html"))
@@ -96,6 +96,30 @@ class FromDisk(BrowserTest):
         for tab in ("stacks", "flame", "segments", "leaks", "fragmentation", "oom", "policies", "compare"):
             self.assertEqual(page.click_on(f"tab/{tab}")["tab"], tab)
         self.look(page, "browser_oom_default.png")
+        self.check_silent(page)
+
+    def test_it_is_used_by_keys_alone(self):
+        page = self.browse(self.written(SAMPLES / "oom_default.reel"))
+        page.settled()
+        self.assertEqual([page.key("Tab")["focus"] for _ in range(2)], ["device", "verdict/decides"], "not the browser's own")
+        self.assertEqual(page.key("ArrowDown")["focus"], "verdict/holder 1")
+        page.key("Escape")
+        page.key("p", modifiers=CONTROL | SHIFT)
+        page.type("copythesetting")
+        self.assertIn("export PYTORCH_CUDA_ALLOC_CONF=", page.key("Enter")["clipboard"])
+        page.key("2")
+        page.key("ArrowDown")
+        self.assertIsNotNone(page.key("Enter")["own_line"], "who holds the peak")
+        for key in ("Escape", "Escape", "4", "ArrowDown"):
+            page.key(key)
+        self.assertIsNotNone(page.key("Enter")["space"], "what pins a segment")
+        page.key("Escape")
+        page.call("Page.setInterceptFileChooserDialog", enabled=True)
+        page.key("o", modifiers=CONTROL)
+        asked = page.event("Page.fileChooserOpened")
+        page.call("DOM.setFileInputFiles", files=[str(SAMPLES / "leak.reel")], backendNodeId=asked["backendNodeId"])
+        page.wait_for("memreel.state().file.endsWith('/leak.reel')")
+        self.assertEqual(page.settled()["verdict"]["decides"], "leak")
         self.check_silent(page)
 
     def test_a_browser_that_can_not_suspend_work_shows_the_same(self):

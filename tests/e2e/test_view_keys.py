@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that the mouse can do, done with keys only: the focus, the rows of lists, menus, dialogs, and all commands."""
 
+import re
 import unittest
 
-from program import SAMPLES
+from program import REPOSITORY, SAMPLES
 from viewing import SHIFTED, ViewTest
 
 # What differs between two frames in which nothing changed, or without anybody having asked for it.
@@ -14,6 +15,13 @@ TABS = ("allocations", "stacks", "flame", "segments", "leaks", "fragmentation", 
 def visible(shown):
     """What a user sees of a state, without the positions of things."""
     return {**{key: value for key, value in shown.items() if key not in RESTLESS}, "shown": sorted(shown["places"])}
+
+
+def is_at(pattern, place):
+    """Whether a command of that place means this one: '*' at its begin or end stands for the rest."""
+    if pattern.endswith("*"):
+        return place.startswith(pattern[:-1])
+    return place.endswith(pattern[1:]) if pattern.startswith("*") else pattern == place
 
 
 class KeysTest(ViewTest):
@@ -198,6 +206,41 @@ class Parts(KeysTest):
         self.end(view)
 
 
+class Inspector(KeysTest):
+    def test_each_value_is_copied(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--light", size="1200x900")
+        view.settled()
+        view.key("Down", "Return", "Escape")
+        shown = view.settled()
+        values = [stop for stop in shown["stops"] if stop.startswith("value/")]
+        for name in ("category", "phase", "layer", "address", "bytes", "allocated", "free requested", "stream", "thread"):
+            self.assertIn("value/" + name, values)
+        while view.key("Tab")["focus"] != values[0]:
+            self.assertIsNotNone(view.settled()["focus"], "the inspector is a part of the window")
+        copied = {}
+        for name in values:
+            shown = view.settled()
+            self.assertEqual(shown["focus"], name)
+            copied[name] = view.key("Return")["clipboard"]
+            view.key("Right")
+        selected = shown["selected"]
+        self.assertEqual(copied["value/address"], f"0x{selected['address']:x}")
+        self.assertEqual(copied["value/bytes"], f"{selected['bytes']:,}")
+        self.assertEqual(copied["value/phase"], selected["phase"])
+        self.assertEqual(copied["value/layer"], selected["layer"] or "in no module")
+        self.command(view, "copy the value: bytes")
+        self.assertEqual(view.settled()["clipboard"], copied["value/bytes"])
+        self.end(view)
+
+    def test_the_mouse_still_selects_a_part_of_a_value(self):
+        view = self.open(SAMPLES / "leak.reel")
+        view.click_on("allocations/first row")
+        view.double_click_on("value/address", 0.05)
+        view.key("ctrl+c")
+        self.assertEqual(view.settled()["clipboard"], f"0x{view.settled()['selected']['address']:x}")
+        self.end(view)
+
+
 class Dialogs(KeysTest):
     def test_the_open_dialog(self):
         view = self.open(SAMPLES / "leak.reel")
@@ -232,7 +275,7 @@ class Dialogs(KeysTest):
 
 
 class Tasks(KeysTest):
-    """What people open the viewer for, without a mouse."""
+    """What people open the viewer for, without a mouse; test_view_browser has the same for the page."""
 
     def test_from_a_failed_request_to_the_copied_setting(self):
         view = self.open(SAMPLES / "oom_default.reel")
@@ -379,17 +422,73 @@ class AllCommands(KeysTest):
         view.hands("key", "Return")
         self.assertEqual(view.process.wait(timeout=60), 0)
 
+    def check_buttons(self, view, shown, seen):
+        """What can be clicked is a command, which says the same of whether it can be done; what can't be named is in a list."""
+        commands = view.ask("commands")["commands"]
+
+        def of(place):
+            return next((c for c in commands if is_at(c["place"], place)), None)
+        for button in shown["buttons"]:
+            self.assertTrue(button["is_command"], button)
+            self.assertNotEqual(button["label"], "", button)
+            self.assertIn(button["place"], shown["stops"], "keys reach it")
+            command = of(button["place"])
+            self.assertIsNotNone(command, button)
+            self.assertEqual(button["can_be_pressed"], command["why_not"] == "", (button, command))
+            seen.add(button["place"])
+        for stop in shown["stops"]:
+            self.assertTrue(of(stop) or stop == "flame" or stop.startswith(("open/", "tour/")), stop)
+
     def test_each_button_is_a_command(self):
-        view = self.open(SAMPLES / "oom_default.reel", "--compare", SAMPLES / "leak.reel")
-        view.settled()
-        view.key("Down", "Return")
-        for tab in range(9):
-            stops = view.key(str(tab + 1))["stops"]
-            self.assertGreater(len(stops), 10)
-            places = self.names(view, place=True)
-            for stop in stops:
-                self.assertTrue(any(place == stop or (place.endswith("*") and stop.startswith(place[:-1]))
-                                    for place in places) or stop == "flame", stop)
+        seen, job = set(), self.directory / "job"
+        job.mkdir()
+        for rank in range(2):
+            (job / f"rank{rank}.reel").write_bytes((SAMPLES / "leak.reel").read_bytes())
+        for files in ((SAMPLES / "oom_default.reel", "--compare", SAMPLES / "leak.reel"), (SAMPLES / "gpt_default.reel",),
+                      (job,), (SAMPLES / "jax_crowded.xplane.pb.gz",)):
+            view = self.open(*files)
+            self.check_buttons(view, view.settled(), seen)
+            view.key("Down", "Return", "Escape")
+            for tab in range(9):
+                self.check_buttons(view, view.key(str(tab + 1)), seen)
+            for letter in "hr":
+                self.check_buttons(view, view.key(letter), seen)
+            view.key("Escape")
+            self.command(view, "split live bytes by stack")
+            self.check_buttons(view, view.settled(), seen)
+            self.check_buttons(view, view.key("m"), seen)
+            self.end(view)
+        view = self.open(SAMPLES / "leak.reel", "--scale", "2", size="1024x640")
+        self.check_buttons(view, view.settled(), seen)
+        view.key("ctrl+o")
+        view.type(str(self.file("bad.pickle", b"nothing")))
+        self.check_buttons(view, view.key("Return"), seen)
+        view.key("Escape", "Escape")
+        self.command(view, "tour")
+        self.check_buttons(view, view.settled(), seen)
+        view.key("Escape", "ctrl+w")
+        self.check_buttons(view, view.settled(), seen)
+        for place in ("verdict/copy", "verdict/overlay", "verdict/all", "policies/run", "compare/keep", "compare/instants",
+                      "weigh/leaked", "flame/bottom-up", "inspector/lifetime", "inspector/copy stack", "fragmentation/go there",
+                      "heap/pin before", "notice/dismiss", "tour/next", "start/open"):
+            self.assertIn(place, seen)
+        self.end(view)
+
+    def test_no_pane_draws_buttons_of_its_own(self):
+        own = re.compile(r"ImGui::(Button|SmallButton|ArrowButton|RadioButton|Checkbox)\(")
+        drawn = [file.name for file in sorted((REPOSITORY / "viewer").rglob("*.cpp")) if own.search(file.read_text())]
+        self.assertEqual(drawn, ["controls.cpp"], "which asks the list of commands")
+
+    def test_a_button_says_what_it_does_and_why_it_does_not(self):
+        view = self.open(SAMPLES / "gpt_default.reel")
+        button = next(b for b in view.settled()["buttons"] if b["place"] == "inspector/live peak")
+        self.assertEqual((button["label"], button["can_be_pressed"]), ("go to the live peak", False), "it is there already")
+        cursor = view.settled()["cursor"]
+        view.click_on("inspector/live peak")
+        self.command(view, "go to the end")
+        button = next(b for b in view.settled()["buttons"] if b["place"] == "inspector/live peak")
+        self.assertTrue(button["can_be_pressed"])
+        self.assertEqual(view.click_on("inspector/live peak")["cursor"], cursor)
         self.end(view)
 
 

@@ -9,12 +9,8 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
-#include <tuple>
 #include <utility>
 
-#include "formats/model/files.h"
-#include "viewer/app/viewer.h"
-#include "viewer/model/navigation.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -72,11 +68,27 @@ std::string Commands::why_not(const Command& command) const {
   return command.why_not ? command.why_not() : std::string();
 }
 
-bool Commands::has_button(std::string_view place) const {
-  return std::ranges::any_of(commands_, [&](const Command& command) {
-    const std::string_view own = command.place;
-    return own.ends_with('*') ? place.starts_with(own.substr(0, own.size() - 1)) : !own.empty() && own == place;
-  });
+const Command* Commands::find(std::string_view place) const {
+  if (const auto known = by_place_.find(place); known != by_place_.end()) return known->second;
+  const auto found = std::ranges::find_if(commands_, [&](const Command& c) { return is_at(c.place, place); });
+  const Command* const command = found == commands_.end() ? nullptr : &*found;
+  by_place_.emplace(place, command);
+  return command;
+}
+
+std::optional<ButtonWords> Commands::at(std::string_view place) const {
+  const Command* const command = find(place);
+  if (command == nullptr) return std::nullopt;
+  const std::string_view after = place.substr(place.find('/') + 1);
+  return ButtonWords{.label = command->label.empty() ? std::string(after) : command->label,
+                     .name = command->name + (command->shortcut.empty() ? "" : "   " + command->shortcut),
+                     .hint = command->hint,
+                     .why_not = why_not(*command)};
+}
+
+void Commands::run_pressed() {
+  for (const std::string& place : std::exchange(pressed_, {}))
+    if (const Command* const command = find(place)) command->run();
 }
 
 std::vector<const Command*> Commands::all() {
@@ -229,302 +241,6 @@ void Commands::draw_help(const Window& window, const Theme& theme, std::map<std:
   for (const Command& command : commands_)
     if (!command.shortcut.empty()) row(command.shortcut.c_str(), command.name.c_str());
   ImGui::End();
-}
-
-// What keys and the palette do.
-
-namespace {
-
-bool is_same(const Selection& a, const Selection& b) {
-  const auto choice = [](const Selection& s) {
-    return std::tie(s.heap, s.view, s.cursor, s.kept, s.marked, s.allocation, s.stack, s.category, s.colour, s.split,
-                    s.search, s.space);
-  };
-  return choice(a) == choice(b);
-}
-
-/// Why a tab is not there.
-std::string lack_of(std::string_view tab) {
-  return tab == "pools"                       ? "the recording has no private pools"
-         : tab == "holders"                   ? "nothing is known of who holds Python's objects"
-         : tab == "heaps" || tab == "devices" ? "there is only one heap"
-         : tab == "tags"                      ? "no tag was open in an allocation"
-         : tab == "ranks"                     ? "only one recording is open"
-                                              : "nothing is predicted: open recordings with their values";
-}
-
-}  // namespace
-
-void Viewer::make_commands() {
-  const auto add = [&](std::string name, std::string shortcut, int key, int modifiers,
-                       std::function<void()> run) -> Command& {
-    return commands_.add({.name = std::move(name),
-                          .shortcut = std::move(shortcut),
-                          .run = std::move(run),
-                          .key = key,
-                          .modifiers = modifiers});
-  };
-  const auto add_character = [&](std::string name, char character, std::function<void()> run) -> Command& {
-    return commands_.add({.name = std::move(name),
-                          .shortcut = std::string(1, character),
-                          .run = std::move(run),
-                          .character = static_cast<unsigned>(character)});
-  };
-  // What only changes the selection is tried on a copy to know whether it would.
-  const auto changes = [this](std::string otherwise, std::function<void(Selection&)> change) {
-    return Command{.name = {},
-                   .shortcut = {},
-                   .run = [this, change] { change(selection_); },
-                   .why_not =
-                       [this, change, otherwise] {
-                         Selection tried = selection_;
-                         change(tried);
-                         return is_same(tried, selection_) ? otherwise : std::string();
-                       }};
-  };
-  const auto add_change = [&](std::string name, std::string shortcut, int key, int modifiers, std::string otherwise,
-                              std::function<void(Selection&)> change) -> Command& {
-    Command command = changes(std::move(otherwise), std::move(change));
-    command.name = std::move(name);
-    command.shortcut = std::move(shortcut);
-    command.key = key;
-    command.modifiers = modifiers;
-    return commands_.add(std::move(command));
-  };
-  const auto add_character_change = [&](std::string name, char character, std::string otherwise,
-                                        std::function<void(Selection&)> change) {
-    Command& command =
-        add_change(std::move(name), std::string(1, character), 0, 0, std::move(otherwise), std::move(change));
-    command.character = static_cast<unsigned>(character);
-  };
-  const auto zoom = [this](double factor) {
-    return [this, factor](Selection& s) {
-      s.zoom(*document_, factor, s.hovered_time.value_or(s.view.begin + s.view.length() / 2));
-    };
-  };
-  const std::string nearest = "it is as near as it gets", all = "everything is in view";
-  add_change("Zoom in", "W  +", 0, 0, nearest, zoom(0.75)).character = '+';
-  add_change("Zoom out", "S  -", 0, 0, all, zoom(1 / 0.75)).character = '-';
-  add_change("Earlier", "A", 0, 0, "the view begins with the trace", [this](Selection& s) { s.pan(*document_, -0.2); });
-  add_change("Later", "D", 0, 0, "the view ends with the trace", [this](Selection& s) { s.pan(*document_, 0.2); });
-  add_change("Zoom to the selection or marked range; again: all", "F", GLFW_KEY_F, 0, all,
-             [this](Selection& s) { look_at_selected(*document_, s); });
-  const auto look_at_all = [this](Selection& s) {
-    s.look_at_all(*document_);
-    s.remember();
-  };
-  add_change("Show the whole trace", "0", GLFW_KEY_0, 0, all, look_at_all);
-  add_change("Show the whole trace", "Home", GLFW_KEY_HOME, 0, all, look_at_all);
-  add_change("Mark the view, or the lifetime of the selection", "M", GLFW_KEY_M, 0, "it is marked already",
-             [this](Selection& s) { s.marked = s.allocation ? life_of(*document_, *s.allocation) : s.view; });
-  add_change("Mark nothing", "", 0, 0, "no range is marked", [](Selection& s) { s.marked.reset(); });
-  add_character_change("Previous event", ',', "this is the first",
-                       [this](Selection& s) { step_event(*document_, s, -1); });
-  add_character_change("Next event", '.', "this is the last", [this](Selection& s) { step_event(*document_, s, 1); });
-  add_character_change("Previous mark or failure", '[', "there is none before",
-                       [this](Selection& s) { step_mark(*document_, s, -1); });
-  add_character_change("Next mark or failure", ']', "there is none after",
-                       [this](Selection& s) { step_mark(*document_, s, 1); });
-  add_character("Search stacks and addresses", '/', [this] { focus_search_ = true; }).place = "search";
-  add_change("Clear the search", "", 0, 0, "nothing is searched for", [](Selection& s) { s.search.clear(); });
-  const auto why_no_match = [this]() -> std::string {
-    if (selection_.search.empty()) return "nothing is searched for";
-    return panes_->allocations.matches() == 0 ? "nothing matches" : "";
-  };
-  add_character("Next match of the search", 'n', [this] { match_step_ = 1; }).why_not = why_no_match;
-  add_character("Previous match of the search", 'N', [this] { match_step_ = -1; }).why_not = why_no_match;
-  const auto why_not_to = [this](std::string instant) {
-    return [this, instant]() -> std::string {
-      return instant_named(*document_, selection_.heap, instant) == selection_.cursor ? "the cursor is there already"
-                                                                                      : "";
-    };
-  };
-  add("Go to the peak of live bytes", "P", GLFW_KEY_P, 0, [this] {
-    go_to("peak");
-    selection_.remember();
-  }).why_not = why_not_to("peak");
-  add("Go to the peak of reserved bytes", "Shift+P", GLFW_KEY_P, GLFW_MOD_SHIFT, [this] {
-    go_to("reserved-peak");
-    selection_.remember();
-  }).why_not = why_not_to("reserved-peak");
-  add("Go to the first failure", "O", GLFW_KEY_O, 0, [this] {
-    go_to("oom");
-    layout_.show_tab("oom");
-    selection_.remember();
-  }).why_not = [this] { return document_->columns.failure.empty() ? "no request failed" : ""; };
-  add("Go to the end", "", 0, 0, [this] {
-    go_to("end");
-    selection_.remember();
-  }).why_not = why_not_to("end");
-  add_change("Back", "Alt+Left", GLFW_KEY_LEFT, GLFW_MOD_ALT, "there is no earlier view",
-             [](Selection& s) { s.go_back(); });
-  add_change("Forward", "Alt+Right", GLFW_KEY_RIGHT, GLFW_MOD_ALT, "there is no later view",
-             [](Selection& s) { s.go_forward(); });
-  add_change("Undo the last zoom or jump", "Ctrl+Z", GLFW_KEY_Z, GLFW_MOD_CONTROL, "there is no earlier view",
-             [](Selection& s) { s.go_back(); });
-  add("Clear the selection", "Esc", GLFW_KEY_ESCAPE, 0, [this] {
-    if (dismiss_notice()) return;
-    if (commands_.help_is_open() || tour_.is_on()) {
-      commands_.close_help();
-      tour_.end();
-    } else if (!selection_.search.empty()) {
-      selection_.search.clear();
-    } else if (!layout_.maximised().empty()) {
-      layout_.maximise("");
-    } else {
-      selection_.clear();
-    }
-  }).why_not = [this]() -> std::string {
-    Selection cleared = selection_;
-    cleared.clear();
-    const bool any = !notice_.empty() || opening_ || tour_.is_on() || commands_.help_is_open() ||
-                     !selection_.search.empty() || !layout_.maximised().empty() || !is_same(cleared, selection_);
-    return any ? "" : "nothing is selected";
-  };
-  constexpr std::size_t digits = 9;
-  for (std::size_t i = 0; i < tab_names.size(); ++i) {
-    const std::string_view tab = tab_names.at(i);
-    const int letter = tab == "heaps" ? GLFW_KEY_H : tab == "ranks" ? GLFW_KEY_R : 0;
-    Command& command = add("Show " + std::string(tab),
-                           i < digits    ? std::to_string(i + 1)
-                           : letter != 0 ? std::string(1, static_cast<char>(letter))
-                                         : "",
-                           i < digits ? GLFW_KEY_1 + static_cast<int>(i) : letter, 0, [this, tab] {
-                             if (has_tab(tab)) layout_.show_tab(tab);
-                           });
-    command.place = "tab/" + std::string(tab);
-    command.why_not = [this, tab]() -> std::string {
-      if (!has_tab(tab)) return lack_of(tab);
-      return layout_.tab() == tab ? "it is shown already" : "";
-    };
-  }
-  const auto add_alone = [&](std::string_view name) {
-    add("Show only the " + std::string(is_tab(name) ? "list of " : "") + std::string(name), "", 0, 0, [this, name] {
-      layout_.maximise(name);
-    }).why_not = [this, name]() -> std::string {
-      if (is_tab(name) && !has_tab(name)) return lack_of(name);
-      return layout_.maximised() == name ? "it is shown already" : "";
-    };
-  };
-  for (const std::string_view name : fixed_names) add_alone(name);
-  for (const std::string_view name : tab_names) add_alone(name);
-  add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); }).why_not = [this] {
-    return layout_.maximised().empty() ? "they are shown already" : "";
-  };
-  add("Colour by category or by stack, in all panes", "C", GLFW_KEY_C, 0, [this] { switch_colours(); });
-  for (std::size_t i = 0; i < colour_words.size(); ++i)
-    add("Colour allocations by " + std::string(colour_words.at(i)), "", 0, 0, [this, i] {
-      selection_.colour = static_cast<MapColour>(i);
-    }).why_not = [this, i]() -> std::string {
-      const auto by = static_cast<MapColour>(i);
-      if (by == MapColour::category && !knows_categories()) return "no categories are known";
-      return selection_.colour_by(knows_categories()) == by ? "they are coloured so already" : "";
-    };
-  for (std::size_t i = 0; i < split_words.size(); ++i) {
-    const bool none = static_cast<SplitBy>(i) == SplitBy::nothing;
-    add(none ? "Show live and reserved bytes" : "Split live bytes by " + std::string(split_words.at(i)), "", 0, 0,
-        [this, i] { selection_.split = static_cast<SplitBy>(i); })
-        .why_not = [this, i]() -> std::string {
-      const auto by = static_cast<SplitBy>(i);
-      if ((by == SplitBy::category || by == SplitBy::phase) && !knows_categories()) return "no categories are known";
-      return selection_.split_by(knows_categories()) == by ? "they are split so already" : "";
-    };
-  }
-  for (std::size_t i = 0; i < heap_order_words.size(); ++i)
-    add("Order the heap by " + std::string(heap_order_words.at(i)), "", 0, 0, [this, i] {
-      settings_.heap_order = static_cast<HeapOrder>(i);
-    }).why_not = [this, i] { return settings_.heap_order == static_cast<HeapOrder>(i) ? "it is so" : ""; };
-  add("Select the largest free block: what keeps it", "", 0, 0, [this] { select_hole(heap_, selection_); }).why_not =
-      [this] { return heap_.largest_gap ? "" : "nothing is free in a segment"; };
-  add("Select the segment of the selection, or the next one", "", 0, 0, [this] {
-    select_segment(*document_, heap_, settings_.heap_order, selection_);
-  }).why_not = [this] { return heap_.segments.empty() ? "there are no segments at the cursor" : ""; };
-  add("Replay other policies", "", 0, 0, [this] {
-    layout_.show_tab("policies");
-    panes_->policies.run();
-  }).place = "policies/run";
-  const auto why_no_verdict = [this] { return panes_->verdict.shown() == nullptr ? "the trace is not judged" : ""; };
-  const auto why_no_setting = [this](bool copied) {
-    return [this, copied]() -> std::string {
-      const VerdictStrip* const strip = panes_->verdict.shown();
-      if (strip == nullptr) return "the trace is not judged";
-      if (!strip->offer) return "no setting helps";
-      const SettingOffer& offer = *strip->offer;
-      return (copied ? offer.export_line : offer.policy).empty() ? "the setting is not one of PyTorch's" : "";
-    };
-  };
-  Command& decides = add("Go to what decides, as the verdict says", "", 0, 0, [this] {
-    if (const VerdictStrip* const strip = panes_->verdict.shown()) follow({.go = strip->headline.to, .overlay = {}});
-  });
-  decides.place = "verdict/decides";
-  decides.why_not = why_no_verdict;
-  Command& copies = add("Copy the setting that helps (PYTORCH_CUDA_ALLOC_CONF)", "", 0, 0,
-                        [this] { panes_->verdict.copy_setting(); });
-  copies.place = "verdict/copy";
-  copies.why_not = why_no_setting(true);
-  Command& overlays = add("Overlay the setting that helps on the timeline", "", 0, 0, [this] {
-    const VerdictStrip* const strip = panes_->verdict.shown();
-    if (strip != nullptr && strip->offer) follow({.go = {}, .overlay = strip->offer->policy});
-  });
-  overlays.place = "verdict/overlay";
-  overlays.why_not = why_no_setting(false);
-  add("Show or hide the verdict above all panes", "V", GLFW_KEY_V, 0,
-      [this] { settings_.verdict = !settings_.verdict; });
-  Command& keeps = add("Keep this instant for comparison", "K", GLFW_KEY_K, 0, [this] {
-    selection_.kept = selection_.cursor;
-    layout_.show_tab("compare");
-  });
-  keeps.place = "compare/keep";
-  keeps.why_not = [this] {
-    return selection_.kept == selection_.cursor && layout_.tab() == "compare" ? "it is kept already" : "";
-  };
-  add("Pause or resume following the file", "Space", GLFW_KEY_SPACE, 0, [this] { paused_ = !paused_; }).why_not =
-      [this] { return status().followed ? "" : "the file does not grow"; };
-  add("Time, events or steps on the axis", "T", GLFW_KEY_T, 0,
-      [this] { axis_ = static_cast<AxisBy>((static_cast<std::size_t>(axis_) + 1) % axis_words.size()); });
-  for (std::size_t i = 0; i < axis_words.size(); ++i)
-    add("Axis: " + std::string(axis_words.at(i)), "", 0, 0, [this, i] {
-      axis_ = static_cast<AxisBy>(i);
-      steps_asked_ = axis_ == AxisBy::step;
-    }).why_not = [this, i] { return axis_ == static_cast<AxisBy>(i) ? "it is shown already" : ""; };
-  make_control_commands();
-  make_size_commands();
-  const auto anywhere = [&](Command& command) -> Command& {
-    command.needs_trace = false;
-    return command;
-  };
-  anywhere(add("Light or dark", "L", GLFW_KEY_L, 0, [this] { set_dark(!settings_.dark); }));
-  const auto larger = [this] { set_text_size(settings_.text_size * 1.1F); };
-  const auto smaller = [this] { set_text_size(settings_.text_size / 1.1F); };
-  const auto why_not_larger = [this] {
-    return settings_.text_size >= most_text_size ? "it is as large as it gets" : "";
-  };
-  const auto why_not_smaller = [this] {
-    return settings_.text_size <= least_text_size ? "it is as small as it gets" : "";
-  };
-  anywhere(add("Larger text", "Ctrl +", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL, larger)).why_not = why_not_larger;
-  anywhere(add("Larger text", "", GLFW_KEY_EQUAL, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, larger));
-  anywhere(add("Larger text", "", GLFW_KEY_KP_ADD, GLFW_MOD_CONTROL, larger));
-  anywhere(add("Smaller text", "Ctrl -", GLFW_KEY_MINUS, GLFW_MOD_CONTROL, smaller)).why_not = why_not_smaller;
-  anywhere(add("Smaller text", "", GLFW_KEY_KP_SUBTRACT, GLFW_MOD_CONTROL, smaller));
-  anywhere(add("Default text size", "Ctrl+0", GLFW_KEY_0, GLFW_MOD_CONTROL, [this] { set_text_size(1); })).why_not =
-      [this] { return settings_.text_size == 1 ? "it has that size" : ""; };
-  Command& sample = anywhere(add("Open the sample", "", 0, 0, [this] { chosen_.sample = true; }));
-  sample.place = "start/sample";
-  sample.why_not = [] { return sample_trace().empty() ? "the sample is not installed" : ""; };
-  Command& opens = anywhere(add("Open a file", "Ctrl+O", GLFW_KEY_O, GLFW_MOD_CONTROL, [this] { begin_to_open(); }));
-  opens.place = "start/open";
-  Command& closes = add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });
-  closes.needs_trace = false;
-  closes.why_not = [this] { return source_ ? "" : "no trace is open"; };
-  anywhere(add("Commands", "Ctrl+Shift+P", GLFW_KEY_P, GLFW_MOD_CONTROL | GLFW_MOD_SHIFT, [this] {
-    commands_.open_palette();
-  })).why_not = [this] { return commands_.palette_is_open() ? "these are the commands" : ""; };
-  anywhere(add_character("Help: all keys", '?', [this] { commands_.toggle_help(); }));
-  Command& tour = anywhere(add("Tour", "", 0, 0, [this] { begin_tour(); }));
-  tour.place = "start/tour";
-  tour.why_not = [this] { return !source_ && sample_trace().empty() ? "the sample is not installed" : ""; };
-  anywhere(add("Quit", "Ctrl+Q", GLFW_KEY_Q, GLFW_MOD_CONTROL, [this] { quit_ = true; }));
 }
 
 }  // namespace memreel::viewer

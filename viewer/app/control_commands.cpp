@@ -17,56 +17,67 @@ struct PaneControl {
   const char* name = "";
   std::string_view tab;  // empty: not in a list
   const char* place = "";
+  const char* label = "";  // empty: the place after its first '/'
+  const char* hint = "";
 };
 
-constexpr std::array<PaneControl, 36> controls{{
+constexpr std::array<PaneControl, 18> controls_of_panes{{
     {"Choose the device or heap\u2026", "", "device"},
     {"Choose the rank\u2026", "", "rank list"},
     {"Choose how live bytes are split\u2026", "", "split"},
     {"Choose the colours of allocations\u2026", "", "colour"},
+    {"Choose the order of the heap\u2026", "", "heap/order"},
     {"Choose a category to filter by\u2026", "", "category"},
     {"Choose a least size to filter by\u2026", "", "size"},
     {"Show all addresses of the map", "", "map/all addresses"},
     {"Select what keeps the largest free block, before it", "", "heap/pin before"},
     {"Select what keeps the largest free block, after it", "", "heap/pin after"},
-    {"Copy the stack of the selection", "", "inspector/copy stack"},
+    {"Copy the stack of the selection", "", "inspector/copy stack", "copy"},
     {"Show or fold wrapper frames of the stack", "", "inspector/fold"},
     {"Inspector: stack", "", "inspector/stack"},
     {"Inspector: details", "", "inspector/details"},
+    {"Inspector: allocation", "", "inspector/allocation"},
+    {"Inspector: segment", "", "inspector/segment"},
     {"Go to the begin of the selected allocation", "", "inspector/begin"},
     {"Go to the end of the selected allocation", "", "inspector/end"},
-    {"Show the lifetime of the selected allocation", "", "inspector/lifetime"},
+}};
+constexpr std::array<PaneControl, 28> controls_of_lists{{
+    {"Show the lifetime of the selected allocation", "", "inspector/lifetime", "show lifetime"},
+    {"Choose another list\u2026", "", "tab/more"},
     {"Stacks: live at the cursor", "stacks", "weigh/live at the cursor"},
     {"Stacks: at the peak", "stacks", "weigh/at the peak*"},
     {"Stacks: allocated", "stacks", "weigh/allocated*"},
     {"Stacks: leaked", "stacks", "weigh/leaked"},
+    {"Stacks: kept of the range", "stacks", "weigh/kept of the range"},
+    {"Stacks: summed up", "stacks", "weigh/summed up*"},
     {"Flame graph: live at the cursor", "flame", "weigh/live at the cursor"},
     {"Flame graph: at the peak", "flame", "weigh/at the peak*"},
     {"Flame graph: allocated", "flame", "weigh/allocated*"},
     {"Flame graph: leaked", "flame", "weigh/leaked"},
+    {"Flame graph: kept of the range", "flame", "weigh/kept of the range"},
+    {"Flame graph: summed up", "flame", "weigh/summed up*"},
     {"Flame graph: by stack", "flame", "flame/by stack"},
     {"Flame graph: by layer", "flame", "flame/by layer"},
     {"Flame graph: bottom-up", "flame", "flame/bottom-up"},
-    {"Flame graph: wrappers", "flame", "flame/wrappers"},
+    {"Flame graph: wrappers", "flame", "flame/wrappers", "",
+     "Frames that only forward a call: decorators, hooks, nn.Module"},
     {"Go to where it is most fragmented", "fragmentation", "fragmentation/go there"},
     {"Type policies to replay\u2026", "policies", "policies/specs"},
     {"Compare with another trace\u2026", "compare", "compare/file"},
-    {"Compare instants of this trace", "compare", "compare/instants"},
+    {"Compare instants of this trace", "compare", "compare/instants", "back to instants"},
     {"Compare by time", "compare", "compare/by time"},
     {"Compare by step", "compare", "compare/by step"},
     {"Compare at the peaks", "compare", "compare/at the peaks"},
     {"Compare at the cursor", "compare", "compare/at the cursor"},
-}};
-constexpr std::array<PaneControl, 9> more_controls{{
     {"Compare by stack", "compare", "compare/by stack"},
     {"Compare by category", "compare", "compare/by category"},
+}};
+constexpr std::array<PaneControl, 5> more_controls{{
     {"Compare by layer", "compare", "compare/by layer"},
     {"Heaps: same scale", "heaps", "heaps/same scale"},
     {"Heaps: own scales", "heaps", "heaps/own scales"},
-    {"Stacks: kept of the range", "stacks", "weigh/kept of the range"},
-    {"Flame graph: kept of the range", "flame", "weigh/kept of the range"},
-    {"Stacks: summed up", "stacks", "weigh/summed up*"},
-    {"Flame graph: summed up", "flame", "weigh/summed up*"},
+    {"Cancel what is being computed", "", "*/cancel", "Cancel"},
+    {"Resume what was cancelled", "", "*/go on", "Resume"},
 }};
 constexpr std::array<const char*, 5> offered_sizes{"", "64KiB", "1MiB", "20MiB", "256MiB"};
 
@@ -87,6 +98,11 @@ std::string Viewer::why_no_control(std::string_view tab, std::string_view place)
   if (place == "inspector/begin" || place == "inspector/end" || place == "inspector/lifetime" ||
       place == "inspector/stack" || place == "inspector/details")
     return unless(selection_.allocation.has_value(), "no allocation is selected");
+  if (place == "inspector/allocation" || place == "inspector/segment")
+    return unless(is_on_screen(place), "no allocation of a segment is selected");
+  if (place == "tab/more") return unless(is_on_screen(place), "all have their place");
+  if (place == "*/cancel") return unless(is_on_screen(place), "nothing is being computed");
+  if (place == "*/go on") return unless(is_on_screen(place), "nothing was cancelled");
   if (place == "heap/pin before") return unless(heap_.pin_before.has_value(), "nothing keeps it");
   if (place == "heap/pin after") return unless(heap_.pin_after.has_value(), "nothing keeps it");
   if (place == "weigh/kept of the range") return unless(selection_.marked.has_value(), "no range is marked");
@@ -97,16 +113,15 @@ std::string Viewer::why_no_control(std::string_view tab, std::string_view place)
   return {};
 }
 
+bool Viewer::is_on_screen(std::string_view place) const {
+  return std::ranges::any_of(focus_.stops(), [&](const Focusable& stop) { return is_at(place, stop.name); });
+}
+
 /// Shows a control and activates it.
 void Viewer::act_on(std::string_view tab, std::string_view place) {
-  const bool is_prefix = place.ends_with('*');
-  const std::string_view begins = place.substr(0, place.size() - (is_prefix ? 1 : 0));
-  const bool on_screen = std::ranges::any_of(focus_.stops(), [&](const Focusable& stop) {
-    return is_prefix ? stop.name.starts_with(begins) : stop.name == place;
-  });
   if (!tab.empty())
     layout_.show_tab(tab);
-  else if (!on_screen)
+  else if (!is_on_screen(place))
     layout_.maximise("");
   focus_.act_on(std::string(place));
 }
@@ -117,10 +132,34 @@ void Viewer::make_control_commands() {
                    .shortcut = {},
                    .run = [this, control] { act_on(control.tab, control.place); },
                    .place = control.place,
+                   .label = control.label,
+                   .hint = control.hint,
                    .why_not = [this, control] { return why_no_control(control.tab, control.place); }});
   };
-  for (const PaneControl& control : controls) add(control);
+  for (const PaneControl& control : controls_of_panes) add(control);
+  for (const PaneControl& control : controls_of_lists) add(control);
   for (const PaneControl& control : more_controls) add(control);
+  const auto add_in_dialog = [this](const char* name, const char* place, const char* label,
+                                    std::function<void()> before) -> Command& {
+    return commands_.add({.name = name,
+                          .shortcut = {},
+                          .run =
+                              [this, place, before = std::move(before)] {
+                                if (before) before();
+                                focus_.act_on(place);
+                              },
+                          .place = place,
+                          .label = label,
+                          .needs_trace = false});
+  };
+  const auto opens = [this] {
+    if (!open_dialog_.is_open()) begin_to_open();
+  };
+  add_in_dialog("Open a file: list all, whatever their name", "open/all files", "", opens);
+  add_in_dialog("Open all recordings of a folder as a job", "open/job", "", opens);
+  const auto why_no_tour = [this] { return tour_.is_on() ? "" : "the tour is not on"; };
+  add_in_dialog("Tour: next", "tour/next", "Next", {}).why_not = why_no_tour;
+  add_in_dialog("Tour: skip the rest", "tour/skip", "Skip", {}).why_not = why_no_tour;
   const auto add_filter = [this](std::string name, std::optional<Category> category) {
     commands_.add({.name = std::move(name),
                    .shortcut = {},
@@ -203,7 +242,9 @@ std::vector<Command> Viewer::passing_commands() {
     const std::string before = stop.name.substr(0, slash),
                       after = slash == std::string::npos ? std::string() : stop.name.substr(slash + 1);
     std::string name = words_of_item(stop.name);
-    if (stop.kind == FocusKind::list)
+    if (before == "value")
+      name = "Copy the value: " + after;
+    else if (stop.kind == FocusKind::list)
       name = "Copy from the list of " + stop.name + "\u2026";
     else if (stop.kind == FocusKind::header)
       name = "Sort " + before + " by " + after;

@@ -157,16 +157,14 @@ std::optional<std::filesystem::path> OpenDialog::draw(Scene& scene, const Window
   if (entered) opening_ = true;  // goes on typing if the dialog stays
   if (entered && !row_ && !typed_.empty()) chosen = take(typed_);
   if (!problem_.empty()) ImGui::TextWrapped("%s", printable(problem_).c_str());
-  check_box(scene, "all files", all_files_);
-  note_item(scene, "open/all files");
+  check_box(scene, "open/all files", all_files_);
   if (recordings_ > 1) {
     ImGui::SameLine(0, scene.px(16));
     const std::string whole = "Open these " + std::to_string(recordings_) + " recordings as a job";
-    if (ImGui::Button(whole.c_str())) {
+    if (push_button(scene, "open/job", {.says = whole, .is_large = true})) {
       open_ = false;
       chosen = folder_;
     }
-    note_item(scene, "open/job");
   }
   const auto clicked = draw_entries(scene, window, in_path, entered);
   ImGui::End();

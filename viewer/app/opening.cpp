@@ -129,8 +129,7 @@ void Viewer::draw_notice(Scene& scene) {
   ImGui::TextUnformatted(said.c_str());
   ImGui::PopTextWrapPos();
   ImGui::SameLine(size.x - scene.px(90));
-  if (ImGui::SmallButton(opening_ ? "Cancel" : "Dismiss")) dismiss_notice();
-  note_item(scene, "notice/dismiss");
+  command_button(scene, "notice/dismiss", {.says = opening_ ? "Cancel" : ""});
   ImGui::EndChild();
 }
 

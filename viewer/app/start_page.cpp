@@ -16,21 +16,18 @@ namespace memreel::viewer {
 namespace {
 
 /// Offers to open a file, a recent one, or the sample.
-StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
-  StartChoice choice;
+std::string draw_choices(Scene& scene, std::span<const std::string> recent) {
+  std::string chosen;
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), scene.px(7)});
   const float left = std::max((ImGui::GetContentRegionAvail().x - scene.px(620)) / 2, scene.px(16));
   const auto line = [&] { ImGui::SetCursorPosX(left); };
   line();
-  choice.ask = ImGui::Button("Open\u2026");
-  note_item(scene, "start/open");
+  command_button(scene, "start/open", {.is_large = true});
   if (!sample_trace().empty()) {
     ImGui::SameLine();
-    choice.sample = ImGui::Button("Open the sample");
-    note_item(scene, "start/sample");
+    command_button(scene, "start/sample", {.is_large = true});
     ImGui::SameLine();
-    choice.tour = ImGui::Button("Tour of a sample");
-    note_item(scene, "start/tour");
+    command_button(scene, "start/tour", {.is_large = true});
   }
   ImGui::Dummy({0, scene.px(6)});
   if (!recent.empty()) {
@@ -41,7 +38,7 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
     line();
     ImGui::PushID(static_cast<int>(i));
     const std::string shown = fitting(printable(recent[i]), scene.px(620));
-    if (ImGui::Selectable(shown.c_str(), false, 0, {scene.px(620), 0})) choice.file = recent[i];
+    if (ImGui::Selectable(shown.c_str(), false, 0, {scene.px(620), 0})) chosen = recent[i];
     ImGui::PopID();
     note_item(scene, "start/recent " + std::to_string(i + 1));
   }
@@ -49,7 +46,7 @@ StartChoice draw_choices(Scene& scene, std::span<const std::string> recent) {
   line();
   ImGui::TextDisabled("Record any program with:   memreel record -- python train.py");
   ImGui::PopStyleVar();
-  return choice;
+  return chosen;
 }
 
 }  // namespace
@@ -77,7 +74,7 @@ Welcome welcome_to(const Source* source, const Document& document) {
       lacking.front()};
 }
 
-StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent) {
+std::string draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent) {
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   const Area area{at.x, at.y, at.x + size.x, at.y + size.y};
   note_place(scene, "welcome", area);
@@ -163,11 +160,9 @@ void Tour::draw(Scene& scene, bool has_room, bool& seen) {
   ImGui::PopStyleColor();
   ImGui::Spacing();
   const bool is_last = stop_ + 1 == static_cast<int>(tour.size());
-  if (ImGui::Button(is_last ? "Done" : "Next")) ++stop_;
-  note_item(scene, "tour/next");
+  if (push_button(scene, "tour/next", {.says = is_last ? "Done" : "", .is_large = true})) ++stop_;
   ImGui::SameLine();
-  if (ImGui::Button("Skip")) stop_ = static_cast<int>(tour.size());
-  note_item(scene, "tour/skip");
+  if (push_button(scene, "tour/skip", {.is_large = true})) stop_ = static_cast<int>(tour.size());
   ImGui::End();
 }
 

@@ -18,15 +18,13 @@ struct Welcome {
 /// `source`: null if no file is open. `document`: what was read of it so far, which has nothing to show.
 Welcome welcome_to(const Source* source, const Document& document);
 
-/// The user's click.
+/// What to open in the next frame.
 struct StartChoice {
-  bool ask = false;     // open the file dialog
-  bool tour = false;    // start the tour of the sample
-  bool sample = false;  // open the sample
-  std::string file;     // a recent file; empty: none
+  bool sample = false;
+  std::string file;  // empty: none
 };
-/// `recent`: files, most recent first.
-StartChoice draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent);
+/// `recent`: files, most recent first. Returns the one that was clicked; empty: none.
+std::string draw_start_page(Scene& scene, const Welcome& welcome, std::span<const std::string> recent);
 
 class Tour {
  public:

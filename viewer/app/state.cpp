@@ -183,6 +183,7 @@ Json Viewer::state() {
       {"focus", focus_.at().empty() ? Json(nullptr) : Json(focus_.at())},
       {"row", focus_.row() ? Json(*focus_.row()) : Json(nullptr)},
       {"stops", Json::array()},
+      {"buttons", Json::array()},
       {"typing", is_typing()},
       {"verdict_shown", settings_.verdict},
       {"shares", {settings_.timeline_share, settings_.map_share, settings_.inspector_share, settings_.bottom_share}},
@@ -230,6 +231,11 @@ Json Viewer::state() {
     for (const StackedSeries::Group& group : groups->groups) state["groups"].push_back({{"label", group.label}});
   state["flame"] = described(*document_->tables, panes_->flame);
   for (const Focusable& stop : focus_.stops()) state["stops"].push_back(stop.name);
+  for (const DrawnButton& control : commands_.drawn())
+    state["buttons"].push_back({{"place", control.place},
+                                {"label", control.label},
+                                {"is_command", control.is_command},
+                                {"can_be_pressed", control.can_be_pressed}});
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
   if (selection_.allocation && *selection_.allocation < document_->allocation_count())
     state["selected"] = described(*document_, live_known_.get(), *selection_.allocation);

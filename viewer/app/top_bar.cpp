@@ -87,8 +87,7 @@ void Viewer::draw_top_bar(Scene& scene) {
   }
   if (const Stage stage = this->status().stage; stage == Stage::importing || stage == Stage::reading) {
     ImGui::SameLine();
-    close_wanted_ = ImGui::SmallButton("Cancel");
-    note_item(scene, "cancel");
+    command_button(scene, "cancel");
   }
   if (ranks_) draw_rank_list(scene);
   if (!document_->heaps.empty()) {

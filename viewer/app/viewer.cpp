@@ -114,8 +114,6 @@ void Viewer::begin_to_open() {
 void Viewer::begin(const StartChoice& choice) {
   if (!choice.file.empty()) open(choice.file);
   if (choice.sample) open_sample();
-  if (choice.tour) begin_tour();
-  if (choice.ask) begin_to_open();
 }
 
 void Viewer::draw() {
@@ -163,11 +161,13 @@ void Viewer::draw() {
               .overlays = overlays_,
               .places = places_,
               .focus = focus_,
+              .controls = commands_,
               .enter = window_.entered(),
               .busy = busy_,
               .wake = [] { Window::wake(); }};
 
   focus_.begin_frame();
+  commands_.begin_frame();
   const ImGuiIO& io = ImGui::GetIO();
   ImGui::SetNextWindowPos({0, 0});
   ImGui::SetNextWindowSize(io.DisplaySize);
@@ -184,11 +184,12 @@ void Viewer::draw() {
   draw_top_bar(scene);
   draw_notice(scene);
   if (!source_ || status().stage == Stage::failed || document_->empty())
-    chosen_ = draw_start_page(scene, welcome_to(source_.get(), *document_), settings_.recent);
+    chosen_.file = draw_start_page(scene, welcome_to(source_.get(), *document_), settings_.recent);
   else
     layout_.draw(scene, settings_, contents(scene));
   ImGui::End();
   ImGui::PopStyleVar();
+  commands_.run_pressed();
   commands_.draw_palette(window_, theme_, places_);
   if (const auto file = open_dialog_.draw(scene, window_)) chosen_.file = file->string();
   commands_.draw_help(window_, theme_, places_);
@@ -286,7 +287,6 @@ void Viewer::follow(const VerdictAction& action) {
     if (!to.tab.empty()) layout_.show_tab(to.tab);
     selection_.remember();
   }
-  if (action.all) layout_.maximise("verdict");
   if (action.overlay.empty()) return;
   layout_.show_tab("policies");
   panes_->policies.overlay(action.overlay);

@@ -162,6 +162,7 @@ class Viewer {
   void make_size_commands();
   std::vector<Command> passing_commands();
   std::string why_no_control(std::string_view tab, std::string_view place);
+  bool is_on_screen(std::string_view place) const;
   void act_on(std::string_view tab, std::string_view place);
   void draw_top_bar(Scene& scene);
   void draw_rank_list(Scene& scene);

@@ -175,11 +175,10 @@ std::string live_at(const Moment& moment) {
   return text_of(Bytes{value_of(moment.document->metrics_after(*series, moment.event), Metric::live)}) + " live";
 }
 
-/// A choice between two, as buttons; `place`: "compare/by time".
+/// A choice between two, as buttons.
 template <class Value>
-void choose(Scene& scene, const char* name, Value& value, Value chosen) {
-  if (radio_button(scene, name, value == chosen)) value = chosen;
-  note_item(scene, std::string("compare/") + name);
+void choose(Scene& scene, const char* place, Value& value, Value chosen) {
+  if (radio_button(scene, place, value == chosen)) value = chosen;
   ImGui::SameLine();
 }
 
@@ -240,17 +239,16 @@ SievePair ComparePane::sieves(Scene& scene, const ClassificationPair& known) {
 }
 
 void ComparePane::draw_controls(Scene& scene) {
-  choose(scene, "by time", align_, AlignBy::time);
-  choose(scene, "by step", align_, AlignBy::step);
+  choose(scene, "compare/by time", align_, AlignBy::time);
+  choose(scene, "compare/by step", align_, AlignBy::step);
   if (other_.empty()) {
     ImGui::SameLine(0, scene.px(18));
-    if (ImGui::Button("keep the cursor's instant as A")) scene.selection.kept = scene.selection.cursor;
-    note_item(scene, "compare/keep");
+    command_button(scene, "compare/keep", {.is_large = true});
     ImGui::SameLine();
   } else {
     ImGui::SameLine(0, scene.px(18));
-    choose(scene, "at the peaks", at_peaks_, true);
-    choose(scene, "at the cursor", at_peaks_, false);
+    choose(scene, "compare/at the peaks", at_peaks_, true);
+    choose(scene, "compare/at the cursor", at_peaks_, false);
   }
   ImGui::SameLine(0, scene.px(18));
   ImGui::SetNextItemWidth(scene.px(280));
@@ -259,8 +257,7 @@ void ComparePane::draw_controls(Scene& scene) {
   if (item_entered(scene)) set_other(typed_);
   if (!other_.empty()) {
     ImGui::SameLine();
-    if (ImGui::Button("back to instants")) set_other({});
-    note_item(scene, "compare/instants");
+    if (push_button(scene, "compare/instants", {.is_large = true})) set_other({});
   }
   // Drawn here if there is room, so that the list is a row longer.
   const auto comparison = comparison_.value();
@@ -273,7 +270,7 @@ void ComparePane::draw_controls(Scene& scene) {
 std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
   const std::string name(file_name(other_));
   if (given_up_) {
-    if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled", "Resume")) given_up_ = false;
+    if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled")) given_up_ = false;
     say(scene, "The other trace was not read.");
     return nullptr;
   }
@@ -287,7 +284,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
   if (document->complete) return document;
   scene.busy = true;
   const std::string share = std::to_string(static_cast<int>(status.progress * 100));
-  if (draw_job_line(scene, "compare/cancel", "Reading " + name + " " + share + " %", "Cancel")) {
+  if (draw_job_line(scene, "compare/cancel", "Reading " + name + " " + share + " %")) {
     given_up_ = true;
     source_.reset();
   }
@@ -469,13 +466,13 @@ void ComparePane::draw_facts(Scene& scene, const Comparison& comparison) const {
 void ComparePane::choose_changes(Scene& scene) {
   struct Choice {
     ChangesBy by;
-    const char* name;
+    const char* place;
   };
-  constexpr std::array<Choice, 3> choices{
-      {{ChangesBy::stack, "by stack"}, {ChangesBy::category, "by category"}, {ChangesBy::layer, "by layer"}}};
+  constexpr std::array<Choice, 3> choices{{{ChangesBy::stack, "compare/by stack"},
+                                           {ChangesBy::category, "compare/by category"},
+                                           {ChangesBy::layer, "compare/by layer"}}};
   for (const Choice& choice : choices) {
-    if (radio_button(scene, choice.name, by_ == choice.by)) by_ = choice.by;
-    note_item(scene, std::string("compare/") + choice.name);
+    if (radio_button(scene, choice.place, by_ == choice.by)) by_ = choice.by;
     ImGui::SameLine();
   }
 }

@@ -296,32 +296,11 @@ void explain(Scene& scene, const Area& area, std::string_view what, std::string_
   if (!remedy.empty()) text(list, {middle, y}, scene.theme.faint, fitting(remedy, area.width() - scene.px(16)), 0.5F);
 }
 
-bool draw_job_line(Scene& scene, const std::string& place, const std::string& what, const char* button) {
-  const bool is_pressed = ImGui::SmallButton(button);
-  note_item(scene, place);
+bool draw_job_line(Scene& scene, const std::string& place, const std::string& what) {
+  const bool is_pressed = push_button(scene, place);
   ImGui::SameLine();
   ImGui::TextDisabled("%s", what.c_str());
   return is_pressed;
-}
-
-namespace {
-
-template <class Widget>
-bool with_edge(const Scene& scene, const Widget& widget) {
-  ImGui::PushStyleVar(ImGuiStyleVar_FrameBorderSize, std::max(1.0F, scene.px(1)));
-  const bool pressed = widget();
-  ImGui::PopStyleVar();
-  return pressed;
-}
-
-}  // namespace
-
-bool radio_button(const Scene& scene, const char* name, bool chosen) {
-  return with_edge(scene, [&] { return ImGui::RadioButton(name, chosen); });
-}
-
-bool check_box(const Scene& scene, const char* name, bool& checked) {
-  return with_edge(scene, [&] { return ImGui::Checkbox(name, &checked); });
 }
 
 void begin_dialog(const Theme& theme, float scale, const char* name, bool* open, ImGuiWindowFlags flags) {
@@ -368,10 +347,26 @@ bool key_pressed(ImGuiKey key) {
 #endif
 }
 
-void property(const char* label, const std::string& value, float column) {
+void property(Scene& scene, const char* label, const std::string& value, float column) {
+  constexpr float told_seconds = 2;
   const float width = ImGui::CalcTextSize(value.c_str()).x + 1, room = ImGui::GetContentRegionAvail().x;
   const float beside = ImGui::CalcTextSize(label).x + ImGui::GetStyle().ItemSpacing.x;
+  const std::string name = "value/" + std::string(label);
+  const ImVec2 at = ImGui::GetCursorScreenPos();
+  ImGuiStorage& storage = *ImGui::GetStateStorage();
+  const ImGuiID copied = ImGui::GetID(name.c_str());
+  const auto now = static_cast<float>(ImGui::GetTime());
+  const bool takes = scene.focus.takes(name);
+  if (takes) {
+    ImGui::SetClipboardText(value.c_str());
+    storage.SetFloat(copied, now);
+  }
+  // The word takes the room of the label, so that nothing moves.
+  const bool tells = now - storage.GetFloat(copied, -told_seconds) < told_seconds;
+  if (tells) text(*ImGui::GetWindowDrawList(), at, scene.theme.text, fitting("copied", beside));
+  ImGui::PushStyleVar(ImGuiStyleVar_Alpha, tells ? 0.0F : ImGui::GetStyle().Alpha);
   ImGui::TextDisabled("%s", label);
+  ImGui::PopStyleVar();
   // In a narrow pane right beside its name, or below it.
   if (column + width <= room)
     ImGui::SameLine(column);
@@ -387,6 +382,9 @@ void property(const char* label, const std::string& value, float column) {
   ImGui::PopStyleVar();
   ImGui::PopStyleColor();
   ImGui::PopID();
+  const ImVec2 from = ImGui::GetItemRectMin(), to = ImGui::GetItemRectMax();
+  note_place(scene, name, {from.x, from.y, to.x, to.y});
+  scene.focus.add(name, FocusKind::drawn, from, {std::min(to.x, from.x + width), to.y});
 }
 
 float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top) {

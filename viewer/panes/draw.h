@@ -103,8 +103,8 @@ Area legend_area(const Scene& scene, const std::string& name, const std::string&
 /// Shows a message instead of a pane's content: why there is none, and what to do.
 void explain(Scene& scene, const Area& area, std::string_view what, std::string_view remedy = {});
 
-/// A button followed by a text; true when the button was pressed.
-bool draw_job_line(Scene& scene, const std::string& place, const std::string& what, const char* button);
+/// The button at `place`, followed by a text; true when the button was pressed.
+bool draw_job_line(Scene& scene, const std::string& place, const std::string& what);
 
 /// A job's progress on the current line, with a button to cancel it or, once cancelled, to resume it. Shows nothing for
 /// a job that ends too quickly to be read. `name`: prefix of the buttons' positions, "NAME/cancel" and "NAME/go on";
@@ -112,16 +112,12 @@ bool draw_job_line(Scene& scene, const std::string& place, const std::string& wh
 template <class Job>
 void draw_job(Scene& scene, const std::string& name, const char* doing, Job& job) {
   if (job.given_up()) {
-    if (draw_job_line(scene, name + "/go on", std::string(doing) + " was cancelled", "Resume")) job.retry();
+    if (draw_job_line(scene, name + "/go on", std::string(doing) + " was cancelled")) job.retry();
   } else if (constexpr std::chrono::milliseconds readable{300}; job.running_for() > readable) {
     const std::string share = std::to_string(static_cast<int>(job.progress() * 100));
-    if (draw_job_line(scene, name + "/cancel", std::string(doing) + " " + share + " %", "Cancel")) job.give_up();
+    if (draw_job_line(scene, name + "/cancel", std::string(doing) + " " + share + " %")) job.give_up();
   }
 }
-
-/// Like ImGui's, but with an edge, so that those that are not chosen can be seen.
-bool radio_button(const Scene& scene, const char* name, bool chosen);
-bool check_box(const Scene& scene, const char* name, bool& checked);
 
 /// Begins a dialog: a window with an edge. End it with ImGui::End().
 void begin_dialog(const Theme& theme, float scale, const char* name, bool* open, ImGuiWindowFlags flags);
@@ -138,8 +134,9 @@ bool is_typing();
 /// Whether a key was pressed or repeated in this frame.
 bool key_pressed(ImGuiKey key);
 
-/// A label and a value on one line, the value right of `column`; the value can be selected and copied.
-void property(const char* label, const std::string& value, float column);
+/// A label and a value on one line, the value right of `column`. The value, at the place "value/LABEL", is copied by
+/// Enter, or selected by the mouse.
+void property(Scene& scene, const char* label, const std::string& value, float column);
 
 /// The position of `bytes` on an axis from 0 to `top` over the height of `area`.
 float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top);

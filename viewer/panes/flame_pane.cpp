@@ -47,21 +47,17 @@ void FlamePane::choose_frames(Scene& scene) {
   if (ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x - left > scene.px(390)) ImGui::SameLine(0, scene.px(24));
   if (scene.classification && scene.classification->knows_layers) {
     for (const bool by_layer : {false, true}) {
-      if (radio_button(scene, by_layer ? "by layer" : "by stack", frames_.by_layer == by_layer))
+      if (radio_button(scene, by_layer ? "flame/by layer" : "flame/by stack", frames_.by_layer == by_layer))
         frames_.by_layer = by_layer;
-      note_item(scene, by_layer ? "flame/by layer" : "flame/by stack");
       ImGui::SameLine();
     }
   } else {
     frames_.by_layer = false;
   }
-  check_box(scene, "bottom-up", frames_.bottom_up);
-  note_item(scene, "flame/bottom-up");
+  check_box(scene, "flame/bottom-up", frames_.bottom_up);
   if (!frames_.by_layer) {
     ImGui::SameLine();
-    check_box(scene, "wrappers", frames_.wrappers);
-    note_item(scene, "flame/wrappers");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Frames that only forward a call: decorators, hooks, nn.Module");
+    check_box(scene, "flame/wrappers", frames_.wrappers);
   }
   if (before == frames_) return;
   begin_ = 0;

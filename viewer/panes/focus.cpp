@@ -23,6 +23,12 @@ bool contains(const ImVec4& area, ImVec2 p) { return p.x >= area.x && p.x < area
 
 }  // namespace
 
+bool is_at(std::string_view pattern, std::string_view place) {
+  if (pattern.empty()) return false;
+  if (pattern.ends_with('*')) return place.starts_with(pattern.substr(0, pattern.size() - 1));
+  return pattern.starts_with('*') ? place.ends_with(pattern.substr(1)) : place == pattern;
+}
+
 void Focus::begin_frame() {
   stops_.clear();
   part_ = 0;
@@ -309,11 +315,8 @@ void Focus::choose_scope() {
 void Focus::fulfil() {
   constexpr int most_frames = 20;
   if (wanted_.empty()) return;
-  const bool is_prefix = wanted_.ends_with('*');
-  const std::string_view wanted = std::string_view(wanted_).substr(0, wanted_.size() - (is_prefix ? 1 : 0));
-  const auto found = std::ranges::find_if(last_, [&](const Focusable& stop) {
-    return stop.scope == scope_ && (is_prefix ? stop.name.starts_with(wanted) : stop.name == wanted);
-  });
+  const auto found = std::ranges::find_if(
+      last_, [&](const Focusable& stop) { return stop.scope == scope_ && is_at(wanted_, stop.name); });
   if (found != last_.end()) {
     on_ = true;
     move_to(found->name);

@@ -47,6 +47,10 @@ enum class FocusKind : std::uint8_t {
   drawn,   // by hand: the pane asks takes()
 };
 
+/// Whether `place` is meant by `pattern`: itself, what it begins with before a '*' at its end, or what it ends with
+/// after a '*' at its begin.
+bool is_at(std::string_view pattern, std::string_view place);
+
 /// A control that can have the focus, as drawn in a frame.
 struct Focusable {
   std::string name;  // of its place
@@ -71,8 +75,7 @@ class Focus {
   void leave() { on_ = false; }
   /// Leaves the text field that is being typed into, which gets the focus.
   void leave_field();
-  /// Activates a control as soon as it is drawn, and gives it the focus. `name` may end in '*': the first that begins
-  /// so.
+  /// Activates a control as soon as it is drawn, and gives it the focus. `name`: see is_at(); the first that it means.
   void act_on(std::string name);
   /// Whether that is still to be done.
   bool is_waiting() const { return !wanted_.empty(); }

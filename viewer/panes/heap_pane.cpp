@@ -222,13 +222,10 @@ void HeapPane::draw_hole(Scene& scene) {
     ImGui::TextDisabled("%s", word);
     word = " and";
     ImGui::SameLine(0, scene.px(6));
-    ImGui::PushID(name);
-    if (ImGui::SmallButton(shown.c_str())) {
+    if (push_button(scene, name, {.says = shown})) {
       scene.selection.select(scene.doc(), b.allocation);
       scene.selection.remember();
     }
-    ImGui::PopID();
-    note_item(scene, name);
     if (ImGui::IsItemHovered()) scene.selection.hover(b.allocation);
   };
   pin(heap.pin_before, "heap/pin before");
@@ -476,8 +473,7 @@ Area time_area(const Scene& scene, const Area& row) {
 void HeapsPane::draw(Scene& scene) {
   const Document& document = scene.doc();
   for (const bool one : {true, false}) {
-    if (radio_button(scene, one ? "same scale" : "own scales", one_scale_ == one)) one_scale_ = one;
-    note_item(scene, one ? "heaps/same scale" : "heaps/own scales");
+    if (radio_button(scene, one ? "heaps/same scale" : "heaps/own scales", one_scale_ == one)) one_scale_ = one;
     ImGui::SameLine();
   }
   ImGui::TextDisabled("   reserved and live bytes of each heap; click: show it");

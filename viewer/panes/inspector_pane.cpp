@@ -23,12 +23,11 @@ std::string when(const Document& document, std::uint32_t event) {
   return time_text(since, std::max(since / 100'000, Nanoseconds{1})) + "   event " + text_of(std::uint64_t{event});
 }
 
-/// Another button beside the last one, or below it if there is no room.
-bool next_button(const char* name) {
-  const float width = ImGui::CalcTextSize(name).x + 2 * ImGui::GetStyle().FramePadding.x;
+/// The next button is beside the last one, or below it if there is no room.
+void place_button(const Scene& scene, std::string_view place) {
+  const float width = button_width(scene, place);
   const float right = ImGui::GetWindowPos().x + ImGui::GetContentRegionMax().x;
   if (ImGui::GetItemRectMax().x + ImGui::GetStyle().ItemSpacing.x + width <= right) ImGui::SameLine();
-  return ImGui::SmallButton(name);
 }
 
 /// The address of an allocation, if it is held in a segment of the heap.
@@ -75,24 +74,22 @@ void InspectorPane::draw(Scene& scene) {
 
 /// `whole`: the allocation is one part.
 void InspectorPane::choose_part(Scene& scene, bool whole, bool offers_space) {
-  const auto part = [&](const char* name, const char* place, bool chosen) {
-    const bool clicked = radio_button(scene, name, chosen);
-    note_item(scene, place);
+  const auto part = [&](const char* place, bool chosen) {
+    const bool clicked = radio_button(scene, place, chosen);
     ImGui::SameLine();
     return clicked;
   };
   const bool space = offers_space && wants_space_;
   if (whole) {
-    if (part("allocation", "inspector/allocation", !space)) wants_space_ = false;
+    if (part("inspector/allocation", !space)) wants_space_ = false;
   } else {
     for (const bool stack : {true, false})
-      if (part(stack ? "stack" : "details", stack ? "inspector/stack" : "inspector/details",
-               !space && shows_stack_ == stack)) {
+      if (part(stack ? "inspector/stack" : "inspector/details", !space && shows_stack_ == stack)) {
         shows_stack_ = stack;
         wants_space_ = false;
       }
   }
-  if (offers_space && part("segment", "inspector/segment", space)) wants_space_ = true;
+  if (offers_space && part("inspector/segment", space)) wants_space_ = true;
   ImGui::NewLine();
 }
 
@@ -126,21 +123,20 @@ void InspectorPane::draw_trace(Scene& scene) {
     ImGui::Spacing();
   }
   if (scene.selection.marked) draw_range(scene, *scene.selection.marked);
-  property("source", document.header.source, column);
-  property("events", text_of(std::uint64_t{document.event_count()}), column);
-  property("allocations", text_of(std::uint64_t{document.allocation_count()}), column);
-  property("time", seconds(document.last_time() - document.first_time()), column);
-  property("stacks", text_of(std::uint64_t{scene.tables().stacks.size() - 1}), column);
+  property(scene, "source", document.header.source, column);
+  property(scene, "events", text_of(std::uint64_t{document.event_count()}), column);
+  property(scene, "allocations", text_of(std::uint64_t{document.allocation_count()}), column);
+  property(scene, "time", seconds(document.last_time() - document.first_time()), column);
+  property(scene, "stacks", text_of(std::uint64_t{scene.tables().stacks.size() - 1}), column);
   if (const HeapSeries* const series = scene.series()) {
     ImGui::Spacing();
-    property("peak live", text_of(Bytes{series->peak_live}), column);
-    if (series->has_segments) property("peak reserved", text_of(Bytes{series->peak_reserved}), column);
-    property("failures", text_of(series->failures), column);
-    if (ImGui::SmallButton("go to the live peak")) scene.selection.cursor = series->peak_live_event;
-    note_item(scene, "inspector/live peak");
+    property(scene, "peak live", text_of(Bytes{series->peak_live}), column);
+    if (series->has_segments) property(scene, "peak reserved", text_of(Bytes{series->peak_reserved}), column);
+    property(scene, "failures", text_of(series->failures), column);
+    command_button(scene, "inspector/live peak");
     if (series->has_segments) {
-      if (next_button("to the reserved peak")) scene.selection.cursor = series->peak_reserved_event;
-      note_item(scene, "inspector/reserved peak");
+      place_button(scene, "inspector/reserved peak");
+      command_button(scene, "inspector/reserved peak");
     }
   }
   if (scene.classification && !scene.classification->problem.empty()) {
@@ -171,9 +167,9 @@ void InspectorPane::draw_range(Scene& scene, TimeRange range) {
            text_of(Bytes{value_of(extent.max, metric)});
   };
   ImGui::TextDisabled("marked range; lists show only it");
-  property("length", seconds(range.length()) + ",  " + text_of(std::uint64_t{end - first}) + " events", column);
-  property("live", change(Metric::live), column);
-  if (series->has_segments) property("reserved", change(Metric::reserved), column);
+  property(scene, "length", seconds(range.length()) + ",  " + text_of(std::uint64_t{end - first}) + " events", column);
+  property(scene, "live", change(Metric::live), column);
+  if (series->has_segments) property(scene, "reserved", change(Metric::reserved), column);
   note_item(scene, "inspector/range");
   ImGui::Spacing();
 }
@@ -183,7 +179,7 @@ void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
   const Classification& known = *scene.classification;
   const float column = scene.px(120);
   const EvidenceRow& evidence = row_of(known.evidence(index(a.id)));
-  property("category", std::string(words_of(evidence.category)), column);
+  property(scene, "category", std::string(words_of(evidence.category)), column);
   ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
   ImGui::PushTextWrapPos();
   ImGui::SetCursorPosX(column);
@@ -192,9 +188,9 @@ void InspectorPane::draw_purpose(Scene& scene, const Allocation& a) {
   ImGui::TextUnformatted(reason.c_str());
   ImGui::PopTextWrapPos();
   ImGui::PopStyleColor();
-  property("phase", std::string(name_of(known.phase(index(a.id)))), column);
+  property(scene, "phase", std::string(name_of(known.phase(index(a.id)))), column);
   const std::string layer = known.layer(scene.tables(), a.stack, known.call(index(a.id)));
-  property("layer", layer.empty() ? "in no module" : layer, column);
+  property(scene, "layer", layer.empty() ? "in no module" : layer, column);
 }
 
 void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
@@ -204,26 +200,26 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   const Origin& origin = tables[a.origin];
   const float column = scene.px(120), top = ImGui::GetCursorPosY();
   if (scene.has_categories()) draw_purpose(scene, a);
-  property("address", address_text(a.address), column);
-  property("bytes", text_of(std::uint64_t{a.size.count}), column);
+  property(scene, "address", address_text(a.address), column);
+  property(scene, "bytes", text_of(std::uint64_t{a.size.count}), column);
   if (const auto rounding = scene.rounding.value();
       rounding && rounding->is_known(origin.heap) && id < rounding->extra.size())
-    property("rounding", text_of(rounding->of(id)) + " more", column);
-  property("allocated", when(document, a.begin), column);
-  property("free requested", a.requested == never ? "never" : when(document, a.requested), column);
+    property(scene, "rounding", text_of(rounding->of(id)) + " more", column);
+  property(scene, "allocated", when(document, a.begin), column);
+  property(scene, "free requested", a.requested == never ? "never" : when(document, a.requested), column);
   if (a.requested != never) {
-    property("lived",
+    property(scene, "lived",
              seconds(document.time(a.requested) - document.time(a.begin)) + ",  " +
                  text_of(std::uint64_t{a.requested - a.begin}) + " events",
              column);
     if (a.completed != never && a.completed > a.requested + 1)
-      property("then awaiting free", seconds(document.time(a.completed) - document.time(a.requested)), column);
+      property(scene, "then awaiting free", seconds(document.time(a.completed) - document.time(a.requested)), column);
   }
-  property("pool", pool_label(tables, origin.pool), column);
-  property("stream", stream_label(tables, origin.stream), column);
-  property("thread", thread_label(tables, origin.thread), column);
+  property(scene, "pool", pool_label(tables, origin.pool), column);
+  property(scene, "stream", stream_label(tables, origin.stream), column);
+  property(scene, "thread", thread_label(tables, origin.thread), column);
   if (const HeldSegment* const segment = scene.heap.segment_at(a.address))
-    property("segment", text_of(segment->size) + " at " + address_text(segment->address), column);
+    property(scene, "segment", text_of(segment->size) + " at " + address_text(segment->address), column);
 
   // Its lifetime within the whole trace.
   const ImVec2 at = ImGui::GetCursorScreenPos();
@@ -241,15 +237,13 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
        {x_of(a.begin), at.y + scene.px(3), std::max(x_of(a.requested), x_of(a.begin) + 2), at.y + scene.px(3) + height},
        scene.theme.accent);
   ImGui::Dummy({width, height + scene.px(8)});
-  if (ImGui::SmallButton("begin")) scene.selection.cursor = a.begin + 1;
-  note_item(scene, "inspector/begin");
+  if (push_button(scene, "inspector/begin")) scene.selection.cursor = a.begin + 1;
   if (a.requested != never) {
-    if (next_button("end")) scene.selection.cursor = a.requested + 1;
-    note_item(scene, "inspector/end");
+    place_button(scene, "inspector/end");
+    if (push_button(scene, "inspector/end")) scene.selection.cursor = a.requested + 1;
   }
-  const bool shows_life = next_button("show lifetime");
-  note_item(scene, "inspector/lifetime");
-  if (shows_life) {
+  place_button(scene, "inspector/lifetime");
+  if (push_button(scene, "inspector/lifetime")) {
     const Nanoseconds from = document.time(a.begin);
     const Nanoseconds to = a.requested == never ? document.last_time() : document.time(a.requested);
     const Nanoseconds margin = (to - from) / 5 + Nanoseconds{10};
@@ -316,14 +310,12 @@ void InspectorPane::draw_stack(Scene& scene, StackId stack) {
   }
   ImGui::TextDisabled("stack, innermost first");
   ImGui::SameLine();
-  if (ImGui::SmallButton("copy")) ImGui::SetClipboardText(copied_stack(lines_).c_str());
-  note_item(scene, "inspector/copy stack");
+  if (push_button(scene, "inspector/copy stack")) ImGui::SetClipboardText(copied_stack(lines_).c_str());
   const auto folded = std::ranges::count(lines_, true, &StackLine::wrapper);
   if (folded != 0) {
     ImGui::SameLine();
     const std::string what = (unfolded_ ? "fold " : "show ") + std::to_string(folded) + " wrapper frame(s)";
-    if (ImGui::SmallButton(what.c_str())) unfolded_ = !unfolded_;
-    note_item(scene, "inspector/fold");
+    if (push_button(scene, "inspector/fold", {.says = what})) unfolded_ = !unfolded_;
   }
   if (const auto unnamed = std::ranges::count(lines_, true, &StackLine::unnamed); unnamed != 0) {
     ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);

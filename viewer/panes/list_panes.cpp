@@ -218,8 +218,7 @@ void WeighingChoice::draw(Scene& scene) {
   const bool has_range = scene.selection.marked.has_value();
   Weighing& chosen = has_range ? in_range_ : at_instant_;
   const auto choice = [&](Weighing weighing, const std::string& name) {
-    if (radio_button(scene, name.c_str(), chosen == weighing)) chosen = weighing;
-    note_item(scene, "weigh/" + name);
+    if (radio_button(scene, "weigh/" + name, chosen == weighing)) chosen = weighing;
     ImGui::SameLine();
   };
   const std::string where = scene.selection.listed_words();

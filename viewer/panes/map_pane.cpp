@@ -244,11 +244,10 @@ void MapPane::draw_toolbar(Scene& scene) {
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", state.c_str());
   if (high_ - low_ < 1) {
     ImGui::SameLine(ImGui::GetContentRegionMax().x - scene.px(94));
-    if (ImGui::Button("all addresses")) {
+    if (push_button(scene, "map/all addresses", {.is_large = true})) {
       low_ = 0;
       high_ = 1;
     }
-    note_item(scene, "map/all addresses");
   }
 }
 

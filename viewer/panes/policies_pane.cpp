@@ -127,8 +127,8 @@ void PoliciesPane::draw(Scene& scene) {
   const bool entered = item_entered(scene);
   note_field(scene, "policies/specs");
   ImGui::SameLine();
-  if (ImGui::Button("Replay") || entered) run();
-  note_item(scene, "policies/run");
+  command_button(scene, "policies/run", {.is_large = true});
+  if (entered) run();
   ImGui::SameLine();
   if (replay_.running() || replay_.given_up()) {
     draw_job(scene, "policies", "Replaying", replay_);

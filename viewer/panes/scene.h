@@ -18,6 +18,7 @@
 #include "viewer/model/space.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/model/typed_input.h"
+#include "viewer/panes/controls.h"
 #include "viewer/panes/focus.h"
 #include "viewer/panes/theme.h"
 
@@ -52,6 +53,7 @@ struct Scene {
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // positions on screen: x, y, width, height
   Focus& focus;                           // of the keyboard
+  Controls& controls;                     // what the list of commands says of buttons
   bool enter = false;                     // Enter was pressed since the last frame, even if already released
   bool& busy;                             // set by panes that are waiting for a job
   std::function<void()> wake;             // requests a frame after a change; callable from any thread

@@ -392,8 +392,13 @@ void TimelinePane::draw_group_names(Scene& scene, std::uint32_t events) {
     }
     if (!legend_entry(scene, "", colour, fitting(group.label, scene.px(170)))) break;
     if (by != SplitBy::stack || group.is_rest) continue;
-    if (ImGui::IsItemHovered()) selection.hover(StackId{group.key});
-    if (ImGui::IsItemClicked()) selection.select(StackId{group.key});
+    const StackId stack{group.key};
+    const Area area = legend_area(scene, fitting(group.label, scene.px(170)), "");
+    const std::string name = "timeline/stack " + std::to_string(group.key);
+    note_place(scene, name, area);
+    scene.focus.add(name, FocusKind::drawn, area.min(), area.max());
+    if (ImGui::IsItemHovered() || scene.focus.has(name)) selection.hover(stack);
+    if (ImGui::IsItemClicked() || scene.focus.takes(name)) selection.select(stack);
   }
 }
 

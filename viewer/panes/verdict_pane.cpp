@@ -2,6 +2,7 @@
 #include "viewer/panes/verdict_pane.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/flow.h"
@@ -58,13 +59,11 @@ ImVec2 button_size(const Scene& scene, const char* says) {
   return {ImGui::CalcTextSize(says).x + 2 * ImGui::GetStyle().FramePadding.x, ImGui::GetTextLineHeight() + scene.px(2)};
 }
 
-/// `id` stays the same while what it says changes, as does its size.
-bool button_in(const Area& area, const char* says, const char* id) {
+/// Its size stays the same while what it says changes.
+void button_in(Scene& scene, const Area& area, std::string_view place, std::string says = {}, std::string hint = {}) {
   ImGui::SetCursorScreenPos({area.left, area.top});
-  ImGui::PushStyleVar(ImGuiStyleVar_FramePadding, {0, 0});
-  const bool pressed = ImGui::Button((std::string(says) + "###" + id).c_str(), {area.width(), area.height()});
-  ImGui::PopStyleVar();
-  return pressed;
+  command_button(scene, place,
+                 {.says = std::move(says), .hint = std::move(hint), .size = {area.width(), area.height()}});
 }
 
 }  // namespace
@@ -149,15 +148,9 @@ void VerdictPane::draw_offer(Scene& scene, Flow& flow, bool low, VerdictAction& 
   draw_item(scene, offer.item, what, flow.next(size_of(scene, offer.item, what, flow.width())), action);
   if (copy.x > 0) {
     const bool copied = copied_at_ && ImGui::GetTime() - *copied_at_ < copied_seconds;
-    const bool pressed = button_in(flow.next(copy, gap), copied ? "copied" : says, "copy");
-    note_item(scene, "verdict/copy");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", offer.export_line.c_str());
-    if (pressed) copy_setting();
+    button_in(scene, flow.next(copy, gap), "verdict/copy", copied ? "copied" : says, offer.export_line);
   }
-  if (overlay.x == 0) return;
-  if (button_in(flow.next(overlay, gap), "overlay", "overlay")) action.overlay = offer.policy;
-  note_item(scene, "verdict/overlay");
-  if (ImGui::IsItemHovered()) ImGui::SetTooltip("Overlay what it would have reserved on the timeline");
+  if (overlay.x > 0) button_in(scene, flow.next(overlay, gap), "verdict/overlay");
 }
 
 void VerdictPane::copy_setting() {
@@ -196,9 +189,7 @@ VerdictAction VerdictPane::draw_items(Scene& scene, Verdicts& verdicts, bool bes
     draw_item(scene, *none, none->text, flow.next(size_of(scene, *none, none->text, flow.width())), action);
   if (strip_.offer) draw_offer(scene, flow, brief, action);
   if (brief) {
-    action.all = button_in(flow.next(button_size(scene, "all"), scene.px(8)), "all", "all");
-    note_item(scene, "verdict/all");
-    if (ImGui::IsItemHovered()) ImGui::SetTooltip("Who holds the peak, leaks and fragmentation, alone in the window");
+    button_in(scene, flow.next(button_size(scene, "all"), scene.px(8)), "verdict/all");
   }
   height_ = flow.height();
   return action;

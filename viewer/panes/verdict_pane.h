@@ -20,7 +20,6 @@ class Flow;
 struct VerdictAction {
   std::optional<Destination> go;
   std::string overlay;  // a policy to replay and overlay on the timeline; empty: none
-  bool all = false;     // the whole verdict, alone in the window
 };
 
 class VerdictPane {

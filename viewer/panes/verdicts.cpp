@@ -281,18 +281,17 @@ void FragmentationPane::draw(Scene& scene, Verdicts& verdicts) {
                scene.selection.listed_words() + ".");
   if (!*judged) return none();
   const FragmentationPoint& peak = (*judged)->at_peak;
-  const float button = ImGui::CalcTextSize("go there").x + scene.px(24);
+  const float button = button_width(scene, "fragmentation/go there") + scene.px(16);
   ImGui::PushTextWrapPos(std::max(ImGui::GetContentRegionMax().x - button, scene.px(100)));
   ImGui::TextUnformatted((text_of(peak.free()) + " of " + text_of(peak.reserved) + " were free at the reserved peak " +
                           scene.selection.listed_words() + ", " + text_of(peak.unreleasable) + " of them unreleasable")
                              .c_str());
   ImGui::PopTextWrapPos();
   ImGui::SameLine();
-  if (ImGui::SmallButton("go there")) {
+  if (push_button(scene, "fragmentation/go there")) {
     scene.selection.cursor = static_cast<std::uint32_t>(peak.events);
     scene.selection.remember();
   }
-  note_item(scene, "fragmentation/go there");
   const float width = ImGui::GetContentRegionAvail().x;
   ImGui::BeginChild("pinning", {std::max(width * 0.48F, 1.0F), 0});
   draw_sites(scene, judged);
