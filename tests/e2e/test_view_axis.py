@@ -8,7 +8,7 @@ import unittest
 
 import histories
 from program import SAMPLES, run
-from viewing import HEIGHT, WIDTH, View, ViewTest
+from viewing import HEIGHT, WIDTH, View, ViewTest, picture
 
 
 class Axis(ViewTest):
@@ -119,6 +119,20 @@ class Axis(ViewTest):
         self.assertGreater(second, failure + 1)
         self.assertEqual(view.key("bracketleft")["cursor"], failure + 1)
         self.end(view)
+
+    def test_flags_leave_the_labels_of_the_axis_free(self):
+        for scale, line in (("1", 14), ("2", 28)):
+            file = self.directory / f"at_{scale}.png"
+            view = self.open(SAMPLES / "oom_default.reel", "--scale", scale, "--dark", size="1024x640")
+            x, y, width, height = (int(v) for v in view.settled()["places"]["marks"])
+            self.assertIsNone(view.ask("screenshot", file=str(file))["error"])
+            rows = picture(file)[2]
+
+            def vermilion(of):
+                return sum(row[3 * i] > 150 and row[3 * i + 1] < 130 and row[3 * i + 2] < 60 for row in of for i in range(x, x + width))
+            self.assertGreater(vermilion(rows[y:y + height - line]), 50, "flags")
+            self.assertEqual(vermilion(rows[y + height - line:y + height]), 0, "below them")
+            self.end(view)
 
     def test_the_limit_is_on_screen_where_it_is_known(self):
         view = self.open(SAMPLES / "oom_default.reel")

@@ -161,7 +161,7 @@ class Served(PageTest):
     def test_help(self):
         helped = self.memreel("view", "--serve", "--help")
         self.assertEqual(helped.returncode, 0)
-        for word in ("--host", "--port", "127.0.0.1"):
+        for word in ("--host", "--port", "127.0.0.1", "Usage: memreel view --serve"):
             self.assertIn(word, helped.stdout)
 
 

@@ -122,6 +122,17 @@ class SmallWindows(ViewTest):
         view.key("Escape", "ctrl+0", "ctrl+minus", "ctrl+minus")
         self.end(view)
 
+    def test_the_inspector_scrolls_to_what_does_not_fit(self):
+        view = self.open(SAMPLES / "gpt_default.reel", "--scale", "1", size="1024x600")
+        view.settled()
+        view.point("inspector", 0.5)
+        view.hands("click", "--repeat", 30, 5)
+        shown = view.settled()["places"]
+        x, y, width, height = shown["inspector/reserved peak"]
+        left, top, across, down = shown["inspector"]
+        self.assertTrue(top <= y and y + height <= top + down and x + width <= left + across, "the last of its buttons")
+        self.end(view)
+
     def test_where_all_panes_fit_none_is_a_tab(self):
         for size in ("1024x640", "1440x900"):
             view = self.open(SAMPLES / "gpt_default.reel", "--scale", "1", size=size)

@@ -2,12 +2,15 @@
 """The viewer's first screen: the main finding, who holds the peak, what leaks, and the setting that helps."""
 
 import json
+import pickle
 import re
+import time
 import unittest
 
 import histories
+import test_frames
 from program import SAMPLES, run
-from viewing import ViewTest
+from viewing import PATIENCE, ViewTest
 
 
 LEAK_HOOK = histories.SHARED / "leaks/leak_hook.pickle.xz"
@@ -55,7 +58,32 @@ class Verdicts(ViewTest):
         clicked = view.click_on("verdict/copy")["places"]
         for name in ("verdict/copy", "verdict/overlay"):
             self.assertEqual(clicked[name], before[name])
+        self.assertEqual(self.label(view), "copied")
+        deadline = time.monotonic() + PATIENCE
+        while self.label(view) == "copied":
+            self.assertLess(time.monotonic(), deadline, "it says so for a moment only")
+            time.sleep(0.1)
+        self.assertEqual(self.label(view), "copy PYTORCH_CUDA_ALLOC_CONF")
+        self.assertEqual(view.settled()["places"]["verdict/copy"], before["verdict/copy"])
         self.end(view)
+
+    @staticmethod
+    def label(view):
+        return next(button["label"] for button in view.settled()["buttons"] if button["place"] == "verdict/copy")
+
+    def test_from_a_strangers_snapshot_to_the_line_at_the_peak_is_two_clicks(self):
+        for name in ("debian", "uv", "windows"):
+            with self.subTest(name):
+                view = self.open(self.file(name + ".pickle", pickle.dumps(test_frames.document(test_frames.Frames.STYLES[name]))))
+                shown = view.settled()
+                verdict = shown["verdict"]
+                self.assertNotIn("??", json.dumps(verdict))
+                self.assertNotEqual(verdict["decides"], "leak", "of one step")
+                self.assertEqual(view.click_on("tab/stacks")["cursor"], shown["cursor"], "it opens at the peak")
+                line = view.click_on("stacks/first row")["own_line"]
+                self.assertRegex(line, r"(model|train)\.py:\d+")
+                self.assertNotIn("\\", line)
+                self.end(view)
 
     def test_a_setting_is_laid_over_the_timeline(self):
         view = self.open(SAMPLES / "oom_default.reel")

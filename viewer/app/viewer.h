@@ -29,6 +29,7 @@
 #include "viewer/panes/flame_pane.h"
 #include "viewer/panes/focus.h"
 #include "viewer/panes/heap_pane.h"
+#include "viewer/panes/heaps_pane.h"
 #include "viewer/panes/inspector_pane.h"
 #include "viewer/panes/job_panes.h"
 #include "viewer/panes/list_panes.h"

@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Heaps: one at the cursor, segment by segment; and all of all devices on the timeline's axis.
+// The heap at the cursor: segments by address, size or age, one lane for each pool and stream; blocks, gaps, rounding,
+// pending frees. A click selects a block, a hole, or with Ctrl the segment.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "viewer/model/background.h"
-#include "viewer/model/heap_series.h"
+#include "viewer/model/heap_at.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/verdicts.h"
 #include "viewer/panes/widgets.h"
 
 namespace memreel::viewer {
-
-// The heap at the cursor: segments by address, size or age, one lane for each pool and stream; blocks, gaps, rounding,
-// pending frees. A click selects a block, a hole, or with Ctrl the segment.
 
 class HeapPane {
  public:
@@ -65,32 +61,6 @@ class HeapPane {
   std::function<std::uint32_t(std::uint32_t)> colour_of_;
   double zoom_ = 1;  // 1: everything fits
   float scroll_ = 0;
-};
-
-class HeapsPane {
- public:
-  void draw(Scene& scene);
-  /// The number of heaps, for tests.
-  std::size_t shown() const { return shown_ ? shown_->size() : 0; }
-
- private:
-  struct Key {
-    TimeRange view;
-    AxisScale axis;
-    std::uint32_t width = 0, version = 0;
-    friend bool operator==(const Key&, const Key&) = default;
-  };
-  struct Row {
-    HeapId heap = HeapId::none;
-    std::vector<SeriesColumn> columns;
-  };
-  using Rows = std::vector<Row>;
-
-  void draw_row(Scene& scene, const Row& row, const Area& area, std::uint64_t top);
-
-  Background<Key, Rows> rows_;
-  std::shared_ptr<const Rows> shown_;
-  bool one_scale_ = true;  // all rows share one scale of bytes
 };
 
 }  // namespace memreel::viewer

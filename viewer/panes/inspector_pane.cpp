@@ -49,6 +49,13 @@ std::vector<std::string> shortcomings(const Document& document) {
 void InspectorPane::draw(Scene& scene) {
   const ImVec2 at = ImGui::GetCursorScreenPos(), size = ImGui::GetContentRegionAvail();
   note_place(scene, "inspector", {at.x, at.y, at.x + size.x, at.y + size.y});
+  ImGui::BeginChild("inspector");  // which scrolls
+  draw_selected(scene);
+  ImGui::EndChild();
+}
+
+void InspectorPane::draw_selected(Scene& scene) {
+  const ImVec2 size = ImGui::GetContentRegionAvail();
   const Selection& selection = scene.selection;
   const std::uint32_t count = scene.doc().allocation_count();
   const std::optional<std::uint32_t> allocation =

@@ -21,6 +21,7 @@ class InspectorPane {
   const Space* space() const { return shows_space_ ? space_.shown() : nullptr; }
 
  private:
+  void draw_selected(Scene& scene);
   void draw_trace(Scene& scene);
   static void draw_range(Scene& scene, TimeRange range);
   static void draw_heading(Scene& scene, std::uint32_t id);

@@ -102,19 +102,20 @@ void TimelinePane::draw_instant_marks(Scene& scene, ImDrawList& list, const Time
   }
 }
 
-/// A flag marks a failed request and says why it failed; a click on it leads there.
+/// A flag above the labels of the axis marks a failed request and says why it failed; a click on it leads there.
 void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Document& document = scene.doc();
   const ColumnView<std::uint32_t>& rows = document.columns.failure;
   const auto count = static_cast<std::uint32_t>(rows.size());
   const auto [first, end] = scene.selection.viewed(document);
+  const float bottom = area.bottom - ImGui::GetTextLineHeight();
   std::uint32_t row = document.rows_before(rows, first);
   for (bool is_first = true; row < count && document.columns.other[rows[row]].at < end; is_first = false) {
     const OtherEvent& failure = document.columns.other[rows[row]];
     const float x = std::floor(axis.x_of(document.time(failure.at)));
     const float top = area.top + scene.px(1);
     list.AddTriangleFilled({x, top}, {x + scene.px(9), top + scene.px(4)}, {x, top + scene.px(8)}, scene.theme.alarm);
-    fill(list, {x, top, x + scene.px(1.5), area.bottom}, scene.theme.alarm);
+    fill(list, {x, top, x + scene.px(1.5), bottom}, scene.theme.alarm);
     const Area flag{x - scene.px(1), area.top, x + scene.px(9), area.top + scene.px(10)};
     if (is_first) note_place(scene, "first flag", flag);
     row = std::max(row + 1, document.rows_before(rows, document.events_until(axis.time_at(x + scene.px(3)))));
