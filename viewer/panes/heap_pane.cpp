@@ -362,8 +362,9 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
   const auto label_hole = [&](Address until) {
     if (until <= free_from) return;
     const float left = std::max(x_of(free_from), area.left) + scene.px(4), right = std::min(x_of(until), area.right);
+    if (right - left < scene.px(70)) return;  // of thousands, all but a few
     const std::string what = text_of(until - free_from) + " free";
-    if (right - left < scene.px(70) || ImGui::CalcTextSize(what.c_str()).x > right - left) return;
+    if (ImGui::CalcTextSize(what.c_str()).x > right - left) return;
     text(list, {left, area.top + scene.px(1)}, mix(scene.theme.faint, scene.theme.text, 0.5), what);
     note_place(scene, "heap/hole label", {left, area.top, right, area.bottom});
   };
