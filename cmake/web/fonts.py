@@ -16,7 +16,7 @@ SYMBOLS = "U+2190-21FF,U+25A0-25FF"
 
 def part(file, ranges):
     options = subset.Options(hinting=False, layout_features=[], notdef_outline=True, name_IDs=[1, 13], drop_tables=["GSUB", "GPOS", "GDEF", "kern"])
-    font = TTFont(file)
+    font = TTFont(file, recalcTimestamp=False)  # the file's own time, not that of the build
     subsetter = subset.Subsetter(options)
     subsetter.populate(unicodes=subset.parse_unicodes(ranges))
     subsetter.subset(font)
