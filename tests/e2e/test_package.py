@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Python package memreel, as in the repository and as installed by `cmake --install`."""
 
+import importlib.util
 import json
 import os
 import re
@@ -69,6 +70,21 @@ class Load(PackageTest):
         self.assertEqual([c["category"] for c in categories], [c["category"] for c in expected["categories"]])
         self.assertEqual(sum(c["bytes"] for c in categories), expected["bytes"])
 
+    def test_what_gives_no_document_is_refused_and_writes_nothing(self):
+        said = self.python("-c", f"import memreel; memreel.load({str(SAMPLE)!r}).document('import')", code=1).stderr
+        self.assertRegex(said.splitlines()[-1], r"MemreelError: .*import.*report")
+        self.assertEqual(list(self.directory.iterdir()), [])
+
+    def test_notes_are_kept(self):
+        cut = self.file("cut.reel", SAMPLE.read_bytes()[:-2000])
+        said = self.answer("info", cut, "--json", code=None).stderr
+        self.assertTrue(said)
+        notes = self.python("-c", f"import memreel; r = memreel.load({str(cut)!r}); r.info(); print(*r.notes, sep='\\n')").stdout
+        self.assertEqual(notes.split(), said.replace("memreel: ", "").split())
+
+    def test_values_fit_a_line(self):
+        self.assertEqual(self.value("repr(memreel.Pool('cache', kind='arena', device=1))"), "<pool 'cache', arena, device 1, not recorded>")
+
     def test_a_page_for_notebooks(self):
         page = self.value("recording._repr_html_()")
         self.assertTrue(page.startswith("<iframe"), page[:100])
@@ -117,6 +133,15 @@ class Several(PackageTest):
         expected = self.document("diff", SAMPLE, other)
         self.assertEqual(self.value(f"[d.b_live_bytes for d in memreel.diff({str(SAMPLE)!r}, {str(other)!r}).devices]"),
                          [device["b"]["live_bytes"] for device in expected["devices"]])
+
+    def test_tables_are_made_without_a_loop(self):
+        if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("pyarrow") is None:
+            self.skipTest("pandas or pyarrow is not installed")
+        named = {batch: str(self.file(f"batch{batch}.pickle", training(batch=batch).pickle())) for batch in (1, 2)}
+        given = f"memreel.predict({named!r}, to=[4, 8]).to_pandas()"
+        self.assertEqual(self.value(f"[str(kind) for kind in {given}.dtypes[['value', 'peak_live_bytes']]]"), ["Int64", "Int64"])
+        given = f"memreel.diff({str(SAMPLE)!r}, {str(SAMPLES / 'leak.reel')!r})"
+        self.assertEqual(self.value(f"len({given}.to_pandas())"), self.value(f"sum(len(d.categories) for d in {given}.devices)"))
 
     def test_a_name_is_no_option(self):
         shutil.copy(SAMPLE, self.directory / "-o.reel")

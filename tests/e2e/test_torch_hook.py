@@ -158,8 +158,18 @@ class Hook(HookTest):
             """)
 
     def test_a_program_without_cuda_is_left_alone(self):
-        lines, _ = self.run_program("HOOK(); print(hook.dump()); assert torch.calls == []")
-        self.assertEqual((lines, self.dumps()), ([], []))
+        lines, said = self.run_program("HOOK(); print(repr(hook), hook.dump()); assert torch.calls == []; hook.failed(ValueError)")
+        self.assertEqual((lines, self.dumps()), (["memreel: no dump: CUDA is not in use yet"], []))
+        self.assertEqual(said, "<hook for PyTorch's memory, waiting for CUDA, 0 dumps> None")
+
+    def test_options_that_make_no_sense_are_refused(self):
+        for options in ("dumps=0", "max_entries='many'", "max_entries=0"):
+            with self.subTest(options):
+                self.run_program(f"""
+                    try: HOOK({options})
+                    except ValueError as error: assert {options.split('=')[0]!r} in str(error), error
+                    else: raise SystemExit("accepted")
+                    """)
 
     def test_errors_that_leave_the_with_statement(self):
         for error, dumps in (("ValueError()", ["run-dump-1.pickle"]), ("KeyboardInterrupt()", [])):

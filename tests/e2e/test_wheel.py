@@ -195,7 +195,10 @@ class Tables(WheelTest):
 USE = """
     import memreel
 
+    from memreel.integrations.transformers import MemreelCallback
+
     job = memreel.fleet("job/")
+    MemreelCallback("run.pickle", dump_at_end=True)
     peak: int = job.ranks[0].peak_live_bytes or 0
     with memreel.tag("evaluation"), memreel.pool("activations", kind="arena") as pool:
         pool.alloc(4096, peak)
@@ -214,6 +217,8 @@ class Types(WheelTest):
         run(*strict, program, cwd=self.directory)
         program.write_text(program.read_text().replace("peak: int", "peak: str"))
         self.assertIn("Incompatible types in assignment", run(*strict, program, cwd=self.directory, code=1).stdout)
+        program.write_text(textwrap.dedent(USE).replace("dump_at_end", "nonsense"))
+        self.assertIn("Unexpected keyword argument", run(*strict, program, cwd=self.directory, code=1).stdout)
 
 
 TESTS = """

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
 Document = dict[str, Any]
+_COMMANDS = ("check", "info", "replay", "report", "tune", "verify")
 
 
 class MemreelError(RuntimeError):
@@ -78,12 +79,18 @@ class Recording:
 
     def __init__(self, file: str | os.PathLike[str]) -> None:
         self.file = os.fspath(file)
+        self.notes: tuple[str, ...] = ()
+        """What limits the latest answer: the lines that the program writes beside it."""
         if not os.path.exists(self.file):
             raise FileNotFoundError(2, "no such recording", self.file)
 
     def document(self, command: str, **options: Any) -> Document:
-        """The JSON document of `memreel COMMAND FILE`: verify, replay, tune, check..."""
-        document: Document = json.loads(_answer(command, path_word(self.file), "--json", *words_of(options)))
+        """The JSON document of `memreel COMMAND FILE`: info, report, verify, replay, tune, check. Raises MemreelError for a
+        command that gives none."""
+        if command not in _COMMANDS:
+            raise MemreelError(f"document: {command!r} gives no document about a recording: it takes {', '.join(_COMMANDS)}")
+        output, self.notes = answer(command, path_word(self.file), "--json", *words_of(options))
+        document: Document = json.loads(output)
         return document
 
     def info(self, **options: Any) -> Document:

@@ -201,7 +201,11 @@ class Pool:
     def __init__(self, name: str, kind: str = "other", parent: Optional[Pool] = None, device: int = 0) -> None:
         api = _recorder()
         of = parent.number if parent is not None else 0
+        self._text = f"{name!r}, {kind}, device {device}"
         self.number: int = api.pool_create(name.encode(), _KINDS[kind], of, device) if api else 0
+
+    def __repr__(self) -> str:
+        return f"<pool {self._text}{'' if self.number else ', not recorded'}>"
 
     def _event(self, kind: int, address: int = 0, nbytes: int = 0, stream: int = 0) -> None:
         if self.number:

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field, fields
 from typing import Any, Iterable, Mapping, Optional, Sequence, TypeVar, Union, overload
 
-from .analysis import Document, answer, path_word, words_of
+from .analysis import Document, answer, frame_of, path_word, words_of
 from .quantity import size_text
 
 TYPE_CHECKING = False
@@ -34,6 +34,12 @@ def _document(*words: str) -> tuple[Document, tuple[str, ...]]:
     output, notes = answer(*words, "--json")
     document: Document = json.loads(output)
     return document, notes
+
+
+def _table(rows: Sequence[Document]) -> pyarrow.Table:
+    """Without what is no single value."""
+    import pyarrow
+    return pyarrow.Table.from_pylist([{key: value for key, value in row.items() if not isinstance(value, (list, dict))} for row in rows])
 
 
 def _bars(rows: Sequence[tuple[str, int, int, int]]) -> str:
@@ -119,13 +125,10 @@ class Fleet:
 
     def to_arrow(self) -> pyarrow.Table:
         """A row for each entry of `ranks`."""
-        import pyarrow
-        return pyarrow.Table.from_pylist([{key: value for key, value in row.items() if not isinstance(value, (list, dict))}
-                                          for row in self.document["ranks"]])
+        return _table(self.document["ranks"])
 
     def to_pandas(self) -> pandas.DataFrame:
         """The same; numbers are integers, also where some are not known."""
-        from .analysis import frame_of
         return frame_of(self.to_arrow())
 
 
@@ -196,6 +199,14 @@ class Predictions(Sequence[Prediction]):
             return f"<prediction of {self.predictions[0]!r}>"
         return f"<{len(self.predictions)} predictions>"
 
+    def to_arrow(self) -> pyarrow.Table:
+        """A row for each prediction."""
+        return _table(self.document["predictions"])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same; numbers are integers, also where some are not known."""
+        return frame_of(self.to_arrow())
+
     def _repr_html_(self) -> str:
         return _bars([(str(one.value), one.peak_reserved_bytes, one.peak_reserved_low_bytes, one.peak_reserved_high_bytes)
                       for one in self.predictions])
@@ -241,6 +252,14 @@ class Difference:
 
     def __repr__(self) -> str:
         return f"<difference of {os.path.basename(self.a)} and {os.path.basename(self.b)}: {len(self.devices)} heaps>"
+
+    def to_arrow(self) -> pyarrow.Table:
+        """A row for each category of each heap: device, heap, and what `categories` says."""
+        return _table([{"device": one.device, "heap": one.heap, **category} for one in self.devices for category in one.categories])
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The same; numbers are integers, also where some are not known."""
+        return frame_of(self.to_arrow())
 
     def _repr_html_(self) -> str:
         rows = []

@@ -64,11 +64,14 @@ class TorchOomHook:
     """What torch_oom_hook() returns."""
 
     def __init__(self, file: Optional[str], dumps: int, max_entries: int, holders: bool = True) -> None:
+        for name, value in (("dumps", dumps), ("max_entries", max_entries)):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name} is {value!r}: it takes a whole number, at least 1")
         import torch
         self._holders = holders
         self._found: Optional[Holders] = None  # by the latest walk
         self.files: List[str] = []  # the dumps that are kept, oldest first
-        self._torch, self._file, self._dumps, self._entries = torch, file, max(dumps, 1), max_entries
+        self._torch, self._file, self._dumps, self._entries = torch, file, dumps, max_entries
         self._lock = threading.RLock()  # never held while anything is written
         self._number = self._others = 0
         self._failed_at: Optional[float] = None  # the last failure that was not counted only
@@ -80,10 +83,20 @@ class TorchOomHook:
         torch.cuda._lazy_call(self._attach)
         atexit.register(self.close)
 
-    def dump(self, why: str = "requested by the program") -> Optional[str]:
-        """Writes a dump now; returns its path, or None: CUDA is not in use, or a line on standard error says why."""
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "waiting for CUDA" if not self._torch.cuda.is_initialized() else "on"
+        return f"<hook for PyTorch's memory, {state}, {len(self.files)} dump{'s'[:len(self.files) != 1]}>"
+
+    def dump(self, why: str = "") -> Optional[str]:
+        """Writes a dump now; returns its path, or None: a line on standard error says why."""
+        return self._dump("requested by the program", told=True) if not why else self._dump(why)
+
+    def _dump(self, why: str, told: bool = False) -> Optional[str]:
+        """`told`: it is also said that there is nothing to dump."""
         try:
             if not self._torch.cuda.is_initialized():
+                if told:
+                    say("no dump: CUDA is not in use yet")
                 return None
             path = self._write()
             say(f"dump: {path} ({why})")

@@ -24,11 +24,15 @@ __all__ = ["MemreelCallback"]
 
 
 class MemreelCallback(TrainerCallback):
-    """Its arguments are those of Training."""
+    """Arguments are those of memreel.torch_oom_hook(), and:
+    `dump_at_end`: also write a dump when training succeeds.
+    `every_n_steps`: how often to print the GPU's memory to standard error; 0: never."""
 
-    def __init__(self, *args: Any, **options: Any) -> None:
+    def __init__(self, file: Optional[str] = None, *, dumps: int = 8, max_entries: int = 100_000, holders: bool = True,
+                 dump_at_end: bool = False, every_n_steps: int = 0) -> None:
         super().__init__()
-        self._training = Training(*args, **options)
+        self._training = Training(file, dumps=dumps, max_entries=max_entries, holders=holders, dump_at_end=dump_at_end,
+                                  every_n_steps=every_n_steps)
         self._training.begin()  # a Trainer moves its model in its constructor
 
     def __enter__(self) -> MemreelCallback:
