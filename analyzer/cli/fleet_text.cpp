@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/fleet.h"
+#include "analyzer/fleet/headline.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
@@ -17,12 +18,6 @@ namespace memreel::cli {
 namespace {
 
 constexpr std::size_t page_width = 100;
-
-std::string cut(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  while (most > 3 && (static_cast<unsigned char>(text[most - 3]) & 0xC0U) == 0x80) --most;
-  return text.substr(0, most - 3) + "...";
-}
 
 /// Writes `text` in lines of at most `page_width` columns. The first line begins at column `column`; the others are
 /// indented by `indent`.
@@ -38,7 +33,7 @@ void wrap(std::ostream& out, const std::string& text, std::size_t indent, std::s
       out << ' ';
       ++column;
     }
-    out << cut(word, page_width - indent);
+    out << shortened(word, page_width - indent);
     column += word.size();
     first = false;
     at = end + 1;
@@ -63,25 +58,10 @@ std::string site_text(const std::vector<CodeFrame>& frames) {
   return text_of(own);
 }
 
-std::vector<std::uint32_t> sorted_ranks(const Fleet& fleet, const std::vector<std::uint32_t>& rows) {
-  std::vector<std::uint32_t> ranks;
-  for (const std::uint32_t row : rows) ranks.push_back(fleet.rows[row].rank);
-  std::ranges::sort(ranks);
-  return ranks;
-}
-
 std::string headroom_of(const FleetRow& row) {
   if (!row.headroom) return "";
   const std::int64_t bytes = *row.headroom;
   return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
-}
-
-/// "pp 1, dp 2"
-std::string mesh_of(const FleetRow& row) {
-  std::string text;
-  for (const Coordinate& at : row.summary.identity.coordinates)
-    text += (text.empty() ? "" : ", ") + at.axis + " " + std::to_string(at.at);
-  return text;
 }
 
 class TextPage {
@@ -90,7 +70,7 @@ class TextPage {
       : report_(report), fleet_(report.fleet), top_(top), out_(out) {}
 
   void print() {
-    print_heading();
+    line(headline_of(fleet_));
     if (!fleet_.decides) {
       print_troubles();
       return;
@@ -111,41 +91,10 @@ class TextPage {
     wrap(out_, printable(text), indent + 2, indent);  // of files, of which anybody may have named one
   }
 
-  void print_heading() {
-    constexpr std::size_t longest_list = 240;
-    const auto world = static_cast<std::uint64_t>(fleet_.world_size);
-    std::string text = fleet_.job.empty() ? "" : "job " + fleet_.job + ": ";
-    if (fleet_.decides && !fleet_.decides->failed.empty()) {
-      const std::vector<std::uint32_t> failed = sorted_ranks(fleet_, fleet_.decides->failed);
-      const std::vector<std::uint32_t> near = sorted_ranks(fleet_, fleet_.decides->near);
-      text += ranks_text(failed, 60) + " ran out of memory";
-      if (failed.size() > 1)
-        text += ", rank " + std::to_string(fleet_.rows[fleet_.decides->failed.front()].rank) + " first";
-      text += near.empty() ? "; " : ", " + ranks_text(near, 60) + " came close; ";
-    }
-    if (fleet_.missing.empty())
-      text += "all " + memreel::text_of(world) + " ranks";
-    else
-      text += memreel::text_of(std::uint64_t{fleet_.missing.size()}) + " of " + memreel::text_of(world) +
-              " ranks missing: " + cut(text_of_ranks(fleet_.missing), longest_list);
-    if (fleet_.decides && !fleet_.decides->unsure.empty()) {
-      const std::vector<std::uint32_t> unsure = sorted_ranks(fleet_, fleet_.decides->unsure);
-      text += "; " + ranks_text(unsure, 60) + (unsure.size() == 1 ? " is" : " are") +
-              " known in part and may decide instead";
-    }
-    const auto classes = fleet_.classes.size();
-    if (classes > 0)
-      text += "; " + std::to_string(classes) + (classes == 1 ? " class" : " classes") + " of equal requests";
-    line(text);
-  }
-
   void print_decision() {
     const Decision& decision = *fleet_.decides;
     out_ << '\n' << bold("decides") << "  ";
-    wrap(out_,
-         "rank " + std::to_string(fleet_.rows[decision.row].rank) + place(fleet_.rows[decision.row]) + ": " +
-             decision.why,
-         9, 9);
+    wrap(out_, decision_of(fleet_), 9, 9);
     if (!decision.next.empty()) {
       out_ << "next     ";
       std::string ranks;
@@ -153,22 +102,10 @@ class TextPage {
         ranks += (ranks.empty() ? "" : ", ") + std::to_string(fleet_.rows[row].rank);
       wrap(out_, (decision.next.size() == 1 ? "rank " : "ranks ") + ranks, 9, 9);
     }
-    if (decision.fails_first) {
+    if (const std::string failure = first_failure_of(fleet_); !failure.empty()) {
       out_ << "fails    ";
-      wrap(out_, "rank " + std::to_string(fleet_.rows[*decision.fails_first].rank) + " first: " + decision.fails_why, 9,
-           9);
+      wrap(out_, failure, 9, 9);
     }
-  }
-
-  static std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t longest) {
-    return (ranks.size() == 1 ? "rank " : "ranks ") + cut(text_of_ranks(ranks), longest);
-  }
-
-  static std::string place(const FleetRow& row) {
-    std::string text = mesh_of(row);
-    if (!row.summary.identity.host.empty())
-      text += (text.empty() ? "" : ", ") + row.summary.identity.host + ", GPU " + std::to_string(row.tightest);
-    return text.empty() ? "" : " (" + cut(text, 50) + ")";
   }
 
   void print_classes() {
@@ -188,7 +125,7 @@ class TextPage {
       const auto worst = std::ranges::max_element(
           c.rows, {}, [&](std::uint32_t row) { return fleet_.rows[row].summary.peak_reserved; });
       const RankSummary& s = fleet_.rows[*worst].summary;
-      std::string ranks = cut(text_of_ranks(sorted_ranks(fleet_, c.rows)), 26);
+      std::string ranks = shortened(text_of_ranks(ranks_of(fleet_, c.rows)), 26);
       if (c.deviates_from)
         ranks += " (like rank " + std::to_string(fleet_.rows[fleet_.classes[*c.deviates_from].rows.front()].rank) + ")";
       const bool bound = fleet_.rows[*worst].at_least();
@@ -225,7 +162,7 @@ class TextPage {
       for (std::size_t k = 0; k < std::min<std::size_t>(3, outlier.sites.size()); ++k) {
         const SiteDelta& site = outlier.sites[k];
         line(memreel::text_of(site.here) + " against " + memreel::text_of(site.there) + " on rank " +
-                 std::to_string(fleet_.rows[outlier.neighbour].rank) + ": " + cut(site_text(site.frames), 60),
+                 std::to_string(fleet_.rows[outlier.neighbour].rank) + ": " + shortened(site_text(site.frames), 60),
              4);
       }
     }
@@ -244,7 +181,7 @@ class TextPage {
       line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
                " in " + memreel::text_of(leak.count) + " allocations, " +
                memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) + " more each step" +
-               (leak.verdict == "leak" ? "" : " (suspected)") + ": " + cut(site_text(leak.frames), 60),
+               (leak.verdict == "leak" ? "" : " (suspected)") + ": " + shortened(site_text(leak.frames), 60),
            2);
     }
     if (fleet_.leaks.size() > top_) line("and " + std::to_string(fleet_.leaks.size() - top_) + " more", 2);
@@ -262,7 +199,7 @@ class TextPage {
       const FleetSite& site = fleet_.sites[i];
       table.add_row({memreel::text_of(site.sum), memreel::text_of(site.max),
                      std::to_string(fleet_.rows[site.max_row].rank), std::to_string(site.ranks),
-                     cut(site_text(site.frames), 50)});
+                     shortened(site_text(site.frames), 50)});
     }
     table.print(out_, 2);
   }

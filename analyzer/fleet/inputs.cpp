@@ -32,11 +32,15 @@ Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
   std::error_code problem;
   for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, problem);
        !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
-    const bool closed =
-        at->is_directory(problem) && (at->is_symlink(problem) || access(at->path().c_str(), R_OK | X_OK) != 0);
-    if (closed) inputs.skipped.push_back(at->path());
-    if (!at->is_regular_file(problem)) continue;
-    const bool recording = is_named_like_one(at->path()) || is_recognised(at->path());
+    if (!at->is_regular_file(problem)) {
+      const bool is_entered =
+          at->is_directory(problem) && !at->is_symlink(problem) && access(at->path().c_str(), R_OK | X_OK) == 0;
+      if (!is_entered) inputs.skipped.push_back(at->path());
+      continue;
+    }
+    // Files of /proc have no size, and reading some of them never ends.
+    const bool has_content = at->file_size(problem) > 0;
+    const bool recording = is_named_like_one(at->path()) || (has_content && is_recognised(at->path()));
     (recording ? inputs.files : inputs.skipped).push_back(at->path());
   }
   if (problem) return Error{.what = problem.message(), .where = directory.string()};

@@ -66,6 +66,14 @@ std::string job_for(const RankSummary& s, const Jobs& jobs) {
   return lacking.size() == 1 ? lacking.front() : largest;
 }
 
+/// Adds recordings to the jobs that they are of.
+void place(std::vector<RankSummary> unknown, Jobs& jobs) {
+  std::vector<std::string> names;
+  names.reserve(unknown.size());
+  for (const RankSummary& s : unknown) names.push_back(job_for(s, jobs));
+  for (std::size_t i = 0; i < unknown.size(); ++i) jobs[names[i]].push_back(std::move(unknown[i]));
+}
+
 Jobs by_id(std::vector<RankSummary> summaries) {
   Jobs jobs;
   std::vector<RankSummary> unknown;
@@ -78,10 +86,7 @@ Jobs by_id(std::vector<RankSummary> summaries) {
     std::ranges::move(unknown, std::back_inserter(jobs.begin()->second));
     return jobs;
   }
-  std::vector<std::string> names;
-  names.reserve(unknown.size());
-  for (const RankSummary& s : unknown) names.push_back(job_for(s, jobs));
-  for (std::size_t i = 0; i < unknown.size(); ++i) jobs[names[i]].push_back(std::move(unknown[i]));
+  place(std::move(unknown), jobs);
   return jobs;
 }
 
@@ -127,6 +132,37 @@ std::string started(const RankSummary& s) {
   return text;
 }
 
+using Parts = std::map<std::string, std::vector<const RankSummary*>>;
+
+std::set<std::uint32_t> worlds_of(const std::vector<const RankSummary*>& summaries) {
+  std::set<std::uint32_t> worlds;
+  for (const RankSummary* const s : summaries)
+    if (s->identity.world_size) worlds.insert(*s->identity.world_size);
+  return worlds;
+}
+
+/// What tells jobs apart also tells apart a job's hosts and attempts, each in a directory of its own: parts are of one
+/// job, the largest's, unless they have ranks in common that ran at the same time, or other worlds.
+void join_parts(Parts& parts) {
+  std::vector<Parts::iterator> by_size;
+  for (auto at = parts.begin(); at != parts.end(); ++at) by_size.push_back(at);
+  std::ranges::stable_sort(by_size, std::greater{}, [](const auto& at) { return at->second.size(); });
+  std::vector<Parts::iterator> kept;
+  for (const auto& part : by_size) {
+    const auto with = std::ranges::find_if(kept, [&](const auto& larger) {
+      std::vector<const RankSummary*> both = larger->second;
+      both.insert(both.end(), part->second.begin(), part->second.end());
+      return worlds_of(both).size() < 2 && !has_two_of_a_rank(both);
+    });
+    if (with == kept.end()) {
+      kept.push_back(part);
+      continue;
+    }
+    (*with)->second.insert((*with)->second.end(), part->second.begin(), part->second.end());
+    parts.erase(part);
+  }
+}
+
 /// Jobs without an id that ran at the same time have the same ranks: what else tells them apart.
 Jobs split(std::vector<RankSummary> summaries) {
   using Key = std::function<std::string(const RankSummary&)>;
@@ -154,17 +190,23 @@ Jobs split(std::vector<RankSummary> summaries) {
       },
       [&](const RankSummary& s) { return starts[&s]; }};
   for (const Key& key : keys) {
-    std::map<std::string, std::vector<const RankSummary*>> parts;
+    Parts parts;
     for (const RankSummary* const s : all) parts[key(*s)].push_back(s);
+    const bool is_world = &key == &keys.front();
+    if (is_world) parts.erase("");  // those that state none are placed below
     if (parts.size() < 2 || std::ranges::any_of(parts, [](const auto& part) { return has_two_of_a_rank(part.second); }))
       continue;
+    if (!is_world) join_parts(parts);
     std::map<const RankSummary*, std::string> names;
-    for (const RankSummary* const s : all) names[s] = key(*s);
+    for (const auto& [name, part] : parts)
+      for (const RankSummary* const s : part) names[s] = name;
     Jobs jobs;
+    std::vector<RankSummary> unknown;
     for (RankSummary& s : summaries) {
-      const std::string& name = names[&s];
-      jobs[name].push_back(std::move(s));
+      const auto name = names.find(&s);
+      (name == names.end() ? unknown : jobs[name->second]).push_back(std::move(s));
     }
+    place(std::move(unknown), jobs);
     return jobs;
   }
   return {{"", std::move(summaries)}};

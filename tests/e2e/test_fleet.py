@@ -2,16 +2,18 @@
 """memreel fleet: one answer for the ranks of a job, for real recordings and for broken ones."""
 
 import json
+import os
 import pickle
 import re
 import shutil
+import subprocess
 import unittest
 
 import fleet_job
 import histories
 import snapshot
 import xspace
-from program import SAMPLES, SANITIZED, ProgramTest, run
+from program import MEMREEL, SAMPLES, SANITIZED, ProgramTest, run
 
 FLEET16 = histories.SHARED / "fleet16"
 SAMPLE = SAMPLES / "gpt_default.reel"
@@ -372,6 +374,36 @@ class Doubts(ProgramTest):
         self.assertEqual(failed["checks"][0]["value"], 1)
         self.document("check", "--fleet", self.job, "--max-reserved", "8GiB", "--allow-incomplete")
 
+    def test_what_is_not_entered_is_said(self):
+        self.put("rank0", fleet_job.history(0, 0))
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.mkdir()
+        shutil.move(self.job / "rank0.pickle", elsewhere / "rank1.pickle")
+        (self.job / "rank1").symlink_to(elsewhere)
+        os.mkfifo(self.job / "rank2.pickle")
+        (self.job / "rank3").symlink_to(self.directory / "nowhere")
+        self.put("rank0", fleet_job.history(0, 0))
+        skipped = [name.split("/")[-1] for name in self.fleet()["skipped_files"]]
+        self.assertEqual(sorted(skipped), ["rank1", "rank2.pickle", "rank3"])
+        self.assertIn("skipped", self.answer("fleet", self.job, "--no-setting").stdout)
+
+    def test_a_folder_with_a_mounted_proc_ends(self):
+        self.put("rank0", fleet_job.history(0, 0))
+        proc = self.job / "proc"
+        proc.mkdir()
+        mounted = ["unshare", "-m", "sh", "-c", 'mount -t proc none "$0" && exec "$@"', proc]
+        if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], stderr=subprocess.DEVNULL, check=False).returncode:
+            self.skipTest("nothing can be mounted here")
+        done = subprocess.run([*mounted, MEMREEL, "info", self.job], timeout=120, stdin=subprocess.DEVNULL, capture_output=True)
+        self.assertIn(done.returncode, (0, 2), done.stderr)
+
+    def test_thousands_of_missing_ranks_are_a_line(self):
+        self.put("rank2047", fleet_job.history(0, 0))
+        self.put("rank0", fleet_job.history(0, 0))
+        lines = self.answer("fleet", self.job, "--no-setting", "--world-size", 2048, code=1).stdout.splitlines()
+        self.assertIn("2,046 of 2,048 ranks missing", lines[0])
+        self.assertLess(next(i for i, line in enumerate(lines) if line.startswith("decides")), 6)
+
     def test_a_process_on_two_gpus_is_judged_on_both(self):
         light, heavy = fleet_job.history(0, 0).snapshot(), fleet_job.history(1, 1).snapshot()
         light["device_traces"].append(heavy["device_traces"][1])
@@ -384,7 +416,7 @@ class ManyHosts(ProgramTest):
     """A folder of a job as it is after the fact: tests/e2e/fleet_job.py makes one of any size."""
 
     def test_the_answer_is_right_and_complete(self):
-        job = fleet_job.Job(self.directory / "job", ranks=32, seed=3)
+        job = fleet_job.Job(self.directory / "job", ranks=32 if SANITIZED else 1024, seed=3)  # on 128 hosts
         truth = job.truth()
         fleet = self.document("fleet", job.directory, "--no-setting", code=1)
         self.assertEqual(fleet["world_size"], truth["world_size"])

@@ -266,6 +266,15 @@ TEST(Fleet, LowerBoundsAreNotComparedAsValues) {
   EXPECT_THAT(heavy.outliers[0].why, HasSubstr("at least 3.00 GiB more"));
 }
 
+TEST(Fleet, ADeviceOfUnknownSizeIsSaidWhereHeadroomIsNotCompared) {
+  std::vector<RankSummary> ranks{rank_of(0, 1, 1_GiB), rank_of(1, 2, 5_GiB), rank_of(2, 3, 2_GiB)};
+  ranks[0].capacity = 2_GiB;
+  ranks[2].capacity = 4_GiB;
+  const Fleet fleet = assembled(ranks);
+  EXPECT_EQ(fleet.decides->row, 1U);
+  EXPECT_THAT(fleet.decides->why, HasSubstr("the size of the device of rank 1 is not known (--capacity)"));
+}
+
 TEST(Fleet, EachGpuOfAProcessHasItsHeadroom) {
   RankSummary s = rank_of(0, 1, 10_GiB);
   s.capacity = 80_GiB;
@@ -331,6 +340,43 @@ TEST(Fleet, TwoJobsAreTwoAnswers) {
   ASSERT_EQ(jobs.size(), 2U);
   EXPECT_EQ(jobs[1].world_size, 2U);
   EXPECT_FALSE(jobs[0].rows[0].rank_assumed);
+}
+
+TEST(Fleet, FoldersOfHostsAndAttemptsAreNoJobs) {
+  const auto in = [](const std::string& folder, std::uint32_t rank, std::uint64_t process) {
+    RankSummary s = rank_of(rank, 1, 1_GiB);
+    s.file = "/job/" + folder + "/rank" + std::to_string(rank) + ".reel";
+    s.identity.world_size = 4;
+    s.identity.host = folder;
+    s.identity.process = process;
+    return s;
+  };
+  RankSummary earlier = in("old", 1, 9);
+  earlier.begin -= std::chrono::seconds(100);
+  earlier.end -= std::chrono::seconds(100);
+  // Rank 0 of another run at the same time tells that there are two jobs.
+  std::vector<Fleet> jobs = jobs_of_recordings(
+      {in("node0", 0, 1), in("node0", 1, 2), in("node1", 2, 3), in("node1", 3, 4), in("debug", 0, 5), earlier});
+  ASSERT_EQ(jobs.size(), 2U);
+  EXPECT_TRUE(jobs[0].complete());
+  EXPECT_EQ(jobs[0].rows.size(), 5U);
+  EXPECT_EQ(jobs[1].missing.size(), 3U);
+}
+
+TEST(Fleet, WhatStatesNoWorldIsOfAJobThatLacksIt) {
+  const auto of_world = [](std::uint32_t world, std::uint32_t rank) {
+    RankSummary s = rank_of(rank, 1, 1_GiB);
+    s.file = "/job/" + std::to_string(world) + "rank" + std::to_string(rank) + ".reel";
+    s.identity.world_size = world;
+    s.identity.process = 10 * world + rank;
+    return s;
+  };
+  RankSummary snapshot = of_world(4, 2);
+  snapshot.identity.world_size.reset();
+  const std::vector<Fleet> jobs =
+      jobs_of_recordings({of_world(4, 0), of_world(4, 1), snapshot, of_world(4, 3), of_world(2, 0), of_world(2, 1)});
+  ASSERT_EQ(jobs.size(), 2U);
+  for (const Fleet& job : jobs) EXPECT_TRUE(job.complete()) << job.job;
 }
 
 TEST(Fleet, WhatStatesNoJobIsOfTheOneThatLacksIt) {
