@@ -12,6 +12,7 @@
 #include "analyzer/insight/kept_by.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/folded_peak.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/quantity.h"
 #include "formats/torch/alloc_conf.h"
@@ -51,6 +52,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
                            .device = tables[heap.heap].device,
                            .peak_live = heap.peak_live,
                            .peak_reserved = heap.peak_reserved,
+                           .folded_peak = folded_peak(trace.folded, heap.heap),
                            .peak_event = heap.peak_reserved > 0_B ? heap.peak_reserved_event : heap.peak_live_event};
   std::set<std::int32_t> devices;
   for (const HeapHistory& other : findings.heaps)

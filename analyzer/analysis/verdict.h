@@ -65,6 +65,7 @@ struct Verdict {
     std::int32_t device = 0;
     std::uint64_t devices = 0;          // number of devices with such a heap
     Bytes peak_live, peak_reserved;     // reserved 0: no segments were recorded
+    Bytes folded_peak;                  // live at least, before the events that a flight recorder keeps
     std::uint64_t peak_event = 0;       // of the reserved peak, else of the live one
     Nanoseconds peak_time{};            // since the first event
     std::uint32_t step = 0, steps = 0;  // the peak is in `step` of `steps`; 0: unknown

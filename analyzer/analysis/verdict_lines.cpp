@@ -64,6 +64,9 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
                      : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
                                                          text_of(decides.peak_live) + " live"
                                                    : text_of(decides.peak_live) + " live" + gpu;
+  if (decides.folded_peak > std::max(decides.peak_live, decides.peak_reserved))
+    text =
+        "at least " + text_of(decides.folded_peak) + " live before the events that are kept, " + text + " among these";
   if (decides.steps > 0)
     text += ", step " + text_of(std::uint64_t{decides.step}) + " of " + text_of(std::uint64_t{decides.steps});
   return {"peak", text, false};

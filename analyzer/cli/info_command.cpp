@@ -14,6 +14,7 @@
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/rounds.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/folded_peak.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -140,6 +141,7 @@ void print_info_json(const Trace& trace) {
                        {"failed_allocations", h.failures},
                        {"peak_live_bytes", h.peak_live.count},
                        {"peak_live_event", h.peak_live_event},
+                       {"folded_peak_live_bytes", json_of_folded_peak(trace, h.heap)},
                        {"end_live_bytes", h.end_live.count},
                        {"end_live_allocations", h.end_live_allocations},
                        {"peak_reserved_bytes", h.peak_reserved.count},
@@ -190,7 +192,9 @@ void print_info_text(const Trace& trace) {
     const Heap& heap = trace.tables[h.heap];
     heaps.add_row({std::to_string(heap.device), trace.tables[heap.name], std::string(name_of(heap.level)),
                    text_of(h.allocations), text_of(h.failures)});
-    bytes.add_row({std::to_string(heap.device), trace.tables[heap.name], text_of(h.peak_live), text_of(h.peak_reserved),
+    const Bytes older = folded_peak(trace.folded, h.heap);
+    bytes.add_row({std::to_string(heap.device), trace.tables[heap.name],
+                   older > h.peak_live ? ">= " + text_of(older) : text_of(h.peak_live), text_of(h.peak_reserved),
                    text_of(h.end_live), text_of(h.end_reserved)});
   }
   heaps.print(std::cout, 2);

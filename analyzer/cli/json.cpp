@@ -3,6 +3,7 @@
 
 #include <iostream>
 
+#include "formats/model/folded_peak.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 
@@ -73,6 +74,11 @@ Json json_of(const Cell& cell) {
           return value;
       },
       cell);
+}
+
+Json json_of_folded_peak(const Trace& trace, HeapId heap) {
+  const Bytes peak = folded_peak(trace.folded, heap);
+  return peak > 0_B ? Json(peak.count) : Json(nullptr);
 }
 
 Json json_of_calls(const DriverCalls& calls) {

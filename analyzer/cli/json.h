@@ -50,6 +50,9 @@ Json json_of_fields(const Tables& tables, const Row& row) {
   return json;
 }
 
+/// What was live before the events that a flight recorder keeps, at least; null: it keeps all.
+Json json_of_folded_peak(const Trace& trace, HeapId heap);
+
 /// The value of `driver_calls`.
 Json json_of_calls(const DriverCalls& calls);
 

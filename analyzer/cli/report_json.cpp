@@ -536,6 +536,7 @@ Json json_of_summary(const Trace& trace, const Report& report, const ReportOptio
                        {"failed_allocations", history.failures},
                        {"peak_live_bytes", history.peak_live.count},
                        {"peak_live_event", history.peak_live_event},
+                       {"folded_peak_live_bytes", json_of_folded_peak(trace, history.heap)},
                        {"peak_reserved_bytes", history.peak_reserved.count},
                        {"peak_reserved_event", history.peak_reserved_event},
                        {"end_live_bytes", history.end_live.count},

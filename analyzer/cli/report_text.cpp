@@ -16,6 +16,7 @@
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/shortcomings.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/folded_peak.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -264,6 +265,8 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
   const auto at = [&](std::uint64_t event) { return is_instant ? "" : " (event " + text_of(event) + ")"; };
   std::cout << bold(heap_title(trace.tables, history.heap)) << (is_instant ? ": live " : ": peak live ")
             << text_of(history.peak_live) << at(history.peak_live_event);
+  if (const Bytes older = folded_peak(trace.folded, history.heap); older > history.peak_live)
+    std::cout << ",\n  at least " << text_of(older) << " before the events that are kept";
   if (history.peak_reserved > 0_B)  // else the trace has no segments
     std::cout << (is_instant ? ", reserved " : ",\n  peak reserved ") << text_of(history.peak_reserved)
               << at(history.peak_reserved_event);

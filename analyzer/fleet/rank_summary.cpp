@@ -15,6 +15,7 @@
 #include "formats/import/import.h"
 #include "formats/model/event.h"
 #include "formats/model/flat_map.h"
+#include "formats/model/folded_peak.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
@@ -38,18 +39,18 @@ class RankSites {
  public:
   explicit RankSites(const Tables& tables) : tables_(tables) {}
 
-  /// Innermost first. Unnamed native frames and those that reports hide say little, so they appear only if there is
-  /// nothing else.
+  /// Innermost first. Unnamed native frames say little, so they appear only if there is nothing else; those that
+  /// reports hide, such as the driver's, only if there is not even that.
   std::vector<CodeFrame> frames(StackId stack) const {
-    std::vector<CodeFrame> named, unnamed;
+    std::vector<CodeFrame> named, unnamed, hidden;
     for (StackId at = stack; at != StackId::none; at = tables_[at].caller) {
       const FrameText text = frame_text(tables_, tables_[at].frame);
       if (!is_hidden(text.kind) && (!text.function.empty() || !text.file.empty()))
         named.push_back({std::string(text.function), std::string(text.file), text.line});
       else if (!text.module_path.empty())
-        unnamed.push_back({std::string(base_name(text.module_path)), "", 0});
+        (is_hidden(text.kind) ? hidden : unnamed).push_back({std::string(base_name(text.module_path)), "", 0});
     }
-    return named.empty() ? unnamed : named;
+    return !named.empty() ? named : !unnamed.empty() ? unnamed : hidden;
   }
 
   std::uint64_t id(StackId stack) {
@@ -156,6 +157,11 @@ constexpr Nanoseconds in_flight{10'000'000};
 RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<Bytes>* least_free = nullptr) {
   RankDevice result{.device = trace.tables[main.heap].device, .peak_reserved = main.peak_reserved};
   const EventColumns& events = trace.events;
+  // A driver's heap has no segments: what it serves is the device's. Of others without, what they reserve is not known.
+  const bool is_driver = main.peak_reserved == 0_B && trace.tables[main.heap].level == Level::driver;
+  const EventKind takes = is_driver ? EventKind::alloc : EventKind::segment_alloc;
+  const EventKind gives = is_driver ? EventKind::free_completed : EventKind::segment_free;
+  const bool is_known = is_driver || main.peak_reserved > 0_B;
   Bytes reserved;
   std::optional<std::pair<Nanoseconds, Bytes>> sampled;  // when, and what was in use beside `main`
   const auto settle = [&] {
@@ -166,20 +172,19 @@ RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<
     const Origin& origin = trace.tables[events.origin[i]];
     const EventKind kind = events.kind[i];
     if (origin.heap == main.heap) {
-      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
+      if (kind == takes || kind == EventKind::segment_map) {
         reserved += events.size[i];
         if (sampled && events.time[i] - sampled->first <= in_flight)
           sampled->second -= std::min(sampled->second, events.size[i]);
         settle();
       }
-      if (kind == EventKind::segment_free || kind == EventKind::segment_unmap)
-        reserved -= std::min(reserved, events.size[i]);
+      if (kind == gives || kind == EventKind::segment_unmap) reserved -= std::min(reserved, events.size[i]);
     }
     if (kind != EventKind::memory_info || trace.tables[origin.heap].device != result.device) continue;
     const Bytes free{events.address_or_value[i]};
     result.capacity = std::max(result.capacity.value_or(0_B), events.size[i] + free);
     if (least_free != nullptr) *least_free = std::min(least_free->value_or(free), free);
-    if (main.peak_reserved == 0_B || !samples_device(trace.tables, origin) || events.size[i] <= reserved) continue;
+    if (!is_known || !samples_device(trace.tables, origin) || events.size[i] <= reserved) continue;
     settle();
     sampled = {events.time[i], events.size[i] - reserved};
   }
@@ -216,23 +221,6 @@ void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSu
     summary.first_failure = events.size[i];
     summary.first_failure_time = events.time[i] - summary.begin;
   }
-}
-
-/// A flight recorder discards events, but keeps sums of them: more may have been live than in its window.
-Bytes live_before_window(const FoldedHistory& folded, HeapId heap) {
-  std::map<std::uint32_t, std::int64_t> change;  // by interval
-  Bytes most;
-  for (const FoldedRow& row : folded.rows) {
-    if (row.heap != heap) continue;
-    change[row.interval] += static_cast<std::int64_t>(row.allocated.count) - static_cast<std::int64_t>(row.freed.count);
-    if (row.allocations > 0) most = std::max(most, Bytes{row.allocated.count / row.allocations});
-  }
-  std::int64_t live = 0;
-  for (const auto& [interval, bytes] : change) {
-    live += bytes;
-    if (live > 0) most = std::max(most, Bytes{static_cast<std::uint64_t>(live)});
-  }
-  return most;
 }
 
 void judge_trust(const Trace& trace, RankSummary& summary) {
@@ -295,7 +283,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
     summary.peak_allocated = std::min(summary.peak_allocated, summary.peak_reserved);
     summary.peak_live = std::min(summary.peak_live, summary.peak_allocated);
   }
-  const Bytes before = live_before_window(trace.folded, main->heap);
+  const Bytes before = folded_peak(trace.folded, main->heap);
   for (Bytes* const peak : {&summary.peak_live, &summary.peak_allocated, &summary.peak_reserved})
     *peak = std::max(*peak, before);
   const RankDevice device = device_of(trace, *main, &summary.least_free);

@@ -17,6 +17,7 @@
 
 #include "collector/record/executable.h"
 #include "collector/record/output.h"
+#include "formats/model/folded_peak.h"
 #include "formats/model/live_set.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -108,6 +109,15 @@ Result<TraceFacts> facts_of(const std::filesystem::path& trace) {
     facts.events += batch.events.count();
   }
   for (auto& [number, device] : facts.devices) device.end = held_on(number, live, tables);
+  for (std::size_t i = 0; i < tables.heaps.size(); ++i) {
+    const HeapId heap{static_cast<std::uint32_t>(i)};
+    if (!is_device_memory(tables[heap])) continue;
+    const Bytes older = folded_peak(reader->folded(), heap);
+    if (older == 0_B) continue;
+    DeviceFacts& device = facts.devices[tables[heap].device];
+    device.peak_at_least = older > device.peak;
+    device.peak = std::max(device.peak, older);
+  }
   const Losses& losses = reader->losses();
   facts.lost = losses.ring_full + losses.hook_refused + reader->report().missing_events;
   facts.folded = losses.folded_events;
@@ -194,8 +204,9 @@ std::string counted(std::uint64_t count, const std::string& noun) {
 std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std::string_view moment) {
   std::string text;
   for (const auto& [device, facts] : devices) {
-    text += (text.empty() ? "" : "; ") + ("GPU " + std::to_string(device)) + ": peak " + text_of(facts.peak) + ", " +
-            text_of(facts.end) + " live " + std::string(moment);
+    text += (text.empty() ? "" : "; ") + ("GPU " + std::to_string(device)) + ": peak " +
+            (facts.peak_at_least ? "at least " : "") + text_of(facts.peak) + ", " + text_of(facts.end) + " live " +
+            std::string(moment);
     if (facts.failures > 0) text += ", " + counted(facts.failures, "failed allocation");
   }
   return text.empty() ? "no device memory" : text;

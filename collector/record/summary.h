@@ -23,8 +23,9 @@ namespace memreel::record {
 // What the launcher reports about a finished trace.
 
 struct DeviceFacts {
-  Bytes peak;  // most bytes held from the driver at once
-  Bytes end;   // bytes held at the end
+  Bytes peak;                  // most bytes held from the driver at once
+  bool peak_at_least = false;  // it was before the events that a flight recorder keeps, of which sums are known
+  Bytes end;                   // bytes held at the end
   std::uint64_t failures = 0;
 };
 

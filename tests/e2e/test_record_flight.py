@@ -160,6 +160,22 @@ class Kept(RecordTest):
                                      for frame in leak["stack"]])
         self.assertIn("older events are summed up", self.answer("report", trace).stderr)
 
+    def test_a_peak_that_is_older_than_its_events_is_known(self):
+        said = Flight(self, "spike", 3072, 400_000).finish()
+        self.assertIn("peak at least 3.00 GiB", said)
+        trace = self.trace()
+        info = self.document("info", trace)["devices"][0]
+        self.assertLess(info["peak_live_bytes"], MIB)
+        self.assertEqual(info["folded_peak_live_bytes"], 3072 * MIB)
+        self.assertEqual(self.document("report", trace)["summary"]["devices"][0]["folded_peak_live_bytes"], 3072 * MIB)
+        first = self.answer("report", trace).stdout.splitlines()[0]
+        self.assertRegex(first, r"^peak +at least 3\.00 GiB live before the events that are kept")
+        # One of a job is not undone by its window either, and its stacks have the program's name.
+        fleet = self.document("fleet", trace, "--no-setting", code=1)
+        self.assertEqual(fleet["ranks"][0]["peak_reserved_bytes"], 3072 * MIB)
+        self.assertTrue(fleet["ranks"][0]["at_least"])
+        self.assertNotIn("libcuda", json.dumps(fleet["sites"]))
+
     def test_what_is_live_is_what_the_program_has(self):
         plain = self.record(FLIGHT_PROGRAM, "churn", 300_000, 10_000, 1, options=["--when-full", "block", "-o", "plain.reel"])
         flight = Flight(self, "churn", 300_000, 10_000, 1)

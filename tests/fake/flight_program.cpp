@@ -9,6 +9,7 @@
 //   fail COUNT                 COUNT requests that can't be met, among others that can
 //   retry                      a request that is refused, then succeeds after memory was freed: no failure
 //   grow MIB STEPS             allocates MIB mebibytes STEPS times, and waits for a line on standard input after each
+//   spike MIB EVENTS           allocates and frees MIB mebibytes once, then EVENTS small blocks
 //   handler                    handles SIGUSR2 itself: exit code 7 on receiving it
 //   children COUNT             a failing request, then COUNT children, all of which it waits for: any other process,
 //                              signal or open file that it finds makes it exit with a message
@@ -130,6 +131,12 @@ int grow(const Numbers& n) {
   return 0;
 }
 
+int spike(const Numbers& n) {
+  release(allocate(n.at(0) * mib));
+  for (std::uint64_t i = 0; i < n.at(1); ++i) release(allocate(kib + i % 512));
+  return 0;
+}
+
 volatile std::sig_atomic_t caught = 0;
 std::atomic<int> ended_children = 0;
 
@@ -195,6 +202,7 @@ int main(int argc, char** argv) {
   if (mode == "fail") return fail(numbers);
   if (mode == "retry") return retry(numbers);
   if (mode == "grow") return grow(numbers);
+  if (mode == "spike") return spike(numbers);
   if (mode == "handler") return handler(numbers);
   if (mode == "children") return children(numbers);
   return 2;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/fleet/rank_summary.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "analyzer/fleet/fleet.h"
+#include "tests/unit/sample_trace.h"
+
+namespace memreel {
+namespace {
+
+using testing::TraceBuilder;
+
+Fleet fleet_of(Trace trace) {
+  Result<Fleet> fleet = assemble_fleet({summarize(std::move(trace), "/job/rank0.reel", {})}, {});
+  EXPECT_TRUE(fleet) << fleet.error().message();
+  return *std::move(fleet);
+}
+
+/// Calls of the driver, with samples of a device of 8 GiB.
+class DriverCalls : public ::testing::Test {
+ protected:
+  DriverCalls() : driver_(builder_.heap("cuda.driver", Level::driver, 0)), origin_(builder_.origin(driver_)) {}
+  void sample(Bytes used) {
+    builder_.push({.kind = EventKind::memory_info, .origin = origin_, .size = used, .value = (8_GiB - used).count});
+  }
+  /// A second between events: a sample just before an event may count it already.
+  Trace trace() {
+    Trace trace = builder_.trace();
+    for (std::size_t i = 0; i < trace.events.count(); ++i)
+      trace.events.time[i] = std::chrono::seconds(static_cast<std::int64_t>(i));
+    return trace;
+  }
+
+  TraceBuilder builder_;
+  HeapId driver_;
+  OriginId origin_;
+};
+
+TEST_F(DriverCalls, WhatIsOlderThanTheRecordingIsInItsSamples) {
+  sample(2_GiB);
+  builder_.alloc(origin_, {0x10'0000}, 1_GiB);
+  builder_.trace().losses.began_late = true;
+  EXPECT_EQ(fleet_of(trace()).rows.front().headroom, static_cast<std::int64_t>((5_GiB).count));
+}
+
+TEST_F(DriverCalls, WhatTheRankItselfHoldsIsNotBesideIt) {
+  const AllocationId first = builder_.alloc(origin_, {0x10'0000}, 1_GiB);
+  sample(1_GiB + 256_MiB);
+  builder_.free(first);
+  EXPECT_EQ(fleet_of(trace()).rows.front().headroom, static_cast<std::int64_t>((7_GiB - 256_MiB).count));
+}
+
+TEST_F(DriverCalls, ANativeProgramsStacksAreNotTheDrivers) {
+  std::vector<Module>& modules = builder_.trace().tables.modules;
+  StackId stack = StackId::none;
+  for (const char* const path : {"/home/me/solver", "/usr/lib/libcuda.so.1"}) {  // outermost first
+    modules.push_back({.path = builder_.string(path)});
+    Tables& tables = builder_.trace().tables;
+    tables.frames.push_back(
+        {.module = ModuleId{static_cast<std::uint32_t>(modules.size() - 1)}, .module_offset = 0x1234});
+    classify_frames(tables, tables.frames.size() - 1);
+    tables.stacks.push_back({FrameId{static_cast<std::uint32_t>(tables.frames.size() - 1)}, stack});
+    stack = StackId{static_cast<std::uint32_t>(tables.stacks.size() - 1)};
+  }
+  builder_.alloc(origin_, {0x10'0000}, 1_GiB, stack);
+  const RankSummary summary = summarize(trace(), "/job/rank0.reel", {});
+  ASSERT_EQ(summary.sites.size(), 1U);
+  EXPECT_THAT(summary.sites[0].frames, ::testing::ElementsAre(CodeFrame{.function = "solver", .file = "", .line = 0}));
+}
+
+TEST_F(DriverCalls, APeakOlderThanAFlightRecordersEventsIsKnown) {
+  builder_.alloc(origin_, {0x10'0000}, 1_MiB);
+  FoldedHistory& folded = builder_.trace().folded;
+  folded.interval = std::chrono::seconds(1);
+  folded.rows = {{.interval = 0, .heap = driver_, .allocations = 2, .allocated = 3_GiB},
+                 {.interval = 1, .heap = driver_, .frees = 2, .freed = 3_GiB}};
+  builder_.trace().losses.folded_events = 4;
+  const RankSummary summary = summarize(trace(), "/job/rank0.reel", {});
+  EXPECT_EQ(summary.peak_reserved, 3_GiB);
+  EXPECT_TRUE(summary.at_least());
+}
+
+}  // namespace
+}  // namespace memreel
