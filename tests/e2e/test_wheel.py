@@ -12,6 +12,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+import urllib.request
 import zipfile
 from pathlib import Path
 
@@ -267,56 +268,104 @@ class Pytest(WheelTest):
 
 
 class BareRoot:
-    """A system with nothing but python3-venv. RHEL 8's C library, 2.28, is that of the check of symbols (Contents)."""
-    SUITE, MIRROR, OPTIONS = "", DEBIAN, ()
+    """A system with nothing but python3-venv."""
+    NAME, SUITE, MIRROR, OPTIONS = "", "", DEBIAN, ("--include=python3-venv",)
 
     def setUp(self):
         if os.geteuid() != 0 or not shutil.which("debootstrap"):
             self.skipTest("needs root and debootstrap")
-        self.root = Path(MEMREEL).resolve().parents[1] / f"wheel-root-{self.SUITE}"
+        self.root = Path(MEMREEL).resolve().parents[1] / f"wheel-root-{self.NAME or self.SUITE}"
         if not (self.root / "complete").exists():
             shutil.rmtree(self.root, ignore_errors=True)
-            run("debootstrap", "--variant=minbase", "--include=python3-venv", *self.OPTIONS, self.SUITE, self.root,
+            self.prepare()
+            run("debootstrap", "--variant=minbase", *self.OPTIONS, self.SUITE, self.root,
                 os.environ.get("MEMREEL_OLD_MIRROR", self.MIRROR))
+            self.complete()
             (self.root / "complete").touch()
         shutil.rmtree(self.root / "work", ignore_errors=True)
         (self.root / "work").mkdir()
         shutil.copy(self.wheel, self.root / "work")
 
+    def prepare(self):
+        """What complete() needs. Skips the test where that can't be had."""
+
+    def complete(self):
+        """Changes the new root."""
+
     def inside(self, script, code=0):
         return run("unshare", "--mount", "--pid", "--fork", "chroot", self.root, "/bin/sh", "-ec",
                    "mount -t proc proc /proc\ncd /work\n" + script, code=code, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"})
 
-    def test_install_and_use(self):
-        began = time.monotonic()
-        said = self.inside("python3 -m venv v && v/bin/pip install --quiet ./memreel-*.whl && v/bin/memreel demo").stdout
-        print(f"pip install and memreel demo: {time.monotonic() - began:.1f} s", file=sys.stderr)
-        self.assertIn("11,583 of 11,583", said)
+    def use(self, memreel):
+        self.assertIn("11,583 of 11,583", self.inside(f"{memreel} demo").stdout)
         # The agent is loaded, and has nothing to report on a program without CUDA.
-        said = self.inside("LD_DEBUG=libs v/bin/memreel record -- /bin/true")
+        said = self.inside(f"LD_DEBUG=libs {memreel} record -- /bin/true")
         self.assertRegex(said.stderr, r"calling init: .*/libmemreel-agent\.so")
         self.assertIn("true ended", said.stderr)
         # Libraries that the viewer lacks are named with their package.
-        self.assertIn("libegl1", self.inside("v/bin/memreel view --screenshot x.png", code=2).stderr)
-        self.assertIn("libx11-6", self.inside("DISPLAY=:7 v/bin/memreel view", code=2).stderr)
+        self.assertIn("libegl1", self.inside(f"{memreel} view --screenshot x.png", code=2).stderr)
+        self.assertIn("libx11-6", self.inside(f"DISPLAY=:7 {memreel} view", code=2).stderr)
+
+
+class Installable(BareRoot):
+    def test_install_and_use(self):
+        began = time.monotonic()
+        self.inside("python3 -m venv v && v/bin/pip install --quiet ./memreel-*.whl && v/bin/memreel --version")
+        print(f"pip install: {time.monotonic() - began:.1f} s", file=sys.stderr)
+        self.use("v/bin/memreel")
         self.assertEqual(self.inside("v/bin/pip uninstall --quiet --yes memreel\nfind v -name '*memreel*'").stdout, "")
 
 
-class Debian11(BareRoot, WheelTest):  # glibc 2.31, Python 3.9
+class Debian11(Installable, WheelTest):  # glibc 2.31, Python 3.9
     SUITE = "bullseye"
 
 
-class Debian12(BareRoot, WheelTest):
+class Debian12(Installable, WheelTest):
     SUITE = "bookworm"
 
 
-class Debian13(BareRoot, WheelTest):  # glibc 2.41, Python 3.13
+class Debian13(Installable, WheelTest):  # glibc 2.41, Python 3.13
     SUITE = "trixie"
 
 
-class Ubuntu2204(BareRoot, WheelTest):
+class Ubuntu2204(Installable, WheelTest):
     # Debian has no package of Ubuntu's keys.
-    SUITE, MIRROR, OPTIONS = "jammy", UBUNTU, ("--no-check-gpg", "--components=main,universe")
+    SUITE, MIRROR, OPTIONS = "jammy", UBUNTU, (*BareRoot.OPTIONS, "--no-check-gpg", "--components=main,universe")
+
+
+class RedHat8(BareRoot, WheelTest):
+    """The programs with RHEL 8's C library, 2.28, in a Debian 11 whose shell needs none newer; its Python does. The library is that of Debian 10, or what
+    `make install DESTDIR=$MEMREEL_GLIBC_2_28` of glibc's branch release/2.28/master installs, for systems that can't reach Debian's archive."""
+    NAME, SUITE, OPTIONS = "rhel8", "bullseye", ()
+    PACKAGE = "http://archive.debian.org/debian/pool/main/g/glibc/libc6_2.28-10+deb10u1_amd64.deb"
+
+    def prepare(self):
+        self.library = Path(os.environ.get("MEMREEL_GLIBC_2_28", self.directory / "glibc"))
+        if self.library.exists():
+            return
+        try:
+            with urllib.request.urlopen(self.PACKAGE, timeout=60) as answer:
+                (self.directory / "libc6.deb").write_bytes(answer.read())
+        except OSError as problem:
+            self.skipTest(f"can't get a C library 2.28: {self.PACKAGE}: {problem}")
+        run("dpkg-deb", "--extract", self.directory / "libc6.deb", self.library)
+
+    def complete(self):
+        libraries = self.root / "lib/x86_64-linux-gnu"
+        for file in {file.name: file for pattern in ("lib64/*.so.*", "lib/x86_64-linux-gnu/*.so.*") for file in self.library.glob(pattern)}.values():
+            for place in (libraries, self.root / "lib64"):
+                if place == libraries or (place / file.name).is_symlink():
+                    (place / file.name).unlink(missing_ok=True)
+                    shutil.copy(file, place / file.name)
+
+    def test_use(self):
+        self.assertIn("release version 2.28", self.inside("/lib/x86_64-linux-gnu/libc.so.6").stdout)
+        programs = self.root / "work/memreel/_dist/bin"
+        with zipfile.ZipFile(self.wheel) as wheel:
+            wheel.extractall(self.root / "work")
+        for program in programs.iterdir():
+            program.chmod(0o755)
+        self.use("memreel/_dist/bin/memreel")
 
 
 if __name__ == "__main__":
