@@ -167,13 +167,22 @@ class Jobs(BrowseTest):
     def test_ranks_are_listed_opened_and_compared(self):
         for rank, trace in enumerate((GPT, LEAK, OOM)):
             self.file(f"rank{rank}.reel", trace.read_bytes())
-        terminal = self.open(*(self.directory / f"rank{rank}.reel" for rank in range(3)))
+        terminal = self.open(*(self.directory / f"rank{rank}.reel" for rank in range(3)), size=(120, 40))
         lines = self.tab(terminal.settled())
-        self.assertIn("k compares with it", lines[0])
-        for row, peak in ((2, "5.37 GiB"), (3, "193.05 MiB"), (4, "1.93 GiB")):
-            self.assertIn(peak, lines[row])
+        # As `memreel fleet` says it; the rank that decides comes first.
+        said = " ".join(run("fleet", self.directory, "--no-setting").stdout.split())
+        self.assertTrue(said.startswith("rank 2 ran out of memory"), said)
+        first = next(i for i, line in enumerate(lines) if "k compares with it" in line)
+        answer = " ".join(" ".join(lines[:first]).replace("decides:", "decides").replace("fails:", "fails").split())
+        for sentence in re.split(" (?=decides|fails)", answer):
+            self.assertIn(sentence, said)
+        self.assertEqual(len(re.split(" (?=decides|fails)", answer)), 3)
+        self.assertIn("decides", lines[first + 2])
+        for row, peak in ((2, "1.93 GiB"), (3, "5.37 GiB"), (4, "193.05 MiB")):
+            self.assertIn(peak, lines[first + row])
         by_peak = self.tab(terminal.key(">", ">"))
-        self.assertEqual([re.findall(r"[\d.]+ [GM]iB", line)[1] for line in by_peak[2:5]], ["5.37 GiB", "1.93 GiB", "193.05 MiB"])
+        self.assertEqual([re.findall(r"[\d.]+ [GM]iB", line)[1] for line in by_peak[first + 2:first + 5]],
+                         ["5.37 GiB", "1.93 GiB", "193.05 MiB"])
         compared = terminal.key("Down", "k")
         self.assertIn("B, the peak of rank2.reel: 1.93 GiB live", "\n".join(self.tab(compared)))
         opened = terminal.key("r", "Enter")

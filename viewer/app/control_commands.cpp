@@ -221,9 +221,13 @@ std::vector<Command> Viewer::passing_commands() {
       selection_.clear();
     }).why_not = [this, heap = series.heap] { return selection_.heap == heap ? "it is shown already" : ""; };
   for (std::size_t i = 0; ranks_ && i < ranks_->files().size(); ++i) {
-    const auto why_not = [this, i] { return ranks_->files()[i] == source_->path() ? "it is shown already" : ""; };
-    add("Show rank " + ranks_->name(i), [this, i] { choice_.show = i; }).why_not = why_not;
-    add("Compare with rank " + ranks_->name(i), [this, i] { choice_.compare = i; }).why_not = why_not;
+    const bool is_shown = source_ && ranks_->files()[i] == source_->path();
+    Command& shows = add("Show rank " + ranks_->name(i), [this, i] { choice_.show = i; });
+    shows.why_not = [this, is_shown] { return is_shown && !shows_job() ? "it is shown already" : ""; };
+    shows.needs_trace = false;
+    add("Compare with rank " + ranks_->name(i), [this, i] { choice_.compare = i; }).why_not = [is_shown] {
+      return is_shown ? "it is shown already" : "";
+    };
   }
   for (const std::string& file : settings_.recent)
     add("Open " + file, [this, file] { chosen_.file = file; }).needs_trace = false;

@@ -67,6 +67,8 @@ bool Viewer::move_focus(const KeyPress& press) {
     focus_.leave_field();
     return focus_.press(*key);
   }
+  const bool enters = *key == FocusKey::up || *key == FocusKey::down;
+  if (enters && shows_job() && !focus_.is_on() && focus_.enter("rank/")) return true;
   if (focus_.press(*key)) return true;
   if (tour_.is_on() && *key == FocusKey::press) {
     focus_.act_on("tour/next");
@@ -83,7 +85,7 @@ void Viewer::handle_keys(double seconds) {
   commands_.handle(others, window_.characters(), open_dialog_.is_open());
   if (const std::string missing = focus_.take_missing(); !missing.empty())
     notice_ = "There is no \u201C" + label_of(missing) + "\u201D here now";
-  if (is_typing() || document_->empty()) return;
+  if (is_typing() || document_->empty() || shows_job()) return;
   const bool takes_arrows = had_focus || focus_.is_on() || open_dialog_.is_open();
   const auto held = [&](int key, int arrow) {
     return window_.is_held_alone(key) || (!takes_arrows && window_.is_held_alone(arrow));

@@ -108,7 +108,7 @@ void Layout::draw(Scene& scene, Settings& settings, const PaneContents& contents
   if (!maximised_.empty()) {
     moved_.clear();
     opened_.clear();
-    const bool is_list = is_tab(maximised_);
+    const bool is_list = is_tab(maximised_) && maximised_ != "ranks";  // those are more than one of the lists
     return draw_pane(scene, is_list ? lists : std::string_view(maximised_), {0, 0},
                      [&] { is_list ? draw_lists(scene, contents) : contents.draw(maximised_); });
   }

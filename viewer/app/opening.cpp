@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <span>
 #include <utility>
 
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/app/viewer.h"
 #include "viewer/panes/draw.h"
@@ -16,6 +18,16 @@ namespace {
 std::string title_of(const std::filesystem::path& file, std::size_t files) {
   return printable(file.filename().string()) + (files < 2 ? "" : " and " + std::to_string(files - 1) + " more") +
          " - memreel";
+}
+
+std::string job_name(std::span<const std::filesystem::path> files) {
+  std::filesystem::path folder = files.front().parent_path();
+  const auto is_inside = [&](const std::filesystem::path& file) {
+    return std::ranges::mismatch(folder, file).in1 == folder.end();
+  };
+  while (folder.has_relative_path() && !std::ranges::all_of(files, is_inside)) folder = folder.parent_path();
+  const std::string called = printable(folder.filename().string());
+  return "job " + (called.empty() ? "" : called + ", ") + text_of(std::uint64_t{files.size()}) + " recordings";
 }
 
 }  // namespace
@@ -32,17 +44,38 @@ void Viewer::open(const std::filesystem::path& file) {
 }
 
 void Viewer::open_ranks(std::vector<std::filesystem::path> files) {
-  open(files.front());
-  if (opening_)
-    opening_->ranks = std::move(files);
-  else
-    show_ranks(std::move(files));
-}
-
-void Viewer::show_ranks(std::vector<std::filesystem::path> files) {
+  notice_.clear();
+  opening_.reset();
+  close();
+  ranks_pane_ = RanksPane();
   ranks_ = std::make_unique<const Ranks>(
       std::move(files), [] { Window::wake(); }, memory_limit_);
-  layout_.show_tab("ranks");
+  wants_decider_ = true;
+  layout_.maximise("ranks");
+  job_name_ = job_name(ranks_->files());
+  window_.set_title(job_name_ + " - memreel");
+}
+
+/// Behind the answer, so that it is there at once when that is closed.
+void Viewer::open_decider() {
+  const auto overview = wants_decider_ && ranks_ ? ranks_->overview() : nullptr;
+  if (!overview) return;
+  wants_decider_ = false;
+  std::optional<std::size_t> file;
+  for (const JobOverview& job : overview->jobs)
+    if (!file) file = job.decider;
+  for (std::size_t i = 0; i < ranks_->files().size() && !file; ++i)
+    if (ranks_->series(i)->problem.empty()) file = i;
+  if (!file) return;
+  // What was asked for on the command line is of this file.
+  const std::string other = panes_->compare.other();
+  auto instant = std::exchange(wanted_instant_, std::nullopt);
+  show(std::make_unique<Source>(
+           ranks_->files()[*file], [] { Window::wake(); }, memory_limit_),
+       false);
+  if (!other.empty()) panes_->compare.set_other(other);
+  wanted_instant_ = std::move(instant);
+  if (wanted_instant_) cursor_follows_ = false;
 }
 
 void Viewer::open_prediction(std::unique_ptr<const PredictionJob> prediction) {
@@ -53,9 +86,10 @@ void Viewer::open_prediction(std::unique_ptr<const PredictionJob> prediction) {
 
 void Viewer::open(std::unique_ptr<Source> source, bool is_sample) {
   notice_.clear();
+  wants_decider_ = false;
   opening_.reset();
   if (source_ && !document_->empty()) {
-    opening_.emplace(Opening{.source = std::move(source), .ranks = {}, .is_sample = is_sample});
+    opening_.emplace(Opening{.source = std::move(source), .is_sample = is_sample});
     return;
   }
   show(std::move(source), is_sample);
@@ -88,7 +122,6 @@ void Viewer::follow_opening() {
       // An import may still fail after its first events.
       Opening opened = *std::exchange(opening_, std::nullopt);
       show(std::move(opened.source), opened.is_sample);
-      if (!opened.ranks.empty()) show_ranks(std::move(opened.ranks));
     }
   }
   if (!source_ || is_remembered_) return;

@@ -53,6 +53,29 @@ Json described(const Document& document, const Classification* known, std::uint3
   return json;
 }
 
+Json described(const RankLine& line) {
+  Json json{{"file", line.file},         {"name", line.name},
+            {"note", line.note},         {"peak_reserved_bytes", line.peak_reserved.count},
+            {"at_least", line.at_least}, {"judged", line.judged},
+            {"marks", Json::array()},    {"alike", Json::array()}};
+  const auto mark = [&](bool is_marked, const char* name) {
+    if (is_marked) json["marks"].push_back(name);
+  };
+  mark(line.decides, "decides");
+  mark(line.failed, "failed");
+  mark(line.near, "near");
+  mark(line.outlier, "outlier");
+  for (const RankLine& other : line.alike) json["alike"].push_back(other.file);
+  return json;
+}
+
+Json described(const JobOverview& job) {
+  Json json{{"headline", job.headline}, {"decides", job.decides},     {"fails", job.fails},
+            {"clock", job.clock},       {"one_clock", job.one_clock}, {"lines", Json::array()}};
+  for (const RankLine& line : job.lines) json["lines"].push_back(described(line));
+  return json;
+}
+
 /// `strip`: null until it is ready.
 Json described(const VerdictStrip* strip) {
   if (strip == nullptr) return nullptr;
@@ -199,6 +222,10 @@ Json Viewer::state() {
                               {"file", ranks_->files()[i].string()},
                               {"peak_reserved_bytes", series ? Json(series->peak_reserved.count) : Json(nullptr)},
                               {"problem", series ? Json(series->problem) : Json(nullptr)}});
+  }
+  if (const auto overview = ranks_ ? ranks_->overview() : nullptr) {
+    state["job"] = {{"shown", shows_job()}, {"problem", overview->problem}, {"jobs", Json::array()}};
+    for (const JobOverview& job : overview->jobs) state["job"]["jobs"].push_back(described(job));
   }
   if (const auto view = prediction_ ? prediction_->result() : nullptr) {
     state["prediction"] = {{"problem", view->problem}, {"predicted", Json::array()}};

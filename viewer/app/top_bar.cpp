@@ -73,6 +73,12 @@ void Viewer::draw_top_bar(Scene& scene) {
   ImGui::PopStyleVar();
   ImGui::PushStyleVar(ImGuiStyleVar_ItemSpacing, {scene.px(10), 0});
   ImGui::AlignTextToFramePadding();
+  if (shows_job()) {
+    draw_job_bar(scene);
+    ImGui::PopStyleVar();
+    ImGui::EndChild();
+    return end_top_bar(scene);
+  }
   const std::string name = source_ ? source_->path().filename().string() : "memreel";
   constexpr float most_of_bar = 0.28F;
   const std::string shown = fitting(name, most_of_bar * ImGui::GetContentRegionAvail().x);
@@ -118,23 +124,44 @@ void Viewer::draw_top_bar(Scene& scene) {
          {0, at.y - scene.px(2), static_cast<float>(status.progress) * ImGui::GetIO().DisplaySize.x, at.y},
          theme_.accent);
   }
+  end_top_bar(scene);
+}
+
+/// The line below it.
+void Viewer::end_top_bar(Scene& scene) {
   const ImVec2 below = ImGui::GetCursorScreenPos();
   fill(*ImGui::GetWindowDrawList(), {0, below.y, ImGui::GetIO().DisplaySize.x, below.y + scene.px(1)}, theme_.ground);
   ImGui::Dummy({0, scene.px(1)});
 }
 
+/// Which job the window shows an answer about.
+void Viewer::draw_job_bar(Scene& scene) {
+  ImGui::TextUnformatted(fitting(job_name_, ImGui::GetContentRegionAvail().x - scene.px(160)).c_str());
+  if (!source_ || document_->empty()) return;
+  ImGui::SameLine();
+  command_button(scene, "back to rank", {.says = "Back to " + shown_rank()});
+}
+
+std::string Viewer::shown_rank() const {
+  const auto& files = ranks_->files();
+  const auto at = source_ ? std::ranges::find(files, source_->path()) : files.end();
+  return at == files.end() ? "another file" : ranks_->name(static_cast<std::size_t>(at - files.begin()));
+}
+
 void Viewer::draw_rank_list(Scene& scene) {
   const auto& files = ranks_->files();
-  const auto shown = static_cast<std::size_t>(std::ranges::find(files, source_->path()) - files.begin());
+  ImGui::SameLine();
+  command_button(scene, "all ranks");
   ImGui::SameLine();
   ImGui::SetNextItemWidth(scene.px(130));
-  if (ImGui::BeginCombo("##rank", shown < files.size() ? ranks_->name(shown).c_str() : "another file")) {
+  if (ImGui::BeginCombo("##rank", shown_rank().c_str())) {
     for (std::size_t i = 0; i < files.size(); ++i) {
       const auto series = ranks_->series(i);
       std::string label = ranks_->name(i);
       if (series && series->problem.empty()) label += "   peak " + text_of(series->peak_reserved);
       ImGui::PushID(static_cast<int>(i));
-      if (menu_entry(scene, label, i == shown, "rank list/" + std::to_string(i))) choice_.show = i;
+      if (menu_entry(scene, label, source_ && files[i] == source_->path(), "rank list/" + std::to_string(i)))
+        choice_.show = i;
       ImGui::PopID();
     }
     ImGui::EndCombo();

@@ -154,7 +154,7 @@ void Viewer::make_commands() {
       tour_.end();
     } else if (!selection_.search.empty()) {
       selection_.search.clear();
-    } else if (!layout_.maximised().empty()) {
+    } else if (!layout_.maximised().empty() && !(shows_job() && !source_)) {
       layout_.maximise("");
     } else {
       selection_.clear();
@@ -197,6 +197,34 @@ void Viewer::make_commands() {
   };
   for (const std::string_view name : fixed_names) add_alone(name);
   for (const std::string_view name : tab_names) add_alone(name);
+  Command& whole = add("Show the answer about the job", "J", GLFW_KEY_J, 0, [this] {
+    if (ranks_) layout_.maximise("ranks");
+  });
+  whole.needs_trace = false;
+  whole.place = "all ranks";
+  whole.label = "Job";
+  whole.why_not = [this]() -> std::string {
+    if (!ranks_) return "only one recording is open";
+    return shows_job() ? "it is shown already" : "";
+  };
+  Command& lists = add("List or fold the ranks that are alike", "", 0, 0, [this] {
+    layout_.show_tab("ranks");
+    focus_.act_on("alike/*");
+  });
+  lists.needs_trace = false;
+  lists.place = "alike/*";
+  lists.label = "list";
+  lists.why_not = [this]() -> std::string {
+    const auto overview = ranks_ ? ranks_->overview() : nullptr;
+    const auto has_alike = [](const JobOverview& job) {
+      return std::ranges::any_of(job.lines, [](const RankLine& line) { return !line.alike.empty(); });
+    };
+    return overview && std::ranges::any_of(overview->jobs, has_alike) ? "" : "no ranks share a line";
+  };
+  Command& leaves = add("Go back from the job to the open rank", "", 0, 0, [this] { layout_.maximise(""); });
+  leaves.place = "back to rank";
+  leaves.label = "Back to the rank";
+  leaves.why_not = [this] { return shows_job() ? "" : "the answer about a job is not shown"; };
   add("Show all panes", "Esc", 0, 0, [this] { layout_.maximise(""); }).why_not = [this] {
     return layout_.maximised().empty() ? "they are shown already" : "";
   };
@@ -311,7 +339,7 @@ void Viewer::make_commands() {
   opens.label = "Open\u2026";
   Command& closes = add("Close the file", "Ctrl+W", GLFW_KEY_W, GLFW_MOD_CONTROL, [this] { close_wanted_ = true; });
   closes.needs_trace = false;
-  closes.why_not = [this] { return source_ ? "" : "no trace is open"; };
+  closes.why_not = [this] { return source_ || ranks_ ? "" : "no trace is open"; };
   Command& cancels = anywhere(add("Cancel reading the file", "", 0, 0, [this] { close_wanted_ = true; }));
   cancels.place = "cancel";
   cancels.label = "Cancel";

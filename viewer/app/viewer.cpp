@@ -24,9 +24,16 @@ Viewer::Viewer(Window& window, Settings settings, Bytes memory_limit)
 }
 
 void Viewer::choose(const RankChoice& choice) {
-  if (choice.show && ranks_->files()[*choice.show] != source_->path()) open(ranks_->files()[*choice.show]);
-  if (!choice.compare) return;
+  if (choice.show) {
+    const std::filesystem::path& file = ranks_->files()[*choice.show];
+    if (const auto series = ranks_->series(*choice.show); series && !series->problem.empty())
+      return complain({.what = series->problem, .where = file.string()});
+    if (shows_job()) layout_.maximise("");
+    if (!source_ || file != source_->path()) open(file);
+  }
+  if (!choice.compare || !source_) return;
   compare_with(ranks_->files()[*choice.compare]);
+  if (shows_job()) layout_.maximise("");
   layout_.show_tab("compare");
 }
 
@@ -71,7 +78,7 @@ bool Viewer::go_to(std::string_view instant) {
   const auto event = instant_named(*document_, selection_.heap, instant);
   if (!event) return false;
   cursor_follows_ = false;
-  if (source_ && !document_->complete)
+  if ((source_ || ranks_) && !document_->complete)
     wanted_instant_ = instant;  // it may not be read, or not be here, yet
   else
     selection_.cursor = *event;
@@ -121,8 +128,16 @@ void Viewer::draw() {
   const double seconds = last_frame_ == 0 ? 0 : now - last_frame_;
   last_frame_ = now;
   ++frames_;
-  if (std::exchange(close_wanted_, false)) close();
+  if (std::exchange(close_wanted_, false)) {
+    // A rank's file is closed first, then its job.
+    if (shows_job() || !ranks_)
+      ranks_.reset();
+    else
+      layout_.maximise("ranks");
+    close();
+  }
   follow_opening();
+  open_decider();
   begin(std::exchange(chosen_, {}));
   if (ranks_) choose(std::exchange(choice_, {}));
   follow_document();
@@ -183,7 +198,9 @@ void Viewer::draw() {
   panes_->allocations.step_match(scene, std::exchange(match_step_, 0));
   draw_top_bar(scene);
   draw_notice(scene);
-  if (!source_ || status().stage == Stage::failed || document_->empty())
+  if (shows_job())
+    layout_.draw(scene, settings_, {.tabs = {}, .draw = [&](std::string_view) { draw_job(scene); }});
+  else if (!source_ || status().stage == Stage::failed || document_->empty())
     chosen_.file = draw_start_page(scene, welcome_to(source_.get(), *document_), settings_.recent);
   else
     layout_.draw(scene, settings_, contents(scene));
@@ -263,14 +280,14 @@ void Viewer::draw_named(Scene& scene, std::string_view name) {
   else if (name == "policies")
     panes_->policies.draw(scene);
   else if (name == "ranks" && ranks_)
-    draw_rank_grid(scene);
+    draw_job(scene);
   else if (name == "prediction" && prediction_)
     draw_prediction(scene, prediction_->result().get());
 }
 
-void Viewer::draw_rank_grid(Scene& scene) {
-  if (const RankChoice choice = draw_ranks(scene, *ranks_, source_->path()); choice.show || choice.compare)
-    choice_ = choice;
+void Viewer::draw_job(Scene& scene) {
+  const RankChoice choice = ranks_pane_.draw(scene, *ranks_, source_ ? source_->path() : std::filesystem::path());
+  if (choice.show || choice.compare) choice_ = choice;
 }
 
 void Viewer::follow(const VerdictAction& action) {

@@ -31,10 +31,11 @@
 #include "viewer/panes/heap_pane.h"
 #include "viewer/panes/heaps_pane.h"
 #include "viewer/panes/inspector_pane.h"
-#include "viewer/panes/job_panes.h"
 #include "viewer/panes/list_panes.h"
 #include "viewer/panes/map_pane.h"
 #include "viewer/panes/policies_pane.h"
+#include "viewer/panes/prediction_pane.h"
+#include "viewer/panes/ranks_pane.h"
 #include "viewer/panes/timeline_pane.h"
 #include "viewer/panes/verdict_pane.h"
 #include "viewer/panes/verdicts.h"
@@ -83,7 +84,8 @@ class Viewer {
   /// Opens a file, or a folder with recordings of a job. What is shown stays until the file is known to be readable,
   /// and if it is not: a line above the panes then says why.
   void open(const std::filesystem::path& file);
-  /// Opens several recordings: shows the first; any can be selected.
+  /// Opens several recordings, of the ranks of a job: shows the answer about it; any can be selected. The one that
+  /// decides is opened behind it.
   void open_ranks(std::vector<std::filesystem::path> files);
   /// Opens recordings of a program at several sizes: shows the last, and a prediction of larger runs.
   void open_prediction(std::unique_ptr<const PredictionJob> prediction);
@@ -139,7 +141,9 @@ class Viewer {
  private:
   /// Replaces what is shown without waiting.
   void show(std::unique_ptr<Source> source, bool is_sample);
-  void show_ranks(std::vector<std::filesystem::path> files);
+  void open_decider();
+  /// Whether the answer about the job fills the window.
+  bool shows_job() const { return ranks_ && layout_.maximised() == "ranks"; }
   void follow_opening();
   void complain(const Error& error);
   void draw_notice(Scene& scene);
@@ -167,7 +171,11 @@ class Viewer {
   void act_on(std::string_view tab, std::string_view place);
   void draw_top_bar(Scene& scene);
   void draw_rank_list(Scene& scene);
-  void draw_rank_grid(Scene& scene);
+  void end_top_bar(Scene& scene);
+  void draw_job_bar(Scene& scene);
+  /// The name of the rank whose file is open.
+  std::string shown_rank() const;
+  void draw_job(Scene& scene);
   void choose(const RankChoice& choice);
   void draw_search(Scene& scene);
   void draw_unknowns(Scene& scene);
@@ -182,10 +190,9 @@ class Viewer {
   Settings settings_;
   Bytes memory_limit_;
   Theme theme_;
-  /// A file on its way, and the other recordings of its job.
+  /// A file on its way.
   struct Opening {
     std::unique_ptr<Source> source;
-    std::vector<std::filesystem::path> ranks;
     bool is_sample = false;
   };
   std::unique_ptr<Source> source_;
@@ -195,7 +202,10 @@ class Viewer {
   std::string notice_;                               // why another file was not opened; empty: it was
   std::unique_ptr<const Ranks> ranks_;               // null: a single file is open
   std::unique_ptr<const PredictionJob> prediction_;  // null: none was requested
-  RankChoice choice_;                                // applied in the next frame: this frame's scene uses the file
+  RanksPane ranks_pane_;
+  std::string job_name_;        // "job run7, 64 recordings"
+  bool wants_decider_ = false;  // as soon as it is known
+  RankChoice choice_;           // applied in the next frame: this frame's scene uses the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
   AxisBy axis_ = AxisBy::time;               // as chosen

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recordings of several processes: what the list of ranks and their small multiples need of each.
+// The recordings of several processes: what the list of ranks and their lines need of each, and the answer about all.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/result.h"
+#include "viewer/model/job_overview.h"
 
 namespace memreel::viewer {
 
@@ -32,10 +34,10 @@ Result<std::vector<std::filesystem::path>> recordings_in(std::span<const std::fi
 /// Whether the file begins like a trace, or like what can be imported. Reads its beginning only; not for pipes.
 bool may_be_opened(const std::filesystem::path& file);
 
-/// Reads one file after the other on its own thread.
+/// Reads the files on threads of its own, several at a time.
 class Ranks {
  public:
-  /// `wake` is called on that thread whenever there is news. `memory_limit`: for each file; 0: a limit based on its
+  /// `wake` is called on those threads whenever there is news. `memory_limit`: for each file; 0: a limit based on its
   /// size.
   Ranks(std::vector<std::filesystem::path> files, std::function<void()> wake, Bytes memory_limit = {});
 
@@ -45,16 +47,25 @@ class Ranks {
   /// "rank 3", or the file's name until the rank is known.
   std::string name(std::size_t file) const;
   std::size_t read() const { return read_.load(std::memory_order_acquire); }
-  bool complete() const { return read() == files_.size(); }
+  /// Whether everything is read and judged.
+  bool complete() const { return overview() != nullptr; }
   /// The highest peak among the ranks read so far.
   Bytes highest() const;
+  /// The answer about the job, or jobs; null until every file is read.
+  std::shared_ptr<const FolderOverview> overview() const;
 
  private:
+  struct Unjudged;  // what is kept of each file for the answer
+  void read_files(const std::stop_token& stop, const std::function<void()>& wake, Bytes memory_limit);
+  void judge();
+
   std::vector<std::filesystem::path> files_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const RankSeries>> all_series_;
-  std::atomic<std::size_t> read_ = 0;
-  std::jthread thread_;  // last member: it uses the others
+  std::shared_ptr<Unjudged> unjudged_;
+  std::shared_ptr<const FolderOverview> overview_;
+  std::atomic<std::size_t> next_ = 0, read_ = 0;
+  std::vector<std::jthread> threads_;  // last member: they use the others
 };
 
 }  // namespace memreel::viewer

@@ -27,6 +27,7 @@ Ranks::Ranks(std::vector<std::filesystem::path> files, std::function<void()>, By
 std::shared_ptr<const RankSeries> Ranks::series(std::size_t) const { return nullptr; }
 std::string Ranks::name(std::size_t file) const { return files_[file].filename().string(); }
 Bytes Ranks::highest() const { return {}; }
+std::shared_ptr<const FolderOverview> Ranks::overview() const { return nullptr; }
 std::shared_ptr<const PredictionView> PredictionJob::result() const { return nullptr; }
 
 // A page opens files with the browser's own dialog.

@@ -215,6 +215,15 @@ bool Focus::begin(FocusKey key) {
   return true;
 }
 
+bool Focus::enter(std::string_view begins) {
+  const auto first = std::ranges::find_if(
+      last_, [&](const Focusable& stop) { return stop.scope == scope_ && stop.name.starts_with(begins); });
+  if (first == last_.end()) return false;
+  on_ = true;
+  move_to(std::string(first->name));
+  return true;
+}
+
 bool Focus::press(FocusKey key) {
   if (!on_) return begin(key);
   if (key == FocusKey::leave) {

@@ -73,6 +73,8 @@ class Focus {
   /// Whether any control has the focus, with a ring around it.
   bool is_on() const { return on_; }
   void leave() { on_ = false; }
+  /// Gives the focus to the first control on screen whose name begins so; false if there is none.
+  bool enter(std::string_view begins);
   /// Leaves the text field that is being typed into, which gets the focus.
   void leave_field();
   /// Activates a control as soon as it is drawn, and gives it the focus. `name`: see is_at(); the first that it means.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string>
+#include <vector>
 
 namespace memreel::viewer::terminal {
 namespace {
@@ -117,8 +119,33 @@ std::string row_text(const ListRow& row) {
   return text;
 }
 
+namespace {
+
+constexpr int least_rows = 4;  // of caption, headers and rows, however long the answer is
+
+/// In lines of at most `width`, broken between words.
+std::vector<std::string> wrapped(const std::string& sentence, int width) {
+  std::vector<std::string> lines{""};
+  for (std::size_t at = 0; at < sentence.size();) {
+    const std::size_t end = std::min(sentence.find(' ', at), sentence.size());
+    const std::string word = sentence.substr(at, end - at);
+    std::string& line = lines.back();
+    if (!line.empty() && width_of(line) + 1 + width_of(word) > width)
+      lines.push_back(word);
+    else
+      line += (line.empty() ? "" : " ") + word;
+    at = end + 1;
+  }
+  return lines;
+}
+
+}  // namespace
+
 DrawnList draw_list(Screen& screen, const Area& area, const List& list, ListState& state, const Look& look) {
   int y = area.top;
+  for (const std::string& sentence : list.answer)
+    for (const std::string& line : wrapped(sentence, area.width))
+      if (y < area.bottom() - least_rows) screen.text(area.left, y++, line, {}, area.width);
   if (!list.caption.empty() && y < area.bottom())
     screen.text(area.left, y++, fitting(list.caption, area.width), {.ink = list.is_alarm ? look.alarm() : look.faint()},
                 area.width);

@@ -38,7 +38,8 @@ struct ListRow {
 };
 
 struct List {
-  std::string caption;  // a line above; empty: none
+  std::vector<std::string> answer;  // sentences above all else, each in as many lines as it needs
+  std::string caption;              // a line above; empty: none
   bool is_alarm = false;
   std::vector<ListColumn> columns;
   std::vector<ListRow> rows;

@@ -329,40 +329,77 @@ List variables_list(const Session& session, const Look& look) {
   return list;
 }
 
+namespace {
+
+/// What is known of a rank beside its figures, in a word.
+std::string mark_of(const RankLine& line) {
+  return line.decides ? "decides" : line.failed ? "failed" : line.outlier ? "outlier" : line.near ? "near limit" : "";
+}
+
+/// The ranks in the order of the answer: what decides, what stands out, the others.
+std::vector<const RankLine*> lines_of(const FolderOverview& overview) {
+  std::vector<const RankLine*> lines;
+  for (const JobOverview& job : overview.jobs)
+    for (const RankLine& line : job.lines) {
+      lines.push_back(&line);
+      for (const RankLine& other : line.alike) lines.push_back(&other);
+    }
+  return lines;
+}
+
+void add_rank(List& list, const Ranks& ranks, const RankLine& line, bool is_shown, int width, Bytes highest,
+              const Look& look) {
+  const auto series = ranks.series(line.file);
+  const bool is_known = series && series->problem.empty();
+  constexpr int name_width = 16, before_line = 13 + 10 + 10 + 3 * 2 + 2 + name_width + 2;
+  std::string name = fitting(ranks.name(line.file), name_width);
+  name.append(static_cast<std::size_t>(std::max(0, name_width - width_of(name))), ' ');
+  ListRow row;
+  row.cells = {is_known ? (line.at_least ? ">= " : "") + text_of(series->peak_reserved) : "",
+               is_known ? text_of(series->peak_live) : "", mark_of(line), (is_shown ? "\u25B8 " : "  ") + name + "  "};
+  row.numbers = {is_known ? number(series->peak_reserved) : 0.0, is_known ? number(series->peak_live) : 0.0};
+  row.is_alarm = (series && !is_known) || line.failed;
+  if (is_known) {
+    std::vector<std::uint64_t> values;
+    for (const Bytes bytes : series->reserved) values.push_back(bytes.count);
+    for (const char32_t glyph :
+         glyphs_of(spark_line(values, highest.count, std::clamp(width - before_line, 0, 60), look)))
+      row.picture.push_back({glyph, {.ink = Look::live()}});
+  } else {
+    row.cells.back() += series ? series->problem : "not read yet";
+  }
+  row.copied = ranks.files()[line.file].string();
+  row.item = line.file;
+  list.rows.push_back(std::move(row));
+}
+
+}  // namespace
+
 List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Look& look, int width) {
   List list;
-  list.columns = {{"peak reserved", 13}, {"peak live", 10}, {"rank", 0, false}};
+  list.columns = {{"peak reserved", 13}, {"peak live", 10}, {"", 10, false}, {"rank", 0, false}};
   list.empty = "No recordings.";
   list.caption = "Enter opens a rank, k compares with it; reserved bytes from beginning to end, on one scale";
-  if (!ranks.complete())
+  const Bytes highest = ranks.highest();
+  const auto overview = ranks.overview();
+  if (!overview)
     list.caption =
         text_of(std::uint64_t{ranks.read()}) + " of " + text_of(std::uint64_t{ranks.files().size()}) + " read";
-  const Bytes highest = ranks.highest();
-  for (std::size_t i = 0; i < ranks.files().size(); ++i) {
-    const auto series = ranks.series(i);
-    const bool is_known = series && series->problem.empty();
-    std::string name = ranks.name(i);
-    constexpr int name_width = 16, before_line = 13 + 10 + 2 * 2 + 2 + name_width + 2;
-    name = fitting(name, name_width);
-    name.append(static_cast<std::size_t>(std::max(0, name_width - width_of(name))), ' ');
-    const bool is_shown = ranks.files()[i] == shown;
-    ListRow row;
-    row.cells = {is_known ? text_of(series->peak_reserved) : "", is_known ? text_of(series->peak_live) : "",
-                 (is_shown ? "\u25B8 " : "  ") + name + "  "};
-    row.numbers = {is_known ? number(series->peak_reserved) : 0.0, is_known ? number(series->peak_live) : 0.0};
-    row.is_alarm = series && !is_known;
-    if (is_known) {
-      std::vector<std::uint64_t> values;
-      for (const Bytes bytes : series->reserved) values.push_back(bytes.count);
-      for (const char32_t glyph :
-           glyphs_of(spark_line(values, highest.count, std::clamp(width - before_line, 0, 60), look)))
-        row.picture.push_back({glyph, {.ink = Look::live()}});
-    } else {
-      row.cells.back() += series ? series->problem : "not read yet";
+  else if (!overview->problem.empty())
+    list.answer.push_back("No answer about the job: " + overview->problem);
+  if (overview)
+    for (const JobOverview& job : overview->jobs) {
+      list.answer.push_back(printable(job.headline));
+      if (!job.decides.empty()) list.answer.push_back("decides: " + printable(job.decides));
+      if (!job.fails.empty()) list.answer.push_back("fails: " + printable(job.fails));
     }
-    row.copied = ranks.files()[i].string();
-    row.item = i;
-    list.rows.push_back(std::move(row));
+  if (overview && overview->problem.empty()) {
+    for (const RankLine* const line : lines_of(*overview))
+      add_rank(list, ranks, *line, ranks.files()[line->file] == shown, width, highest, look);
+  } else {
+    for (std::size_t i = 0; i < ranks.files().size(); ++i)
+      add_rank(list, ranks, {.file = i, .alike = {}, .name = {}, .note = {}}, ranks.files()[i] == shown, width, highest,
+               look);
   }
   return list;
 }
