@@ -8,6 +8,7 @@
 #include "analyzer/cli/console.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/predict_command.h"
+#include "analyzer/cli/predict_rows.h"
 #include "analyzer/report/html/charts.h"
 #include "analyzer/report/markup.h"
 #include "analyzer/report/own_frame.h"
@@ -169,6 +170,10 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
 
 constexpr std::size_t most_uncertain_sites = 8;
 
+std::span<const UncertainSite> listed_sites(const std::vector<UncertainSite>& uncertain) {
+  return std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size()));
+}
+
 std::string what_is_uncertain(const Prediction& prediction, const std::vector<std::string>& names) {
   return "sizes that follow no function at " + values_text(prediction.at, names) +
          ", as a library chooses its algorithm; of one request";
@@ -178,14 +183,14 @@ void print_uncertain(const Predictor& predictor, const Prediction& prediction,
                      const std::vector<UncertainSite>& uncertain) {
   if (uncertain.empty()) return;
   std::cout << '\n' << wrapped(what_is_uncertain(prediction, predictor.options().names) + ":", 0) << '\n';
-  TextTable table({{"at least", Align::right},
-                   {"at most", Align::right},
-                   {"requests", Align::right},
-                   {"where", Align::left, Fit::clipped}});
+  std::vector<TableColumn> columns;
+  for_each_column<UncertainSite>([&](const ResultField<UncertainSite>& field) {
+    columns.push_back(field.is_number() ? TableColumn{std::string(field.title), Align::right}
+                                        : TableColumn{std::string(field.title), Align::left, Fit::clipped});
+  });
+  TextTable table(std::move(columns));
   const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
-  for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
-    table.add_row({text_of(site.least), text_of(site.most), memreel::text_of(std::uint64_t{site.requests}),
-                   site_label(tables, site.stack)});
+  for (const UncertainSite& site : listed_sites(uncertain)) table.add_row(cells_of(tables, site));
   if (uncertain.size() > most_uncertain_sites)
     table.add_row(
         {"", "", "", memreel::text_of(std::uint64_t{uncertain.size() - most_uncertain_sites}) + " other call stacks"});
@@ -268,11 +273,11 @@ Json json_of_sites(const Predictor& predictor, const Prediction& prediction, con
 
 Json json_of(const std::vector<UncertainSite>& uncertain, const Tables& tables) {
   Json sites = Json::array();
-  for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
-    sites.push_back({{"stack", json_of_stack(tables, site.stack)},
-                     {"requests", site.requests},
-                     {"least_bytes", site.least.count},
-                     {"most_bytes", site.most.count}});
+  for (const UncertainSite& site : listed_sites(uncertain)) {
+    Json row{{"stack", json_of_stack(tables, site.stack)}};
+    row.update(json_of_fields(tables, site));
+    sites.push_back(std::move(row));
+  }
   return sites;
 }
 
@@ -474,10 +479,16 @@ class PredictPage {
     if (uncertain.empty()) return;
     const Prediction& prediction = report_.predictions.back();
     const Tables& tables = predictor_.recordings()[prediction.base]->trace.tables;
-    HtmlTable table({{"at least", true}, {"at most", true}, {"requests", true}, {"where"}});
-    for (const UncertainSite& site : std::span(uncertain).first(std::min(most_uncertain_sites, uncertain.size())))
-      table.add_row({text_of(site.least), text_of(site.most), memreel::text_of(std::uint64_t{site.requests}),
-                     html_escaped(clipped(site_label(tables, site.stack), 160))});
+    std::vector<HtmlTable::Column> columns;
+    for_each_column<UncertainSite>([&](const ResultField<UncertainSite>& field) {
+      columns.push_back({field.title, field.is_number()});
+    });
+    HtmlTable table(std::move(columns));
+    for (const UncertainSite& site : listed_sites(uncertain)) {
+      std::vector<std::string> cells;
+      for (const std::string& text : cells_of(tables, site)) cells.push_back(html_escaped(clipped(text, 160)));
+      table.add_row(cells);
+    }
     body_ += "<h2>Uncertain</h2>\n<p class=quiet>" + html_escaped(what_is_uncertain(prediction, names_)) + "</p>\n" +
              table.text();
   }
