@@ -224,9 +224,12 @@ class DeviceLedger {
   std::map<Address, Cell> cells_;  // the last one is empty
 };
 
-/// Calls `after` with each device and the number of the event after each event that concerns its memory.
+enum class Of : std::uint8_t { held, held_and_live };
+
+/// Calls `after` with each device and the number of the event after each event that concerns its memory. With
+/// `Of::held`, not after those that change only what is live, which is then unknown.
 template <class After>
-void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits, After after) {
+void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits, Of what, After after) {
   std::map<std::int32_t, DeviceLedger> ledgers;
   std::vector<DeviceLedger*> of_heap(traits.size());
   for (std::size_t h = 0; h < traits.size(); ++h) {
@@ -235,8 +238,16 @@ void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits,
     of_heap[h]->add_heap();
   }
   const EventColumns& events = trace.events;
+  std::vector<char> only_live(trace.tables.origins.size());  // by origin: its allocations are of segments, which count
+  for (std::size_t o = 0; o < only_live.size(); ++o) {
+    const HeapTraits& of = traits[index(trace.tables.origins[o].heap)];
+    only_live[o] = what == Of::held && !of.is_driver && of.has_segments && !of.is_around ? 1 : 0;
+  }
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (!has_address(events.kind[i]) || events.kind[i] == EventKind::free_completed) continue;
+    const EventKind kind = events.kind[i];
+    if (!has_address(kind) || kind == EventKind::free_completed) continue;
+    if (only_live[index(events.origin[i])] != 0 && (kind == EventKind::alloc || kind == EventKind::free_requested))
+      continue;
     const Event event = events[i];
     const Origin* origin = &trace.tables[event.origin];
     if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none)
@@ -308,18 +319,20 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
 
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
   std::vector<HeapId> around(traits.size(), HeapId::none);
-  for_each_instant(trace, traits, [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
-    DeviceMemory& device = devices.at(number);
-    const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
-    covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
-    held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
-    if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
-    const Bytes now = ledger.held(), live = ledger.live();
-    if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
-      device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
-    if (live > device.peak_live.live) device.peak_live = {.event = event, .held = now, .live = live, .parts = {}};
-    return true;
-  });
+  for_each_instant(trace, traits, Of::held_and_live,
+                   [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
+                     DeviceMemory& device = devices.at(number);
+                     const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
+                     covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
+                     held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
+                     if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
+                     const Bytes now = ledger.held(), live = ledger.live();
+                     if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
+                       device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
+                     if (live > device.peak_live.live)
+                       device.peak_live = {.event = event, .held = now, .live = live, .parts = {}};
+                     return true;
+                   });
   // Only now is it known at which instants the heaps' parts are wanted.
   bool has_parts = false;
   std::uint32_t last = 0;
@@ -339,12 +352,13 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     }
   }
   if (has_parts)
-    for_each_instant(trace, traits, [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
-      DeviceMemory& device = devices.at(number);
-      for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
-        if (peak->event == event && peak->held > 0_B) peak->parts = parts_of(ledger, device.heaps);
-      return event < last;
-    });
+    for_each_instant(trace, traits, Of::held_and_live,
+                     [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
+                       DeviceMemory& device = devices.at(number);
+                       for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
+                         if (peak->event == event && peak->held > 0_B) peak->parts = parts_of(ledger, device.heaps);
+                       return event < last;
+                     });
   for (auto& [number, device] : devices) {
     const auto driver =
         std::ranges::find_if(device.heaps, [&](const DeviceHeap& of) { return traits[index(of.heap)].is_driver; });
@@ -371,7 +385,7 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
 std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, std::span<const HeapId> heaps) {
   const std::vector<HeapTraits> traits = traits_of(trace);
   std::map<std::int32_t, std::vector<HeldFrom>> series;
-  for_each_instant(trace, traits, [&](std::int32_t device, std::uint32_t event, const DeviceLedger& ledger) {
+  for_each_instant(trace, traits, Of::held, [&](std::int32_t device, std::uint32_t event, const DeviceLedger& ledger) {
     Bytes beside = ledger.held();
     for (const HeapId heap : heaps)
       if (traits[index(heap)].device == device) beside = beside - ledger.held(heap);

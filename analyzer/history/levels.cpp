@@ -64,6 +64,40 @@ bool has_heap_of(const Tables& tables, Level level) {
 
 }  // namespace
 
+namespace {
+
+void set(EventColumns& events, std::size_t i, const Event& event) {
+  events.kind[i] = event.kind;
+  events.origin[i] = event.origin;
+  events.stack[i] = event.stack;
+  events.allocation[i] = event.allocation;
+  events.time[i] = event.time;
+  events.address_or_value[i] = has_value(event.kind) ? event.value : event.address.value;
+  events.size[i] = event.size;
+}
+
+void copy(EventColumns& events, std::size_t from, std::size_t to) {
+  events.kind[to] = events.kind[from];
+  events.origin[to] = events.origin[from];
+  events.stack[to] = events.stack[from];
+  events.allocation[to] = events.allocation[from];
+  events.time[to] = events.time[from];
+  events.address_or_value[to] = events.address_or_value[from];
+  events.size[to] = events.size[from];
+}
+
+void resize(EventColumns& events, std::size_t count) {
+  events.kind.resize(count);
+  events.origin.resize(count);
+  events.stack.resize(count);
+  events.allocation.resize(count);
+  events.time.resize(count);
+  events.address_or_value.resize(count);
+  events.size.resize(count);
+}
+
+}  // namespace
+
 bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
 class LevelTies::Impl {
@@ -74,8 +108,14 @@ class LevelTies::Impl {
     // Without a driver's heap there is nothing to tie yet; which heaps have segments matters once there is one.
     const bool has_driver = has_heap_of(*tables_, Level::driver);
     has_segments_.resize(tables_->heaps.size());
-    for (std::size_t i = 0; i < events.count(); ++i, ++number)
-      if (has_driver || is_segment(events.kind[i])) see(events[i], number);
+    for (std::size_t i = 0; i < events.count(); ++i, ++number) {
+      const EventKind kind = events.kind[i];
+      // Most events are frees, of which only the driver's matter.
+      if (!is_segment(kind) && kind != EventKind::alloc &&
+          (*tables_)[(*tables_)[events.origin[i]].heap].level != Level::driver)
+        continue;
+      if (has_driver || is_segment(kind)) see(events[i], number);
+    }
   }
 
   TiedLevels finish() && {
@@ -292,6 +332,40 @@ bool TiedLevels::rewrite(Event& event, std::uint32_t number, Tables& tables) {
   });
 }
 
+void TiedLevels::rewrite(Trace& trace) {
+  EventColumns& events = trace.events;
+  const auto count = static_cast<std::uint32_t>(events.count());
+  std::vector<AllocationId> renumbered(trace.allocation_events.size(), AllocationId::none);
+  std::vector<char> is_tied(trace.allocation_events.size());
+  for (std::size_t a = 0; a < is_tied.size(); ++a)
+    is_tied[a] = of_allocation_.find(AllocationId{static_cast<std::uint32_t>(a)}) != absent ? 1 : 0;
+  auto mapping = mappings_.begin();
+  std::uint32_t kept = 0, allocations = 0;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const AllocationId of = events.allocation[i];
+    const bool is_mapping = mapping != mappings_.end() && mapping->first == i;
+    if (is_mapping) ++mapping;
+    if (is_mapping || (of != AllocationId::none && is_tied[index(of)] != 0)) {
+      Event event = events[i];
+      if (!rewrite(event, i, trace.tables)) continue;
+      set(events, kept, event);
+    } else if (kept != i) {
+      copy(events, i, kept);
+    }
+    if (const AllocationId old = events.allocation[kept]; old != AllocationId::none) {
+      AllocationId& id = renumbered[index(old)];
+      if (events.kind[kept] == EventKind::alloc) {
+        id = AllocationId{allocations};
+        trace.allocation_events[allocations++] = kept;
+      }
+      events.allocation[kept] = id;
+    }
+    ++kept;
+  }
+  resize(events, kept);
+  trace.allocation_events.resize(allocations);
+}
+
 bool TiedLevels::rewrite_again(Event& event, std::uint32_t number) const {
   return rewrite(event, number, [&](HeapId heap, OriginId old) { return origins_.at({heap, old}); });
 }
@@ -303,25 +377,7 @@ std::size_t tie_levels(Trace& trace) {
   finder.see(events, 0);
   TiedLevels ties = std::move(finder).finish();
   if (ties.count() == 0) return 0;
-  EventColumns kept;
-  kept.reserve(events.count());
-  std::vector<std::uint32_t> allocation_events;
-  std::vector<AllocationId> renumbered(trace.allocation_events.size(), AllocationId::none);
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    Event event = events[i];
-    if (!ties.rewrite(event, i, trace.tables)) continue;
-    if (event.allocation != AllocationId::none) {
-      AllocationId& id = renumbered[index(event.allocation)];
-      if (event.kind == EventKind::alloc) {
-        id = AllocationId{static_cast<std::uint32_t>(allocation_events.size())};
-        allocation_events.push_back(static_cast<std::uint32_t>(kept.count()));
-      }
-      event.allocation = id;
-    }
-    kept.push_back(event);
-  }
-  events = std::move(kept);
-  trace.allocation_events = std::move(allocation_events);
+  ties.rewrite(trace);
   return ties.count();
 }
 

@@ -36,6 +36,8 @@ class TiedLevels {
   /// Rewrites the event with this number in the trace; adds the necessary origins to `tables`. Returns false if the
   /// event is dropped.
   bool rewrite(Event& event, std::uint32_t number, Tables& tables);
+  /// All events of a trace, in place.
+  void rewrite(Trace& trace);
   /// The same once all events have been rewritten and the tables have all origins.
   bool rewrite_again(Event& event, std::uint32_t number) const;
 

@@ -135,8 +135,13 @@ RecordedBlocks recorded_blocks(const Trace& trace) {
   RecordedBlocks result;
   result.sizes.resize(trace.allocation_events.size());
   BlockSizes blocks(trace.tables);
-  for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (const auto size = blocks.see(trace.events[i])) result.sizes[index(trace.events.allocation[i])] = *size;
+  const EventColumns& events = trace.events;
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    const EventKind kind = events.kind[i];
+    const bool is_free = kind == EventKind::free_requested || kind == EventKind::free_completed;
+    if (is_free && events.size[i] <= TorchSettings::max_small) continue;  // most events; they change nothing
+    if (const auto size = blocks.see(events[i])) result.sizes[index(events.allocation[i])] = *size;
+  }
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h)
     result.large_runs.push_back(blocks.large_run(HeapId{h}));
   return result;

@@ -2,6 +2,7 @@
 #include "analyzer/insight/leaks_population.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <string>
 #include <unordered_set>
@@ -66,6 +67,7 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
                 .crossings = {},
                 .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
   const WindUp end = wind_up(trace, heap, rounds);
+  if (end.all == 0) return census;  // the heap has no allocations
   std::uint32_t round = 0;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
@@ -135,6 +137,8 @@ void add_past(const Past& past, Population& population) {
 std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
   const EventColumns& events = trace.events;
   const auto last = static_cast<std::uint32_t>(events.count());
+  if (last == 0 || std::memchr(events.kind.data(), static_cast<int>(EventKind::pool_destroyed), last) == nullptr)
+    return last;
   std::uint32_t end = last;
   bool is_destroyed = false;
   for (std::uint32_t i = 0; i < last; ++i) {

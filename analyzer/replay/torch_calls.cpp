@@ -134,6 +134,12 @@ class TorchCalls::Inference {
  public:
   Inference(Tables& tables, HeapId heap) : tables_(&tables), heap_(heap), stacks_(tables) {}
 
+  /// Whether see() does something with an event of this kind and origin.
+  bool needs(EventKind kind, OriginId of) const {
+    return (behind_segment_ < told_by || needs_all_ || is_segment(kind) || kind == EventKind::settings) &&
+           (*tables_)[of].heap == heap_;
+  }
+
   void see(const Event& event, std::uint32_t number) {
     const Origin& origin = (*tables_)[event.origin];
     if (origin.heap != heap_) return;
@@ -176,13 +182,14 @@ class TorchCalls::Inference {
   /// malloc that needs a segment identify it. Where blocks may be too large to be handed out, by all events before
   /// them.
   bool matters(EventKind kind) {
-    constexpr unsigned told_by = 2;
     if (is_segment(kind)) {
       behind_segment_ = 0;
       return true;
     }
-    return needs_all_ || behind_segment_++ < told_by;
+    return needs_all_ || (behind_segment_ < told_by && ++behind_segment_ > 0);
   }
+
+  static constexpr unsigned told_by = 2;
 
   PoolId pool_of(torch::PoolStreamId pool_stream) const { return pools_[static_cast<std::size_t>(pool_stream)]; }
 
@@ -223,6 +230,12 @@ void TorchCalls::see(const Event& event, std::uint32_t number) {
   for (const auto& heap : heaps_) heap->see(event, number);
 }
 
+void TorchCalls::see(const EventColumns& events) {
+  for (std::uint32_t i = 0; i < events.count(); ++i)
+    for (const auto& heap : heaps_)
+      if (heap->needs(events.kind[i], events.origin[i])) heap->see(events[i], i);
+}
+
 std::vector<TorchCall> TorchCalls::find() && {
   std::vector<TorchCall> calls;
   for (const auto& heap : heaps_) heap->find(calls);
@@ -254,7 +267,7 @@ std::size_t infer_torch_calls(Trace& trace) {
   if (!is_recording(trace)) return 0;
   TorchCalls finder(trace.tables);
   if (!finder.possible()) return 0;
-  for (std::uint32_t i = 0; i < trace.events.count(); ++i) finder.see(trace.events[i], i);
+  finder.see(trace.events);
   const std::vector<TorchCall> calls = std::move(finder).find();
   if (!calls.empty()) insert(trace, calls);
   return calls.size();

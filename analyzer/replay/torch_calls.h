@@ -90,6 +90,8 @@ class TorchCalls {
   bool possible() const;
   /// Processes the next event and its number. Frees need not have the address and size of their allocation.
   void see(const Event& event, std::uint32_t number);
+  /// The same for all events.
+  void see(const EventColumns& events);
   /// The calls, in order.
   std::vector<TorchCall> find() &&;
 
