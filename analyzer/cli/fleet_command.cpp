@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,15 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
+#include "analyzer/fleet/claim.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/question.h"
+#include "analyzer/fleet/settings_search.h"
 #include "analyzer/fleet/tables.h"
 #include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {
@@ -129,6 +133,7 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
   add("--rank-pattern", arguments.rank_pattern);
   add("--job", arguments.job);
   add("--memory-limit", arguments.memory_limit);
+  add("--host-memory", arguments.host_memory);
   if (arguments.time_limit > 0) add("--time-limit", std::to_string(arguments.time_limit));
   if (arguments.world_size) add("--world-size", std::to_string(*arguments.world_size));
   add("--mesh", arguments.mesh);
@@ -177,6 +182,17 @@ Exit run_fleet(const FleetArguments& arguments) {
   return judge(std::move(summaries), std::move(inputs->skipped), arguments, *question);
 }
 
+/// The answer of `fleet` lists them; that of `merge` can't.
+void note_unread(std::vector<fs::path> unread) {
+  if (unread.empty()) return;
+  constexpr std::size_t most = 5;
+  std::ranges::sort(unread);
+  std::string text = "memreel: note: not read: ";
+  for (std::size_t i = 0; i < std::min(most, unread.size()); ++i) text += (i > 0 ? ", " : "") + unread[i].string();
+  if (unread.size() > most) text += " and " + std::to_string(unread.size() - most) + " more";
+  std::cerr << printable(text) + " (links, pipes, or folders that can't be entered; name them to have them read)\n";
+}
+
 Exit run_map(const FleetArguments& arguments) {
   Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
@@ -184,7 +200,14 @@ Exit run_map(const FleetArguments& arguments) {
   if (!shard) return fail(shard.error());
   Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return fail(inputs.error());
-  const std::vector<fs::path> files = files_of_shard(std::move(inputs->files), shard->index, shard->count);
+  note_unread(inputs->unread);
+  const std::vector<fs::path> files = files_of_shard(inputs->files, shard->index, shard->count);
+  if (shard->count > 1 && arguments.shard.empty()) {
+    const std::set<fs::path> own(files.begin(), files.end());
+    for (const fs::path& file : inputs->files)
+      if (!own.contains(file) && !machine_of(file).empty()) question->map.of_others.push_back(file);
+    sort_by_size(question->map.of_others);
+  }
   const Result<MapOutcome> outcome = [&] {
     ProgressBar bar("reading " + std::to_string(files.size()) + " recordings");
     question->map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
@@ -193,6 +216,7 @@ Exit run_map(const FleetArguments& arguments) {
   if (!outcome) return fail(outcome.error());
   std::string text =
       text_of(outcome->done) + (outcome->done == 1 ? " result" : " results") + " in " + arguments.out.string();
+  if (outcome->of_others > 0) text += ", " + text_of(outcome->of_others) + " of them of other parts";
   if (outcome->left > 0) text += ", " + text_of(outcome->left) + " were already there";
   if (!shard->from.empty())
     text += "; part " + std::to_string(shard->index) + " of " + std::to_string(shard->count) + " (" + shard->from + ")";
@@ -213,7 +237,34 @@ Exit run_merge(const FleetArguments& arguments) {
   return judge(*std::move(summaries), {}, arguments, *question);
 }
 
-void add_judging_options(CLI::App& command, FleetArguments& arguments) {
+Exit run_settings(const FleetArguments& arguments) {
+  const Result<FleetQuestion> question = question_of(arguments);
+  if (!question) return fail(question.error());
+  const Result<Shard> shard = arguments.shard.empty() ? shard_of(environment_variable) : parse_shard(arguments.shard);
+  if (!shard) return fail(shard.error());
+  Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
+  if (!summaries) return fail(summaries.error());
+  const Result<std::vector<Fleet>> fleets = assemble_jobs(*std::move(summaries), question->fleet);
+  if (!fleets) return fail(fleets.error());
+  std::size_t done = 0, others = 0;
+  for (const Fleet& fleet : *fleets) {
+    if (!fleet.decides) continue;
+    const ProgressBar bar("replaying settings");
+    const SharedWork shared = share_common_setting(fleet,
+                                                   {.capacity = question->fleet.capacity,
+                                                    .out = arguments.out,
+                                                    .limits = question->map.limits,
+                                                    .jobs = arguments.jobs},
+                                                   *shard);
+    done += shared.done;
+    others += shared.others;
+  }
+  std::cout << "settings replayed on " << text_of(done) << (done == 1 ? " class" : " classes") << "; "
+            << text_of(others) << " by others\n";
+  return Exit::done;
+}
+
+void add_fleet_options(CLI::App& command, FleetArguments& arguments) {
   command
       .add_option("--world-size", arguments.world_size,
                   "Number of ranks in the job [from the recordings, else the highest rank]")
@@ -221,6 +272,10 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--mesh", arguments.mesh, "How ranks are laid out, slowest axis first, e.g. pp=4,dp=4");
   command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
   command.add_option("--job", arguments.job, "Only this one, if there are recordings of several");
+}
+
+void add_judging_options(CLI::App& command, FleetArguments& arguments) {
+  add_fleet_options(command, arguments);
   command.add_flag("--no-setting", arguments.no_setting, "Don't search for a setting that suits all ranks");
   command.add_flag("--allow-incomplete", arguments.allow_incomplete,
                    "Exit code 0 even if ranks are missing or incomplete");
@@ -241,6 +296,9 @@ void add_reading_options(CLI::App& command, FleetArguments& arguments) {
 void add_limits(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--jobs,-j", arguments.jobs, "Recordings read at once [one per core]");
   command.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
+  command.add_option("--host-memory", arguments.host_memory,
+                     "Memory for everything that this user reads on one machine at a time, by any number of commands "
+                     "[80 % of the machine or container]");
   command.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
 }
 
@@ -261,6 +319,23 @@ void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arg
       "  srun memreel fleet map job/ -o results && memreel fleet merge results\n"
       "  memreel fleet map job/ -o results --shard 0/2 & memreel fleet map job/ -o results --shard 1/2 & wait");
   map->callback([arguments, &exit] { exit = run_map(*arguments); });
+}
+
+void add_settings_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
+  CLI::App* const settings = fleet.add_subcommand(
+      "settings", "Between map and merge, for jobs of many classes: do a part of the search for a common setting");
+  settings->add_option("OUT", arguments->out, "Directory of the results, which all parts share")->required();
+  settings->add_option("--shard", arguments->shard,
+                       "Where to begin, e.g. 0/8 [from Slurm, Open MPI, PMI, torchrun or Kubernetes, else 0/1]");
+  add_fleet_options(*settings, *arguments);
+  add_reading_options(*settings, *arguments);
+  add_limits(*settings, *arguments);
+  settings->footer(
+      "Any number of processes, on any machines, each take what no other has in hand, of the recordings that they can\n"
+      "read. fleet merge uses their replays, and makes those that are missing. Give both the same options.\n\n"
+      "Examples:\n"
+      "  srun memreel fleet map job/ -o results && srun memreel fleet settings results && memreel fleet merge results");
+  settings->callback([arguments, &exit] { exit = run_settings(*arguments); });
 }
 
 void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
@@ -290,6 +365,7 @@ void add_fleet_command(CLI::App& app, Exit& exit) {
   command->add_option("-o,--output", arguments->out, "With an engine: directory of the results, which all nodes share");
   command->add_flag("--resume", arguments->resume, "With an engine: skip recordings that are done");
   add_map_command(*command, arguments, exit);
+  add_settings_command(*command, arguments, exit);
   add_merge_command(*command, arguments, exit);
   command->footer(
       "Exit code 0: every rank's recording is complete, and none ran out of memory; 1: otherwise, and the answer says\n"

@@ -195,6 +195,7 @@ Json json_of(const Fleet& fleet, const CommonSetting& setting) {
           {"decider_peak_reserved_bytes",
            {{"before", json_of_size(setting.decider_before)}, {"after", json_of_size(setting.decider_after)}}},
           {"ranks_not_replayed", setting.not_replayed},
+          {"ranks_spared", setting.spared},
           {"worse_ranks", std::move(worse)},
           {"per_class_max_peak_reserved_bytes", setting.peak_per_class.count},
           {"candidates", setting.candidates},

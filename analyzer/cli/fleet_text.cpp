@@ -238,12 +238,13 @@ class TextPage {
       allocations += c.allocations + c.witness_allocations;
       matches += c.address_matches + c.witness_matches;
       files += (c.allocations > 0 ? 1U : 0U) + (c.witness_allocations > 0 ? 1U : 0U);
-      if (!c.problem.empty())
+      if (!c.problem.empty() && !c.spared)
         line("rank " + std::to_string(fleet_.rows[c.row].rank) + " was not replayed: " + c.problem, 2);
     }
     if (files > 0)
       line("replays repeat " + memreel::text_of(matches) + " of " + memreel::text_of(allocations) + " addresses of " +
-               std::to_string(files) + " ranks: one or two of each class",
+               std::to_string(files) + " ranks: one or two of each class" +
+               (setting.classes.size() > proposing_classes(fleet_).size() ? " that proposes settings" : ""),
            2);
   }
 

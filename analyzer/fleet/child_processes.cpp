@@ -2,7 +2,10 @@
 #include "analyzer/fleet/child_processes.h"
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -12,13 +15,17 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "formats/model/files.h"
 #include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 
@@ -35,7 +42,24 @@ constexpr bool can_limit_memory = true;
 
 constexpr int done_code = 0, out_of_memory_code = 3;
 
-[[noreturn]] void be_child(std::size_t item, int pipe, const ChildLimits& limits, pid_t parent,
+/// A child lives for one file, so what it frees it uses again: pages taken one by one, and given back between, are a
+/// sixth of its time.
+void keep_memory() {
+#ifdef __GLIBC__
+  constexpr int most = 1 << 30;
+  constexpr std::size_t first = std::size_t{32} << 20U, huge_page = std::size_t{2} << 20U;
+  mallopt(M_MMAP_THRESHOLD, most);
+  mallopt(M_TRIM_THRESHOLD, most);
+  mallopt(M_TOP_PAD, huge_page);
+  void* const memory = std::malloc(first);
+  if (memory == nullptr) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(memory) + huge_page - 1) / huge_page * huge_page;
+  madvise(reinterpret_cast<void*>(begin), first - huge_page, MADV_HUGEPAGE);
+  std::free(memory);
+#endif
+}
+
+[[noreturn]] void be_child(std::size_t item, int pipe, Bytes most, pid_t parent,
                            const std::function<std::string(std::size_t)>& work) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(1);
@@ -43,9 +67,10 @@ constexpr int done_code = 0, out_of_memory_code = 3;
   setrlimit(RLIMIT_CORE, &no_core);
   lift_memory_bound();
   if (can_limit_memory) {
-    const rlimit memory{limits.memory.count, limits.memory.count};
+    const rlimit memory{most.count, most.count};
     setrlimit(RLIMIT_AS, &memory);
   }
+  if (can_limit_memory) keep_memory();
   int code = done_code;
   try {
     const std::string output = work(item);
@@ -63,11 +88,12 @@ constexpr int done_code = 0, out_of_memory_code = 3;
   _exit(code);
 }
 
-std::string failure_of(bool late, int status, const ChildLimits& limits) {
+bool lacked_memory(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory_code; }
+
+std::string failure_of(bool late, int status, const ChildLimits& limits, Bytes memory) {
   if (late) return "took longer than " + std::to_string(limits.time.count()) + " s to read";
   if (WIFEXITED(status) && WEXITSTATUS(status) == done_code) return "";
-  if (WIFEXITED(status) && WEXITSTATUS(status) == out_of_memory_code)
-    return "takes more than " + text_of(limits.memory) + " of memory to read";
+  if (lacked_memory(status)) return "takes more than " + text_of(memory) + " of memory to read";
   if (WIFSIGNALED(status)) return "reading it was ended by signal " + std::to_string(WTERMSIG(status));
   return "reading it failed";
 }
@@ -78,49 +104,78 @@ struct ChildPool::Child {
   std::size_t item = 0;
   pid_t process = -1;
   int pipe = -1;
+  Bytes memory;
   Clock::time_point deadline;
   bool late = false;
   std::string output;
 };
 
 ChildPool::ChildPool(const ChildLimits& limits, std::function<std::string(std::size_t)> work,
-                     std::function<void(std::size_t, ChildOutcome)> done)
-    : limits_(limits), work_(std::move(work)), done_(std::move(done)) {}
+                     std::function<void(std::size_t, ChildOutcome)> done,
+                     std::function<std::uint64_t(std::size_t)> input)
+    : limits_(limits),
+      work_(std::move(work)),
+      done_(std::move(done)),
+      input_(std::move(input)),
+      host_(limits.of_host > 0_B ? limits.of_host : usual_reader_memory()) {}
 
 ChildPool::~ChildPool() {
   for (const Child& child : children_) {
     kill(child.process, SIGKILL);
     close(child.pipe);
     waitpid(child.process, nullptr, 0);
+    host_.give_back(child.process);
   }
+  if (!waiting_.empty()) host_.give_back(getpid());
 }
 
-std::size_t ChildPool::size() const { return children_.size(); }
+std::size_t ChildPool::size() const { return children_.size() + waiting_.size(); }
+
+Bytes ChildPool::most() const { return std::min(limits_.memory, host_.total()); }
 
 void ChildPool::start(std::size_t item) {
+  // Recordings take up to forty times their size; most take much less.
+  constexpr std::uint64_t times = 64;
+  Bytes memory = most();
+  if (input_) memory = std::min(memory, 256_MiB + Bytes{std::min(input_(item), memory.count / times) * times});
+  if (!waiting_.empty() || !run(item, memory)) waiting_.push_back({item, memory});
+}
+
+/// Returns false if the machine has no memory for it at present.
+bool ChildPool::run(std::size_t item, Bytes memory) {
+  const bool must = children_.empty();  // else this one's own children would wait for it
+  if (!host_.take(memory, getpid(), must)) return false;
   std::array<int, 2> ends{-1, -1};
   std::fflush(nullptr);  // otherwise the child writes it again
   const pid_t parent = getpid();
   if (pipe2(ends.data(), O_CLOEXEC) != 0) {
-    done_(item, {.output = {}, .failure = "no pipe: " + std::generic_category().message(errno)});
-    return;
+    const int problem = errno;
+    host_.give_back(parent);
+    done_(item, {.output = {}, .failure = "no pipe: " + std::generic_category().message(problem)});
+    return true;
   }
   const pid_t process = fork();
   if (process == 0) {
     close(ends[0]);
-    be_child(item, ends[1], limits_, parent, work_);
+    be_child(item, ends[1], memory, parent, work_);
   }
   close(ends[1]);
   if (process < 0) {
     const int problem = errno;
     close(ends[0]);
+    host_.give_back(parent);
     done_(item, {.output = {}, .failure = "no process: " + std::generic_category().message(problem)});
-    return;
+    return true;
   }
-  children_.push_back({.item = item, .process = process, .pipe = ends[0], .deadline = Clock::now() + limits_.time});
+  host_.pass_on(parent, memory, process);
+  children_.push_back(
+      {.item = item, .process = process, .pipe = ends[0], .memory = memory, .deadline = Clock::now() + limits_.time});
+  return true;
 }
 
 void ChildPool::wait(std::chrono::milliseconds most) {
+  while (!waiting_.empty() && run(waiting_.front().item, waiting_.front().memory)) waiting_.pop_front();
+  if (!waiting_.empty()) most = std::min(most, std::chrono::milliseconds(100));
   std::vector<pollfd> pipes;
   Clock::time_point next = Clock::now() + most;
   for (const Child& child : children_) {
@@ -155,14 +210,35 @@ void ChildPool::finish(std::size_t i) {
   int status = 0;
   while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
   }
-  done_(child.item, {.output = std::move(child.output), .failure = failure_of(child.late, status, limits_)});
+  host_.give_back(child.process);
+  if (!child.late && lacked_memory(status) && child.memory < most()) {
+    waiting_.push_front({child.item, most()});
+    return;
+  }
+  done_(child.item,
+        {.output = std::move(child.output), .failure = failure_of(child.late, status, limits_, child.memory)});
+}
+
+unsigned readers_at_once() {
+  unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    cores = std::min(cores, static_cast<unsigned>(std::max(1, CPU_COUNT(&allowed))));
+  // A container's quota: "200000 100000" is two cores.
+  const Result<std::string> limit = read_whole_file("/sys/fs/cgroup/cpu.max");
+  std::istringstream quota(limit ? *limit : std::string());
+  double time = 0, period = 0;
+  if (quota >> time >> period && period > 0)
+    cores = std::min(cores, std::max(1U, static_cast<unsigned>(time / period)));
+  return cores;
 }
 
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,
                         const std::function<std::string(std::size_t)>& work,
-                        const std::function<void(std::size_t, ChildOutcome)>& done) {
-  if (jobs == 0) jobs = std::max(1U, std::thread::hardware_concurrency());
-  ChildPool pool(limits, work, done);
+                        const std::function<void(std::size_t, ChildOutcome)>& done,
+                        const std::function<std::uint64_t(std::size_t)>& input) {
+  if (jobs == 0) jobs = readers_at_once();
+  ChildPool pool(limits, work, done, input);
   for (std::size_t next = 0; next < count || pool.size() > 0;) {
     while (next < count && pool.size() < jobs) pool.start(next++);
     if (pool.size() > 0) pool.wait(std::chrono::minutes(1));

@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "analyzer/fleet/reader_memory.h"
 #include "formats/model/units.h"
 
 namespace memreel {
@@ -15,6 +18,7 @@ namespace memreel {
 struct ChildLimits {
   Bytes memory = 16_GiB;  // of address space; not enforced under AddressSanitizer and ThreadSanitizer
   std::chrono::seconds time{600};
+  Bytes of_host;  // for all children of this user on the machine together, whoever started them; 0: four fifths of it
 };
 
 struct ChildOutcome {
@@ -26,14 +30,16 @@ struct ChildOutcome {
 /// threads of the caller must hold no locks that the work takes.
 class ChildPool {
  public:
-  /// `work(i)` is called in a forked process, `done(i, outcome)` in this one, by start() or wait().
+  /// `work(i)` is called in a forked process, `done(i, outcome)` in this one, by start() or wait(). `input(i)`: the
+  /// size of what it reads, from which follows how much memory it is given at first; if that does not do, it runs again
+  /// with all that the limits allow.
   ChildPool(const ChildLimits& limits, std::function<std::string(std::size_t)> work,
-            std::function<void(std::size_t, ChildOutcome)> done);
+            std::function<void(std::size_t, ChildOutcome)> done, std::function<std::uint64_t(std::size_t)> input = {});
   ChildPool(const ChildPool&) = delete;
   ChildPool& operator=(const ChildPool&) = delete;
   ~ChildPool();  // ends running children
 
-  std::size_t size() const;  // number of running children
+  std::size_t size() const;  // number of children that run, or wait for memory
   void start(std::size_t item);
   /// Returns when a child ended, wrote something or had to be ended, or after `most`.
   void wait(std::chrono::milliseconds most);
@@ -42,16 +48,30 @@ class ChildPool {
   struct Child;
   bool read_some(Child& child);
   void finish(std::size_t i);
+  bool run(std::size_t item, Bytes memory);
+  Bytes most() const;
+
+  struct Waiting {
+    std::size_t item = 0;
+    Bytes memory;
+  };
 
   ChildLimits limits_;
   std::function<std::string(std::size_t)> work_;
   std::function<void(std::size_t, ChildOutcome)> done_;
+  std::function<std::uint64_t(std::size_t)> input_;
+  ReaderMemory host_;
   std::vector<Child> children_;
+  std::deque<Waiting> waiting_;  // for memory of the machine; the first in turn
 };
+
+/// One per core that this process may use.
+unsigned readers_at_once();
 
 /// Runs everything: calls `work(i)` for each i below `count`, up to `jobs` at once (0: one per core).
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,
                         const std::function<std::string(std::size_t)>& work,
-                        const std::function<void(std::size_t, ChildOutcome)>& done);
+                        const std::function<void(std::size_t, ChildOutcome)>& done,
+                        const std::function<std::uint64_t(std::size_t)>& input = {});
 
 }  // namespace memreel

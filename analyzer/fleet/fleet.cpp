@@ -231,6 +231,7 @@ Bytes beside_of(Bytes other, Bytes beside, const FleetOptions& options) {
 void share_headroom(Fleet& fleet, const FleetOptions& options) {
   if (options.capacity) return;
   const std::vector<std::vector<std::uint32_t>> sharing = sharing_rows(fleet);
+  std::map<std::vector<std::uint32_t>, Bytes> known;  // of rows that share, which mostly are the same for all of them
   for (std::uint32_t i = 0; i < fleet.rows.size(); ++i) {
     FleetRow& row = fleet.rows[i];
     if (sharing[i].empty() || !row.headroom || row.tightest != row.summary.device) continue;
@@ -242,7 +243,11 @@ void share_headroom(Fleet& fleet, const FleetOptions& options) {
       row.shares.push_back(fleet.rows[other].rank);
     }
     const Bytes neither = row.beside - std::min(row.beside, of_others);
-    row.headroom = std::min(*row.headroom, left_of(*row.summary.capacity, peak_together(together) + neither));
+    std::vector<std::uint32_t> rows = sharing[i];
+    rows.insert(std::ranges::upper_bound(rows, i), i);
+    const auto [peak, is_new] = known.try_emplace(std::move(rows));
+    if (is_new) peak->second = peak_together(together);
+    row.headroom = std::min(*row.headroom, left_of(*row.summary.capacity, peak->second + neither));
   }
   for (std::uint32_t i = 0; i < fleet.rows.size(); ++i)
     for (const std::uint32_t other : sharing[i])

@@ -32,14 +32,17 @@ Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
   std::error_code problem;
   for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, problem);
        !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
-    if (!at->is_regular_file(problem)) {
-      const bool is_entered =
-          at->is_directory(problem) && !at->is_symlink(problem) && access(at->path().c_str(), R_OK | X_OK) == 0;
-      if (!is_entered) inputs.skipped.push_back(at->path());
+    std::error_code gone;
+    const bool is_directory = at->is_directory(gone);
+    if (!at->is_regular_file(gone)) {
+      const bool is_entered = is_directory && !at->is_symlink(gone) && access(at->path().c_str(), R_OK | X_OK) == 0;
+      if (is_entered) continue;
+      inputs.unread.push_back(at->path());
+      inputs.skipped.push_back(at->path());
       continue;
     }
     // Files of /proc have no size, and reading some of them never ends.
-    const bool has_content = at->file_size(problem) > 0;
+    const bool has_content = at->file_size(gone) > 0;
     const bool recording = is_named_like_one(at->path()) || (has_content && is_recognised(at->path()));
     (recording ? inputs.files : inputs.skipped).push_back(at->path());
   }
@@ -93,6 +96,12 @@ Result<FleetInputs> find_inputs(std::span<const fs::path> named) {
                  .where = named.empty() ? "" : named.front().string(),
                  .remedy = "record them with: memreel record -o 'job/%r.reel' -- torchrun ..."};
   return inputs;
+}
+
+std::uint64_t file_bytes(const fs::path& file) {
+  std::error_code problem;
+  const std::uintmax_t size = fs::file_size(file, problem);
+  return problem ? 0 : size;
 }
 
 void sort_by_size(std::vector<fs::path>& files) {

@@ -16,9 +16,10 @@
 namespace memreel {
 
 struct FleetInputs {
-  std::vector<std::filesystem::path> files;  // absolute, in natural order: rank2 before rank10
+  std::vector<std::filesystem::path> files;    // absolute, in natural order: rank2 before rank10
+  std::vector<std::filesystem::path> skipped;  // found in directories: no recordings, and those below
   std::vector<std::filesystem::path>
-      skipped;  // found in directories: no recordings, links to directories, unreadable ones
+      unread;  // what may have recordings: links to directories or to nothing, directories that are closed, pipes
 };
 
 /// Orders numbers in names by value: rank2 before rank10.
@@ -31,6 +32,9 @@ Result<FleetInputs> find_inputs(std::span<const std::filesystem::path> named);
 /// The files of one of `count` shards: sizes differ a hundredfold, so each gets its share of the large ones.
 std::vector<std::filesystem::path> files_of_shard(std::vector<std::filesystem::path> files, std::uint32_t shard,
                                                   std::uint32_t count);
+
+/// 0 if it can't be seen.
+std::uint64_t file_bytes(const std::filesystem::path& file);
 
 /// Largest first, so that no large one is left for the end.
 void sort_by_size(std::vector<std::filesystem::path>& files);

@@ -2,7 +2,9 @@
 #include "analyzer/fleet/map.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "analyzer/fleet/claim.h"
+#include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/rank_summary.h"
 #include "formats/model/files.h"
 #include "formats/model/flat_map.h"
@@ -36,9 +40,10 @@ Result<void> write_whole(const fs::path& file, const std::string& bytes) {
   return (*sink)->close();
 }
 
-fs::path result_path(const fs::path& out, const fs::path& recording, const std::string& extension) {
+fs::path result_path(const fs::path& out, const fs::path& recording, const std::string& machine,
+                     const std::string& extension) {
   std::uint64_t hash = 0xCBF29CE484222325;
-  for (const char c : recording.native()) hash = mix_bits(hash ^ static_cast<unsigned char>(c));
+  for (const char c : recording.native() + '\0' + machine) hash = mix_bits(hash ^ static_cast<unsigned char>(c));
   const std::string name = recording.filename().string();
   return out / (name.substr(0, 100) + "-" + sixteen_digits(hash) + extension);
 }
@@ -63,11 +68,11 @@ Result<void> make_directory(const fs::path& out) {
 }  // namespace
 
 fs::path result_path(const fs::path& out, const fs::path& recording) {
-  return result_path(out, recording, std::string(rank_file_extension));
+  return result_path(out, recording, machine_of(recording), std::string(rank_file_extension));
 }
 
-bool has_result(const fs::path& out, const fs::path& recording) {
-  const fs::path result = result_path(out, recording);
+bool has_result(const fs::path& recording, const MapOptions& options) {
+  const fs::path result = result_path(options.out, recording);
   std::error_code problem;
   const auto size = fs::file_size(recording, problem);
   if (problem) return false;
@@ -78,9 +83,10 @@ bool has_result(const fs::path& out, const fs::path& recording) {
   const Result<std::string> bytes = read_whole_file(result);
   if (!bytes) return false;
   const Result<RankSummary> summary = decode_rank(*bytes, result.string());
-  // What was read with too little memory or time may be read with more.
-  return summary && summary->bytes == size && summary->file == recording.string() &&
-         summary->status != RankStatus::hostile;
+  const auto named = options.pattern.rank_of(recording);
+  if (!summary || (options.pattern.is_given() && named && named != summary->identity.rank)) return false;
+  // What was read with too little memory or time may be read with more; what could not be opened has no size.
+  return summary->bytes == size && summary->file == recording.string() && summary->status != RankStatus::hostile;
 }
 
 std::string judge_recording(const fs::path& recording, const MapOptions& options) {
@@ -93,23 +99,48 @@ Result<void> keep_outcome(const fs::path& recording, const ChildOutcome& outcome
 
 Result<MapOutcome> map_recordings(const std::vector<fs::path>& recordings, const MapOptions& options) {
   if (auto made = make_directory(options.out); !made) return std::move(made).error();
+  std::vector<fs::path> all = recordings;
+  all.insert(all.end(), options.of_others.begin(), options.of_others.end());
+  const bool shares = !options.of_others.empty();
+  const auto began = fs::file_time_type::clock::now();
   MapOutcome outcome;
-  std::vector<fs::path> todo;
-  for (const fs::path& recording : recordings) {
-    if (options.resume && has_result(options.out, recording))
-      ++outcome.left;
-    else
-      todo.push_back(recording);
-  }
   std::optional<Error> problem;
-  in_child_processes(
-      todo.size(), options.jobs, options.limits, [&](std::size_t i) { return judge_recording(todo[i], options); },
+  std::map<std::size_t, Claim> claims;
+  ChildPool pool(
+      options.limits, [&](std::size_t i) { return judge_recording(all[i], options); },
       [&](std::size_t i, const ChildOutcome& child) {
-        if (auto written = keep_outcome(todo[i], child, options); !written && !problem)
+        if (auto written = keep_outcome(all[i], child, options); !written && !problem)
           problem = std::move(written).error();
+        claims.erase(i);
         ++outcome.done;
-        if (options.on_progress) options.on_progress(outcome.done, todo.size());
-      });
+        if (i >= recordings.size()) ++outcome.of_others;
+        if (options.on_progress) options.on_progress(outcome.done, recordings.size());
+      },
+      [&](std::size_t i) { return file_bytes(all[i]); });
+  const auto is_new = [&](std::size_t i) {
+    std::error_code absent;
+    return fs::last_write_time(result_path(options.out, all[i]), absent) >= began && !absent;
+  };
+  /// Whether it is left to this process.
+  const auto take = [&](std::size_t i) {
+    const bool is_own = i < recordings.size();
+    if ((options.resume || !is_own) && has_result(all[i], options)) {
+      if (is_own) ++outcome.left;
+      return false;
+    }
+    if (!shares) return true;
+    std::optional<Claim> claim = Claim::take(result_path(options.out, all[i]) += ".claim", options.limits.time);
+    if (!claim) return false;
+    if (has_result(all[i], options) && (!is_own || is_new(i))) return false;  // by now
+    claims.emplace(i, *std::move(claim));
+    return true;
+  };
+  const unsigned jobs = options.jobs > 0 ? options.jobs : readers_at_once();
+  for (std::size_t next = 0; next < all.size() || pool.size() > 0;) {
+    for (; next < all.size() && pool.size() < jobs; ++next)
+      if (take(next)) pool.start(next);
+    if (pool.size() > 0) pool.wait(std::chrono::minutes(1));
+  }
   if (problem) return *std::move(problem);
   return outcome;
 }
@@ -146,7 +177,8 @@ std::vector<RankSummary> summarize_recordings(const std::vector<fs::path>& recor
       [&](std::size_t i, const ChildOutcome& child) {
         summaries[i] = received(child, recordings[i], options.pattern);
         if (options.on_progress) options.on_progress(++done, recordings.size());
-      });
+      },
+      [&](std::size_t i) { return file_bytes(recordings[i]); });
   return summaries;
 }
 

@@ -20,9 +20,10 @@ namespace memreel {
 /// Writes under a name that nobody can foresee, then renames: readers never see a partial file.
 Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
 
-/// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories are distinct.
+/// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories or on different machines
+/// (claim.h) are distinct.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording,
-                                  const std::string& extension);
+                                  const std::string& machine, const std::string& extension);
 
 struct MapOptions {
   std::filesystem::path out;  // directory of the results; created if missing
@@ -30,18 +31,22 @@ struct MapOptions {
   ChildLimits limits;
   unsigned jobs = 0;    // recordings read at once; 0: one per core
   bool resume = false;  // keep existing results, unless the recording is newer or its size differs
+  /// Of other parts. Their processes may not see them, so they are done if nobody else does.
+  std::vector<std::filesystem::path> of_others;
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
 };
 
 struct MapOutcome {
   std::uint64_t done = 0, left = 0;  // made now; kept
+  std::uint64_t of_others = 0;       // of those made now
 };
 
-/// NAME-0123456789abcdef.rank: recordings of equal name in different directories are distinct.
+/// The path of its .rank file.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording);
 
-/// Whether there is a result of exactly this recording, which did not exceed its limits or end by a signal.
-bool has_result(const std::filesystem::path& out, const std::filesystem::path& recording);
+/// Whether there is a result of exactly this recording, under this pattern, which did not exceed its limits or end by a
+/// signal.
+bool has_result(const std::filesystem::path& recording, const MapOptions& options);
 
 /// The two halves of one recording's work, for callers with their own ChildPool: what the child does, and storing its
 /// outcome, which always becomes a result file. Errors: it can't be written.

@@ -39,6 +39,9 @@ Result<FleetQuestion> parse_question(const FleetWords& words) {
   const Result<std::optional<Bytes>> memory = size_of(words.memory_limit, "--memory-limit");
   if (!memory) return memory.error();
   if (*memory) question.map.limits.memory = **memory;
+  const Result<std::optional<Bytes>> of_host = size_of(words.host_memory, "--host-memory");
+  if (!of_host) return of_host.error();
+  if (*of_host) question.map.limits.of_host = **of_host;
   if (words.time_limit > 0) question.map.limits.time = std::chrono::seconds(words.time_limit);
   return question;
 }

@@ -71,6 +71,7 @@ enum class Field : pbf_tag_type {
   visible_devices = 50,
   beside = 51,
   untimed_hash = 52,
+  machine = 53,
 };
 enum class PairField : pbf_tag_type { first = 1, second = 2 };  // of Coordinate and of Setting
 enum class DeviceField : pbf_tag_type { device = 1, peak_reserved = 2, other = 3, capacity = 4, beside = 5 };
@@ -374,6 +375,8 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
   switch (in.field()) {
     case Field::file:
       return s.file = in.bytes(), true;
+    case Field::machine:
+      return s.machine = printable(in.bytes()), true;
     case Field::bytes:
       return s.bytes = in.uint64(), true;
     case Field::checksum:
@@ -522,6 +525,7 @@ std::string encode_rank(const RankSummary& summary) {
   pbf_builder<Field> message(bytes);
   message.add_uint32(Field::version, rank_version);
   message.add_string(Field::file, summary.file);
+  message.add_string(Field::machine, summary.machine);
   message.add_uint64(Field::bytes, summary.bytes);
   message.add_fixed32(Field::checksum, summary.checksum);
   message.add_uint32(Field::status, static_cast<std::uint32_t>(summary.status));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/analysis/analysis.h"
+#include "analyzer/fleet/claim.h"
 #include "analyzer/history/device_memory.h"
 #include "analyzer/insight/timeline.h"
 #include "analyzer/replay/completed_trace.h"
@@ -310,12 +311,14 @@ RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pat
   const std::uintmax_t size = std::filesystem::file_size(file, problem);
   RankSummary summary{
       .file = file.string(), .bytes = problem ? 0 : size, .status = RankStatus::hostile, .reason = reason};
+  summary.machine = machine_of(file);
   summary.identity = identify(Header{}, file, pattern);
   return summary;
 }
 
 RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit) {
   RankSummary unread{.file = file.string(), .status = RankStatus::damaged};
+  unread.machine = machine_of(file);
   unread.identity = identify(Header{}, file, pattern);
   const auto bytes = open_file(file);
   if (!bytes) {
@@ -339,6 +342,7 @@ RankSummary summarize(const std::filesystem::path& file, const RankPattern& patt
     return unread;
   }
   RankSummary summary = summarize(*std::move(trace), file, pattern);
+  summary.machine = std::move(unread.machine);
   summary.bytes = size;
   summary.checksum = checksum;
   return summary;

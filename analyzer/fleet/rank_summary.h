@@ -75,6 +75,7 @@ struct RankSummary {
 
   // The recording.
   std::string file;            // absolute
+  std::string machine;         // whose disk has it (claim.h); empty: all machines see the same
   std::uint64_t bytes = 0;     // of the file
   std::uint32_t checksum = 0;  // of the file's bytes
   RankStatus status = RankStatus::ok;

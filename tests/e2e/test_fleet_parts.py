@@ -3,6 +3,7 @@
 
 import json
 import os
+import pickle
 import re
 import resource
 import shutil
@@ -10,7 +11,9 @@ import signal
 import subprocess
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
+import fleet_job
 from processes import processes_below
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
 
@@ -30,6 +33,12 @@ def content_of(out, names="*"):
     return {file.name: file.read_bytes() for file in sorted(out.glob(names)) if file.suffix != ".partial"}
 
 
+def environment_of(launcher=None):
+    """That of a process of this launcher: its variables, and none of those that started the tests."""
+    clean = {key: value for key, value in os.environ.items() if not key.startswith(LAUNCHERS)}
+    return {**clean, **(launcher or {})}
+
+
 class Recordings(ProgramTest):
     """Six recordings, one cut off, and the output of `fleet map` for them: self.expected."""
 
@@ -45,9 +54,8 @@ class Recordings(ProgramTest):
 
     def mapped(self, name, *arguments, environment=None):
         out = self.directory / name
-        clean = {key: value for key, value in os.environ.items() if not key.startswith(LAUNCHERS)}
         process = subprocess.run([MEMREEL, "fleet", "map", self.job, "-o", out, *arguments], text=True,
-                                 capture_output=True, env={**clean, **(environment or {})}, timeout=500)
+                                 capture_output=True, env=environment_of(environment), timeout=500)
         self.assertEqual(process.returncode, 0, process.stderr)
         self.said = process.stdout
         return content_of(out)
@@ -80,6 +88,57 @@ class Parts(Recordings):
         self.mapped("small", "--shard", "0/1", "--memory-limit", "12MiB")
         self.assertEqual(self.mapped("small", "--shard", "0/1", "--resume"), self.expected)
 
+    def test_what_was_killed_is_read_again(self):
+        for copy in range(7, 40):
+            shutil.copy(LONG, self.job / f"rank{copy}.reel")
+        expected = self.mapped("all", "--shard", "0/1")
+        worker = subprocess.Popen([MEMREEL, "fleet", "map", self.job, "-o", self.directory / "killed"], stdout=subprocess.DEVNULL)
+        killed = 0
+        while worker.poll() is None and killed < 10:
+            for process, _ in processes_below(worker.pid):
+                os.kill(process, signal.SIGKILL)
+                killed += 1
+            time.sleep(0.01)
+        self.assertEqual(worker.wait(), 0)
+        rows = self.document("fleet", "merge", self.directory / "killed", "--no-setting", code=1)["ranks"]
+        self.assertIn("reading it was ended by signal 9", [row["reason"] for row in rows])
+        self.assertEqual(self.mapped("killed", "--resume"), expected)
+
+    def test_another_pattern_reads_again(self):
+        out = self.directory / "named"
+        self.mapped("named", "--shard", "0/1")
+        self.mapped("named", "--shard", "0/1", "--resume", "--rank-pattern", "ran(k)[0-9]")
+        self.assertTrue(self.said.startswith("0 results"), "a pattern that fits nothing changes nothing")
+        (self.job / "rank7-of-11.reel").write_bytes((self.job / "rank0.reel").read_bytes())
+        self.mapped("named", "--shard", "0/1", "--resume")
+        self.mapped("named", "--shard", "0/1", "--resume", "--rank-pattern", "of-([0-9]+)")
+        self.assertTrue(self.said.startswith("1 result in"), self.said)
+        self.assertEqual(self.document("fleet", "merge", out, "--no-setting", code=1)["ranks"][-1]["rank"], 11)
+
+    @unittest.skipIf(SANITIZED, "address space can't be limited under a sanitizer")
+    def test_one_limit_holds_for_all_readers_of_a_machine(self):
+        """Only one fits at a time, of three processes with four readers each."""
+        out = self.directory / "together"
+        words = [MEMREEL, "fleet", "map", self.job, "-o", out, "--host-memory", "300MiB", "--jobs", "4"]
+        workers = [subprocess.Popen([*words, "--shard", f"{part}/3"], stdout=subprocess.DEVNULL) for part in range(3)]
+        most = 0
+        while any(worker.poll() is None for worker in workers):
+            most = max(most, sum(len(processes_below(worker.pid)) for worker in workers if worker.poll() is None))
+        self.assertEqual([worker.returncode for worker in workers], [0, 0, 0])
+        self.assertEqual(content_of(out), self.expected)
+        self.assertLessEqual(most, 2, "one reads, and one may just have ended")
+        self.assert_refused(run("fleet", "map", self.job, "-o", out, "--host-memory", "much"), "--host-memory")
+
+    def test_what_is_not_read_is_said(self):
+        elsewhere = self.directory / "elsewhere"
+        elsewhere.mkdir()
+        (self.job / "linked").symlink_to(elsewhere)
+        (self.job / "gone.reel").symlink_to(elsewhere / "nothing")
+        os.mkfifo(self.job / "pipe.reel")
+        process = run("fleet", "map", self.job, "-o", self.directory / "whole", "--resume")
+        self.assertEqual(process.returncode, 0)
+        self.assertRegex(process.stderr, r"memreel: note: not read: .*gone.reel, .*linked.*, .*pipe.reel")
+
     def test_the_part_comes_from_the_launcher(self):
         for name, variables in (("slurm", ("SLURM_PROCID", "SLURM_NTASKS")),
                                 ("slurm-array", ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT")),
@@ -87,9 +146,10 @@ class Parts(Recordings):
                                 ("openmpi", ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")),
                                 ("torchrun", ("RANK", "WORLD_SIZE")), ("mpich", ("PMI_RANK", "PMI_SIZE"))):
             with self.subTest(name):
+                # On a disk that other machines don't see, the first to come does what the others may not see.
                 first = self.mapped(name, environment=dict(zip(variables, ("0", "2"))))
-                self.assertLess(len(first), 7)
-                self.assertIn(variables[0], self.said)
+                self.assertEqual(first, self.expected)
+                self.assertRegex(self.said, rf"7 results in .*, 3 of them of other parts; part 0 of 2 \({variables[0]}\)")
                 self.assertEqual(self.mapped(name, environment=dict(zip(variables, ("1", "2")))), self.expected)
 
     def test_every_pod_of_the_documented_job_does_its_part(self):
@@ -170,6 +230,112 @@ class Parts(Recordings):
         self.assert_refused(run("fleet", "map", self.job, "-o", self.directory / "file/x"), "file/x")
 
 
+@unittest.skipIf(os.geteuid() != 0, "mounting needs root")
+class Machines(ProgramTest):
+    """Two machines with disks of their own, which have the recordings at the same path."""
+
+    def setUp(self):
+        super().setUp()
+        self.local = self.directory / "local"
+        self.out = self.directory / "out"
+        self.local.mkdir()
+        samples = sorted(SAMPLES.glob("[!o]*.reel"), key=lambda file: file.stat().st_size)[:4]
+        for machine in range(2):
+            disk = self.directory / f"disk{machine}"
+            disk.mkdir()
+            (self.directory / f"boot{machine}").write_text(f"00000000-0000-0000-0000-00000000000{machine}\n")
+            for i in range(3):
+                shutil.copy(samples[i], disk / f"rank{3 * machine + i}.reel")
+            shutil.copy(samples[3], disk / "rank6.reel" if machine else disk / "same.reel")
+        shutil.copy(samples[2], self.directory / "disk1/same.reel")
+
+    def on(self, machine, *command, **variables):
+        script = 'mount --bind "$1" /proc/sys/kernel/random/boot_id && mount --bind "$2" "$3" && shift 3 && exec "$@"'
+        process = subprocess.run(["unshare", "-m", "bash", "-c", script, "_", self.directory / f"boot{machine}",
+                                  self.directory / f"disk{machine}", self.local, *map(str, command)], text=True, capture_output=True,
+                                 env=environment_of(variables), timeout=300)
+        if "mount" in process.stderr or "unshare" in process.stderr:
+            self.skipTest(process.stderr.strip())
+        return process
+
+    def check(self, launcher):
+        for machine in range(2):
+            process = self.on(machine, MEMREEL, "fleet", "map", self.local, "-o", self.out, **launcher(machine))
+            self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(len(list(self.out.iterdir())), 9, "both have a same.reel")
+        files = sorted(row["file"] for row in self.document("fleet", "merge", self.out, "--no-setting", code=None)["ranks"] if row["file"])
+        self.assertEqual(files, sorted([*(str(self.local / f"rank{rank}.reel") for rank in range(7)), *2 * [str(self.local / "same.reel")]]))
+
+    def test_slurm(self):
+        self.check(lambda machine: {"SLURM_PROCID": str(machine), "SLURM_NTASKS": "2"})
+
+    def test_kubernetes(self):
+        self.check(lambda machine: {"JOB_COMPLETION_INDEX": str(machine), "JOB_COMPLETIONS": "2"})
+
+    def test_by_hand(self):
+        self.check(lambda machine: {})
+
+    def test_settings_are_replayed_where_the_recordings_are(self):
+        self.test_slurm()
+        with ThreadPoolExecutor() as pool:
+            for process in pool.map(lambda machine: self.on(machine, MEMREEL, "fleet", "settings", self.out), range(2)):
+                self.assertEqual(process.returncode, 0, process.stderr)
+        setting = self.document("fleet", "merge", self.out, code=None)["setting"]
+        self.assertEqual(setting["ranks_not_replayed"], 0, setting["why"])
+
+
+class Distinct(ProgramTest):
+    """More classes than propose settings: the others replay only those that helped."""
+
+    def setUp(self):
+        super().setUp()
+        self.job, self.out = self.directory / "job", self.directory / "out"
+        self.job.mkdir()
+        for rank in range(20):
+            history = varied_history(rank, blocks=2 if rank == 19 else 24)
+            (self.job / f"rank{rank}.pickle").write_bytes(pickle.dumps(history.snapshot()))
+
+    def test_parts_find_what_one_process_finds(self):
+        direct = self.document("fleet", self.job)["setting"]
+        self.assertTrue(direct["recommended"])
+        self.assertEqual(direct["ranks_spared"], 1)
+        outcomes = sorted({len(of["outcomes"]) for of in direct["classes"]})
+        self.assertEqual(outcomes[0], 0)
+        self.assertLessEqual(outcomes[1], 4)
+        self.assertEqual(outcomes[-1], len(direct["candidates"]))
+        self.answer("fleet", "map", self.job, "-o", self.out, "--shard", "0/1")
+        parts = [subprocess.Popen([MEMREEL, "fleet", "settings", self.out, "--shard", f"{part}/3"], stdout=subprocess.PIPE, text=True)
+                 for part in range(3)]
+        said = [part.communicate(timeout=300)[0] for part in parts]
+        self.assertEqual(sum(int(re.search(r"replayed on (\d+)", text)[1]) for text in said), 3, said)
+        self.assertEqual(list(self.out.glob("*.claim")), [])
+        shutil.rmtree(self.job)
+        self.assertEqual(self.document("fleet", "merge", self.out)["setting"], direct)
+
+    def test_what_a_lost_process_had_in_hand_is_taken_by_another(self):
+        self.answer("fleet", "map", self.job, "-o", self.out, "--shard", "0/1")
+        part = subprocess.Popen([MEMREEL, "fleet", "settings", self.out, "--jobs", "1"], stdout=subprocess.DEVNULL)
+        while part.poll() is None and not list(self.out.glob("*.claim")):
+            time.sleep(0.001)
+        part.kill()
+        part.wait()
+        self.answer("fleet", "settings", self.out)
+        self.assertEqual(list(self.out.glob("*.claim")), [])
+        self.assertEqual(len(list(self.out.glob("*.replays"))), 19)
+
+
+def varied_history(rank, blocks):
+    """Steps whose blocks have other sizes each time."""
+    history = fleet_job.History(0)
+    for i in range(blocks):
+        history.alloc((16 << 20) + (rank << 12) + (i << 21), line=i)
+    for step in range(6):
+        held = [history.alloc((1 + (rank * 7 + step * 5 + i * 3) % 23) << 21, line=30 + i) for i in range(blocks)]
+        for address in held[::2] + held[1::2]:
+            history.free(address)
+    return history
+
+
 @unittest.skipUnless(MPI and os.path.exists(MPI) and shutil.which(MPIRUN), "this build has no memreel-fleet-mpi")
 class Mpi(Recordings):
     """The same with varying numbers of MPI processes."""
@@ -225,6 +391,16 @@ class Mpi(Recordings):
             self.assertEqual(process.returncode, 0, process.stderr)
             self.assertEqual(json.loads(process.stdout)["setting"], direct)
         self.assertEqual(content_of(self.directory / "settings1"), content_of(self.directory / "settings3"))
+
+    def test_a_setting_for_ranks_that_are_all_different(self):
+        job = self.directory / "different"
+        job.mkdir()
+        for rank in range(18):
+            (job / f"rank{rank}.pickle").write_bytes(pickle.dumps(varied_history(rank, 12).snapshot()))
+        direct = self.document("fleet", job)["setting"]
+        process = self.mpirun(3, "differing", "--", "--json", files=job)
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertEqual(json.loads(process.stdout)["setting"], direct)
 
     def test_nothing_to_read_ends_every_process(self):
         for _ in range(5):  # a launcher that is told to abort may drop what it has not forwarded

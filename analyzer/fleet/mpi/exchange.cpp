@@ -11,6 +11,8 @@
 #include <thread>
 #include <utility>
 
+#include "analyzer/fleet/claim.h"
+
 namespace memreel::mpi {
 namespace {
 
@@ -178,15 +180,18 @@ std::vector<Item> gather(const Session& session, const std::vector<fs::path>& fi
   for (const fs::path& file : files) {
     std::error_code problem;
     const std::uintmax_t size = fs::file_size(file, problem);
-    own.push_back(std::to_string(problem ? 0 : size) + " " + file.string());
+    const std::string machine = machine_of(file);
+    own.push_back(std::to_string(problem ? 0 : size) + " " + (machine.empty() ? "-" : machine) + " " + file.string());
   }
   std::map<std::string, Item> items;
   const std::vector<std::string> all = gather_texts(session, joined(own));
   for (std::size_t process = 0; process < all.size(); ++process) {
     for (const std::string& line : parts_of(all[process])) {
-      const std::size_t blank = line.find(' ');
+      const std::size_t blank = line.find(' '), second = line.find(' ', blank + 1);
       Item& item = items[line.substr(blank + 1)];
-      item.file = line.substr(blank + 1);
+      item.machine = line.substr(blank + 1, second - blank - 1);
+      if (item.machine == "-") item.machine.clear();
+      item.file = line.substr(second + 1);
       item.bytes = std::max<std::uint64_t>(item.bytes, std::stoull(line.substr(0, blank)));
       item.processes.push_back(static_cast<int>(process));
     }
@@ -200,8 +205,9 @@ std::vector<Item> gather(const Session& session, const std::vector<fs::path>& fi
 void share_out(const Session& session, std::size_t count, unsigned jobs, const ChildLimits& limits,
                const std::function<bool(std::size_t, int)>& may_take,
                const std::function<std::string(std::size_t)>& work,
-               const std::function<void(std::size_t, ChildOutcome)>& done) {
-  ChildPool pool(limits, work, done);
+               const std::function<void(std::size_t, ChildOutcome)>& done,
+               const std::function<std::uint64_t(std::size_t)>& input) {
+  ChildPool pool(limits, work, done, input);
   if (session.first()) {
     Pile pile(count, may_take);
     work_and_hand_out(session, pool, jobs, pile);

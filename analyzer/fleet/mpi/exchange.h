@@ -37,6 +37,7 @@ std::vector<std::string> broadcast(const Session& session, const std::vector<std
 /// A file and the processes that can read it: those on its node, or all.
 struct Item {
   std::filesystem::path file;
+  std::string machine;  // whose disk has it (claim.h): others may have another file of that path
   std::uint64_t bytes = 0;
   std::vector<int> processes;
 };
@@ -46,10 +47,11 @@ std::vector<Item> gather(const Session& session, const std::vector<std::filesyst
 
 /// Calls `work(i)` once for each of `count` items, in child processes, up to `jobs` at once on each process. The first
 /// process hands out items in order to processes that request work and may take them, and works itself meanwhile.
-/// `done` is called where the work was done. All processes return when everything is done.
+/// `done` is called where the work was done. `input`: as for ChildPool. All processes return when everything is done.
 void share_out(const Session& session, std::size_t count, unsigned jobs, const ChildLimits& limits,
                const std::function<bool(std::size_t item, int process)>& may_take,
                const std::function<std::string(std::size_t)>& work,
-               const std::function<void(std::size_t, ChildOutcome)>& done);
+               const std::function<void(std::size_t, ChildOutcome)>& done,
+               const std::function<std::uint64_t(std::size_t)>& input);
 
 }  // namespace memreel::mpi

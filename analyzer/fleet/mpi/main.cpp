@@ -15,11 +15,11 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/fleet/fleet_settings.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
 #include "analyzer/fleet/question.h"
+#include "analyzer/fleet/settings_search.h"
 
 namespace {
 
@@ -49,24 +49,25 @@ Result<FleetQuestion> question_of(const Arguments& arguments) {
   return question;
 }
 
-/// Which processes can read a file, by its path.
+/// Which processes can read a file, by its path and machine.
 class Reach {
  public:
   explicit Reach(const std::vector<mpi::Item>& items) {
-    for (const mpi::Item& item : items) processes_[item.file.string()] = {item.processes.begin(), item.processes.end()};
+    for (const mpi::Item& item : items)
+      processes_[{item.file.string(), item.machine}] = {item.processes.begin(), item.processes.end()};
   }
-  bool has(const std::string& file, int process) const {
-    const auto found = processes_.find(file);
-    return found == processes_.end() || found->second.contains(process);
+  bool has(const std::string& file, const std::string& machine, int process) const {
+    const auto found = processes_.find({file, machine});
+    return found == processes_.end() ? machine.empty() : found->second.contains(process);
   }
 
  private:
-  std::map<std::string, std::set<int>> processes_;
+  std::map<std::pair<std::string, std::string>, std::set<int>> processes_;
 };
 
 /// The recordings that processes can read.
 struct Recordings {
-  std::vector<std::string> files;  // largest first, the same on every process
+  std::vector<std::string> files, machines;  // largest first, the same on every process
   Reach reach;
   Error none;  // if there are no files: why this process found none
 };
@@ -74,10 +75,19 @@ struct Recordings {
 /// Collective. A node without files of its own still helps with those that all can read, and in the second round.
 Recordings find_recordings(const mpi::Session& session, const std::vector<fs::path>& named) {
   const Result<FleetInputs> inputs = find_inputs(named);
+  if (inputs)
+    for (const fs::path& unread : inputs->unread)
+      if (session.first()) std::cerr << "memreel-fleet-mpi: note: not read: " + unread.string() + '\n';
   const std::vector<mpi::Item> items = mpi::gather(session, inputs ? inputs->files : std::vector<fs::path>{});
-  std::vector<std::string> files;
-  for (const mpi::Item& item : items) files.push_back(item.file.string());
-  return {.files = mpi::broadcast(session, files),
+  std::vector<std::string> files, machines;
+  for (const mpi::Item& item : items) {
+    files.push_back(item.file.string());
+    machines.push_back(item.machine);
+  }
+  files = mpi::broadcast(session, files);
+  machines = mpi::broadcast(session, machines);
+  return {.files = std::move(files),
+          .machines = std::move(machines),
           .reach = Reach(items),
           .none = inputs ? Error{.what = "no recordings there"} : inputs.error()};
 }
@@ -89,61 +99,83 @@ std::optional<Error> map_all(const mpi::Session& session, const Recordings& reco
   std::optional<Error> problem;
   mpi::share_out(
       session, files.size(), arguments.jobs, options.limits,
-      [&](std::size_t i, int process) { return recordings.reach.has(files[i], process); },
+      [&](std::size_t i, int process) { return recordings.reach.has(files[i], recordings.machines[i], process); },
       [&](std::size_t i) {
-        if (options.resume && has_result(options.out, files[i])) return std::string();
+        if (options.resume && has_result(files[i], options)) return std::string();
         return judge_recording(files[i], options);
       },
       [&](std::size_t i, const ChildOutcome& outcome) {
         if (outcome.output.empty() && outcome.failure.empty()) return;
         if (auto kept = keep_outcome(files[i], outcome, options); !kept && !problem) problem = std::move(kept).error();
-      });
+      },
+      [&](std::size_t i) { return file_bytes(files[i]); });
   return problem;
 }
 
-/// Round two: the proposals of the heaviest classes are replayed on all of them. Outcomes are kept in files, which
-/// `fleet merge` reads.
+// A round of the search as texts, which the first process sends to all.
+constexpr std::size_t words_of_work = 7;
+
+std::vector<std::string> text_of(const std::vector<SettingWork>& works) {
+  std::vector<std::string> words;
+  for (const SettingWork& work : works) {
+    std::string candidates;
+    for (const std::string& candidate : work.candidates) candidates += candidate + '\n';
+    words.insert(words.end(), {work.task.file, work.task.witness, work.task.machine,
+                               work.task.limit ? std::to_string(work.task.limit->count) : std::string(),
+                               work.proposes ? "proposes" : "", work.verifies ? "verifies" : "", candidates});
+  }
+  return words;
+}
+
+std::vector<SettingWork> works_in(const std::vector<std::string>& words) {
+  std::vector<SettingWork> works;
+  for (std::size_t at = 0; at + words_of_work <= words.size(); at += words_of_work) {
+    const std::string& limit = words[at + 3];
+    SettingWork& work = works.emplace_back(
+        SettingWork{.task = {.file = words[at],
+                             .witness = words[at + 1],
+                             .machine = words[at + 2],
+                             .limit = limit.empty() ? std::nullopt : std::optional(Bytes{std::stoull(limit)})},
+                    .proposes = !words[at + 4].empty(),
+                    .verifies = !words[at + 5].empty()});
+    std::string_view rest = words[at + 6];
+    for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1))
+      work.candidates.emplace_back(rest.substr(0, end));
+  }
+  return works;
+}
+
+/// Round two: settings are replayed. Results are kept in files, which `fleet merge` reads.
 void find_settings(const mpi::Session& session, const Fleet& fleet, const Reach& reach, const Arguments& arguments,
                    const SettingOptions& options) {
-  // File, witness, and limit in bytes, or nothing, of each task.
-  constexpr std::size_t words = 3;
-  std::vector<std::string> proposing, replayed;
-  const auto add = [&](std::vector<std::string>& list, const RankClass& c) {
-    const ReplayTask task = replay_task(fleet, c, options);
-    list.insert(list.end(), {task.file, task.witness, task.limit ? std::to_string(task.limit->count) : std::string()});
+  const auto share = [&](const std::vector<SettingWork>& works) {
+    mpi::share_out(
+        session, works.size(), arguments.jobs, options.limits,
+        [&](std::size_t i, int process) {
+          const ReplayTask& task = works[i].task;
+          return reach.has(task.file, task.machine, process) &&
+                 (task.witness.empty() || reach.has(task.witness, task.machine, process));
+        },
+        [&](std::size_t i) { return do_work(works[i], options.out); }, [](std::size_t, const ChildOutcome&) {},
+        [&](std::size_t i) { return file_bytes(works[i].task.file); });
   };
-  const auto task_at = [](const std::vector<std::string>& list, std::size_t i) {
-    const std::string& limit = list[words * i + 2];
-    return ReplayTask{.file = list[words * i],
-                      .witness = list[words * i + 1],
-                      .limit = limit.empty() ? std::nullopt : std::optional(Bytes{std::stoull(limit)})};
-  };
-  if (session.first()) {
-    for (const std::uint32_t i : proposing_classes(fleet)) add(proposing, fleet.classes[i]);
-    for (const RankClass& c : fleet.classes) add(replayed, c);
+  if (!session.first()) {
+    // An empty round is the end.
+    while (true) {
+      const std::vector<SettingWork> works = works_in(mpi::broadcast(session, {}));
+      if (works.empty()) return;
+      share(works);
+    }
   }
-  proposing = mpi::broadcast(session, proposing);
-  replayed = mpi::broadcast(session, replayed);
-  const auto nothing = [](std::size_t, const ChildOutcome&) {};
-  mpi::share_out(
-      session, proposing.size() / words, arguments.jobs, options.limits,
-      [&](std::size_t i, int process) { return reach.has(proposing[words * i], process); },
-      [&](std::size_t i) { return propose_settings(task_at(proposing, i), options); }, nothing);
-  std::vector<std::string> candidates;
-  if (session.first()) {
-    std::vector<std::vector<std::string>> proposals;
-    for (std::size_t i = 0; i < proposing.size() / words; ++i)
-      proposals.push_back(read_proposals(propose_settings(task_at(proposing, i), options)));
-    candidates = union_of(proposals);
-  }
-  candidates = mpi::broadcast(session, candidates);
-  mpi::share_out(
-      session, replayed.size() / words, arguments.jobs, options.limits,
-      [&](std::size_t i, int process) {
-        const ReplayTask task = task_at(replayed, i);
-        return reach.has(task.file, process) && (task.witness.empty() || reach.has(task.witness, process));
-      },
-      [&](std::size_t i) { return replay_settings(task_at(replayed, i), candidates, options); }, nothing);
+  find_common_setting(fleet, options, [&](const std::vector<SettingWork>& works, bool /*last*/) {
+    std::vector<std::string> results(works.size());
+    if (works.empty()) return results;
+    mpi::broadcast(session, text_of(works));
+    share(works);
+    for (std::size_t i = 0; i < works.size(); ++i) results[i] = known_result(works[i], options.out).value_or("");
+    return results;
+  });
+  mpi::broadcast(session, {});
 }
 
 /// The arguments of `memreel fleet merge` that correspond to ours, plus what follows `--` on our command line.
@@ -205,6 +237,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--capacity", arguments.capacity, "As in memreel fleet");
   app.add_flag("--no-setting", arguments.no_setting, "As in memreel fleet");
   app.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
+  app.add_option("--host-memory", arguments.host_memory, "Memory for everything that is read on one node at a time");
   app.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
   app.footer(
       "Arguments after -- are for memreel fleet merge, which the first process runs at the end.\n\n"

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, Optional, Sequence
 
 RETRIES = 4
+FEW = 16  # classes whose settings `fleet merge` replays alone
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="memreel fleet --engine ray")
     parser.add_argument("--memreel", default="memreel")
     parser.add_argument("--out", required=True)
-    for option in ("--rank-pattern", "--job", "--memory-limit", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
+    for option in ("--rank-pattern", "--job", "--memory-limit", "--host-memory", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
                    "--parquet", "--top"):
         parser.add_argument(option)
     for flag in ("--json", "--no-setting", "--allow-incomplete", "--resume"):
@@ -55,6 +56,11 @@ def map_file(command: Sequence[str], file: str) -> tuple[str, int, str]:
     return file, process.returncode, process.stderr.strip()
 
 
+def find_settings(command: Sequence[str]) -> int:
+    """Runs in a task: takes replays that no other task has in hand. `fleet merge` makes what is missing."""
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False).returncode
+
+
 def nodes_of(ray: Any, files: Sequence[str]) -> dict[str, str]:
     """The node that has each file: files that this node lacks are looked for on the others."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -81,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level="error")
     command = [arguments.memreel, "fleet", "map", "-o", arguments.out, "--shard", "0/1", "--jobs", "1",
-               *options(arguments, "--rank-pattern", "--memory-limit", "--time-limit", "--resume")]
+               *options(arguments, "--rank-pattern", "--memory-limit", "--host-memory", "--time-limit", "--resume")]
     task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=True)(map_file)
     nodes = nodes_of(ray, arguments.files)
     largest_first = sorted(arguments.files, key=lambda file: -os.path.getsize(file) if os.path.exists(file) else 0)
@@ -98,6 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
             if code != 0:
                 failed += 1
                 print(message or f"memreel: error: {file}: memreel fleet map exited with code {code}", file=sys.stderr)
+    if failed == 0 and not arguments.no_setting and len(arguments.files) > FEW:
+        settings = [arguments.memreel, "fleet", "settings", arguments.out, "--jobs", "1",
+                    *options(arguments, "--rank-pattern", "--job", "--world-size", "--mesh", "--capacity", "--memory-limit", "--host-memory",
+                             "--time-limit")]
+        count = max(1, min(len(arguments.files) // FEW, int(ray.cluster_resources().get("CPU", 1))))
+        helper = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(find_settings)
+        ray.get([helper.remote([*settings, "--shard", f"{part}/{count}"]) for part in range(count)])
     return failed
 
 
@@ -120,7 +133,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
         return 2
     merge = [arguments.memreel, "fleet", "merge", arguments.out,
              *options(arguments, "--job", "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
-                      "--no-setting", "--allow-incomplete", "--memory-limit", "--time-limit")]
+                      "--no-setting", "--allow-incomplete", "--memory-limit", "--host-memory", "--time-limit")]
     return subprocess.run(merge, check=False).returncode
 
 
