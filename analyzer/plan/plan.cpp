@@ -65,18 +65,11 @@ double ratio(Bytes a, Bytes b) {
 /// The number of gap-index runs after which the portfolio starts no further greedy order: about a tenth of a second.
 constexpr std::uint64_t most_greedy_effort = 20'000'000;
 
-/// The mean number of buffers alive at the same time.
-std::uint64_t mean_alive(const Problem& problem) {
-  std::uint64_t alive = 0;  // in all sections
-  for (const Lifetime& lifetime : problem.lifetimes) alive += lifetime.length();
-  return alive / std::max(problem.section_count, 1U);
-}
-
 /// Whether each buffer would be compared with too many others for one greedy order to take less than a tenth of a
 /// second, about.
 bool is_dense(const Problem& problem) {
   constexpr std::uint64_t most_pairs = 20'000'000;
-  return mean_alive(problem) * problem.count() > most_pairs;
+  return problem.mean_alive() * problem.count() > most_pairs;
 }
 
 constexpr Effort effort_of_pair = 5;  // that ejection looks at
@@ -84,35 +77,30 @@ constexpr Effort effort_of_pair = 5;  // that ejection looks at
 /// Whether ejection, which looks twice at what is alive to place a buffer, gets around to a fair share of them.
 bool ejection_pays(const Problem& problem, std::uint64_t effort) {
   constexpr std::uint64_t share = 5;
-  return effort >= 2 * mean_alive(problem) * problem.count() / share;
+  return effort >= 2 * problem.mean_alive() * problem.count() / share;
 }
 
-/// By one preference.
-Effort effort_of_sweep(const Problem& problem) {
-  constexpr Effort effort_of_buffer = 200;
-  return effort_of_buffer * std::max(problem.count(), 1U);
-}
+constexpr Effort effort_of_buffer = 120;  // that a sweep places
 
 /// None of which is best for most programs. What is left over is worth more where more is alive.
-constexpr std::array outward_preferences{Preference{.together = 0.3, .by_end = true},
-                                         Preference{.together = 0.3, .by_end = false},
-                                         Preference{.together = 1, .by_end = true},
-                                         Preference{.together = 1, .by_end = false},
-                                         Preference{.together = 0.4, .reuse = 1, .by_end = true},
-                                         Preference{.together = 0.4, .reuse = 1, .by_end = false},
-                                         Preference{.together = 0.8, .reuse = 0.8, .by_end = true},
-                                         Preference{.together = 0.8, .reuse = 0.8, .by_end = false},
-                                         Preference{.together = 0.2, .by_end = true},
-                                         Preference{.together = 0.2, .by_end = false},
-                                         Preference{.together = 0.6, .by_end = true},
-                                         Preference{.together = 0.6, .by_end = false}};
+constexpr std::array outward_preferences{Preference{.together = 0.3},
+                                         Preference{.together = 1},
+                                         Preference{.together = 0.4, .reuse = 1},
+                                         Preference{.together = 0.8, .reuse = 0.8},
+                                         Preference{.together = 0.2},
+                                         Preference{.together = 0.6}};
+
+/// Outward, by one of them.
+Effort effort_of_preference(const Problem& problem) {
+  return stacks_swept * effort_of_buffer * std::max(problem.count(), 1U);
+}
 
 /// As many of them as the effort is worth: the less ejection will find, the more.
 std::span<const Preference> affordable_preferences(const Problem& problem, Effort effort) {
-  const std::size_t most = !is_dense(problem)                                    ? 4
-                           : ejection_pays(problem, effort / effort_of_pair / 2) ? 8
+  const std::size_t most = !is_dense(problem)                                    ? 2
+                           : ejection_pays(problem, effort / effort_of_pair / 2) ? 4
                                                                                  : outward_preferences.size();
-  return std::span(outward_preferences).first(std::clamp<Effort>(effort / effort_of_sweep(problem), 1, most));
+  return std::span(outward_preferences).first(std::clamp<Effort>(effort / effort_of_preference(problem), 1, most));
 }
 
 /// The rows in an order that only depends on what they say.
@@ -146,16 +134,26 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   // A peak of up to 1 % above the lowest possible one leaves a sweep room to choose.
   const std::span<const Preference> preferences = affordable_preferences(problem, options.effort);
   const bool searched = SearchGraph::suits(problem);
+  const Effort swept = effort_of_preference(problem) * preferences.size();
+  constexpr std::uint64_t sweeps = 2 * stacks_swept;  // forwards and backwards
+  const bool dense = is_dense(problem);
+  // Where less is alive, ejection finds more.
+  const std::uint64_t again =
+      dense
+          ? std::min<std::uint64_t>(3 * std::uint64_t{problem.count()},
+                                    (options.effort - std::min(swept, options.effort)) / 2 / sweeps / effort_of_buffer)
+          : 0;
   const auto outward = [&](std::span<const Preference> by, std::uint64_t share, unsigned threads) {
     const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / share});
-    portfolio.add("outward", [&] { return place_outward(problem, by, enough, portfolio.best().peak, threads); });
+    portfolio.add("outward", [&] {
+      return place_outward(problem, by, {.enough = enough, .below = portfolio.best().peak, .again = again}, threads);
+    });
   };
   if (searched)  // the rest finds more from where one preference led
     for (const Preference& preference : preferences) outward({&preference, 1}, 100, 1);
   else
     outward(preferences, 110, options.threads);
 
-  const bool dense = is_dense(problem);
   std::uint64_t effort = 0;
   const auto greedy = [&](std::string_view method, Order (*order)(const Problem&), Fit fit) {
     if (dense || effort >= most_greedy_effort) return;
@@ -178,8 +176,8 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
     });
   };
   if (!searched) {
-    const Effort swept = effort_of_sweep(problem) * preferences.size();
-    const Effort left = (options.effort - std::min(swept, options.effort / 2)) / effort_of_pair;
+    const Effort placed = swept + sweeps * again * effort_of_buffer;
+    const Effort left = (options.effort - std::min(placed, options.effort / 2)) / effort_of_pair;
     if (ejection_pays(problem, left)) eject(left);
     return std::move(portfolio).take(bound);
   }

@@ -31,6 +31,12 @@ void for_each_use(const Buffer& buffer, const auto& visit) {
 
 }  // namespace
 
+std::uint64_t Problem::mean_alive() const {
+  std::uint64_t alive = 0;  // in all sections
+  for (const Lifetime& lifetime : lifetimes) alive += lifetime.length();
+  return alive / std::max(section_count, 1U);
+}
+
 bool Problem::alive_in(std::uint32_t buffer, std::uint32_t section) const {
   return std::ranges::any_of(pieces(buffer), [&](const Lifetime& piece) { return piece.overlaps({section, section}); });
 }

@@ -54,6 +54,8 @@ struct Problem {
   Bytes largest;  // size of the largest buffer, hmax
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(sizes.size()); }
+  /// How many buffers are alive in a section.
+  std::uint64_t mean_alive() const;
 
   /// What its gaps leave of a lifetime, in order of time.
   std::span<const Lifetime> pieces(std::uint32_t buffer) const {

@@ -106,52 +106,72 @@ TEST(GapIndex, FindsTheSameWhereverTimeIsCut) {
 }
 
 TEST(Outward, StacksWhatIsAliveAtTheBusiestInstantWithoutAnyGap) {
-  for (const std::uint64_t seed : {31U, 32U, 33U})
-    for (const bool by_end : {true, false}) {
-      const Buffers buffers = testing::random_buffers(seed, 800, 300, 5000);
-      const Problem problem = make_problem(buffers, 1_B);
-      const Placement placement = place_outward(problem, std::array{Preference{.by_end = by_end}}, problem.load);
-      ASSERT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
-      std::vector<Bytes> tops(problem.section_count);
-      for (std::uint32_t b = 0; b < problem.count(); ++b)
-        problem.for_each_section(
-            b, [&](std::uint32_t s) { tops[s] = std::max(tops[s], placement.offsets[b] + problem.sizes[b]); });
-      EXPECT_NE(std::ranges::find(tops, problem.load), tops.end());
-    }
+  for (const std::uint64_t seed : {31U, 32U, 33U}) {
+    const Buffers buffers = testing::random_buffers(seed, 800, 300, 5000);
+    const Problem problem = make_problem(buffers, 1_B);
+    const Placement placement = place_outward(problem, std::array{Preference{}}, {.enough = problem.load});
+    ASSERT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
+    std::vector<Bytes> tops(problem.section_count);
+    for (std::uint32_t b = 0; b < problem.count(); ++b)
+      problem.for_each_section(
+          b, [&](std::uint32_t s) { tops[s] = std::max(tops[s], placement.offsets[b] + problem.sizes[b]); });
+    EXPECT_NE(std::ranges::find(tops, problem.load), tops.end());
+  }
 }
 
-TEST(Outward, PrefersANeighbourThatEndsAtTheSameTimeToAGapThatFitsExactly) {
-  // When the last is wanted, 4 are free between two that end soon, and 5 below one that ends when it does.
-  const Buffers buffers{{0, 7, 10_B},  {1, 5, 4_B},   {2, 8, 10_B},  {3, 5, 5_B}, {4, 20, 10_B},
-                        {10, 11, 1_B}, {12, 13, 1_B}, {14, 15, 1_B}, {6, 20, 4_B}};
+TEST(Sweep, PrefersANeighbourThatEndsAtTheSameTimeToAGapThatFitsExactly) {
+  // When the fourth is wanted, 4 are free between two that end soon, and 5 below one that ends when it does.
+  const Buffers buffers{{0, 7, 10_B},  {2, 8, 10_B},  {3, 20, 10_B}, {5, 20, 4_B},
+                        {10, 11, 1_B}, {12, 13, 1_B}, {14, 15, 1_B}};
   const Problem problem = make_problem(buffers, 1_B);
-  const auto placed = [&](const Preference& preference) {
-    Placement placement = place_outward(problem, std::array{preference}, problem.load);
-    EXPECT_EQ(fault_of(buffers, placement.offsets, {.capacity = placement.peak}), std::nullopt);
-    return placement;
+  std::vector<Bytes> stacked(buffers.size());
+  stacked[1] = 14_B;
+  stacked[2] = 29_B;
+  const Course course{.forwards = true, .stack = {0, 1, 2}, .begins = {3, 4, 5, 6}};
+  const auto offset = [&](double together) {
+    return sweep(problem, course, stacked, std::array{Preference{.together = together}}, {.enough = 39_B}).offsets[0];
   };
-  const Placement together = placed({.together = 0.3, .by_end = false});
-  EXPECT_EQ(together.offsets[8], 25_B);
-  const Placement apart = placed({.together = 0, .by_end = false});
-  EXPECT_EQ(apart.offsets[8], 10_B);
+  EXPECT_EQ(offset(0.3), 25_B);
+  EXPECT_EQ(offset(0), 10_B);
+}
+
+/// Sizes up to 5000, at 8000 times.
+Buffers short_lived(std::uint64_t seed, std::uint64_t longest) {
+  Buffers buffers = testing::random_buffers(seed, 8000, 8000, 5000);
+  for (Buffer& buffer : buffers) buffer.upper = std::min(buffer.upper, buffer.lower + longest);
+  return buffers;
 }
 
 TEST(Outward, IsBetterByPreferencesThatChangeThanByOne) {
-  const std::array preferences{Preference{.by_end = true}, Preference{.reuse = 1, .by_end = true},
-                               Preference{.by_end = false}, Preference{.together = 1, .reuse = 1, .by_end = false}};
+  const std::array preferences{Preference{}, Preference{.reuse = 1}, Preference{.together = 1, .reuse = 1}};
   Bytes sum, sum_of_one;
   for (const std::uint64_t seed : {41U, 42U, 43U, 44U}) {
-    Buffers buffers = testing::random_buffers(seed, 8000, 8000, 5000);
-    for (Buffer& buffer : buffers) buffer.upper = std::min(buffer.upper, buffer.lower + 100);
+    const Buffers buffers = short_lived(seed, 100);
     const Problem problem = make_problem(buffers, 1_B);
-    const Placement best = place_outward(problem, preferences, problem.load);
+    const Placement best = place_outward(problem, preferences, {.enough = problem.load});
     ASSERT_EQ(fault_of(buffers, best.offsets, {.capacity = best.peak}), std::nullopt);
     sum += best.peak;
-    sum_of_one += place_outward(problem, std::span(preferences).first(1), problem.load).peak;
-    EXPECT_EQ(place_outward(problem, preferences, problem.load, best.peak + 1_B, 3).offsets, best.offsets);
-    EXPECT_EQ(place_outward(problem, preferences, problem.load, best.peak).peak, best.peak);
+    sum_of_one += place_outward(problem, std::span(preferences).first(1), {.enough = problem.load}).peak;
+    const SweepLimits just_enough{.enough = problem.load, .below = best.peak + 1_B};
+    EXPECT_EQ(place_outward(problem, preferences, just_enough, 3).offsets, best.offsets);
+    EXPECT_EQ(place_outward(problem, preferences, {.enough = problem.load, .below = best.peak}).peak, best.peak);
   }
   EXPECT_LT(sum, sum_of_one);
+}
+
+TEST(Outward, ComesAgainWhereItWasTooHigh) {
+  const std::array preferences{Preference{}, Preference{.reuse = 1}};
+  Bytes sum, sum_again;
+  for (const std::uint64_t seed : {51U, 52U, 53U, 54U}) {
+    const Buffers buffers = short_lived(seed, 500);
+    const Problem problem = make_problem(buffers, 1_B);
+    const Bytes enough = problem.load + Bytes{problem.load.count / 100};
+    sum += place_outward(problem, preferences, {.enough = enough}).peak;
+    const Placement again = place_outward(problem, preferences, {.enough = enough, .again = 100'000});
+    ASSERT_EQ(fault_of(buffers, again.offsets, {.capacity = again.peak}), std::nullopt);
+    sum_again += again.peak;
+  }
+  EXPECT_LT(sum_again, sum);
 }
 
 TEST(PlanBest, FindsTheLeastPeakOfTinyInstances) {

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/plan/sweep.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <deque>
+#include <limits>
+#include <random>
+#include <set>
+#include <utility>
+
+namespace memreel::plan {
+namespace {
+
+using Time = std::int64_t;  // a section, negative if time is swept backwards
+
+constexpr Bytes endless{std::numeric_limits<std::uint64_t>::max()};
+
+/// A course in order of time.
+class Schedule {
+ public:
+  Schedule(const Problem& problem, const Course& course)
+      : problem_(problem), forwards_(course.forwards), begins_(course.begins), ends_(course.begins) {
+    ends_.insert(ends_.end(), course.stack.begin(), course.stack.end());
+    // Of what begins together, the largest first.
+    std::ranges::stable_sort(begins_, std::less{}, [&](Row b) {
+      return std::pair{begin_of(b), ~problem.sizes[b].count};
+    });
+    std::ranges::stable_sort(ends_, std::less{}, [&](Row b) { return end_of(b); });
+    number(course);
+  }
+
+  const Problem& problem() const { return problem_; }
+  std::span<const Row> begins() const { return begins_; }
+  std::span<const Row> ends() const { return ends_; }
+
+  Time begin_of(Row b) const {
+    return forwards_ ? Time{problem_.lifetimes[b].first} : -Time{problem_.lifetimes[b].last};
+  }
+  Time end_of(Row b) const { return forwards_ ? Time{problem_.lifetimes[b].last} : -Time{problem_.lifetimes[b].first}; }
+
+  /// Of what is alive at the same time, no two have the same one.
+  std::uint32_t slot(Row b) const { return slots_[b]; }
+  std::uint32_t slot_count() const { return slot_count_; }
+
+ private:
+  void number(const Course& course) {
+    slots_.resize(problem_.count());
+    std::vector<std::uint32_t> free;
+    const auto take = [&](Row b) {
+      if (free.empty()) free.push_back(slot_count_++);
+      slots_[b] = free.back();
+      free.pop_back();
+    };
+    for (const Row b : course.stack) take(b);
+    std::size_t ended = 0;
+    for (const Row b : begins_) {
+      for (; end_of(ends_[ended]) < begin_of(b); ++ended) free.push_back(slots_[ends_[ended]]);
+      take(b);
+    }
+  }
+
+  const Problem& problem_;
+  bool forwards_;
+  std::vector<Row> begins_, ends_;
+  std::vector<std::uint32_t> slots_;  // by row
+  std::uint32_t slot_count_ = 0;
+};
+
+/// What is alive at one instant of a sweep, in order of its offsets, and the gaps between. Copied to try something.
+class Front {
+ public:
+  Front(const Schedule& schedule, Bytes enough)
+      : schedule_(&schedule), enough_(enough), extents_(schedule.slot_count() + 1), ground_(schedule.slot_count()) {
+    const Problem& problem = schedule.problem();
+    double lengths = 0, sizes = 0;
+    for (Row b = 0; b < problem.count(); ++b) {
+      lengths += problem.lifetimes[b].length();
+      sizes += static_cast<double>(problem.sizes[b].count);
+    }
+    per_mean_lifetime_ = problem.count() / lengths;
+    mean_size_ = sizes / problem.count();
+    extents_[ground_] = {.begin = endless, .end = {}, .until = 0, .above = ground_, .below = ground_};
+    add_gap(ground_);
+  }
+
+  void prefer(const Preference& preference) {
+    worth_ = preference.together * mean_size_;
+    uses_ = preference.reuse > 0 ? 1 / (preference.reuse * mean_size_) : 0;
+  }
+  void set_enough(Bytes enough) { enough_ = enough; }
+  Bytes enough() const { return enough_; }
+
+  /// Bytes: small gaps are lost, large ones will be used.
+  double lost() const {
+    double sum = 0;
+    for (const auto& [gap, under] : gaps_)
+      if (extents_[under].above != ground_) sum += lost(gap, 2 / mean_size_);
+    return sum;
+  }
+
+  /// Adds what is alive at first, above all others.
+  void stack(Row b, Bytes offset) { insert(b, offset, extents_[ground_].below); }
+
+  /// Places what begins now. Returns its offset.
+  Bytes place(Row b) {
+    constexpr std::size_t most_gaps = 32;  // looked at: more find little more
+    for (; schedule_->end_of(schedule_->ends()[ended_]) < schedule_->begin_of(b); ++ended_)
+      remove(schedule_->slot(schedule_->ends()[ended_]));
+    const Bytes size = schedule_->problem().sizes[b];
+    const double until = end_of(b);
+    Slot best = ground_;
+    Bytes offset;
+    double least = std::numeric_limits<double>::infinity();
+    std::size_t looked_at = 0;
+    for (auto gap = gaps_.lower_bound({size, 0}); gap != gaps_.end() && looked_at < most_gaps; ++gap, ++looked_at) {
+      const Slot under = gap->second, over = extents_[under].above;
+      const Bytes begin = extents_[under].end;
+      const double left = over == ground_ ? left_below_enough(begin + size) : lost(gap->first - size, uses_);
+      if (uses_ == 0 && left >= least) break;  // as is what follows
+      const auto consider = [&](Slot neighbour, Bytes at) {
+        const double cost = left + worth_ * apart(until, neighbour);
+        if (cost >= least) return;
+        least = cost;
+        best = under;
+        offset = at;
+      };
+      consider(under, begin);
+      if (over != ground_) consider(over, extents_[over].begin - size);
+    }
+    insert(b, offset, best);
+    return offset;
+  }
+
+ private:
+  using Slot = std::uint32_t;
+
+  struct Extent {
+    Bytes begin, end;
+    double until = 0;  // in mean lifetimes
+    Slot above = 0, below = 0;
+  };
+
+  /// A gap is known by what lies below it.
+  std::pair<Bytes, Slot> gap_above(Slot under) const {
+    return {extents_[extents_[under].above].begin - extents_[under].end, under};
+  }
+  void add_gap(Slot under) {
+    if (const auto gap = gap_above(under); gap.first > 0_B) gaps_.insert(gap);
+  }
+  void remove_gap(Slot under) { gaps_.erase(gap_above(under)); }
+
+  void insert(Row b, Bytes offset, Slot under) {
+    remove_gap(under);
+    const Slot slot = schedule_->slot(b), over = extents_[under].above;
+    extents_[slot] = {.begin = offset,
+                      .end = offset + schedule_->problem().sizes[b],
+                      .until = end_of(b),
+                      .above = over,
+                      .below = under};
+    extents_[under].above = extents_[over].below = slot;
+    add_gap(under);
+    add_gap(slot);
+  }
+  void remove(Slot slot) {
+    const Extent& extent = extents_[slot];
+    remove_gap(extent.below);
+    remove_gap(slot);
+    extents_[extent.below].above = extent.above;
+    extents_[extent.above].below = extent.below;
+    add_gap(extent.below);
+  }
+
+  /// Bytes lost of the gap above everything: of what is left up to `enough_`, or else many.
+  double left_below_enough(Bytes end) const {
+    constexpr double many = 1e20;
+    return end <= enough_ ? lost(enough_ - end, uses_) : many;
+  }
+  static double lost(Bytes left, double uses_per_byte) {
+    const auto bytes = static_cast<double>(left.count);
+    const double uses = 1 + bytes * uses_per_byte;
+    return bytes / (uses * uses);
+  }
+
+  /// How far apart two buffers end, from 0 to 1, in mean lifetimes.
+  double apart(double until, Slot neighbour) const {
+    constexpr double unknown = 0.3;  // next to nothing: neither good nor bad
+    return neighbour == ground_ ? unknown : std::min(1.0, std::abs(until - extents_[neighbour].until));
+  }
+  double end_of(Row b) const { return static_cast<double>(schedule_->end_of(b)) * per_mean_lifetime_; }
+
+  const Schedule* schedule_;
+  Bytes enough_;
+  double per_mean_lifetime_ = 0, mean_size_ = 0;
+  double worth_ = 0;  // bytes, for a mean lifetime
+  double uses_ = 0;   // per byte that is left over
+  std::size_t ended_ = 0;
+  std::vector<Extent> extents_;  // by slot, of what is alive; the last is the ground, and what lies above everything
+  Slot ground_;
+  std::set<std::pair<Bytes, Slot>> gaps_;
+};
+
+/// A sweep under way, by stretches of buffers.
+class Sweep {
+ public:
+  Sweep(const Problem& problem, const Course& course, const std::vector<Bytes>& offsets,
+        std::span<const Preference> preferences, const SweepLimits& limits)
+      : schedule_(problem, course),
+        preferences_(preferences),
+        limits_(limits),
+        again_(limits.again),
+        mean_alive_(problem.mean_alive()) {
+    Front front(schedule_, limits.enough);
+    for (const Row b : course.stack) {
+      front.stack(b, offsets[b]);
+      top_ = std::max(top_, offsets[b] + problem.sizes[b]);
+    }
+    fronts_.push_back(std::move(front));
+    constexpr std::uint64_t most_alive = 20'000;  // to come again, for which fronts are kept
+    if (mean_alive_ > most_alive) again_ = 0;
+    stretch_ = std::clamp<std::size_t>(mean_alive_ / 2, 100, 1250);
+  }
+
+  Swept run() {
+    for (std::size_t i = 0; i * stretch_ < schedule_.begins().size() && top_ < limits_.below; ++i) {
+      go_on(i);
+      if (tops_[i] > limits_.enough) come_again(i);
+      top_ = std::max(top_, tops_[i]);
+    }
+    return {
+        .rows = {schedule_.begins().begin(), schedule_.begins().end()}, .offsets = std::move(placed_), .peak = top_};
+  }
+
+ private:
+  static constexpr std::size_t most_back = 64;  // stretches
+
+  /// A stretch that has been placed.
+  struct Placed {
+    Front front;  // after it
+    std::vector<Bytes> offsets;
+    Bytes top;  // highest end
+  };
+
+  std::span<const Row> rows(std::size_t i) const {
+    const std::span all = schedule_.begins();
+    return all.subspan(i * stretch_, std::min(stretch_, all.size() - i * stretch_));
+  }
+
+  Front& front_before(std::size_t i) { return fronts_[fronts_.size() - 1 - (tops_.size() - i)]; }
+
+  Placed place(std::size_t i, const Front& before, const Preference& preference) const {
+    Placed placed{.front = before, .offsets = {}, .top = {}};
+    placed.front.prefer(preference);
+    for (const Row b : rows(i)) {
+      placed.offsets.push_back(placed.front.place(b));
+      placed.top = std::max(placed.top, placed.offsets.back() + schedule_.problem().sizes[b]);
+    }
+    return placed;
+  }
+
+  /// By the best of several preferences.
+  Placed place(std::size_t i, const Front& before, std::span<const Preference> preferences) const {
+    const auto cost = [](const Placed& placed) {
+      const Bytes enough = placed.front.enough();
+      return std::pair{std::max(placed.top, enough) - enough, placed.front.lost()};
+    };
+    Placed best = place(i, before, preferences.front());
+    for (const Preference& preference : preferences.subspan(1))
+      if (Placed placed = place(i, before, preference); cost(placed) < cost(best)) best = std::move(placed);
+    return best;
+  }
+
+  /// Places stretch `i`, the one after the last.
+  void go_on(std::size_t i) {
+    Placed placed = place(i, fronts_.back(), preferences_);
+    if (fronts_.size() > (again_ > 0 ? most_back + 1 : 0)) fronts_.pop_front();
+    fronts_.push_back(std::move(placed.front));
+    tops_.push_back(placed.top);
+    placed_.insert(placed_.end(), placed.offsets.begin(), placed.offsets.end());
+  }
+
+  /// Places the stretches up to `last` again, from one or some before it, for a lower end of the last.
+  void come_again(std::size_t last) {
+    constexpr std::size_t most_tries = 32;
+    for (std::size_t n = 0; n < most_tries && tops_[last] > limits_.enough; ++n) {
+      constexpr std::array<std::size_t, 4> lifetimes{1, 2, 4, 8};
+      const std::size_t back = std::min(lifetimes[n % lifetimes.size()] * mean_alive_ / stretch_, most_back);
+      const std::size_t from = last - std::min(last, back);
+      std::array<Preference, 4> preferences;
+      const std::uint64_t effort = preferences.size() * (last - from + 1) * stretch_;
+      if (again_ < effort) return;
+      again_ -= effort;
+      // Less room before the last makes for smaller gaps in it.
+      const Bytes enough = n % 2 == 0 ? a_little_less_than(limits_.enough) : limits_.enough;
+      std::vector<Placed> stretches;
+      Bytes top;
+      for (std::size_t i = from; i <= last && top < tops_[last]; ++i) {
+        Front before = i == from ? front_before(from) : stretches.back().front;
+        before.set_enough(enough);
+        std::ranges::generate(preferences, [&] { return random_preference(); });
+        stretches.push_back(place(i, before, preferences));
+        top = std::max(top, stretches.back().top);
+      }
+      if (top >= tops_[last]) continue;
+      for (std::size_t i = from; i <= last; ++i) {
+        Placed& stretch = stretches[i - from];
+        std::ranges::copy(stretch.offsets, placed_.begin() + static_cast<std::ptrdiff_t>(i * stretch_));
+        front_before(i + 1) = std::move(stretch.front);
+        front_before(i + 1).set_enough(limits_.enough);
+        tops_[i] = stretch.top;
+      }
+    }
+  }
+
+  Bytes a_little_less_than(Bytes enough) {
+    constexpr double most = 0.03;
+    return enough - Bytes{static_cast<std::uint64_t>(most * uniform() * static_cast<double>(enough.count))};
+  }
+
+  double uniform() { return static_cast<double>(random_()) / static_cast<double>(std::mt19937::max()); }
+
+  Preference random_preference() {
+    const double together = 0.15 * std::pow(8, uniform());
+    return {.together = together, .reuse = uniform() < 0.5 ? 0 : 0.5 + uniform()};
+  }
+
+  Schedule schedule_;
+  std::span<const Preference> preferences_;
+  SweepLimits limits_;
+  std::uint64_t again_;
+  std::uint64_t mean_alive_;
+  std::size_t stretch_ = 0;    // buffers
+  std::deque<Front> fronts_;   // before each of the last stretches, and now
+  std::vector<Bytes> tops_;    // of each stretch
+  std::vector<Bytes> placed_;  // in order of begin
+  Bytes top_;
+  std::mt19937 random_{1};
+};
+
+}  // namespace
+
+Swept sweep(const Problem& problem, const Course& course, const std::vector<Bytes>& offsets,
+            std::span<const Preference> preferences, const SweepLimits& limits) {
+  return Sweep(problem, course, offsets, preferences, limits).run();
+}
+
+}  // namespace memreel::plan
