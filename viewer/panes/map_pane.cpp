@@ -37,7 +37,9 @@ ColourOf colours_of(const Scene& scene, const std::shared_ptr<const Findings>& f
       };
     }
     case MapColour::stack:
-      return [document = scene.document, theme](std::uint32_t id) { return theme.shade(index(document->site_of(id))); };
+      return [document = scene.document, shades = theme.shades()](std::uint32_t id) {
+        return shades[Theme::shade_index(index(document->site_of(id)))];
+      };
     case MapColour::size:
       // 512 B to 1 GiB, on a logarithmic scale.
       return [document = scene.document, theme](std::uint32_t id) {

@@ -54,13 +54,22 @@ Colour Theme::category(Category category) const {
   return rgb(dark ? style->on_dark : style->on_light);
 }
 
-Colour Theme::shade(std::uint64_t hash) const {
-  const std::uint64_t mixed = mix_bits(hash);
-  const Colour base = hue(mixed % hues.size());
-  const std::uint64_t tone = mixed / hues.size() % 3;
+std::size_t Theme::shade_index(std::uint64_t hash) { return mix_bits(hash) % shade_count; }
+
+Colour Theme::shade_at(std::size_t i) const {
+  const Colour base = hue(i);
+  const std::size_t tone = i / hues.size();
   if (tone == 0) return base;
   return tone == 1 ? mix(base, ground, 0.28) : mix(base, dark ? rgb(0xFFFFFF) : rgb(0x000000), 0.22);
 }
+
+std::array<Colour, Theme::shade_count> Theme::shades() const {
+  std::array<Colour, shade_count> shades{};
+  for (std::size_t i = 0; i < shades.size(); ++i) shades.at(i) = shade_at(i);
+  return shades;
+}
+
+Colour Theme::shade(std::uint64_t hash) const { return shade_at(shade_index(hash)); }
 
 Colour Theme::ramp(double share) const {
   const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(cividis.size() - 1);

@@ -44,6 +44,11 @@ struct Theme {
   Colour category(Category category) const;
   /// For many items: the six hues in three shades.
   Colour shade(std::uint64_t hash) const;
+  /// The same for thousands of items: shades()[shade_index(hash)].
+  static constexpr std::size_t shade_count = 18;
+  static std::size_t shade_index(std::uint64_t hash);
+  Colour shade_at(std::size_t i) const;
+  std::array<Colour, shade_count> shades() const;
   Colour rest() const { return dark ? rgb(0x5B616D) : rgb(0xB4B8C0); }
   /// Cividis (Nunez, Anderton, Renslow 2018): reads the same with and without colour blindness. 0 .. 1
   Colour ramp(double share) const;
