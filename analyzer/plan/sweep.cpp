@@ -285,7 +285,8 @@ class Sweep {
     constexpr std::size_t most_tries = 32;
     for (std::size_t n = 0; n < most_tries && tops_[last] > limits_.enough; ++n) {
       constexpr std::array<std::size_t, 4> lifetimes{1, 2, 4, 8};
-      const std::size_t back = std::min(lifetimes[n % lifetimes.size()] * mean_alive_ / stretch_, most_back);
+      const std::size_t back =
+          std::min<std::size_t>(lifetimes[n % lifetimes.size()] * mean_alive_ / stretch_, most_back);
       const std::size_t from = last - std::min(last, back);
       std::array<Preference, 4> preferences;
       const std::uint64_t effort = preferences.size() * (last - from + 1) * stretch_;

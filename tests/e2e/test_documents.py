@@ -14,7 +14,7 @@ LOSSES = {"ring_full", "stack_table_full", "hook_refused", "unknown_actions", "u
           "began_late", "history_overflowed", "skipped", "folded_events", "folded_until_ns", "folded_left_out", "damaged_packets", "damaged_bytes", "truncated_bytes", "unknown_packets",
           "unknown_events", "synthetic"}
 HISTORY = {"device", "heap", "allocations", "frees", "failed_allocations", "peak_live_bytes", "peak_live_event",
-           "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}
+           "folded_peak_live_bytes", "end_live_bytes", "end_live_allocations", "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes"}
 METRICS = {"policy", "params", "peak_live_bytes", "peak_live_event", "peak_allocated_bytes", "peak_allocated_event",
            "peak_reserved_bytes", "peak_reserved_event", "end_reserved_bytes", "overhead", "fragmentation_at_peak",
            "external_fragmentation_max", "internal_waste", "stranded_stream_bytes", "stranded_stream_event",
