@@ -80,6 +80,9 @@ define_property(TARGET PROPERTY MEMREEL_OPTIMIZATION INHERITED BRIEF_DOCS "Optim
   FULL_DOCS "A compiler's option; -O2 if not set")
 target_compile_options(memreel_options INTERFACE
   $<$<CONFIG:Release>:$<IF:$<BOOL:$<TARGET_PROPERTY:MEMREEL_OPTIMIZATION>>,$<TARGET_PROPERTY:MEMREEL_OPTIMIZATION>,-O2>>)
+# False positives in std::optional (GCC bug 80635); builds with other options keep the warning.
+target_compile_options(memreel_options INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>,$<STREQUAL:$<TARGET_PROPERTY:MEMREEL_OPTIMIZATION>,-Os>>:-Wno-maybe-uninitialized>)
 # Half of what the wheel's small programs would contain is unused parts of the archives. In every release build, so that
 # ccache has the wheel's objects.
 target_compile_options(memreel_options INTERFACE $<$<CONFIG:Release>:-ffunction-sections$<SEMICOLON>-fdata-sections>)
