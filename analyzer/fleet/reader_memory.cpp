@@ -84,19 +84,30 @@ ReaderMemory::ReaderMemory(Bytes total, fs::path file)
 
 template <class Change>
 bool ReaderMemory::change(Change change) const {
-  const int file = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (file < 0) return true;
-  struct stat status {};
-  const bool is_ours = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::getuid();
-  bool granted = true;
-  if (is_ours && ::flock(file, LOCK_EX) == 0) {
-    std::vector<Entry> entries = entries_in(read_all(file));
-    granted = change(entries);
-    const std::string text = text_of(entries);
-    if (::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) < 0) granted = true;
+  constexpr int most_attempts = 100;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    const int file = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0) return true;
+    struct stat status {};
+    const bool is_ours = ::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::getuid();
+    bool granted = true, is_gone = false;
+    if (is_ours && ::flock(file, LOCK_EX) == 0) {
+      // Who had the list before may have removed it.
+      is_gone = ::fstat(file, &status) == 0 && status.st_nlink == 0;
+      if (!is_gone) {
+        std::vector<Entry> entries = entries_in(read_all(file));
+        granted = change(entries);
+        const std::string text = text_of(entries);
+        if (text.empty())
+          ::unlink(file_.c_str());
+        else if (::ftruncate(file, 0) == 0 && ::pwrite(file, text.data(), text.size(), 0) < 0)
+          granted = true;
+      }
+    }
+    ::close(file);
+    if (!is_gone) return granted;
   }
-  ::close(file);
-  return granted;
+  return true;
 }
 
 bool ReaderMemory::take(Bytes wanted, pid_t owner, bool must) const {

@@ -13,8 +13,8 @@ namespace memreel {
 /// Four fifths of what this machine, or this container, has.
 Bytes usual_reader_memory();
 
-/// A list of who has how much, in a file that all processes of this user on the machine share. Entries of processes
-/// that are gone don't count. Where there is no such file, everything is granted.
+/// A list of who has how much, in a file that all processes of this user on the machine share while one of them has
+/// any. Entries of processes that are gone don't count. Where there can be no such file, everything is granted.
 class ReaderMemory {
  public:
   /// `file`: empty for that of the machine.

@@ -2,11 +2,15 @@
 #include "analyzer/fleet/reader_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
+#include <new>
 #include <string>
+#include <vector>
 
 namespace memreel {
 namespace {
@@ -64,6 +68,46 @@ TEST_F(ReaderMemoryOf, ADamagedListIsAnEmptyOne) {
     std::fclose(file);
   }
   EXPECT_TRUE(ReaderMemory(100_MiB, file_).take(100_MiB, self_, false));
+}
+
+TEST_F(ReaderMemoryOf, NothingIsLeftOnceNobodyHasAny) {
+  const ReaderMemory memory(100_MiB, file_);
+  EXPECT_TRUE(memory.take(60_MiB, self_, false));
+  EXPECT_TRUE(std::filesystem::exists(file_));
+  memory.give_back(self_);
+  EXPECT_FALSE(std::filesystem::exists(file_));
+}
+
+TEST_F(ReaderMemoryOf, OneOfManyHasItAtATimeWhileTheListComesAndGoes) {
+  void* const shared =
+      ::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const holders = new (shared) std::atomic<int>(0);
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    const ReaderMemory memory(100_MiB, file_);
+    bool alone = true;
+    for (int taken = 0; taken < 200;) {
+      if (!memory.take(60_MiB, ::getpid(), false)) continue;
+      ++taken;
+      alone = alone && holders->fetch_add(1) == 0;
+      holders->fetch_sub(1);
+      memory.give_back(::getpid());
+    }
+    ::_exit(alone ? 0 : 1);
+  }
+  for (const pid_t child : children) {
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_FALSE(std::filesystem::exists(file_));
+  ::munmap(shared, sizeof(std::atomic<int>));
 }
 
 }  // namespace
