@@ -109,21 +109,20 @@ Placement place_outward(const Problem& problem, std::span<const Preference> pref
   if (problem.count() == 0) return best;
   best.peak = limits.below;
   const std::uint32_t busiest = busiest_section(problem);
+  constexpr std::array balances{0.35, 0.5, 0.65, 0.8, 0.0};
   // Which is best can be seen near the instant.
-  std::array<Outward, 5> stacks, nearby;
-  for (std::size_t i = 0; i < stacks.size(); ++i) {
-    constexpr std::array balances{0.35, 0.5, 0.65, 0.8, 0.0};
-    stacks[i] = Outward(problem, busiest, balances[i]);
-    nearby[i] = near(problem, stacks[i]);
-  }
+  std::array<Outward, balances.size()> nearby;
+  for (std::size_t i = 0; i < nearby.size(); ++i) nearby[i] = near(problem, Outward(problem, busiest, balances[i]));
   constexpr std::uint64_t again_nearby = 10;
   const std::uint64_t again = std::min(limits.again, again_nearby * nearby.front().courses.front().begins.size());
   const auto tried = sweep_all(problem, nearby, preferences.first(std::min<std::size_t>(preferences.size(), 2)),
                                {.enough = limits.enough, .below = limits.below, .again = again}, threads);
-  std::array<std::size_t, stacks.size()> order{};
+  std::array<std::size_t, balances.size()> order{};
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, std::less{}, [&](std::size_t i) { return peak_of(tried[i]); });
-  std::array<Outward, stacks_swept> chosen{std::move(stacks[order[0]]), std::move(stacks[order[1]])};
+  nearby = {};
+  std::array<Outward, stacks_swept> chosen;
+  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = Outward(problem, busiest, balances[order[i]]);
   const auto swept = sweep_all(problem, chosen, preferences, limits, threads);
   for (std::size_t i = 0; i < chosen.size(); ++i)
     if (peak_of(swept[i]) < best.peak) best = chosen[i].joined(swept[i]);
