@@ -226,6 +226,29 @@ class Job:
                 "in_part": sorted([self.cut, *self.late]), "duplicates": sorted([self.dumped, self.again])}
 
 
+class JobFolder:
+    """Of a test, which has a directory: an empty folder for recordings."""
+
+    def setUp(self):
+        super().setUp()
+        self.job = self.directory / "job"
+        self.job.mkdir()
+
+    def put(self, name, history, skip=0):
+        (self.job / f"{name}.pickle").write_bytes(pickle.dumps(history.snapshot(skip)))
+
+
+def assert_told(test, fleet, truth):
+    """The answer names the truth's classes, outlier, duplicates and ranks that are known in part."""
+    classes = [one["ranks"] for one in fleet["classes"]]
+    for ranks in truth["classes"]:
+        test.assertIn(ranks, classes)
+    test.assertEqual([(o["rank"], o["bytes"]) for o in fleet["outliers"]], [(truth["outlier"], truth["outlier_bytes"])])
+    unsure = {fleet["decides"]["rank"], *fleet["decides"]["may_decide_instead"]}
+    test.assertLessEqual(set(truth["in_part"]), unsure)
+    test.assertEqual([row["rank"] for row in fleet["ranks"] if row["status"] == "duplicate"], truth["duplicates"])
+
+
 def damaged(trace):
     """One byte of the last block of events is wrong."""
     at = 0

@@ -257,16 +257,8 @@ class Broken(ProgramTest):
             self.assert_refused(run(*command), "holds 2 recordings", "memreel fleet", "check --fleet", "rank0.reel")
 
 
-class Doubts(ProgramTest):
+class Doubts(fleet_job.JobFolder, ProgramTest):
     """What operators really have: other devices, failures, names with numbers, two jobs, incomplete files."""
-
-    def setUp(self):
-        super().setUp()
-        self.job = self.directory / "job"
-        self.job.mkdir()
-
-    def put(self, name, history, skip=0):
-        (self.job / f"{name}.pickle").write_bytes(pickle.dumps(history.snapshot(skip)))
 
     def recorded(self, name, history, **header):
         """With what a launcher sets."""
@@ -422,13 +414,7 @@ class ManyHosts(ProgramTest):
         self.assertEqual(fleet["world_size"], truth["world_size"])
         self.assertEqual(fleet["missing_ranks"], truth["missing_ranks"])
         self.assertFalse(any(row["rank_assumed"] for row in fleet["ranks"]))
-        classes = [c["ranks"] for c in fleet["classes"]]
-        for ranks in truth["classes"]:
-            self.assertIn(ranks, classes)
-        self.assertEqual([(o["rank"], o["bytes"]) for o in fleet["outliers"]], [(truth["outlier"], truth["outlier_bytes"])])
-        unsure = {fleet["decides"]["rank"], *fleet["decides"]["may_decide_instead"]}
-        self.assertLessEqual(set(truth["in_part"]), unsure)
-        self.assertEqual([row["rank"] for row in fleet["ranks"] if row["status"] == "duplicate"], truth["duplicates"])
+        fleet_job.assert_told(self, fleet, truth)
         self.assertEqual([(other["job"], other["world_size"], other["missing_ranks"]) for other in fleet["other_jobs"]],
                          [("4712", 4, [3])])
 

@@ -97,13 +97,7 @@ class Folders(ProgramTest):
         # Of a file that can't be read, only a name says the rank.
         assumed = [row["rank"] for row in fleet["ranks"] if row["rank_assumed"]]
         self.assertEqual(assumed, [folder.unreadable] if folder.named == "header only" else [])
-        classes = [one["ranks"] for one in fleet["classes"]]
-        for ranks in truth["classes"]:
-            self.assertIn(ranks, classes)
-        self.assertEqual([(o["rank"], o["bytes"]) for o in fleet["outliers"]], [(truth["outlier"], truth["outlier_bytes"])])
-        unsure = {fleet["decides"]["rank"], *fleet["decides"]["may_decide_instead"]}
-        self.assertLessEqual(set(truth["in_part"]), unsure)
-        self.assertEqual([row["rank"] for row in fleet["ranks"] if row["status"] == "duplicate"], truth["duplicates"])
+        fleet_job.assert_told(self, fleet, truth)
         others = [(other["world_size"], len(other["missing_ranks"])) for other in fleet["other_jobs"]]
         world = folder.world_of_other or folder.ranks
         self.assertEqual(others, [(world, world - 3)] if folder.beside == "another job" else [])

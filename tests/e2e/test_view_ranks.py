@@ -13,15 +13,7 @@ from viewing import ViewTest, ink, picture
 MIB = fleet_job.MIB
 
 
-class JobTest(ViewTest):
-    def setUp(self):
-        super().setUp()
-        self.job = self.directory / "job"
-        self.job.mkdir()
-
-    def put(self, name, history, skip=0):
-        (self.job / f"{name}.pickle").write_bytes(pickle.dumps(history.snapshot(skip)))
-
+class JobTest(fleet_job.JobFolder, ViewTest):
     def fleet(self):
         """What the command says of the same folder."""
         return json.loads(run("fleet", self.job, "--no-setting", "--json").stdout)
