@@ -342,6 +342,10 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
       best->outcome.failures() == setting.failed_before &&
       static_cast<double>(saved) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count) &&
       saved > 0;
+  if (setting.failed_before > 0 && !remedies.is_limited()) {
+    setting.instead = "what the pool could have is unknown (--capacity)";
+    return setting;
+  }
   // At a limit where requests failed, serving them counts, not a lower peak.
   if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
   set_text(remedies, *best, setting);

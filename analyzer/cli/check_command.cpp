@@ -192,10 +192,15 @@ Result<void> choose_policies(const CheckArguments& arguments, const Analysis& an
     return history != analysis.histories().end() && records_reserved(*history, heap.level);
   };
   question.measure.recorded = std::ranges::all_of(heaps, reserved_is_known);
-  if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded))
+  if (budgets.all_served || ((budgets.max_reserved || budgets.max_fragmentation) && !question.measure.recorded)) {
+    if (auto named = named_policy(analysis.trace(), heaps)) {
+      question.policies.insert(question.policies.begin(), *std::move(named));
+      return {};
+    }
     return Error{.what = "this program did not use PyTorch's allocator",
                  .where = arguments.file.string(),
                  .remedy = "name what to replay with --policy, e.g. --policy cuda.malloc"};
+  }
   return {};
 }
 

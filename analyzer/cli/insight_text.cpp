@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iostream>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "analyzer/cli/console.h"
@@ -39,6 +40,12 @@ Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
   return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time.front();
 }
 
+namespace {
+
+constexpr std::string_view unknown_capacity = "No settings tried: the capacity is unknown (--capacity SIZE).";
+
+}  // namespace
+
 std::string oom_setting_text(const Report& report) {
   const OutOfMemories& ooms = report.ooms();
   if (ooms.fragmented == 0) return {};
@@ -49,6 +56,8 @@ std::string oom_setting_text(const Report& report) {
            (ooms.fragmented == 1 ? "" : "last ") + "request that failed by fragmentation, by replay, but " +
            (last->rest ? "is not known to serve the rest of its step."
                        : "what the program requests next is not recorded.");
+  if (std::ranges::none_of(ooms.examined, [](const OutOfMemory& oom) { return oom.capacity.has_value(); }))
+    return std::string(unknown_capacity);
   if (!ooms.answer) return "None of the settings tried serves " + of + " that failed by fragmentation.";
   const std::string setting = report.remedies().tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)
@@ -83,7 +92,7 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
   if (oom.level == Level::driver) return "No settings tried: the program asked the driver directly.";
-  if (!oom.capacity) return "No settings tried: the capacity is unknown.";
+  if (!oom.capacity) return std::string(unknown_capacity);
   if (report.remedies().tried.empty()) return "No settings tried: memreel knows none for this allocator.";
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
   const std::string at = " at " + text_of(*oom.capacity);

@@ -329,8 +329,10 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
       const ReplayFailure& f = *r.first_failure;
       std::cout << '\n'
                 << wrapped(label_of(specs[s]) + " first fails at event " + text_of(f.event) + ": " +
-                               text_of(f.requested) + " requested with " + text_of(f.reserved) + " reserved, " +
-                               text_of(f.free) + " of it free, largest free block " + text_of(f.largest_free),
+                               text_of(f.requested) + " requested" +
+                               (device.kind == DeviceModel::Kind::unlimited ? ", more than any device has" : "") +
+                               " with " + text_of(f.reserved) + " reserved, " + text_of(f.free) +
+                               " of it free, largest free block " + text_of(f.largest_free),
                            2);
     }
   }

@@ -71,6 +71,7 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
   }
   if (is_pinned_memory(heaps.front())) return *recorded_policy(trace, heaps.front());
   if (const auto recorded = recorded_policy(trace, heaps)) return *recorded;
+  if (const auto named = named_policy(trace, heaps)) return *named;
   return Error{.what = "this program did not use PyTorch's allocator",
                .where = arguments.file.string(),
                .remedy =

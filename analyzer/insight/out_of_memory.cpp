@@ -514,7 +514,8 @@ std::string survivor_text(const Remedies& remedies, const OutOfMemory& oom) {
     const OutOfMemory::Served& served = oom.serve_only.front();
     return remedies.tried[served.remedy].text + " (" + std::string(reservation_of(served.reach)) + ")";
   }
-  return oom.verdict == OomVerdict::fragmentation && !remedies.tried.empty() ? "none of those tried" : "";
+  if (oom.verdict != OomVerdict::fragmentation || remedies.tried.empty()) return "";
+  return oom.capacity ? "none of those tried" : "not tried";
 }
 
 std::string strip_of(std::span<const HeapBlock> blocks, Address begin, Address end, std::size_t width) {

@@ -297,10 +297,8 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     runner.run(std::span(&as_recorded, 1), remedies.devices, give_up_above);
     remedies.baseline = std::move(as_recorded.outcome);
     remedies.baseline_peak = remedies.baseline.peak_reserved();
-    const bool limited = std::ranges::any_of(
-        remedies.devices, [](const DeviceModel& device) { return device.kind == DeviceModel::Kind::capacity; });
     // Peaks only grow. At a limit, it is failures that count.
-    if (!limited) give_up_above = remedies.baseline_peak;
+    if (!remedies.is_limited()) give_up_above = remedies.baseline_peak;
   } else {
     remedies.baseline_peak = recorded_peak(histories, heaps);
   }

@@ -2,6 +2,7 @@
 // What would have needed less memory or survived, found by replay.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -49,6 +50,11 @@ struct Remedies {
   /// The most failures of the first usable one of `tried`, over the capacities at which the recorded settings fail as
   /// often as they did; none if the capacity is known, or the trace is long.
   std::optional<std::uint64_t> most_failures;
+
+  /// Whether requests can fail in a replay: some device's capacity is known.
+  bool is_limited() const {
+    return std::ranges::any_of(devices, [](const DeviceModel& of) { return of.kind == DeviceModel::Kind::capacity; });
+  }
 
   /// Whether the program can use it: a setting of its allocator, or an allocator that needs no change of the program.
   bool is_usable(const Remedy& remedy) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -14,6 +15,15 @@ namespace {
 class LiveSeries {
  public:
   explicit LiveSeries(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
+
+  /// The thread that made what event `i` allocates or frees in the heap; none for other events.
+  std::optional<ThreadId> thread_of(std::size_t i) const {
+    const AllocationId id = trace_.events.allocation[i];
+    const EventKind kind = trace_.events.kind[i];
+    if (id == AllocationId::none || (kind != EventKind::alloc && kind != EventKind::free_requested)) return {};
+    const Origin& origin = trace_.tables[trace_.events.origin[trace_.allocation_events[index(id)]]];
+    return origin.heap == heap_ ? std::optional(origin.thread) : std::nullopt;
+  }
 
   /// Whether event `i` allocates in the heap; call for each event in order.
   bool see(std::size_t i) {
@@ -46,10 +56,47 @@ class LiveSeries {
   std::vector<SpanPeak> falling_;  // by events, each lower than its predecessor
 };
 
+/// The live bytes that a thread's ranges account for: what it made, and what was made by threads without ranges of
+/// their own, such as autograd's.
+class SeriesOfThreads {
+ public:
+  SeriesOfThreads(const Trace& trace, HeapId heap) : all_(trace, heap) {
+    constexpr std::size_t most = 64;  // each event of a thread without ranges is one of every series
+    const EventColumns& events = trace.events;
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= trace.tables.marks.size()) continue;
+      if (trace.tables.marks[events.address_or_value[i]].phase == MarkPhase::begin)
+        of_.try_emplace(trace.tables[events.origin[i]].thread, trace, heap);
+    }
+    if (of_.size() < 2 || of_.size() > most) of_.clear();
+  }
+
+  void see(std::size_t i) {
+    all_.see(i);
+    if (of_.empty()) return;
+    const auto thread = all_.thread_of(i);
+    if (!thread) return;
+    if (const auto own = of_.find(*thread); own != of_.end())
+      own->second.see(i);
+    else
+      for (auto& [other, series] : of_) series.see(i);
+  }
+
+  const LiveSeries& all() const { return all_; }
+  const LiveSeries& of(ThreadId thread) const {
+    const auto own = of_.find(thread);
+    return own != of_.end() ? own->second : all_;
+  }
+
+ private:
+  LiveSeries all_;
+  std::map<ThreadId, LiveSeries> of_;  // empty: all are of one thread, or there are too many
+};
+
 /// Names must outlive this object; the trace owns them.
 class RangeTree {
  public:
-  RangeTree(const LiveSeries& series, std::size_t most) : series_(series), most_(most) {}
+  RangeTree(const SeriesOfThreads& series, std::size_t most) : series_(series), most_(most) {}
 
   void begin(ThreadId thread, std::string_view name, std::uint64_t events) {
     std::vector<Open>& open = open_[thread];
@@ -61,7 +108,11 @@ class RangeTree {
                          .parent = parent == none ? std::nullopt : std::optional(parent),
                          .depth = parent == none ? 0 : ranges_[parent].depth + 1});
     }
-    open.push_back({.node = entry->second, .name = name, .events = events, .live = series_.live()});
+    open.push_back({.node = entry->second,
+                    .name = name,
+                    .events = events,
+                    .live = series_.all().live(),
+                    .own = series_.of(thread).live()});
   }
 
   /// Ignore ends of ranges that began before the recording.
@@ -71,7 +122,7 @@ class RangeTree {
     const auto last = open.end() - std::min<std::ptrdiff_t>(farthest, std::ssize(open));
     for (auto at = open.end(); at != last;)
       if ((--at)->name == name) {
-        close(*at);
+        close(thread, *at);
         open.erase(at);
         return;
       }
@@ -79,7 +130,7 @@ class RangeTree {
 
   std::vector<RangePeak> take() && {
     for (const auto& [thread, open] : open_)
-      for (const Open& range : open) close(range);
+      for (const Open& range : open) close(thread, range);
     return std::move(ranges_);
   }
 
@@ -90,19 +141,19 @@ class RangeTree {
     std::size_t node = none;
     std::string_view name;
     std::uint64_t events = 0;
-    Bytes live;
+    Bytes live, own;  // when it began: of all, and of its thread
   };
 
-  void close(const Open& range) {
+  void close(ThreadId thread, const Open& range) {
     if (range.node == none) return;
     RangePeak& node = ranges_[range.node];
-    const SpanPeak peak = series_.highest_since(range.events, range.live);
+    const SpanPeak peak = series_.all().highest_since(range.events, range.live);
     ++node.count;
     if (node.count == 1 || peak.live > node.peak.live) node.peak = peak;
-    node.rise = std::max(node.rise, peak.live - range.live);
+    node.rise = std::max(node.rise, series_.of(thread).highest_since(range.events, range.own).live - range.own);
   }
 
-  const LiveSeries& series_;
+  const SeriesOfThreads& series_;
   std::size_t most_;
   std::vector<RangePeak> ranges_;
   std::map<std::pair<std::size_t, std::string_view>, std::size_t> nodes_;
@@ -128,7 +179,7 @@ std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categor
 std::vector<RangePeak> range_peaks(const Trace& trace, HeapId heap, std::size_t most_ranges) {
   const EventColumns& events = trace.events;
   const Tables& tables = trace.tables;
-  LiveSeries series(trace, heap);
+  SeriesOfThreads series(trace, heap);
   RangeTree tree(series, most_ranges);
   for (std::size_t i = 0; i < events.count(); ++i) {
     series.see(i);

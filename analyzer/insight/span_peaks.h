@@ -30,14 +30,15 @@ struct RangePeak {
   std::uint32_t depth = 0;            // 0 for outermost ranges
   std::uint64_t count = 0;            // number of times it was entered
   SpanPeak peak;
-  Bytes rise;  // the largest rise of live bytes above their value when a range began
+  Bytes rise;  // the largest rise of live bytes above their value when a range began, without what threads with ranges
+               // of their own made meanwhile
 };
 
 /// The phases in which the heap allocates. `categories`: of the trace.
 std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categories, HeapId heap);
 
 /// Parents before their children, otherwise in order of first entry; at most `most_ranges`, dropping later ones. Ranges
-/// nest by thread; one that never ends, ends with the trace. Allocations of other threads meanwhile count. Time:
+/// nest by thread; one that never ends, ends with the trace. Peaks are the heap's, whichever thread allocates. Time:
 /// events, plus their logarithm per range.
 std::vector<RangePeak> range_peaks(const Trace& trace, HeapId heap, std::size_t most_ranges = 4096);
 

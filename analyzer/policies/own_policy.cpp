@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -18,15 +19,17 @@
 
 #include "analyzer/engine/engine.h"
 #include "analyzer/policies/parameters.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::size_t error_size = 256;
 
-std::string text_of(Extent extent) {
-  return size_text(extent.size) + " at address " + std::to_string(extent.address.value);
-}
+/// In one unit, so that sizes that differ by little can be compared.
+std::string bytes_text(Bytes size) { return std::to_string(size.count) + " bytes"; }
+
+std::string text_of(Extent extent) { return bytes_text(extent.size) + " at " + hexadecimal(extent.address.value); }
 
 }  // namespace
 
@@ -130,7 +133,7 @@ void OwnPolicy::release(memreel_device* device, std::uint64_t address) {
   if (self.defect_) return;
   const auto found = self.segments_.find(Address{address});
   if (found == self.segments_.end())
-    return self.blame("it released address " + std::to_string(address) + ", where no reserved memory begins");
+    return self.blame("it released " + hexadecimal(address) + ", where no reserved memory begins");
   const Segment& segment = found->second;
   if (segment.allocations > 0)
     return self.blame("it released " + text_of({Address{address}, segment.size}) + " in which " +
@@ -150,7 +153,7 @@ void OwnPolicy::blame(const std::string& what) {
 
 bool OwnPolicy::place(std::uint32_t slot, Bytes requested, Extent extent) {
   const auto wrong = [&](const std::string& why) {
-    blame("it put " + size_text(requested) + " into " + text_of(extent) + ", " + why);
+    blame("it put " + bytes_text(requested) + " into " + text_of(extent) + ", " + why);
     return false;
   };
   if (extent.size < std::max(requested, 1_B)) return wrong("which is too small");
@@ -163,10 +166,10 @@ bool OwnPolicy::place(std::uint32_t slot, Bytes requested, Extent extent) {
     return wrong("beyond the end of " + text_of({begin, segment.size}) + " that it reserved");
   const auto next = extents_.lower_bound(extent.address);
   if (next != extents_.end() && next->first < extent.address + extent.size)
-    return wrong("where " + text_of({next->first, next->second}) + " is allocated");
+    return wrong("where " + text_of({next->first, next->second}) + " are allocated");
   if (next != extents_.begin()) {
     const auto& [address, size] = *std::prev(next);
-    if (address + size > extent.address) return wrong("where " + text_of({address, size}) + " is allocated");
+    if (address + size > extent.address) return wrong("where " + text_of({address, size}) + " are allocated");
   }
   extents_.emplace_hint(next, extent.address, extent.size);
   ++segment.allocations;
@@ -181,11 +184,11 @@ void OwnPolicy::after_operation() {
   const memreel_statistics said = rules_.statistics(instance_);
   const Bytes most = use_.reserved - use_.allocated - pending_;
   if (Bytes{said.free} > most)
-    return blame("it calls " + size_text(Bytes{said.free}) + " free, but of what it reserved only " + size_text(most) +
-                 " are not in use");
+    return blame("it calls " + bytes_text(Bytes{said.free}) + " free, but of what it reserved only " +
+                 bytes_text(most) + " are not in use");
   if (said.largest_free > said.free || (said.largest_free == 0) != (said.free == 0))
-    return blame("it calls " + size_text(Bytes{said.free}) + " free, the largest piece " +
-                 size_text(Bytes{said.largest_free}));
+    return blame("it calls " + bytes_text(Bytes{said.free}) + " free, the largest piece " +
+                 bytes_text(Bytes{said.largest_free}));
   use_.free = Bytes{said.free};
   largest_free_ = Bytes{said.largest_free};
 }

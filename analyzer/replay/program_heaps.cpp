@@ -9,6 +9,7 @@
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_rules.h"
+#include "analyzer/replay/verify.h"
 
 namespace memreel {
 namespace {
@@ -50,6 +51,16 @@ std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<
     return usual != info->defaults.end() && usual->second == parameter.second;
   });
   return recorded;
+}
+
+std::optional<PolicySpec> named_policy(const Trace& trace, const std::vector<Prepared>& heaps) {
+  std::optional<PolicySpec> named;
+  for (const Prepared& heap : heaps) {
+    std::optional<PolicySpec> of = recorded_policy(trace, heap);
+    if (!of || (named && *named != *of)) return std::nullopt;
+    named = std::move(of);
+  }
+  return named;
 }
 
 }  // namespace memreel

@@ -30,4 +30,7 @@ std::vector<Prepared> program_heaps(const Trace& trace);
 /// per process: any of its heaps has them.
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps);
 
+/// The one policy that the logs of all these pools name (verify.h); nothing if there is none.
+std::optional<PolicySpec> named_policy(const Trace& trace, const std::vector<Prepared>& heaps);
+
 }  // namespace memreel

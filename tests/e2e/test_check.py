@@ -8,6 +8,7 @@ import subprocess
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+import histories
 from program import MEMREEL, SAMPLES, ProgramTest, run
 from snapshot import snapshot
 from test_documents import LOSSES
@@ -222,6 +223,42 @@ class Check(ProgramTest):
         self.assert_refused(run("check", damaged := self.file("x.reel", b"x"), "--write-baseline", self.directory / "b.json"),
                             damaged)
         self.assertEqual(sorted(path.name for path in self.directory.iterdir()), ["x.reel"])
+
+
+@unittest.skipUnless((histories.SHARED / "fleet16/rank0.reel").exists(), "the recordings of 16 ranks are not here")
+class RecordedDevice(ProgramTest):
+    """A rank of a job on an H200: 1.14 GiB at the driver, of which PyTorch has 1.02 GiB, cuBLAS 128.30 MiB."""
+
+    RANK = histories.SHARED / "fleet16/rank0.reel"
+
+    def test_what_is_beside_the_framework_counts_everywhere(self):
+        for budget, least in (("--capacity", "1154MiB"), ("--max-reserved", "1171MiB")):
+            self.answer("check", self.RANK, budget, "1050MiB", code=1)
+            self.answer("check", self.RANK, budget, least)
+        check, = self.document("check", self.RANK, "--max-reserved", "1050MiB", code=1)["checks"]
+        self.assertEqual((check["value"], check["whole_device"]), (1_227_148_808, True))
+        total, = self.document("replay", self.RANK, "--policy", "torch.native", "--capacity", "1050MiB")["policies"][0]["device_totals"]
+        self.assertGreater(total["failed_allocations"], 0)
+        self.assertEqual(round(total["beside_bytes"] / 2**20, 2), 128.30)
+        tuned = self.answer("tune", self.RANK, "--capacity", "1050MiB", "--seconds", "1")
+        self.assertIn("up to 128.30 MiB is in use beside what is tuned", " ".join(tuned.stderr.split()))
+        self.assertRegex(tuned.stdout, r"device memory 921\.70 MiB")
+        rank, = self.document("fleet", self.RANK, "--capacity", "1150MiB")["ranks"]
+        self.assertEqual(round(rank["headroom_bytes"] / 2**20, 2), -20.30)
+
+
+class RefusedAndReset(ProgramTest):
+    def test_what_22_requests_would_have_needed_is_not_known(self):
+        refused = run("check", SAMPLES / "oom_default.reel", "--max-reserved", "3GiB", "--max-peak", "3GiB")
+        self.assert_refused(refused, "what 22 requests would have needed")
+
+    @unittest.skipUnless(histories.path("gpt_expandable"), "the history with expandable segments is not here")
+    def test_a_setting_that_was_lost_is_a_regression(self):
+        baseline = self.directory / "memory.json"
+        self.answer("check", histories.path("gpt_expandable"), "--write-baseline", baseline)
+        failed = self.answer("check", histories.path("gpt_default"), "--baseline", baseline, code=1)
+        self.assertIn("settings changed", failed.stderr)
+        self.assertRegex(failed.stdout, r"FAILED +baseline peak-reserved +torch\.native +0 +6\.02 GiB +5\.\d+ GiB")
 
 
 if __name__ == "__main__":

@@ -138,6 +138,7 @@ class Action(ProgramTest):
                 self.assertEqual(code, 1, printed)
                 for said in (self.summary, *self.comments().values()):
                     self.assertIn("max-reserved", said)
+                    self.assertIn("6.02 GiB", said)
         code, printed = self.use(arguments="--max-leaked 0\n--max-reserved 7GiB")
         self.assertEqual(code, 0, printed)
 

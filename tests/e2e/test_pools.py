@@ -4,6 +4,8 @@ driven by tests/lab/run. Every address is reproduced."""
 
 import json
 import lzma
+import subprocess
+import sys
 import unittest
 
 from program import REPOSITORY, ProgramTest, run
@@ -161,6 +163,66 @@ class Pools(ProgramTest):
                 for command in ("report", "import"):
                     with self.subTest(first, command=command):
                         self.assert_refused(run(command, log), "line 1", 'is not a JSON object with an "op"')
+
+    def test_a_log_that_names_its_allocator_is_tuned_and_judged_as_that(self):
+        for name in ("cupy", "rmm.pool"):
+            tuned = self.document("tune", POOLS / f"{name}-s1.jsonl.xz", "--allocators", "fit.best")
+            self.assertEqual(tuned["baseline"]["policy"], self.verified(name)["policy"])
+        log = self.file("mine.jsonl", b'{"op": "config", "kind": "cupy"}\n{"op": "alloc", "id": 1, "size": 1000, "ptr": 512}\n')
+        check, = self.document("check", log, "--max-reserved", "1MiB")["checks"]
+        self.assertEqual((check["policy"], check["value"]), ("cupy.pool", 1024))
+
+    def test_the_ten_lines_of_the_document(self):
+        """What its class writes, with each command that its page names."""
+        page = (REPOSITORY / "docs/pool-log.md").read_text()
+        program = page.split("```python\n")[1].split("```")[0] + """
+class Bump:
+    end = 1 << 20
+    def allocate(self, size):
+        self.end += 512 * 2
+        return self.end
+    def free(self, address): pass
+with open("mine.jsonl", "w") as file:
+    pool = Logged(Bump(), file)
+    for step in range(20):
+        first, second = pool.allocate(1000 - step), pool.allocate(500)
+        pool.free(first)
+"""
+        subprocess.run([sys.executable, "-c", program], cwd=self.directory, check=True)
+        log = self.directory / "mine.jsonl"
+        live = self.document("report", log)["live_at_peak"][0]
+        self.assertEqual((live["bytes"], live["count"]), (19 * 500 + 981 + 500, 21))
+        self.answer("replay", log, "--policy", "rmm.pool,cupy.pool,torch.native")
+        self.answer("check", log, "--max-peak", "1MiB")
+        for command in (["verify"], ["tune"], ["check", "--max-reserved", "1MiB"]):
+            self.assert_refused(run(command[0], log, *command[1:]), "--policy")
+            self.assertIn(run(command[0], log, *command[1:], "--policy", "rmm.pool").returncode, (0, 1))
+
+    def test_what_no_device_has_and_what_is_not_known(self):
+        """A pool of 64 MiB, half of it free in pieces of 1 MiB, in which a request fails."""
+        lines = [{"op": "up", "size": 64 << 20, "ptr": 1 << 30}]
+        lines += [{"op": "alloc", "id": i, "size": 1 << 20, "ptr": (1 << 30) + (i << 20)} for i in range(64)]
+        lines += [{"op": "free", "id": i} for i in range(0, 64, 2)]
+        served = [{"op": "alloc", "id": i, "size": 1 << 20, "ptr": (1 << 30) + (i << 20)} for i in range(0, 64, 2)]
+        for size, verdict in ((2 << 20, "fragmentation"), (32 << 40, "larger than the device")):
+            log = self.directory / "full.jsonl"
+            log.write_text("".join(json.dumps(line) + "\n" for line in [*lines, {"op": "alloc", "id": 99, "size": size, "ptr": None}, {"op": "free", "id": 1}] + served))
+            report = " ".join(self.answer("report", log).stdout.split())
+            self.assertIn(verdict, report)
+            self.assertNotIn("no request fails", report)
+            if size == 2 << 20:
+                self.assertIn("use nothing: what the pool could have is unknown (--capacity)", report)
+                self.assertIn("No settings tried: the capacity is unknown (--capacity SIZE).", report)
+                self.assertIn("not tried", report)
+                self.assertNotIn("of those tried", report)
+                self.assertIn("No settings tried: the capacity is unknown", " ".join(self.answer("report", log, "--oom").stdout.split()))
+                self.assertIn("by replay", self.answer("report", log, "--capacity", "80MiB").stdout)
+            else:
+                replay = " ".join(self.answer("replay", log, "--policy", "fit.best").stdout.split())
+                self.assertIn("device memory: unlimited", replay)
+                self.assertIn("32.00 TiB requested, more than any device has", replay)
+        # Reserved from its first moment on: judged when most of it is in use, not before anything is.
+        self.answer("check", log, "--max-fragmentation", "1%", "--allow-incomplete")
 
     def test_refusals(self):
         log = POOLS / "rmm.pool-s1.jsonl.xz"

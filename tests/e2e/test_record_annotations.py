@@ -276,6 +276,30 @@ class BeforeTheFirstCall(RecordTest):
         stack = next(row["stack"] for row in events if row["kind"] == "alloc" and row["heap"] == "inner")
         self.assertEqual(stack[0]["function"], "main")
 
+    def test_in_cpp_without_debug_information(self):
+        for level in ("-O0", "-O1", "-O2"):
+            with self.subTest(level):
+                events = self.check(self.compiled("program.cpp", IN_CPP, "-std=c++11", "-g0", level))
+                for row in events:
+                    if row["kind"] in ("alloc", "segment_alloc", "free_requested") and row["heap"] in ("inner", "outer"):
+                        self.assertEqual(row["stack"][0]["function"], "main", row)
+                for trace in self.traces():
+                    trace.unlink()
+
+    def test_the_header_compiles_without_a_warning(self):
+        source = self.file("header.c", b"#include <memreel/memreel.h>\nint use(void);\nint use(void) { memreel_step(); return 0; }\n")
+        warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Wold-style-cast", "-Wzero-as-null-pointer-constant"]
+        compiled = 0
+        for compiler, language, standards, only in (("gcc", "c", ("c99", "c11", "c17", "c2x"), slice(0, 5)), ("g++", "c++", ("c++11", "c++17", "c++20", "c++23"), slice(0, 7)),
+                                                    ("clang", "c", ("c99", "c17", "c2x"), slice(0, 5)), ("clang++", "c++", ("c++11", "c++20"), slice(0, 7))):
+            for standard in standards if shutil.which(compiler) else ():
+                done = subprocess.run([compiler, "-x", language, f"-std={standard}", "-Werror", *warnings[only], "-I", REPOSITORY / "collector/include",
+                                       "-c", "-o", self.directory / "header.o", source], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                compiled += 1
+        if compiled == 0:
+            self.skipTest("there is no compiler here")
+
     def test_in_cpp(self):
         self.check(self.compiled("program.cpp", IN_CPP, "-std=c++11"))
 
@@ -289,17 +313,20 @@ class BeforeTheFirstCall(RecordTest):
             self.assertEqual(self.losses(self.directory / f"{policy}.reel")["ring_full"], 0)
 
     def test_what_no_device_has_is_left_out_and_counted(self):
-        script = IN_PYTHON.replace("memreel.step()", "[inner.alloc(*odd) for odd in ((0x9e3779b97f4a7c15, 512), (1, 1 << 46))]")
+        script = IN_PYTHON.replace("memreel.step()", "[inner.alloc(*odd) for odd in ((0x9e3779b97f4a7c15, 512), (1, 1 << 46), (0x10000, (1 << 64) - 1))]")
         process = self.record(sys.executable, "-c", script, REPOSITORY / "collector/python_module")
         self.assertNotIn("none lost", process.stderr)
         self.assertIn(("alloc", 0x10000), {(row["kind"], row.get("address")) for row in self.events()})
-        self.assertEqual(self.losses(self.trace())["hook_refused"], 2)
+        self.assertEqual(self.losses(self.trace())["hook_refused"], 3)
+        self.document("report", self.trace())
 
     def test_a_snapshot_is_in_the_file_when_it_returns(self):
-        script = IN_PYTHON + ("import os, signal\n[inner.alloc(0x20000 + i, 1) for i in range(5000)]\nmemreel.snapshot()\n"
-                              "os.kill(os.getpid(), signal.SIGKILL)\n")
-        for options in ([], ["--flight", "1GiB"]):
-            with self.subTest(options):
+        once = "[inner.alloc(0x20000 + i, 1) for i in range(5000)]\nmemreel.snapshot()\n"
+        often = ("import time\nfor i in range(5000):\n    inner.alloc(0x20000 + i, 1)\n"
+                 "    if i % 250 == 249:\n        time.sleep(0.001)\n        memreel.snapshot()\n")
+        for options, calls in (([], once), (["--flight", "1GiB"], once), ([], often)):
+            with self.subTest(options, calls=calls):
+                script = IN_PYTHON + "import os, signal\n" + calls + "os.kill(os.getpid(), signal.SIGKILL)\n"
                 process = self.start(sys.executable, "-c", script, REPOSITORY / "collector/python_module", options=options)
                 _, errors = process.communicate(timeout=60)
                 self.assert_died_of(process, signal.SIGKILL)

@@ -175,6 +175,7 @@ int main(void) {
 int cuInit(unsigned);
 int cuCtxCreate_v2(void**, unsigned, int);
 int cuMemAlloc_v2(unsigned long long*, size_t);
+int cuMemFree_v2(unsigned long long);
 static void leave(int number) { _exit(number == SIGALRM ? 7 : 8); }
 static void late(void) { unsigned long long p; cuMemAlloc_v2(&p, 4096); }
 int main(int count, char** arguments) {
@@ -183,6 +184,14 @@ int main(int count, char** arguments) {
   unsigned long long p;
   (void)count;
   if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&p, 20 << 20)) return 1;
+  if (!strcmp(how, "many")) {
+    unsigned long long q;
+    int i;
+    if (cuMemAlloc_v2(&p, 492ull << 20)) return 1;
+    for (i = 0; i < 107499; ++i)
+      if (cuMemAlloc_v2(&q, 512) || cuMemFree_v2(q)) return 1;
+    _Exit(7);
+  }
   if (!strcmp(how, "_exit")) _exit(7);
   if (!strcmp(how, "_Exit")) _Exit(7);
   if (!strcmp(how, "quick_exit")) { at_quick_exit(late); quick_exit(7); }
@@ -217,6 +226,14 @@ int main(int count, char** arguments) {
                     self.assertEqual(sizes, [20 << 20] + late * [4096])
                     self.answer("check", self.trace(), "--max-peak", "20MiB" if late == 0 else "21MiB")
                     self.trace().unlink()
+
+    def test_an_exit_directly_after_many_events_loses_none(self):
+        program, source = self.directory / "ending", self.file("ending.c", self.ENDING)
+        if subprocess.run(["cc", "-O1", "-o", program, source, f"-L{FAKE}", "-l:libcuda.so.1"]).returncode != 0:
+            self.skipTest("no compiler here")
+        errors = self.record(program, "many", options=["-o", "run.reel", "--when-full", "block", "--sample-ms", 0], code=7).stderr
+        self.assertRegex(errors, r"peak 512\.00 MiB.*; 215,000 events, none lost")
+        self.assertNotRegex(errors, "killed|not seen to end")
 
     # Children that share the memory of their parent, made as the C library's vfork() can't make them: they return from
     # syscall(), one on its parent's stack, the others on one that begins with the address of what they run.

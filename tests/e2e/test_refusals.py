@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong input of every kind: exit code 2 and one line that says what, where and how to fix it."""
 
+import json
 import os
 import pickle
+import shutil
 import struct
+import subprocess
 import unittest
 
-from program import SAMPLES, ProgramTest, run
+from program import REPOSITORY, SAMPLES, ProgramTest, run
 from snapshot import snapshot
 
 ANALYSES = ("info", "report", "verify", "replay", "tune")
@@ -143,6 +146,28 @@ class BadUsage(ProgramTest):
     def test_policies_of_ones_own_that_are_none(self):
         self.assert_refused(run("replay", SAMPLE, "--policy", "./nowhere.so"), "./nowhere.so", "no such file")
         self.assert_refused(run("replay", SAMPLE, "--policy", SAMPLE), SAMPLE, "can't be loaded")
+
+    def built(self, name, source, *options):
+        if shutil.which("cc") is None:
+            self.skipTest("there is no compiler here")
+        library = self.directory / name
+        subprocess.run(["cc", "-std=c99", "-O2", "-shared", "-fPIC", *options, "-I", REPOSITORY / "analyzer/include", source, "-o", library], check=True)
+        return library
+
+    def test_a_policy_of_ones_own_with_hidden_symbols(self):
+        library = self.built("powers.so", REPOSITORY / "samples/policies/powers.c", "-fvisibility=hidden")
+        policy, = self.document("replay", SAMPLE, "--policy", library)["policies"]
+        self.assertGreater(policy["peak_reserved_bytes"], policy["peak_live_bytes"])
+
+    def test_policies_of_ones_own_that_misbehave(self):
+        library = self.built("liar.so", REPOSITORY / "tests/unit/analyzer/policies/own/liar.c", "-w")
+        small = self.file("small.jsonl", b'{"op": "alloc", "id": 1, "size": 3000091, "ptr": 512}\n{"op": "alloc", "id": 2, "size": 3000091, "ptr": 4194304}\n')
+        for lie, mention in (("exit", "it ended the process, with exit code 0"), ("crash", "it crashed: SIGABRT"),
+                             ("overlap", "it put 3000091 bytes into 3000091 bytes at 0x"), ("small", "into 3000090 bytes at 0x")):
+            with self.subTest(lie):
+                self.assert_refused(run("check", small, "--policy", f"{library}{{lie={lie}}}", "--max-reserved", "1GiB"), library, mention, "at request")
+        printed = run("check", small, "--policy", f"{library}{{lie=print}}", "--max-reserved", "1GiB", "--json")
+        self.assertEqual((printed.returncode, json.loads(printed.stdout)["passed"]), (0, True), printed.stderr)
 
     def test_unknown_policy_parameter(self):
         self.assert_refused(run("replay", SAMPLE, "--policy", "torch.native{max_splt=1}"), "max_splt")

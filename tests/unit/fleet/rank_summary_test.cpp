@@ -54,6 +54,16 @@ TEST_F(DriverCalls, WhatTheRankItselfHoldsIsNotBesideIt) {
   EXPECT_EQ(fleet_of(trace()).rows.front().headroom, static_cast<std::int64_t>((7_GiB - 256_MiB).count));
 }
 
+TEST_F(DriverCalls, WhatAPoolHasLeftIsNotWhatTheDeviceHas) {
+  sample(2_GiB);
+  builder_.alloc(origin_, {0x10'0000}, 1_GiB);
+  builder_.trace().tables.pools.push_back({.name = builder_.string("async")});
+  const PoolId pool{static_cast<std::uint32_t>(builder_.trace().tables.pools.size() - 1)};
+  builder_.push(
+      {.kind = EventKind::memory_info, .origin = builder_.origin(driver_, 0, pool), .size = 1_MiB, .value = 0});
+  EXPECT_EQ(summarize(trace(), "/job/rank0.reel", {}).least_free, 6_GiB);
+}
+
 TEST_F(DriverCalls, ANativeProgramsStacksAreNotTheDrivers) {
   std::vector<Module>& modules = builder_.trace().tables.modules;
   StackId stack = StackId::none;

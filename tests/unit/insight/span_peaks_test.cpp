@@ -16,7 +16,10 @@ using testing::TraceBuilder;
 /// Marks as programs write them: begin and end by name.
 class Ranges {
  public:
-  explicit Ranges(TraceBuilder& build) : build_(build), origin_(build.origin(HeapId{1})) {}
+  explicit Ranges(TraceBuilder& build, std::uint32_t thread = 0)
+      : build_(build), origin_(build.origin(HeapId{1})), next_(std::uint64_t{thread} << 52U) {
+    build.trace().tables.origins.back().thread = ThreadId{thread};
+  }
 
   void begin(std::string_view name) { mark(name, MarkPhase::begin); }
   void end(std::string_view name) { mark(name, MarkPhase::end); }
@@ -31,7 +34,7 @@ class Ranges {
 
   TraceBuilder& build_;
   OriginId origin_;
-  std::uint64_t next_ = 0;
+  std::uint64_t next_;
 };
 
 TEST(RangePeaks, AreThoseOfAnyTimeThatTheRangeIsOpen) {
@@ -75,6 +78,23 @@ TEST(RangePeaks, EndsOfRangesThatBeganBeforeTheRecordingAreIgnoredAndOpenOnesEnd
   ASSERT_EQ(ranges.size(), 1U);
   EXPECT_EQ(ranges[0].name, "serve");
   EXPECT_EQ(ranges[0].peak.live, 3_MiB);
+}
+
+TEST(RangePeaks, RiseByWhatTheirThreadMadeAndThreadsWithoutRanges) {
+  TraceBuilder build;
+  Ranges here(build, 1), other(build, 2), backward(build, 3);
+  here.begin("flux");
+  other.begin("solve");
+  other.alloc(40_MiB);
+  backward.alloc(2_MiB);
+  here.end("flux");
+  other.end("solve");
+  const std::vector<RangePeak> ranges = range_peaks(build.trace(), HeapId{1});
+  ASSERT_EQ(ranges.size(), 2U);
+  EXPECT_EQ(ranges[0].name, "flux");
+  EXPECT_EQ(ranges[0].peak.live, 42_MiB);  // of the heap
+  EXPECT_EQ(ranges[0].rise, 2_MiB);
+  EXPECT_EQ(ranges[1].rise, 42_MiB);
 }
 
 TEST(RangePeaks, AreAsCountedEventByEvent) {

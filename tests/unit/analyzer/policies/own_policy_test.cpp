@@ -86,11 +86,11 @@ TEST(OwnPolicy, EveryWrongAnswerIsNamed) {
   };
   EXPECT_EQ(told("none"), "accepted");
   for (const auto& [lie, what] : std::vector<std::pair<std::string, std::string>>{
-           {"overlap", "where 1048577 at address"},
+           {"overlap", "where 1048577 bytes at 0x"},
            {"small", "which is too small (at request 1)"},
            {"empty", "which is too small"},
            {"outside", "which it has not reserved"},
-           {"beyond", "beyond the end of 64MiB at address"},
+           {"beyond", "beyond the end of 67108864 bytes at 0x"},
            {"overflow", "beyond the end of"},
            {"zero", "it reserved 0 bytes"},
            {"unknown", "where no reserved memory begins"},
