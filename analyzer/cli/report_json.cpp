@@ -6,6 +6,7 @@
 
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/history/device_tree.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/stack_text.h"
 
@@ -463,27 +464,30 @@ Json json_of_trees(const Trace& trace, const std::vector<DeviceMemory>& devices)
   Json trees = Json::array();
   for (const DeviceMemory& device : devices) {
     Json heaps = Json::array();
-    std::map<HeapId, std::size_t> rows;
-    std::map<HeapId, HeapPart> parts;
-    for (const HeapPart& part : device.peak_held.parts) parts[part.heap] = part;
-    for (const auto& [heap, depth] : tree_of(device)) {
-      const HeapPart at_peak = parts[heap->heap];
-      rows[heap->heap] = heaps.size();
-      heaps.push_back({{"heap", trace.tables[trace.tables[heap->heap].name]},
-                       {"level", trace.tables[heap->heap].level == Level::driver ? "driver" : "framework"},
-                       {"parent", heap->parent == HeapId::none ? Json(nullptr) : Json(rows.at(heap->parent))},
-                       {"peak_bytes", heap->peak_whole.count},
-                       {"bytes", at_peak.whole.count},
-                       {"from_device_bytes", at_peak.held.count},
-                       {"live_bytes", at_peak.live.count}});
+    for (const DeviceTreeRow& row : tree_rows(device)) {
+      if (row.node > TreeNode::part) continue;  // below
+      heaps.push_back({{"heap", name_of(trace.tables, row)},
+                       {"level", trace.tables[row.heap].level == Level::driver ? "driver" : "framework"},
+                       {"parent", row.parent ? Json(*row.parent) : Json(nullptr)},
+                       {"peak_bytes", row.peak.count},
+                       {"bytes", row.whole.count},
+                       {"from_device_bytes", row.from_device.count},
+                       {"live_bytes", row.live.count}});
     }
+    Json samples;
+    if (device.samples)
+      samples = {{"device_bytes", device.samples->total.count},
+                 {"pools_unused_bytes", device.samples->pools.count},
+                 {"graphs_bytes", device.samples->graphs.count},
+                 {"of_nobody_bytes", device.samples->of_nobody.count}};
     trees.push_back({{"device", device.device},
                      {"driver_recorded", device.has_driver},
                      {"peak_held_bytes", device.peak_held.held.count},
                      {"peak_held_event", device.peak_held.event},
                      {"live_bytes", device.peak_held.live.count},
                      {"peak_live_bytes", device.peak_live.live.count},
-                     {"heaps", std::move(heaps)}});
+                     {"heaps", std::move(heaps)},
+                     {"samples", std::move(samples)}});
   }
   return trees;
 }

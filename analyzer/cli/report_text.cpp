@@ -100,10 +100,16 @@ void print_tree_text(const Trace& trace, const Report& report) {
                      {"live", Align::right},
                      {"heap"}});
     for (const DeviceTreeRow& row : tree_rows(device))
-      table.add_row({text_of(row.peak), text_of(row.whole), text_of_share(share_of(row.whole, row.around)),
-                     text_of(row.itself), text_of(row.live),
-                     std::string(2 * std::size_t{row.depth}, ' ') + tables[tables[row.heap].name]});
+      table.add_row({text_of(row.peak), text_of(row.whole),
+                     row.around > 0_B ? text_of_share(share_of(row.whole, row.around)) : "", text_of(row.itself),
+                     row.node > TreeNode::part ? "" : text_of(row.live),
+                     std::string(2 * std::size_t{row.depth}, ' ') + name_of(tables, row)});
     table.print(std::cout, 2);
+    if (const auto& samples = device.samples)
+      std::cout << wrapped("in use by samples around the peak: " +
+                               text_of(peak.held + samples->pools + samples->graphs + samples->of_nobody) + " of " +
+                               text_of(samples->total),
+                           2);
   }
 }
 

@@ -17,8 +17,25 @@ struct HeapTraits {
   bool is_driver = false;
   bool has_memory = false;    // events of memory, or requests
   bool has_segments = false;  // of a framework's heap
-  bool is_around = false;     // heaps of frameworks are inside
+  bool has_allocations = false;
+  bool is_mapped = false;  // some of its segments
+  bool is_around = false;  // heaps of frameworks are inside
   std::uint32_t depth = 0;
+};
+
+/// What the ledger tells apart: heaps, and parts of the driver's heaps, which have numbers after those of all heaps.
+struct Layout {
+  std::vector<HeapTraits> traits;                  // of heaps, then of parts
+  std::vector<HeapId> of_origin;                   // the heap, or the part, of an event with this origin
+  std::vector<DriverPart> parts;                   // in the order of their numbers
+  std::vector<std::vector<HeapId>> own_and_parts;  // of each heap
+
+  explicit Layout(const Trace& trace);
+
+  HeapId number_of(const DriverPart& part) const { return numbers_.at({part.heap, part.pool}); }
+
+ private:
+  std::map<std::pair<HeapId, PoolId>, HeapId> numbers_;  // of parts
 };
 
 std::vector<HeapTraits> traits_of(const Trace& trace) {
@@ -33,7 +50,9 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
     const EventKind kind = events.kind[i];
     HeapTraits& of = traits[index(trace.tables[events.origin[i]].heap)];
     of.has_memory |= kind == EventKind::alloc || kind == EventKind::alloc_failed || is_segment(kind);
+    of.has_allocations |= kind == EventKind::alloc;
     of.has_segments |= !of.is_driver && is_segment(kind);
+    of.is_mapped |= kind == EventKind::segment_map;
   }
   for (std::size_t h = 1; h < heaps.size(); ++h) {
     if (traits[h].is_driver) {
@@ -53,15 +72,36 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
   return traits;
 }
 
+Layout::Layout(const Trace& trace) : traits(traits_of(trace)) {
+  const Tables& tables = trace.tables;
+  own_and_parts.resize(traits.size());
+  for (std::uint32_t h = 0; h < own_and_parts.size(); ++h) own_and_parts[h] = {HeapId{h}};
+  for (const Origin& origin : tables.origins) {
+    HeapId number = origin.heap;
+    if (const HeapTraits of = traits[index(number)]; of.is_driver && origin.pool != PoolId::default_pool) {
+      const auto [found, is_new] = numbers_.try_emplace({origin.heap, origin.pool}, HeapId{});
+      if (is_new) {
+        found->second = HeapId{static_cast<std::uint32_t>(traits.size())};
+        traits.push_back(of);
+        own_and_parts[index(origin.heap)].push_back(found->second);
+        parts.push_back(
+            {.heap = origin.heap, .pool = origin.pool, .is_mapped = is_created_memory(tables, origin.pool)});
+      }
+      number = found->second;
+    }
+    of_origin.push_back(number);
+  }
+}
+
 /// One device, event by event. Where several heaps may have the same memory, it knows who covers each address.
 class DeviceLedger {
  public:
-  explicit DeviceLedger(const std::vector<HeapTraits>& traits)
-      : traits_(&traits),
-        held_(traits.size()),
-        live_(traits.size()),
-        covered_(traits.size()),
-        around_(traits.size(), HeapId::none) {}
+  explicit DeviceLedger(const Layout& layout)
+      : layout_(&layout),
+        held_(layout.traits.size()),
+        live_(layout.traits.size()),
+        covered_(layout.traits.size()),
+        around_(layout.traits.size(), HeapId::none) {}
 
   void add_heap() { ++heaps_; }
 
@@ -76,9 +116,20 @@ class DeviceLedger {
 
   Bytes held() const { return all_held_ - backed(); }
   Bytes live() const { return all_live_ - backed(); }
-  /// The part of the heap.
-  Bytes held(HeapId heap) const { return held_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
-  Bytes live(HeapId heap) const { return live_[index(heap)] - (heap == creator_ ? backed() : 0_B); }
+  /// What the heap adds to the device.
+  Bytes held(HeapId heap) const {
+    Bytes sum;
+    for (const HeapId part : layout_->own_and_parts[index(heap)]) sum += held_of_part(part);
+    return sum;
+  }
+  Bytes live(HeapId heap) const {
+    Bytes sum;
+    for (const HeapId part : layout_->own_and_parts[index(heap)])
+      sum += live_[index(part)] - (part == creator_ ? backed() : 0_B);
+    return sum;
+  }
+  /// The same of a part of the driver's heap, or of what is in none of them.
+  Bytes held_of_part(HeapId part) const { return held_[index(part)] - (part == creator_ ? backed() : 0_B); }
   /// Memory of the heap, also inside other heaps; the driver's is all that the device holds.
   Bytes covered(HeapId heap) const {
     if (of(heap).is_driver) return held();
@@ -96,7 +147,7 @@ class DeviceLedger {
   /// From its address to the next cell's, the same heaps have it: outer ones first.
   using Cell = std::vector<Cover>;
 
-  const HeapTraits& of(HeapId heap) const { return (*traits_)[index(heap)]; }
+  const HeapTraits& of(HeapId heap) const { return layout_->traits[index(heap)]; }
 
   /// Whether its allocations may be memory of other heaps: only then are their addresses looked at.
   bool has_addresses(HeapId heap) const { return heaps_ > 1 && (of(heap).is_around || !of(heap).has_segments); }
@@ -214,12 +265,12 @@ class DeviceLedger {
     }
   }
 
-  const std::vector<HeapTraits>* traits_;
+  const Layout* layout_;
   std::vector<Bytes> held_, live_, covered_;  // by heap; of created memory, with what pools have mapped
   std::vector<HeapId> around_;
   Bytes all_held_, all_live_;
   Bytes created_, mapped_by_pools_;
-  HeapId creator_ = HeapId::none;  // the driver's heap
+  HeapId creator_ = HeapId::none;  // the part of the driver's heap that has it
   std::size_t heaps_ = 0;
   std::map<Address, Cell> cells_;  // the last one is empty
 };
@@ -229,12 +280,13 @@ enum class Of : std::uint8_t { held, held_and_live };
 /// Calls `after` with each device and the number of the event after each event that concerns its memory. With
 /// `Of::held`, not after those that change only what is live, which is then unknown.
 template <class After>
-void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits, Of what, After after) {
+void for_each_instant(const Trace& trace, const Layout& layout, Of what, After after) {
+  const std::vector<HeapTraits>& traits = layout.traits;
   std::map<std::int32_t, DeviceLedger> ledgers;
-  std::vector<DeviceLedger*> of_heap(traits.size());
-  for (std::size_t h = 0; h < traits.size(); ++h) {
+  std::vector<DeviceLedger*> of_heap(trace.tables.heaps.size());
+  for (std::size_t h = 0; h < of_heap.size(); ++h) {
     if (!traits[h].has_memory) continue;
-    of_heap[h] = &ledgers.try_emplace(traits[h].device, traits).first->second;
+    of_heap[h] = &ledgers.try_emplace(traits[h].device, layout).first->second;
     of_heap[h]->add_heap();
   }
   const EventColumns& events = trace.events;
@@ -249,13 +301,14 @@ void for_each_instant(const Trace& trace, const std::vector<HeapTraits>& traits,
     if (only_live[index(events.origin[i])] != 0 && (kind == EventKind::alloc || kind == EventKind::free_requested))
       continue;
     const Event event = events[i];
-    const Origin* origin = &trace.tables[event.origin];
+    OriginId id = event.origin;
     if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none)
-      origin = &trace.tables[events.origin[trace.allocation_events[index(event.allocation)]]];
-    DeviceLedger* const ledger = of_heap[index(origin->heap)];
+      id = events.origin[trace.allocation_events[index(event.allocation)]];
+    const Origin& origin = trace.tables[id];
+    DeviceLedger* const ledger = of_heap[index(origin.heap)];
     if (ledger == nullptr) continue;  // a free of nothing that was recorded
-    ledger->see(event, origin->heap, is_created_memory(trace.tables, origin->pool));
-    if (!after(traits[index(origin->heap)].device, i, *ledger)) return;
+    ledger->see(event, layout.of_origin[index(id)], is_created_memory(trace.tables, origin.pool));
+    if (!after(traits[index(origin.heap)].device, i, *ledger)) return;
   }
 }
 
@@ -265,6 +318,16 @@ std::vector<HeapPart> parts_of(const DeviceLedger& ledger, const std::vector<Dev
     const HeapPart part{
         .heap = of.heap, .held = ledger.held(of.heap), .live = ledger.live(of.heap), .whole = ledger.covered(of.heap)};
     if (part.whole > 0_B || part.held > 0_B || part.live > 0_B) parts.push_back(part);
+  }
+  return parts;
+}
+
+std::vector<DriverPart> driver_parts_of(const Layout& layout, const DeviceLedger& ledger, std::int32_t device) {
+  std::vector<DriverPart> parts;
+  for (DriverPart part : layout.parts) {
+    if (layout.traits[index(part.heap)].device != device) continue;
+    part.held = ledger.held_of_part(layout.number_of(part));
+    parts.push_back(part);
   }
   return parts;
 }
@@ -301,13 +364,22 @@ std::vector<std::pair<const DeviceHeap*, std::uint32_t>> tree_of(const DeviceMem
 }
 
 std::vector<DeviceMemory> device_memory(const Trace& trace) {
-  const std::vector<HeapTraits> traits = traits_of(trace);
+  const Layout layout(trace);
+  const std::vector<HeapTraits>& traits = layout.traits;
   std::map<std::int32_t, DeviceMemory> devices;
-  for (std::uint32_t h = 0; h < traits.size(); ++h) {
+  std::map<std::int32_t, HeapId> roots;  // the driver's heap whose allocations are the device's
+  for (std::uint32_t h = 1; h < trace.tables.heaps.size(); ++h)
+    if (traits[h].is_driver && traits[h].has_memory)
+      if (const auto [root, is_new] = roots.try_emplace(traits[h].device, HeapId{h});
+          !is_new && traits[h].has_allocations && !traits[index(root->second)].has_allocations)
+        root->second = HeapId{h};
+  for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) {
     if (traits[h].has_memory) {
       DeviceMemory& device = devices.try_emplace(traits[h].device).first->second;
       device.device = traits[h].device;
-      device.heaps.push_back({.heap = HeapId{h}});
+      // What is mapped is counted where it was made.
+      if (h == 0 || !traits[h].is_driver || roots.at(traits[h].device) == HeapId{h})
+        device.heaps.push_back({.heap = HeapId{h}, .is_mapped = traits[h].is_mapped});
     }
   }
   for (const HeapTraits& of : std::span(traits).subspan(1))
@@ -317,16 +389,20 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     if (trace.events.kind[i] == EventKind::alloc_failed)
       ++devices.at(traits[index(trace.tables[trace.events.origin[i]].heap)].device).failures;
 
+  SampledDevices samples(trace);
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
   std::vector<HeapId> around(traits.size(), HeapId::none);
-  for_each_instant(trace, traits, Of::held_and_live,
+  for_each_instant(trace, layout, Of::held_and_live,
                    [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
                      DeviceMemory& device = devices.at(number);
                      const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
                      covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
                      held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
+                     const std::uint32_t part = index(layout.of_origin[index(trace.events.origin[event])]);
+                     if (part != heap) held[part] = std::max(held[part], ledger.held_of_part(HeapId{part}));
                      if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
                      const Bytes now = ledger.held(), live = ledger.live();
+                     samples.see(number, event, now);
                      if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
                        device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
                      if (live > device.peak_live.live)
@@ -334,7 +410,7 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
                      return true;
                    });
   // Only now is it known at which instants the heaps' parts are wanted.
-  bool has_parts = false;
+  bool has_parts = !layout.parts.empty();
   std::uint32_t last = 0;
   for (auto& [number, device] : devices) {
     has_parts |= device.heaps.size() > 1;
@@ -352,17 +428,25 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     }
   }
   if (has_parts)
-    for_each_instant(trace, traits, Of::held_and_live,
+    for_each_instant(trace, layout, Of::held_and_live,
                      [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
                        DeviceMemory& device = devices.at(number);
                        for (DeviceInstant* const peak : {&device.peak_held, &device.peak_live})
                          if (peak->event == event && peak->held > 0_B) peak->parts = parts_of(ledger, device.heaps);
+                       if (device.peak_held.event == event)
+                         device.driver_parts = driver_parts_of(layout, ledger, number);
                        return event < last;
                      });
   for (auto& [number, device] : devices) {
+    for (DriverPart& part : device.driver_parts) {
+      part.unused = samples.unused(part.heap, part.pool, device.peak_held.event);
+      part.peak = std::max(part.held, held[index(layout.number_of(part))]);
+    }
+    std::erase_if(device.driver_parts, [](const DriverPart& part) { return part.peak == 0_B; });
+    device.samples = samples.around(number, device.peak_held.event);
     const auto driver =
         std::ranges::find_if(device.heaps, [&](const DeviceHeap& of) { return traits[index(of.heap)].is_driver; });
-    const HeapId root = driver == device.heaps.end() ? HeapId::none : driver->heap;
+    const HeapId root = device.driver = driver == device.heaps.end() ? HeapId::none : driver->heap;
     std::map<HeapId, DeviceHeap*> heaps;
     for (DeviceHeap& of : device.heaps) heaps[of.heap] = &of;
     std::set<HeapId> rooted{HeapId::none, root};  // that have no way back to themselves
@@ -383,9 +467,10 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
 }
 
 std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, std::span<const HeapId> heaps) {
-  const std::vector<HeapTraits> traits = traits_of(trace);
+  const Layout layout(trace);
+  const std::vector<HeapTraits>& traits = layout.traits;
   std::map<std::int32_t, std::vector<HeldFrom>> series;
-  for_each_instant(trace, traits, Of::held, [&](std::int32_t device, std::uint32_t event, const DeviceLedger& ledger) {
+  for_each_instant(trace, layout, Of::held, [&](std::int32_t device, std::uint32_t event, const DeviceLedger& ledger) {
     Bytes beside = ledger.held();
     for (const HeapId heap : heaps)
       if (traits[index(heap)].device == device) beside = beside - ledger.held(heap);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/history/device_samples.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -46,15 +47,30 @@ struct DeviceHeap {
   Bytes peak_held;               // of its part
   Bytes peak_whole;
   bool is_inside = false;  // most of its memory is another pool's
+  bool is_mapped = false;  // some of its memory is mapped: made by cuMemCreate
+};
+
+/// Memory of the driver's heap that is a heap of its own there: made by cuMemCreate and mapped, given by a pool of
+/// cudaMallocAsync, managed...
+struct DriverPart {
+  HeapId heap = HeapId::none;          // the driver's
+  PoolId pool = PoolId::default_pool;  // of it
+  bool is_mapped = false;              // made by cuMemCreate: pools may be made of mappings of it
+  Bytes peak;                          // the most, without what pools are made of
+  Bytes held;                          // the same at the device's peak
+  std::optional<Bytes> unused;         // of a pool: what it has besides, by the last sample before that
 };
 
 struct DeviceMemory {
-  std::int32_t device = 0;  // -1: host memory
+  std::int32_t device = 0;       // -1: host memory
+  HeapId driver = HeapId::none;  // the driver's heap, which the others are inside; none: it has none here
   bool has_driver = false;  // the driver's calls are recorded. Otherwise only pools are known: a part of the device
-  std::vector<DeviceHeap> heaps;  // that have memory, by id: a tree
-  DeviceInstant peak_held;        // of several instants, the one with most live
-  DeviceInstant peak_live;        // the first
-  std::uint64_t failures = 0;     // requests, of any heap
+  std::vector<DeviceHeap> heaps;  // that have memory, by id: a tree. One of them at most is the driver's
+  std::vector<DriverPart> driver_parts;
+  std::optional<DeviceSamples> samples;  // around the peak of what it holds; none: the device was not sampled
+  DeviceInstant peak_held;               // of several instants, the one with most live
+  DeviceInstant peak_live;               // the first
+  std::uint64_t failures = 0;            // requests, of any heap
 };
 
 /// By device. `trace` is complete: its levels are linked (levels.h).

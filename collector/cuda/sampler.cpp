@@ -25,12 +25,14 @@ struct Sampler::Driver {
   Status (*exchange_capture_mode)(int* mode);
   Status (*default_pool)(void** pool, Device device);
   Status (*pool_attribute)(const void* pool, int attribute, void* value);
+  Status (*graph_memory)(Device, int attribute, void* value);
 };
 
 namespace {
 
 constexpr int relaxed_capture = 2;                     // CU_STREAM_CAPTURE_MODE_RELAXED
 constexpr int reserved_current = 5, used_current = 7;  // CUmemPool_attribute
+constexpr int graphs_used = 0, graphs_reserved = 2;    // CUgraphMem_attribute
 
 /// Waits until `busy` is false, at most a second.
 void wait_while(const std::atomic<bool>& busy) {
@@ -50,6 +52,7 @@ void Sampler::begin(std::chrono::milliseconds period) {
   find(library, "cuThreadExchangeStreamCaptureMode", driver.exchange_capture_mode);
   find(library, "cuDeviceGetDefaultMemPool", driver.default_pool);
   find(library, "cuMemPoolGetAttribute", driver.pool_attribute);
+  find(library, "cuDeviceGetGraphMemAttribute", driver.graph_memory);
   if (driver.set_context == nullptr || driver.memory_info == nullptr) return;
   driver_ = &driver;
   last_.clear();  // a new recording has no samples yet
@@ -109,6 +112,7 @@ void Sampler::ask() {
     const bool ordered = (sampled_->ordered.load(std::memory_order_relaxed) & bit) != 0;
     if (ordered && driver_->default_pool != nullptr && driver_->default_pool(&pool, device) == success)
       ask_pool(pool, 0, device);
+    if ((sampled_->graphs.load(std::memory_order_relaxed) & bit) != 0) ask_graphs(device);
     driver_->set_context(nullptr);
   });
   if (asked != 0 && until_process_-- == 0) ask_process();
@@ -149,6 +153,19 @@ void Sampler::ask_pool(const void* pool, std::uint64_t object, std::int16_t devi
         .device = device,
         .kind = agent::RecordKind::memory_info,
         .space = agent::Space::ordered});
+}
+
+/// Memory of graphs is given and taken by launches, not by calls.
+void Sampler::ask_graphs(std::int16_t device) {
+  std::uint64_t reserved = 0, used = 0;
+  if (driver_->graph_memory == nullptr) return;
+  if (driver_->graph_memory(device, graphs_reserved, &reserved) != success) return;
+  if (driver_->graph_memory(device, graphs_used, &used) != success) return;
+  emit({.address = reserved - std::min(reserved, used),
+        .size = used,
+        .device = device,
+        .kind = agent::RecordKind::memory_info,
+        .space = agent::Space::graph});
 }
 
 /// Emits only changes.

@@ -22,7 +22,8 @@ namespace memreel::cuda {
 struct Sampled {
   KnownObjects contexts;
   KnownObjects pools;                      // those the program created
-  std::atomic<std::uint64_t> ordered = 0;  // one bit per device on which stream-ordered memory was requested
+  std::atomic<std::uint64_t> ordered = 0;  // one bit per device on which stream-ordered memory was requested ...
+  std::atomic<std::uint64_t> graphs = 0;   // ... or graphs got nodes that allocate
 };
 
 /// Has its own thread: the driver may make it wait for a thread of the program, which may in turn wait for the writing
@@ -57,6 +58,7 @@ class Sampler {
   void ask();
   void ask_process();
   void ask_pool(const void* pool, std::uint64_t object, std::int16_t device);
+  void ask_graphs(std::int16_t device);
   void emit(const agent::Record& sample);
 
   const Sampled* sampled_;

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -28,6 +30,11 @@ bool destroys(Call call) {
     default:
       return false;
   }
+}
+
+void note_device(std::atomic<std::uint64_t>& devices, std::int16_t device) {
+  const std::uint64_t bit = std::uint64_t{1} << (static_cast<unsigned>(device) & 63U);
+  if ((devices.load(std::memory_order_relaxed) & bit) == 0) devices.fetch_or(bit, std::memory_order_relaxed);
 }
 
 bool names_no_pool(Call call) { return call == Call::mem_alloc_async || call == Call::mem_alloc_async_ptsz; }
@@ -123,6 +130,10 @@ void Watch::learn_context(const void* context, Device device) {
 /// Learns the devices of contexts and pools.
 void Watch::learn(const CallSite& site) {
   const auto context = [&](const auto& p) { learn_context(*p.context, p.device); };
+  const auto node = [&](const GraphNode* added) {
+    if (added != nullptr && added->type == mem_alloc_node)
+      note_device(sampled_.graphs, added->alloc.pool.location.device_or(site.context.device));
+  };
   switch (site.call) {
     case Call::primary_ctx_retain: {
       const auto& p = of<params::PrimaryCtxRetain>(site);
@@ -159,12 +170,20 @@ void Watch::learn(const CallSite& site) {
       return;
     }
     case Call::mem_alloc_async:
-    case Call::mem_alloc_async_ptsz: {
-      const std::uint64_t bit = std::uint64_t{1} << (static_cast<unsigned>(site.context.device) & 63U);
-      if ((sampled_.ordered.load(std::memory_order_relaxed) & bit) == 0)
-        sampled_.ordered.fetch_or(bit, std::memory_order_relaxed);
+    case Call::mem_alloc_async_ptsz:
+      return note_device(site.captured ? sampled_.graphs : sampled_.ordered, site.context.device);
+    case Call::mem_alloc_from_pool_async:
+    case Call::mem_alloc_from_pool_async_ptsz:
+      if (site.captured) note_device(sampled_.graphs, site.context.device);
       return;
-    }
+    case Call::graph_add_mem_alloc_node:
+      return note_device(sampled_.graphs, of<params::GraphAddMemAllocNode>(site).parameters->pool.location.device_or(
+                                              site.context.device));
+    case Call::graph_add_node:
+      return node(of<params::GraphAddNode>(site).parameters);
+    case Call::graph_add_node_v2:
+    case Call::graph_add_node_v3:
+      return node(of<params::GraphAddNodeV2>(site).parameters);
     default:
       return;
   }

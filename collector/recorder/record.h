@@ -48,7 +48,8 @@ enum class RecordKind : std::uint8_t {
   graph_alloc,  // a graph node: running it allocates `size` bytes at `address`
   graph_free,   // a graph node: running it frees `address`
 
-  memory_info,  // sample: `size` bytes used, `address` bytes free, of the device; in Space::ordered: of pool `object`
+  memory_info,  // sample: `size` bytes used, `address` bytes free, of the device; in Space::ordered: of pool `object`;
+                // in Space::graph: of the device's graphs
   hook_lost,    // a call could not be observed
 
   // What the program itself reports. Names are numbers in Recorder::names().

@@ -36,6 +36,8 @@ std::string_view pool_name(Space space) {
       return "array (estimated)";
     case Space::ordered:
       return "async";
+    case Space::graph:
+      return "graph";
     case Space::physical:
       return "physical";
     case Space::pinned:
@@ -415,7 +417,7 @@ bool TraceBuilder::closed(const Record& record) {
 }
 
 void TraceBuilder::memory_info(const Record& record) {
-  if (record.space != Space::ordered && record.device >= 0)
+  if (record.space != Space::ordered && record.space != Space::graph && record.device >= 0)
     recorder_->usage().sample({.device = record.device, .used = {record.size}, .free = {record.address}});
   append(record,
          {.kind = EventKind::memory_info, .origin = origin_of(record), .size = {record.size}, .value = record.address});

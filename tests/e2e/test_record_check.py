@@ -207,6 +207,49 @@ malloc(16 * MIB)
         self.answer("check", trace, "--max-reserved", "528MiB")
         self.answer("check", trace, "--max-reserved", "527MiB", code=1)
 
+    def test_the_driver_has_heaps_of_its_own_and_samples_say_the_rest(self):
+        trace = self.run_python("""
+import struct, time
+stream, graph, launched, p = (ctypes.c_void_p() for _ in range(4))
+size, reference = ctypes.c_size_t, ctypes.byref
+def must(status): assert status == 0, status
+must(cuda.cuStreamCreate(reference(stream), 1))
+must(cuda.cuMemAllocAsync(reference(p), size(64 * MIB), stream))
+must(cuda.cuMemFreeAsync(p, stream))
+must(cuda.cuMemAllocAsync(reference(p), size(16 * MIB), stream))
+must(cuda.cuStreamBeginCapture_v2(stream, 0))
+must(cuda.cuMemAllocAsync(reference(p), size(7 * MIB), stream))
+must(cuda.cuMemFreeAsync(p, stream))
+must(cuda.cuStreamEndCapture(stream, reference(graph)))
+must(cuda.cuGraphInstantiateWithFlags(reference(launched), graph, ctypes.c_ulonglong(0)))
+must(cuda.cuGraphLaunch(launched, stream))
+must(cuda.cuMemAllocManaged(reference(p), size(2 * MIB), 1))
+place, handles = ctypes.c_uint64(), [ctypes.c_uint64(), ctypes.c_uint64()]
+device_memory = ctypes.create_string_buffer(struct.pack("iiii", 1, 0, 1, 0), 64)
+for handle in handles:
+    must(cuda.cuMemCreate(reference(handle), size(4 * MIB), device_memory, ctypes.c_ulonglong(0)))
+must(cuda.cuMemAddressReserve(reference(place), size(8 * MIB), size(0), ctypes.c_uint64(0), ctypes.c_ulonglong(0)))
+must(cuda.cuMemMap(place, size(4 * MIB), size(0), handles[0], ctypes.c_ulonglong(0)))
+pool = memreel.pool("of mappings", "arena", device=0)
+must(cuda.cuMemMap(ctypes.c_uint64(place.value + 4 * MIB), size(4 * MIB), size(0), handles[1], ctypes.c_ulonglong(0)))
+pool.alloc(place.value + 4 * MIB, MIB)
+time.sleep(0.5)
+malloc(100 * MIB)
+time.sleep(0.3)
+""")
+        tree, = [tree for tree in self.document("report", trace)["device_trees"] if tree["device"] == 0]
+        rows = {heap["heap"]: (tree["heaps"][heap["parent"]]["heap"] if heap["parent"] is not None else None, heap["bytes"] // MIB,
+                               heap["from_device_bytes"] // MIB) for heap in tree["heaps"]}
+        self.assertEqual(rows, {"cuda.driver": (None, 126, 100), "cuda.mapped": ("cuda.driver", 8, 4), "of mappings": ("cuda.mapped", 4, 4),
+                                "cuda.async": ("cuda.driver", 16, 16), "cuda.managed": ("cuda.driver", 2, 2)})
+        self.assertEqual(tree["peak_held_bytes"], 126 * MIB)
+        samples = {key: value // MIB for key, value in tree["samples"].items() if key != "device_bytes"}
+        self.assertEqual(samples, {"pools_unused_bytes": 48, "graphs_bytes": 7, "of_nobody_bytes": 0})
+        text = self.answer("report", trace, "--tree").stdout
+        self.assertRegex(text, r"48\.00 MiB +pools of")
+        self.assertRegex(text, r"7\.00 MiB +graphs\n")
+        self.assertIn("in use by samples around the peak: 181.00 MiB of", text)
+
     def test_diff_says_whose_memory_the_difference_of_the_device_is(self):
         script = """
 pool = memreel.pool("main", "arena", device={device})

@@ -115,6 +115,7 @@ struct Driver {
   std::map<DevicePointer, std::uint64_t> external;    // mapped buffers
   std::set<DevicePointer> graph_memory;               // addresses of alloc nodes, fixed for the nodes' lifetime
   std::map<DevicePointer, std::uint64_t> graph_live;  // the subset that a launch has allocated
+  std::uint64_t graph_reserved = 0;                   // physical memory for it, of the first GPU, until it is trimmed
 };
 
 /// This process's state; created by cuInit.

@@ -109,13 +109,24 @@ void synchronize() {
   for (const auto& pool : driver().pools) pool->trim(pool->threshold);
 }
 
+std::uint64_t graph_used() {
+  std::uint64_t used = 0;
+  for (const auto& [pointer, size] : driver().graph_live) used += size;
+  return used;
+}
+
 Status launch(GraphExec* exec) {
   const std::lock_guard lock(driver().mutex);
   for (const GraphNode& node : exec->nodes) {
-    if (node.allocates)
-      driver().graph_live[node.pointer] = node.size;
-    else
+    if (!node.allocates) {
       driver().graph_live.erase(node.pointer);
+      continue;
+    }
+    driver().graph_live[node.pointer] = node.size;
+    if (const std::uint64_t used = graph_used(); used > driver().graph_reserved) {
+      if (!driver().gpus.front()->take(used - driver().graph_reserved)) return out_of_memory;
+      driver().graph_reserved = used;
+    }
   }
   return success;
 }
@@ -360,6 +371,17 @@ Status cuGraphDestroy(Graph* graph) {
   return call({517, "cuGraphDestroy"}, arguments::GraphDestroy{graph}, [&] { return delete graph, success; });
 }
 Status cuDeviceGraphMemTrim(DeviceNumber device) {
-  return call({640, "cuDeviceGraphMemTrim"}, arguments::GraphMemTrim{device}, [] { return success; });
+  return call({640, "cuDeviceGraphMemTrim"}, arguments::GraphMemTrim{device}, [] {
+    const std::lock_guard lock(driver().mutex);
+    driver().gpus.front()->give_back(driver().graph_reserved - graph_used());
+    return driver().graph_reserved = graph_used(), success;
+  });
+}
+Status cuDeviceGetGraphMemAttribute(DeviceNumber device, int attribute, void* value) {
+  constexpr int used_current = 0, reserved_current = 2;
+  if (attribute != used_current && attribute != reserved_current) return invalid_value;
+  const std::lock_guard lock(driver().mutex);
+  const std::uint64_t bytes = attribute == used_current ? graph_used() : driver().graph_reserved;
+  return *static_cast<std::uint64_t*>(value) = device == 0 ? bytes : 0, success;
 }
 }

@@ -55,25 +55,27 @@ void DevicesPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
     const auto& [device, heap] = rows_[row];
     const DeviceInstant& peak = device->peak_held;
-    const bool whole = heap.heap == HeapId::none;
+    const bool whole = heap.heap == HeapId::none && heap.node == TreeNode::heap;
     switch (column) {
       case 0:
         return text_of(whole ? peak.held : heap.peak);
       case 1:
         return text_of(whole ? peak.held : heap.whole);
       case 2:
-        return whole ? "" : text_of_share(share_of(heap.whole, heap.around));
+        return whole || heap.around == 0_B ? "" : text_of_share(share_of(heap.whole, heap.around));
       case 3:
         return whole ? "" : text_of(heap.itself);
       case 4:
-        return text_of(whole ? peak.live : heap.live);
+        return heap.node > TreeNode::part ? "" : text_of(whole ? peak.live : heap.live);
       default:
         break;
     }
     if (whole) return name_of_device(*device);
-    return std::string(4 * (std::size_t{heap.depth} + 1), ' ') + scene.tables()[scene.tables()[heap.heap].name];
+    return std::string(4 * (std::size_t{heap.depth} + 1), ' ') + name_of(scene.tables(), heap);
   };
-  rows.selected = [&](std::uint64_t row) { return rows_[row].heap.heap == scene.selection.heap; };
+  rows.selected = [&](std::uint64_t row) {
+    return rows_[row].heap.node == TreeNode::heap && rows_[row].heap.heap == scene.selection.heap;
+  };
   rows.on_click = [&](std::uint64_t row) {
     const auto& [device, heap] = rows_[row];
     if (scene.doc().series(heap.heap) != nullptr && heap.heap != scene.selection.heap) {

@@ -7,9 +7,12 @@
 #include <map>
 #include <random>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "analyzer/history/device_tree.h"
 #include "analyzer/history/levels.h"
 #include "tests/unit/sample_trace.h"
 
@@ -30,10 +33,12 @@ class NaiveDevice {
     std::uint32_t depth = 0;
     std::vector<Range> allocations, segments;  // of the driver: mappings
     std::uint64_t created = 0;
+    std::map<std::uint64_t, PoolId> pool_of;  // of the driver: by where an allocation begins
   };
   std::map<HeapId, OfHeap> heaps;
 
-  std::map<HeapId, HeapPart> parts() const {
+  /// `of_driver`: of the driver's heap, by pool.
+  std::map<HeapId, HeapPart> parts(std::map<PoolId, Bytes>& of_driver, PoolId created_pool) const {
     std::map<HeapId, HeapPart> parts;
     std::uint64_t backed = 0;
     for (std::uint64_t byte = 0; byte < most; ++byte) {
@@ -60,12 +65,16 @@ class NaiveDevice {
         }
       if (holder == nullptr && in_driver) holder_id = driver();
       if (holder != nullptr || in_driver) parts[holder_id].held += 1_B;
+      if (holder == nullptr && in_driver)
+        of_driver[std::prev(heaps.at(driver()).pool_of.upper_bound(byte))->second] += 1_B;
       if (is_used) parts[user_id].live += 1_B;
       if (holder != nullptr && !in_driver && is_mapped) ++backed;
     }
-    HeapPart& of_driver = parts[driver()];
-    of_driver.held += Bytes{created() - std::min(backed, created())};
-    of_driver.live += Bytes{created() - std::min(backed, created())};
+    const Bytes unused{created() - std::min(backed, created())};
+    parts[driver()].held += unused;
+    parts[driver()].live += unused;
+    of_driver[created_pool] += unused;
+    std::erase_if(of_driver, [](const auto& part) { return part.second == 0_B || part.first == PoolId::default_pool; });
     return parts;
   }
 
@@ -97,8 +106,12 @@ class RandomProgram {
         inside.push_back(heaps_.back());
       }
     }
-    created_ = HeapId{static_cast<std::uint32_t>(build_.trace().tables.pools.size())};
-    build_.trace().tables.pools.push_back({.name = build_.string("physical")});
+    const auto add_pool = [&](const char* name, std::uint64_t key) {
+      build_.trace().tables.pools.push_back({.name = build_.string(name), .key_low = key});
+      return PoolId{static_cast<std::uint32_t>(build_.trace().tables.pools.size() - 1)};
+    };
+    created_ = add_pool("physical", 0);
+    pools_ = {PoolId::default_pool, add_pool("async", 7), add_pool("async", 8), add_pool("managed", 0)};
   }
 
   /// One more event, or several for a pool that is destroyed.
@@ -118,6 +131,19 @@ class RandomProgram {
     }
   }
 
+  /// Of what each device holds, `contexts` bytes more are in use.
+  void sample(Bytes contexts, Bytes total) {
+    for (const NaiveDevice& device : devices) {
+      Bytes used = contexts;
+      std::map<PoolId, Bytes> of_driver;
+      for (const auto& [heap, part] : device.parts(of_driver, created_)) used += part.held;
+      const HeapId driver = device.heaps.begin()->first;
+      build_.push(
+          {.kind = EventKind::memory_info, .origin = origins_.at(driver), .size = used, .value = (total - used).count});
+    }
+  }
+
+  PoolId created_pool() const { return created_; }
   Trace& trace() { return build_.trace(); }
   const std::vector<HeapId>& heap_ids() const { return heaps_; }
 
@@ -198,7 +224,10 @@ class RandomProgram {
     }
     const auto place = place_in(from, taken, false);
     if (!place) return;
-    const AllocationId number = build_.alloc(origins_[id], {place->begin}, Bytes{place->end - place->begin});
+    const PoolId pool = heap.is_driver ? pools_[below(pools_.size())] : PoolId::default_pool;
+    const OriginId origin = pool == PoolId::default_pool ? origins_[id] : build_.origin(id, 0, pool);
+    const AllocationId number = build_.alloc(origin, {place->begin}, Bytes{place->end - place->begin});
+    heap.pool_of[place->begin] = pool;
     numbers_[{id, place->begin}] = number;
     heap.allocations.push_back(*place);
   }
@@ -207,6 +236,7 @@ class RandomProgram {
     std::vector<Range>& allocations = of(id).allocations;
     if (which >= allocations.size()) return;
     build_.free(numbers_.at({id, allocations[which].begin}));
+    of(id).pool_of.erase(allocations[which].begin);
     allocations.erase(allocations.begin() + static_cast<std::ptrdiff_t>(which));
   }
 
@@ -217,7 +247,7 @@ class RandomProgram {
     const auto place = place_in({{0, NaiveDevice::most}}, taken, false);
     if (!place) return;
     const Bytes size{place->end - place->begin};
-    build_.alloc(build_.origin(driver, 0, PoolId{index(created_)}), {++handle_}, size);
+    build_.alloc(build_.origin(driver, 0, created_), {++handle_}, size);
     build_.event(EventKind::segment_map, origins_[driver], {place->begin}, size);
     of(driver).created += size.count;
     of(driver).segments.push_back(*place);
@@ -227,7 +257,8 @@ class RandomProgram {
   std::mt19937 random_;
   bool creates_, is_whole_;
   std::vector<HeapId> heaps_;
-  HeapId created_;
+  PoolId created_{};
+  std::vector<PoolId> pools_;  // of the driver's allocations
   std::uint64_t handle_ = 0;
   std::map<HeapId, OriginId> origins_;
   std::map<std::pair<HeapId, std::uint64_t>, AllocationId> numbers_;
@@ -238,19 +269,38 @@ Bytes at_end(const std::map<std::int32_t, std::vector<HeldFrom>>& series, std::i
   return of == series.end() || of->second.empty() ? 0_B : of->second.back().held;
 }
 
+/// The rows add up to the device, and none has more than it held.
+void expect_sound(const std::vector<DeviceTreeRow>& rows, const DeviceInstant& peak) {
+  Bytes from_device, live;
+  for (const DeviceTreeRow& row : rows) {
+    if (row.node > TreeNode::part) continue;
+    from_device += row.from_device;
+    live += row.live;
+    EXPECT_LE(row.whole, peak.held);
+    EXPECT_LE(row.whole, row.peak);
+    EXPECT_LE(row.peak, peak.held);
+    EXPECT_LE(row.itself, row.whole);
+    EXPECT_EQ(row.depth, row.parent ? rows[*row.parent].depth + 1 : 0U);
+  }
+  EXPECT_EQ(from_device, peak.held);
+  EXPECT_EQ(live, peak.live);
+}
+
 TEST(DeviceMemory, EqualsASumOverEachByteAtEveryEvent) {
   for (std::uint32_t seed = 0; seed < 60; ++seed) {
     RandomProgram program(seed, seed % 3 == 0, seed % 2 == 0);
     Bytes most_held[2], most_live[2];
     for (int step = 0; step < 40; ++step) {
       program.step();
+      if (step % 7 == 3) program.sample(100_B, 1000_B);
       const std::vector<DeviceMemory> devices = device_memory(program.trace());
       const auto series = held_beside(program.trace(), {});
       const std::vector<HeapId> some{program.heap_ids()[1], program.heap_ids()[3], program.heap_ids()[6]};
       const auto beside = held_beside(program.trace(), some);
       for (const DeviceMemory& device : devices) {
         Bytes held, live, of_some;
-        for (const auto& [heap, part] : program.devices[device.device].parts()) {
+        std::map<PoolId, Bytes> of_driver;
+        for (const auto& [heap, part] : program.devices[device.device].parts(of_driver, program.created_pool())) {
           held += part.held;
           live += part.live;
           if (std::ranges::find(some, heap) != some.end()) of_some += part.held;
@@ -259,6 +309,17 @@ TEST(DeviceMemory, EqualsASumOverEachByteAtEveryEvent) {
         ASSERT_EQ(at_end(beside, device.device), held - of_some) << "seed " << seed << ", step " << step;
         Bytes& peak_held = most_held[device.device];
         Bytes& peak_live = most_live[device.device];
+        if (held > peak_held && held == device.peak_held.held) {
+          std::map<PoolId, Bytes> parts;
+          for (const DriverPart& part : device.driver_parts)
+            if (part.held > 0_B) parts[part.pool] = part.held;
+          ASSERT_EQ(parts, of_driver) << "seed " << seed << ", step " << step;
+        }
+        ASSERT_EQ(device.samples.has_value(), step >= 3);
+        if (device.samples) {
+          ASSERT_EQ(*device.samples, (DeviceSamples{.total = 1000_B, .of_nobody = 100_B}))
+              << "seed " << seed << ", step " << step;
+        }
         // A step may be many events: what is freed only falls.
         peak_held = std::max(peak_held, held);
         peak_live = std::max(peak_live, live);
@@ -281,6 +342,7 @@ TEST(DeviceMemory, EqualsASumOverEachByteAtEveryEvent) {
       }
       for (const DeviceHeap& heap : device.heaps) EXPECT_LE(heap.peak_held, device.peak_held.held);
       EXPECT_EQ(tree_of(device).size(), device.heaps.size());
+      expect_sound(tree_rows(device), device.peak_held);
     }
     // Linking levels never adds memory. It may take some: a pool's allocation is its own from its first segment on.
     if (seed % 3 == 0) continue;
@@ -360,6 +422,46 @@ TEST(DeviceMemory, ATreeSaysWhoseMemoryEachHeapIs) {
   for (const DeviceHeap& heap : device.heaps) peaks.push_back(heap.peak_whole);
   EXPECT_EQ(whole, (std::vector<Bytes>{68_MiB, 64_MiB, 16_MiB, 2_MiB}));
   EXPECT_EQ(peaks, (std::vector<Bytes>{68_MiB, 64_MiB, 16_MiB, 2_MiB}));
+}
+
+TEST(DeviceMemory, TheDriversHeapHasParts) {
+  TraceBuilder build;
+  const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
+  const HeapId mapped = build.heap("cuda.mapped", Level::driver, 0);
+  const HeapId torch = build.heap("torch.cuda", Level::framework, 0);
+  build.trace().tables.heaps[index(mapped)].parent = driver;
+  const auto origin_in = [&](const char* name, std::uint64_t key) {
+    build.trace().tables.pools.push_back({.name = build.string(name), .key_low = key});
+    return build.origin(driver, 0, PoolId{static_cast<std::uint32_t>(build.trace().tables.pools.size() - 1)});
+  };
+  const OriginId async = origin_in("async", 0x10), created = origin_in("physical", 0), graph = origin_in("graph", 0);
+  build.alloc(build.origin(driver), {0x1000000}, 3_MiB);
+  build.alloc(async, {0x2000000}, 5_MiB);
+  build.alloc(created, {77}, 4_MiB);
+  build.event(EventKind::segment_map, build.origin(mapped), {0x3000000}, 4_MiB);
+  build.event(EventKind::segment_map, build.origin(torch), {0x4000000}, 20_MiB);
+  build.alloc(build.origin(torch), {0x4000000}, 6_MiB);
+  build.push(
+      {.kind = EventKind::memory_info, .origin = build.origin(driver), .size = 100_MiB, .value = (900_MiB).count});
+  build.push({.kind = EventKind::memory_info, .origin = async, .size = 5_MiB, .value = (27_MiB).count});
+  build.push({.kind = EventKind::memory_info, .origin = graph, .size = 1_MiB, .value = (7_MiB).count});
+
+  const std::vector<DeviceMemory> devices = device_memory(build.trace());
+  ASSERT_EQ(devices.size(), 1U);
+  std::vector<std::tuple<std::string, std::uint32_t, Bytes, Bytes>> rows;
+  for (const DeviceTreeRow& row : tree_rows(devices[0]))
+    rows.emplace_back(name_of(build.trace().tables, row), row.depth, row.whole, row.itself);
+  EXPECT_EQ(rows, (std::vector<std::tuple<std::string, std::uint32_t, Bytes, Bytes>>{
+                      {"cuda.driver", 0, 32_MiB, 3_MiB},
+                      {"cuda.mapped", 1, 24_MiB, 4_MiB},
+                      {"torch.cuda", 2, 20_MiB, 20_MiB},
+                      {"cuda.async 0x10", 1, 5_MiB, 5_MiB},
+                      {"pools of cudaMallocAsync, unused", 0, 27_MiB, 27_MiB},
+                      {"graphs", 0, 8_MiB, 8_MiB},
+                      {"contexts, code, other processes", 0, 33_MiB, 33_MiB}}));
+  expect_sound(tree_rows(devices[0]), devices[0].peak_held);
+  ASSERT_TRUE(devices[0].samples);
+  EXPECT_EQ(devices[0].samples->total, 1000_MiB);
 }
 
 TEST(DeviceMemory, HeapsThatAreInsideThemselvesAreTheDriversOwn) {

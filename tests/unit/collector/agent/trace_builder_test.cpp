@@ -300,10 +300,11 @@ TEST_F(TraceBuilderTest, PoolsOfTheHostAndOfManagedMemory) {
 
 TEST_F(TraceBuilderTest, SamplesAreOfTheDeviceOrOfAPool) {
   add({{.address = 70, .size = 30, .kind = RecordKind::memory_info},
-       {.address = 7, .size = 3, .kind = RecordKind::memory_info, .space = Space::ordered}});
+       {.address = 7, .size = 3, .kind = RecordKind::memory_info, .space = Space::ordered},
+       {.address = 6, .size = 2, .kind = RecordKind::memory_info, .space = Space::graph}});
   add({{.size = 500, .device = -1, .kind = RecordKind::memory_info}});
   EXPECT_THAT(events(), ElementsAre("memory_info cuda.driver/0 0 30", "memory_info cuda.driver/0 0 3 async",
-                                    "memory_info cuda.host/-1 0 500 resident"));
+                                    "memory_info cuda.driver/0 0 2 graph", "memory_info cuda.host/-1 0 500 resident"));
   EXPECT_EQ(trace().events[0].value, 70U);
 }
 
