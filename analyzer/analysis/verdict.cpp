@@ -356,6 +356,53 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   return setting;
 }
 
+/// What XLA's allocators get from the driver, for JAX and TensorFlow.
+constexpr std::string_view xla_pool = "XLA's pool";
+
+/// The name by which users know a library: "NCCL" of "libnccl.so.2".
+std::string library_name(std::string_view label) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> known{{{"nccl", "NCCL"},
+                                                                                 {"cublas", "cuBLAS"},
+                                                                                 {"cudnn", "cuDNN"},
+                                                                                 {"cufft", "cuFFT"},
+                                                                                 {"cusparse", "cuSPARSE"},
+                                                                                 {"cusolver", "cuSOLVER"},
+                                                                                 {"nvshmem", "NVSHMEM"},
+                                                                                 {"torch", "PyTorch"},
+                                                                                 {"xla_", xla_pool},  // plugins
+                                                                                 {"jax_common", xla_pool},
+                                                                                 {"pjrt_", xla_pool},
+                                                                                 {"tensorflow", xla_pool},
+                                                                                 {"_pywrap_tensorflow", xla_pool},
+                                                                                 {"_xla", xla_pool}}};
+  label = label.substr(0, label.find(", communicator"));
+  std::string_view stem = label;
+  if (stem.starts_with("lib")) stem.remove_prefix(3);
+  for (const auto& [prefix, name] : known)
+    if (stem.starts_with(prefix)) return std::string(name);
+  return std::string(label);
+}
+
+std::string heap_name(const Tables& tables, HeapId heap) {
+  const std::string& name = tables[tables[heap].name];
+  if (name.starts_with("GPU_") && name.ends_with("_bfc")) return std::string(xla_pool);
+  return name.starts_with("torch") ? "PyTorch" : name;
+}
+
+/// By library, if one of them has a pool whose allocations the driver's calls don't show; otherwise without parts.
+Holders holders_by_pool(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap) {
+  std::map<std::string, Bytes> libraries;
+  Holders holders{.by = "library"};
+  for (const LiveGroup& group : live_groups(trace, lives, {}, heap.heap, heap.peak_live_event + 1, GroupBy::library)) {
+    libraries[library_name(group.label)] += group.bytes;
+    holders.total += group.bytes;
+  }
+  if (!libraries.contains(std::string(xla_pool))) return holders;
+  for (const auto& [name, bytes] : libraries) holders.parts.push_back({.label = name, .bytes = bytes, .mostly = {}});
+  std::ranges::stable_sort(holders.parts, std::ranges::greater{}, &Holder::bytes);
+  return holders;
+}
+
 }  // namespace
 
 Holders holders_by_category(std::span<const CategoryShare> shares) {
@@ -397,6 +444,8 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
                         std::span<const CategoryShare> shares) {
   Holders holders = holders_by_category(shares);
+  if (holders.parts.empty() && trace.tables[heap.heap].level == Level::driver)
+    holders = holders_by_pool(trace, lives, heap);
   if (holders.parts.empty()) holders = holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1);
   const auto activations = std::ranges::find(shares, Category::activation, &CategoryShare::category);
   if (activations != shares.end()) {
@@ -405,33 +454,6 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
   }
   return holders;
 }
-
-namespace {
-
-/// The name by which users know a library: "NCCL" of "libnccl.so.2".
-std::string library_name(std::string_view label) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> known{{{"nccl", "NCCL"},
-                                                                                {"cublas", "cuBLAS"},
-                                                                                {"cudnn", "cuDNN"},
-                                                                                {"cufft", "cuFFT"},
-                                                                                {"cusparse", "cuSPARSE"},
-                                                                                {"cusolver", "cuSOLVER"},
-                                                                                {"nvshmem", "NVSHMEM"},
-                                                                                {"torch", "PyTorch"}}};
-  label = label.substr(0, label.find(", communicator"));
-  std::string_view stem = label;
-  if (stem.starts_with("lib")) stem.remove_prefix(3);
-  for (const auto& [prefix, name] : known)
-    if (stem.starts_with(prefix)) return std::string(name);
-  return std::string(label);
-}
-
-std::string heap_name(const Tables& tables, HeapId heap) {
-  const std::string& name = tables[tables[heap].name];
-  return name.starts_with("torch") ? "PyTorch" : name;
-}
-
-}  // namespace
 
 std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>& lives, const DeviceInstant& instant) {
   std::vector<DevicePart> parts;

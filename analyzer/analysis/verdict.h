@@ -31,7 +31,7 @@ struct Holder {
 
 /// Who holds the live memory of one heap at an instant.
 struct Holders {
-  std::string by = "site";    // kind of `parts`: "category", "site", "function"
+  std::string by = "site";    // kind of `parts`: "category", "site", "function", "library"
   std::vector<Holder> parts;  // largest first
   Bytes total;                // of all parts
   Bytes graph;                // that a forward pass keeps for a backward pass; 0 if the program runs one

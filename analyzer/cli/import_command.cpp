@@ -9,6 +9,7 @@
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
 #include "formats/import/import.h"
+#include "formats/import/joined.h"
 #include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -22,7 +23,7 @@ namespace fs = std::filesystem;
 struct ImportArguments {
   std::vector<fs::path> files;
   Bytes memory_limit;
-  fs::path output;
+  fs::path output, profile;
   std::string format;
   bool json = false;
 };
@@ -64,6 +65,19 @@ Result<void> must_be_readable_again(const fs::path& output) {
                .remedy = "name another file, or leave out --json"};
 }
 
+/// A recording with the profile that its program made meanwhile.
+Result<void> import_joined(const ImportArguments& arguments, std::unique_ptr<ByteSink> sink) {
+  const Result<fs::path> file = profile_in(arguments.profile);
+  if (!file) return file.error();
+  ImportOptions options;
+  options.memory_limit = arguments.memory_limit;
+  const Result<Trace> recording = open_any(arguments.files.front(), options);
+  if (!recording) return recording.error();
+  const Result<Trace> profile = open_any(*file, options);
+  if (!profile) return profile.error();
+  return join(*recording, *profile, std::move(sink), options.writer);
+}
+
 Exit run_import(const ImportArguments& arguments) {
   const fs::path& first = arguments.files.front();
   const bool is_series = arguments.files.size() > 1;
@@ -71,7 +85,10 @@ Exit run_import(const ImportArguments& arguments) {
     return fail({.what = "several files are a series of PyTorch's snapshots, not of " + arguments.format,
                  .where = "--format",
                  .remedy = "import the others one by one"});
-  const fs::path output = arguments.output.empty() ? default_output(first) : arguments.output;
+  if (is_series && !arguments.profile.empty())
+    return fail({.what = "a profile is of one recording", .where = "--profile", .remedy = "name one file"});
+  fs::path output = arguments.output.empty() ? default_output(first) : arguments.output;
+  if (arguments.output.empty() && !arguments.profile.empty()) output.replace_extension(".joined.reel");
   for (const fs::path& file : arguments.files)
     if (Result<void> differ = must_differ(file, output); !differ) return fail(differ.error());
   if (arguments.json) {
@@ -87,8 +104,9 @@ Exit run_import(const ImportArguments& arguments) {
     options.format = arguments.format;
     options.memory_limit = arguments.memory_limit;
     options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
-    const Result<void> done = is_series ? import_series(arguments.files, *std::move(sink), options)
-                                        : import_file(first, *std::move(sink), options);
+    const Result<void> done = !arguments.profile.empty() ? import_joined(arguments, *std::move(sink))
+                              : is_series                ? import_series(arguments.files, *std::move(sink), options)
+                                                         : import_file(first, *std::move(sink), options);
     if (!done) return fail(done.error());
   }
   if (arguments.json) {
@@ -121,12 +139,17 @@ void add_import_command(CLI::App& app, Exit& exit) {
     formats += "\n  " + std::string(format.name) + "  " + std::string(format.description);
   }
   command->add_option("--format", arguments->format, "Format of FILE [detected from its content]");
+  command->add_option(
+      "--profile", arguments->profile,
+      "FILE is a recording: writes one trace of it and of this profile, which its program made of itself "
+      "meanwhile (jax.profiler.trace(): the file, or the directory it was given)");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.import/1) instead of text");
   command->footer("Formats:" + formats +
                   "\n\nExamples:\n"
                   "  memreel import snapshot.pickle                 writes snapshot.reel\n"
                   "  memreel import snapshot.pickle.xz -o run7.reel\n"
-                  "  memreel import snap-*.pickle -o series.reel    include_traces=False: each an instant");
+                  "  memreel import snap-*.pickle -o series.reel    include_traces=False: each an instant\n"
+                  "  memreel import run.reel --profile /tmp/profile writes run.joined.reel");
   command->callback([arguments, &exit] { exit = run_import(*arguments); });
 }
 

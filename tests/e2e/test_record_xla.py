@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX and TensorFlow under memreel record: XLA's pool is named, and joined with the profile that the program made of itself.
+
+Stand-ins: a library with the name of jaxlib's that calls the driver, and a profile as jax.profiler.trace() writes it."""
+
+import json
+import shutil
+import subprocess
+import sys
+import unittest
+
+from program import REPOSITORY, run
+from recorded import FAKE, RecordTest
+
+MIB = 1 << 20
+
+PLUGIN = b"""
+int cuMemAlloc_v2(unsigned long long*, unsigned long);
+unsigned long long region(unsigned long bytes) {
+  unsigned long long address = 0;
+  return cuMemAlloc_v2(&address, bytes) == 0 ? address : 0;
+}
+"""
+
+# A pool of 64 MiB, of which a profile is made that sees 10 MiB, and then 6 of them; 8 MiB are the program's own.
+PROGRAM = """
+import ctypes, pathlib, sys, time
+sys.path.insert(0, sys.argv[2])
+import xspace
+MIB = 1 << 20
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0 and cuda.cuCtxCreate_v2(ctypes.byref(ctypes.c_void_p()), 0, 0) == 0
+assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(8 * MIB)) == 0
+plugin = ctypes.CDLL(sys.argv[1])
+plugin.region.restype, plugin.region.argtypes = ctypes.c_uint64, [ctypes.c_size_t]
+base = plugin.region(64 * MIB)
+assert base
+began = time.time_ns()
+plane = xspace.Plane("/host:CPU")
+def event(kind, at, offset, size, in_use):
+    return xspace.memory(plane, kind, at, base + offset, size, size, in_use, 0.0)
+plane.line(7, "python3", [plane.event("train", 5, 200, step_num=0), event("MemoryAllocation", 10, 0, 4 * MIB, 4 * MIB),
+                          event("MemoryAllocation", 20, 4 * MIB, 6 * MIB, 10 * MIB), event("MemoryDeallocation", 30, 0, 4 * MIB, 6 * MIB)])
+start = xspace.Plane("Task Environment")
+profile = pathlib.Path("profile/plugins/profile/now")
+profile.mkdir(parents=True)
+stat = xspace.chunk(6, start.stat("profile_start_time", began + AGE))
+(profile / "vm.xplane.pb").write_bytes(xspace.chunk(1, plane.encode()) + xspace.chunk(1, start.encode() + stat))
+time.sleep(0.01)
+assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(MIB)) == 0
+"""
+
+
+class Xla(RecordTest):
+    def recorded(self, library="libjax_common.so", age=0):
+        source, plugin = self.file("plugin.c", PLUGIN), self.directory / "site-packages" / library
+        plugin.parent.mkdir(exist_ok=True)
+        if shutil.which("cc") is None:
+            self.skipTest("there is no compiler here")
+        subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", plugin, source, f"-L{FAKE}", "-l:libcuda.so.1"], check=True)
+        self.record(sys.executable, "-c", PROGRAM.replace("AGE", str(age)), plugin, REPOSITORY / "tests/e2e", options=["-o", "run.reel"])
+        return self.directory / "run.reel"
+
+    def test_the_pool_is_named(self):
+        for library in ("libjax_common.so", "libtensorflow_framework.so.2"):
+            with self.subTest(library):
+                shutil.rmtree(self.directory / "profile", ignore_errors=True)
+                trace = self.recorded(library)
+                verdict = self.document("report", trace)["verdict"]
+                parts = [(part["label"], part["bytes"] // MIB) for part in verdict["held_by"]["parts"]]
+                self.assertEqual((verdict["held_by"]["by"], parts[0]), ("library", ("XLA's pool", 64)))
+                self.assertEqual(sum(size for _, size in parts), 73)
+                self.assertRegex(self.answer("report", trace).stdout, r"(?m)^held by +XLA's pool 88 %")
+                trace.unlink()
+
+    def test_a_profile_of_the_same_run_is_joined_with_it(self):
+        trace = self.recorded()
+        for profile in (self.directory / "profile", next((self.directory / "profile").rglob("*.pb"))):
+            joined = self.directory / "joined.reel"
+            self.answer("import", trace, "--profile", profile, "-o", joined)
+            report = self.document("report", joined)
+            tree, = [tree for tree in report["device_trees"] if tree["device"] == 0]
+            heaps = {heap["heap"]: heap for heap in tree["heaps"]}
+            pool, driver = heaps["GPU_0_bfc"], heaps["cuda.driver"]
+            self.assertEqual(tree["heaps"][pool["parent"]]["heap"], "cuda.driver")
+            self.assertEqual([value // MIB for value in (tree["peak_held_bytes"], pool["bytes"], driver["from_device_bytes"])], [73, 64, 9])
+            live, = [heap for heap in report["live_at_peak"] if heap["heap"] == "GPU_0_bfc"]
+            self.assertEqual(live["bytes"], 10 * MIB)
+            self.assertRegex(self.answer("report", joined).stdout, r"(?m)^held by +XLA's pool.* 64\.00 MiB, .* 9\.00 MiB")
+            self.assertEqual(self.document("info", joined)["kinds"]["mark"], 2)
+            self.answer("check", joined, "--max-reserved", "73MiB", "--allow-incomplete")
+            self.answer("check", joined, "--max-reserved", "72MiB", "--allow-incomplete", code=1)
+        self.assertEqual(json.loads(self.answer("import", trace, "--profile", self.directory / "profile", "-o", joined, "--json").stdout)["source"],
+                         self.document("info", trace)["source"])
+
+    def test_what_can_not_be_joined(self):
+        trace = self.recorded(age=10**15)
+        profile = self.directory / "profile"
+        self.assert_refused(run("import", trace, "--profile", profile, "-o", self.directory / "j.reel"), "of another time")
+        self.assert_refused(run("import", next(profile.rglob("*.pb")), "--profile", profile, "-o", self.directory / "j.reel"), "no calls of the driver")
+        self.assert_refused(run("import", trace, "--profile", trace, "-o", self.directory / "j.reel"), "no memory of a device")
+        (self.directory / "empty").mkdir()
+        self.assert_refused(run("import", trace, "--profile", self.directory / "empty", "-o", self.directory / "j.reel"), "no *.xplane.pb")
+        self.assertFalse((self.directory / "j.reel").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

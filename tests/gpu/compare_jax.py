@@ -1,0 +1,45 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares recordings of JAX with what JAX says: its pool is named, and holds what the driver gave.
+
+compare_jax.py MEMREEL DIR NAME: DIR has the traces run-*.reel, and what record_jax.py wrote."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+
+def document(memreel, *arguments):
+    done = subprocess.run([memreel, *map(str, arguments)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(done.stderr.strip().splitlines()[-1])
+    return json.loads(done.stdout)
+
+
+def device_of(report):
+    return next((tree for tree in report["device_trees"] if tree["device"] == 0), None)
+
+
+def main():
+    memreel, directory, name = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3]
+    stats = json.loads((directory / "truth.jsonl").read_text().splitlines()[0])["stats"]
+    recordings = [path for path in directory.glob("run-*.reel") if device_of(document(memreel, "report", path, "--json"))]
+    if len(recordings) != 1:
+        sys.exit(f"{len(recordings)} recordings with memory of the device")
+    report = document(memreel, "report", recordings[0], "--json")
+    held_by = report["verdict"]["held_by"]["parts"]
+    if not held_by or held_by[0]["label"] != "XLA's pool":
+        sys.exit(f"held by {held_by[:1]}, not XLA's pool")
+    joined = directory / "joined.reel"
+    document(memreel, "import", recordings[0], "--profile", directory / f"{name}_s1.xplane.pb.gz", "-o", joined, "--json")
+    tree = device_of(document(memreel, "report", joined, "--json"))
+    pool = next(heap for heap in tree["heaps"] if heap["heap"] == "GPU_0_bfc")
+    expected = stats["peak_pool_bytes"]
+    if pool["peak_bytes"] != expected:
+        sys.exit(f"the pool held {pool['peak_bytes']} B, {expected} B by JAX")
+    of_nobody = tree["samples"]["of_nobody_bytes"] if tree["samples"] else 0
+    print(f"pool {expected} B as by JAX; {of_nobody} B of nobody's")
+
+
+main()
