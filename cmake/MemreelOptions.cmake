@@ -63,6 +63,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   # False positives in std::string's operator+ (GCC bug 105651).
   target_compile_options(memreel_options INTERFACE -Wno-restrict)
 endif()
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
+  target_compile_options(memreel_options INTERFACE -fsigned-char)  # as on x86-64: a byte is read the same on both
+endif()
 if(CMAKE_UNITY_BUILD)
   # In a unity build GCC takes each file for a header, where an unnamed namespace would be a mistake, and a local name
   # may match another file's constant. File-by-file builds keep both warnings, where they are meaningful.

@@ -8,7 +8,8 @@ std::size_t count_varints(std::string_view bytes) {
   constexpr std::size_t part_size = 240;
   const auto ends_in = [](std::string_view part) {
     std::uint8_t count = 0;
-    for (const char byte : part) count = static_cast<std::uint8_t>(count + (byte >= 0 ? 1 : 0));
+    for (const char byte : part)
+      count = static_cast<std::uint8_t>(count + (static_cast<signed char>(byte) >= 0 ? 1 : 0));
     return std::size_t{count};
   };
   std::size_t count = 0;
@@ -37,7 +38,7 @@ const char* skip_varints(const char* from, std::size_t count) {
     count -= static_cast<std::size_t>((ends * 0x0101'0101'0101'0101U) >> 56U);  // their sum
     from += sizeof word;
   }
-  while (count > 0) count -= static_cast<std::size_t>(*from++ >= 0);
+  while (count > 0) count -= static_cast<std::size_t>(static_cast<signed char>(*from++) >= 0);
   return from;
 }
 

@@ -32,7 +32,11 @@ void recursive(Callback callback, void* argument) { recursion(40, callback, argu
 
 [[gnu::noinline]] void pushes_all_registers(Callback callback, void* argument) {
   leaf(callback, argument);
+#if defined(__x86_64__)
   asm volatile("" : : : "rbx", "r12", "r13", "r14", "r15", "memory");
+#else
+  asm volatile("" : : : "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27", "x28", "memory");
+#endif
 }
 
 [[gnu::noinline]] void uses_frame_pointer_for_data(Callback callback, void* argument) {
@@ -191,11 +195,11 @@ constexpr auto all = std::to_array<Shape>({
       {"realigned", realigned}, {"realigned_with_dynamic_array", realigned_with_dynamic_array}, {"large", large},
       {"huge", huge}, {"pushes_arguments", pushes_arguments}, {"lambda", lambda},
       {"calls_what_never_returns", calls_what_never_returns}, {"early_return", early_return},
-      {"from_the_c_library", from_the_c_library}, {"signal_handler", signal_handler},
-#if defined(__x86_64__)
-      {"interrupted_function", interrupted_function},
-#endif
+      {"from_the_c_library", from_the_c_library},
+#if defined(__x86_64__)  // elsewhere walks follow frame records, which don't say where a function was interrupted
+      {"signal_handler", signal_handler}, {"interrupted_function", interrupted_function},
       {"signal_stack", signal_stack},
+#endif
 });
 
 }  // namespace
