@@ -106,8 +106,8 @@ struct Rule {
 class Ejection {
  public:
   Ejection(const Overlaps& overlaps, std::vector<Offset> sizes, std::vector<Offset> offsets, const Rule& rule,
-           Offset enough)
-      : overlaps_(overlaps), sizes_(std::move(sizes)), rule_(rule), enough_(enough) {
+           Offset enough, Offset load)
+      : overlaps_(overlaps), sizes_(std::move(sizes)), rule_(rule), enough_(enough), load_(load) {
     for (Row row = 0; row < overlaps.count(); ++row) {
       const double lifetime = overlaps.lifetime(row).length(), size = sizes_[row];
       first_weight_.push_back(1 + static_cast<Weight>(16 * (rule.counts_lifetime_fully ? std::sqrt(size) * lifetime
@@ -159,7 +159,7 @@ class Ejection {
     if (is_done()) return;
     if (effort_ - round_begin_ < patience_ / 4) step_ = std::min(2 * step_, 0.25);
     round_begin_ = effort_;
-    target_ = peak_ - std::max<Offset>(1, static_cast<Offset>(step_ * (peak_ - enough_)));
+    target_ = peak_ - std::max<Offset>(1, static_cast<Offset>(step_ * (peak_ - load_)));
     for (Row row = 0; row < sizes_.size(); ++row)
       if (offsets_[row] + sizes_[row] > target_) take_out(row);
   }
@@ -214,7 +214,7 @@ class Ejection {
   const Overlaps& overlaps_;
   std::vector<Offset> sizes_;  // by row, as all that follows
   Rule rule_;
-  Offset enough_;
+  Offset enough_, load_;
   std::vector<Weight> first_weight_, weight_;
   std::vector<Offset> best_;  // the complete placement with the lowest peak
   Offset peak_ = 0;           // of it
@@ -251,10 +251,10 @@ Placement lower_the_peak(const Problem& problem, const Placement& start, const P
     return by_row;
   };
   const std::vector<Offset> sizes = in_units(problem.sizes);
-  const auto enough = static_cast<Offset>(limits.enough / unit);
+  const auto enough = static_cast<Offset>(limits.enough / unit), load = static_cast<Offset>(problem.load / unit);
   std::array<Ejection, 2> searches{
-      Ejection(overlaps, sizes, in_units(start.offsets), {.counts_lifetime_fully = true, .more = 1}, enough),
-      Ejection(overlaps, sizes, in_units(other_start.offsets), {.more = 2}, enough)};
+      Ejection(overlaps, sizes, in_units(start.offsets), {.counts_lifetime_fully = true, .more = 1}, enough, load),
+      Ejection(overlaps, sizes, in_units(other_start.offsets), {.more = 2}, enough, load)};
   const auto better = [&]() -> const Ejection& {
     return *std::ranges::min_element(searches, std::less{}, &Ejection::peak);
   };

@@ -18,7 +18,7 @@ namespace memreel::plan {
 
 struct ImproveLimits {
   std::uint64_t effort = 0;  // pairs of buffers alive at the same time to look at: some ten nanoseconds each
-  Bytes enough;              // ends at a peak of at most this
+  Bytes enough;              // ends at a peak of at most this; LOAD is what it lowers the peak towards
   unsigned threads = 1;      // make no difference to the result
   std::function<bool()> stop = [] { return false; };
   std::function<void(Bytes peak)> progress = [](Bytes) {};

@@ -84,18 +84,17 @@ Outward near(const Problem& problem, Outward outward) {
 }
 
 /// What sweeps make of several stacks.
-template <std::size_t count>
-std::array<std::array<Swept, 2>, count> sweep_all(const Problem& problem, const std::array<Outward, count>& stacks,
-                                                  std::span<const Preference> preferences, const SweepLimits& limits,
-                                                  unsigned threads) {
-  std::array<std::array<Swept, 2>, count> swept;
+std::vector<std::array<Swept, 2>> sweep_all(const Problem& problem, std::span<const Outward> stacks,
+                                            std::span<const Preference> preferences, const SweepLimits& limits,
+                                            unsigned threads) {
+  std::vector<std::array<Swept, 2>> swept(stacks.size());
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < 2 * count; i = next++)
+    for (std::size_t i = next++; i < 2 * stacks.size(); i = next++)
       swept[i / 2][i % 2] = sweep(problem, stacks[i / 2].courses[i % 2], stacks[i / 2].offsets, preferences, limits);
   };
   std::vector<std::jthread> others;
-  for (std::size_t i = 1; i < std::min<std::size_t>(threads, 2 * count); ++i) others.emplace_back(work);
+  for (std::size_t i = 1; i < std::min<std::size_t>(threads, 2 * stacks.size()); ++i) others.emplace_back(work);
   work();
   others.clear();
   return swept;
@@ -121,11 +120,12 @@ Placement place_outward(const Problem& problem, std::span<const Preference> pref
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, std::less{}, [&](std::size_t i) { return peak_of(tried[i]); });
   nearby = {};
-  std::array<Outward, stacks_swept> chosen;
-  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = Outward(problem, busiest, balances[order[i]]);
-  const auto swept = sweep_all(problem, chosen, preferences, limits, threads);
-  for (std::size_t i = 0; i < chosen.size(); ++i)
-    if (peak_of(swept[i]) < best.peak) best = chosen[i].joined(swept[i]);
+  for (std::size_t i = 0; i < stacks_swept && best.peak > limits.enough; ++i) {
+    const Outward outward(problem, busiest, balances[order[i]]);
+    const auto swept = sweep_all(problem, {&outward, 1}, preferences,
+                                 {.enough = limits.enough, .below = best.peak, .again = limits.again}, threads);
+    if (peak_of(swept.front()) < best.peak) best = outward.joined(swept.front());
+  }
   return best;
 }
 

@@ -24,7 +24,7 @@
 
 namespace memreel::plan {
 
-/// How many orders of the stack are swept from by all preferences, in both directions.
+/// How many orders of the stack are swept from by all preferences, in both directions, unless the first is enough.
 constexpr std::uint64_t stacks_swept = 2;
 
 /// By several preferences, of which the best at each time counts; nothing if the peak would not be below the limit.

@@ -72,13 +72,14 @@ bool is_dense(const Problem& problem) {
   return problem.mean_alive() * problem.count() > most_pairs;
 }
 
-constexpr Effort effort_of_pair = 5;  // that ejection looks at
+constexpr Effort effort_of_pair = 4;  // that ejection looks at
 
-/// Whether ejection, which looks twice at what is alive to place a buffer, gets around to a fair share of them.
-bool ejection_pays(const Problem& problem, std::uint64_t effort) {
-  constexpr std::uint64_t share = 5;
-  return effort >= 2 * problem.mean_alive() * problem.count() / share;
+/// How often ejection, which looks twice at what is alive to place a buffer, gets around to each of them.
+double rounds_of_ejection(const Problem& problem, std::uint64_t pairs) {
+  const std::uint64_t round = 2 * problem.mean_alive() * problem.count();
+  return round == 0 ? 0 : static_cast<double>(pairs) / static_cast<double>(round);
 }
+constexpr double worth_trying = 0.2;  // rounds
 
 constexpr Effort effort_of_buffer = 120;  // that a sweep places
 
@@ -97,9 +98,10 @@ Effort effort_of_preference(const Problem& problem) {
 
 /// As many of them as the effort is worth: the less ejection will find, the more.
 std::span<const Preference> affordable_preferences(const Problem& problem, Effort effort) {
-  const std::size_t most = !is_dense(problem)                                    ? 2
-                           : ejection_pays(problem, effort / effort_of_pair / 2) ? 4
-                                                                                 : outward_preferences.size();
+  const std::size_t most = !is_dense(problem) ? 2
+                           : rounds_of_ejection(problem, effort / effort_of_pair / 2) >= worth_trying
+                               ? 4
+                               : outward_preferences.size();
   return std::span(outward_preferences).first(std::clamp<Effort>(effort / effort_of_preference(problem), 1, most));
 }
 
@@ -139,10 +141,9 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   const bool dense = is_dense(problem);
   // Where less is alive, ejection finds more.
   const std::uint64_t again =
-      dense
-          ? std::min<std::uint64_t>(3 * std::uint64_t{problem.count()},
-                                    (options.effort - std::min(swept, options.effort)) / 2 / sweeps / effort_of_buffer)
-          : 0;
+      dense ? std::min<std::uint64_t>(6 * std::uint64_t{problem.count()},
+                                      (options.effort - std::min(swept, options.effort)) / sweeps / effort_of_buffer)
+            : 0;
   const auto outward = [&](std::span<const Preference> by, std::uint64_t share, unsigned threads) {
     const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / share});
     portfolio.add("outward", [&] {
@@ -164,25 +165,33 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
   greedy("lifetime", order_by_lifetime, Fit::smallest);
   greedy("size, lowest gap", order_by_size, Fit::lowest);
 
+  Placement packed = portfolio.best();  // by all that comes before ejection
   Bytes bound = problem.load;
-  const auto eject = [&](std::uint64_t effort) {
+  const auto eject = [&](std::uint64_t pairs, Bytes enough) {
+    if (portfolio.best().peak <= enough) return;
     portfolio.add("ejection", [&] {
-      return lower_the_peak(problem, arrived, portfolio.best(),
-                            {.effort = effort,
-                             .enough = portfolio.enough(),
+      return lower_the_peak(problem, arrived, packed,
+                            {.effort = pairs,
+                             .enough = enough,
                              .threads = options.threads,
                              .stop = options.stop,
                              .progress = [&](Bytes peak) { options.progress(peak, bound); }});
     });
   };
   if (!searched) {
-    const Effort placed = swept + sweeps * again * effort_of_buffer;
-    const Effort left = (options.effort - std::min(placed, options.effort / 2)) / effort_of_pair;
-    if (ejection_pays(problem, left)) eject(left);
+    const std::uint64_t pairs = options.effort / effort_of_pair;
+    const double rounds = rounds_of_ejection(problem, pairs);
+    if (rounds >= worth_trying) eject(pairs, portfolio.enough());
+    // From the same start, with more patience, it finds more than from the best so far, but not in few rounds.
+    constexpr std::uint64_t patience = 8;
+    constexpr double worth_patience = 1.5;  // rounds without it
+    constexpr std::uint64_t good = 200;     // half a percent above the bound
+    if (rounds >= worth_patience)
+      eject(patience * pairs, std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / good}));
     return std::move(portfolio).take(bound);
   }
   // What the search finds at once, or proves, it needs no improvement for; what it doesn't, ejection may.
-  eject(options.effort / 64);
+  eject(options.effort / 64, portfolio.enough());
   portfolio.add("search", [&] {
     Placement placement = portfolio.best();
     bound = search_below(problem, placement,
@@ -193,7 +202,8 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
                           .progress = options.progress});
     return placement;
   });
-  if (portfolio.best().peak > bound) eject(options.effort / 4);
+  packed = portfolio.best();
+  if (packed.peak > bound) eject(options.effort / 4, portfolio.enough());
   return std::move(portfolio).take(bound);
 }
 

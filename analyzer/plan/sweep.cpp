@@ -6,6 +6,7 @@
 #include <cmath>
 #include <deque>
 #include <limits>
+#include <memory>
 #include <random>
 #include <set>
 #include <utility>
@@ -227,6 +228,7 @@ class Sweep {
       go_on(i);
       if (tops_[i] > limits_.enough) come_again(i);
       top_ = std::max(top_, tops_[i]);
+      raise_enough();
     }
     return {
         .rows = {schedule_.begins().begin(), schedule_.begins().end()}, .offsets = std::move(placed_), .peak = top_};
@@ -234,6 +236,9 @@ class Sweep {
 
  private:
   static constexpr std::size_t most_back = 64;  // stretches
+  // By a sweep that comes again.
+  static constexpr std::size_t paths_followed = 2;
+  static constexpr std::size_t preferences_tried = 3;  // by each
 
   /// A stretch that has been placed.
   struct Placed {
@@ -280,6 +285,48 @@ class Sweep {
     placed_.insert(placed_.end(), placed.offsets.begin(), placed.offsets.end());
   }
 
+  /// Above the peak that is there, nothing is gained by smaller gaps.
+  void raise_enough() {
+    if (top_ <= limits_.enough) return;
+    limits_.enough = top_;
+    fronts_.back().set_enough(top_);
+  }
+
+  /// Stretches placed one after the other, of which several are followed at a time.
+  struct Path {
+    std::vector<std::shared_ptr<const Placed>> stretches;
+    Bytes top;
+  };
+
+  /// The best of what several preferences make of the next stretch, for each of the paths.
+  std::vector<Path> followed(std::size_t i, const std::vector<Path>& paths, const Front& start, Bytes enough,
+                             Bytes below) {
+    struct Next {
+      std::pair<Bytes, double> cost;
+      const Path* path = nullptr;
+      std::shared_ptr<const Placed> placed;
+    };
+    std::vector<Next> found;
+    for (const Path& path : paths) {
+      Front before = path.stretches.empty() ? start : path.stretches.back()->front;
+      before.set_enough(enough);
+      for (std::size_t n = 0; n < preferences_tried; ++n) {
+        auto placed = std::make_shared<const Placed>(place(i, before, random_preference()));
+        const Bytes top = std::max(path.top, placed->top);
+        if (top < below) found.push_back({{std::max(top, enough), placed->front.lost()}, &path, std::move(placed)});
+      }
+    }
+    std::ranges::stable_sort(found, std::less{}, &Next::cost);
+    found.resize(std::min(found.size(), paths_followed));
+    std::vector<Path> next;
+    for (Next& each : found) {
+      Path& path = next.emplace_back(*each.path);
+      path.top = std::max(path.top, each.placed->top);
+      path.stretches.push_back(std::move(each.placed));
+    }
+    return next;
+  }
+
   /// Places the stretches up to `last` again, from one or some before it, for a lower end of the last.
   void come_again(std::size_t last) {
     constexpr std::size_t most_tries = 32;
@@ -288,29 +335,25 @@ class Sweep {
       const std::size_t back =
           std::min<std::size_t>(lifetimes[n % lifetimes.size()] * mean_alive_ / stretch_, most_back);
       const std::size_t from = last - std::min(last, back);
-      std::array<Preference, 4> preferences;
-      const std::uint64_t effort = preferences.size() * (last - from + 1) * stretch_;
+      const std::uint64_t effort = paths_followed * preferences_tried * (last - from + 1) * stretch_;
       if (again_ < effort) return;
       again_ -= effort;
       // Less room before the last makes for smaller gaps in it.
       const Bytes enough = n % 2 == 0 ? a_little_less_than(limits_.enough) : limits_.enough;
-      std::vector<Placed> stretches;
-      Bytes top;
-      for (std::size_t i = from; i <= last && top < tops_[last]; ++i) {
-        Front before = i == from ? front_before(from) : stretches.back().front;
-        before.set_enough(enough);
-        std::ranges::generate(preferences, [&] { return random_preference(); });
-        stretches.push_back(place(i, before, preferences));
-        top = std::max(top, stretches.back().top);
-      }
-      if (top >= tops_[last]) continue;
-      for (std::size_t i = from; i <= last; ++i) {
-        Placed& stretch = stretches[i - from];
-        std::ranges::copy(stretch.offsets, placed_.begin() + static_cast<std::ptrdiff_t>(i * stretch_));
-        front_before(i + 1) = std::move(stretch.front);
-        front_before(i + 1).set_enough(limits_.enough);
-        tops_[i] = stretch.top;
-      }
+      std::vector<Path> paths(1);
+      for (std::size_t i = from; i <= last && !paths.empty(); ++i)
+        paths = followed(i, paths, front_before(from), enough, tops_[last]);
+      if (!paths.empty()) adopt(*std::ranges::min_element(paths, std::less{}, &Path::top), from);
+    }
+  }
+
+  void adopt(const Path& path, std::size_t from) {
+    for (std::size_t i = from; i < from + path.stretches.size(); ++i) {
+      const Placed& stretch = *path.stretches[i - from];
+      std::ranges::copy(stretch.offsets, placed_.begin() + static_cast<std::ptrdiff_t>(i * stretch_));
+      front_before(i + 1) = stretch.front;
+      front_before(i + 1).set_enough(limits_.enough);
+      tops_[i] = stretch.top;
     }
   }
 

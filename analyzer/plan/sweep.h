@@ -11,7 +11,7 @@
 //
 // Which preference is best changes all the time: every few hundred buffers, the sweep goes on from where one of them
 // has lost least to small gaps. Where none keeps below the peak that is wanted, the sweep goes back to when less was
-// alive, and comes again with other preferences.
+// alive, and comes again with other preferences, following the best few ways at a time.
 //
 // Allocators that predict lifetimes place what ends together side by side, too (Maas et al., "Learning-based memory
 // allocation for C++ server workloads", ASPLOS 2020).
