@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a manual page from each command's --help: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
+"""Makes a manual page from the --help of each command, and of programs that are none: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
 import gzip
 import os
 import re
@@ -72,6 +72,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     overview = help_of(program)
     texts = {"memreel": overview} | {f"memreel-{command}": help_of(program, command) for command in commands_of(overview)}
+    if (alone := program.with_name("memreel-fleet-mpi")).exists():  # which is no command of memreel
+        texts[alone.name] = help_of(alone)
     for name, text in texts.items():
         if text is not None:  # of a program that is not built
             text = "\n".join(page(name, text, version)) + "\n"

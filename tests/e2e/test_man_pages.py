@@ -32,6 +32,14 @@ class ManPages(ProgramTest):
                 for option in re.findall(r"(?m)^  (?:-\w,)?(--[a-z0-9-]+)", help_text):
                     self.assertRegex(text, rf"\.B .*{option}\b")
 
+    def test_a_program_of_its_own_has_one(self):
+        program = Path(MEMREEL).with_name("memreel-fleet-mpi")
+        if not program.exists():
+            self.skipTest("memreel-fleet-mpi is not built")
+        text = self.pages[program.name].replace("\\-", "-")
+        self.assertIn("\nmemreel-fleet-mpi - memreel fleet on many nodes, by MPI\n", text)
+        self.assertIn(".B --rank-pattern", text)
+
     def test_they_are_well_formed(self):
         if not shutil.which("groff"):
             self.skipTest("needs groff")
