@@ -43,7 +43,7 @@ struct Bootstrap {
   static constexpr std::uint64_t page_size = 64U << 10U;
 
   std::vector<std::byte> page;
-  std::uint64_t entry = 0, stack = 0, argument = 0;  // of the borrowed thread: rip, rsp, rdi
+  std::uint64_t entry = 0, stack = 0, argument = 0;  // of the borrowed thread
   std::uint64_t news = 0;                            // address of the BootstrapNews
   std::uint64_t released = 0;                        // nonzero once no thread needs the page any more
 
@@ -66,10 +66,6 @@ WayBack make_way_back(const ThreadState& thread, std::uint64_t handlers_return);
 Bootstrap make_bootstrap(std::uint64_t address, const BootstrapFunctions& functions, const ThreadState& thread,
                          const std::string& library, const std::string& visit);
 
-/// The state that restarts a system call interrupted by stopping the thread, as the kernel does after a signal handler
-/// with SA_RESTART; any other state is returned unchanged.
-user_regs_struct with_call_begun_again(const user_regs_struct& registers);
-
 // Where a thread may be borrowed: where it holds no lock needed to start a thread, above all the allocator's and the
 // loader's.
 
@@ -90,7 +86,7 @@ class SafePlaces {
   bool is_safe(const user_regs_struct& registers) const;
 
  private:
-  bool is_in_handler(std::uint64_t stack_pointer) const;
+  bool is_in_handler(const user_regs_struct& registers) const;
 
   const RemoteProcess* process_;
   std::vector<Mapping> mappings_;

@@ -20,6 +20,7 @@
 #include "collector/attach/bootstrap.h"
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"
+#include "collector/attach/processor.h"
 #include "collector/attach/remote_process.h"
 
 namespace memreel::attach {
@@ -59,7 +60,7 @@ void pause_for(std::chrono::microseconds time) {
 /// What is looked up before any thread is stopped.
 struct Ground {
   BootstrapFunctions functions;
-  std::uint64_t system_call = 0;      // address of the instructions "syscall; ret"
+  std::uint64_t system_call = 0;      // address of instructions that make one and return
   std::uint64_t handlers_return = 0;  // SafePlaces::handlers_return()
 };
 
@@ -96,9 +97,7 @@ Result<Ground> survey(const RemoteProcess& process, const SafePlaces& places) {
   const std::uint64_t begin = find("getpid");
   std::array<std::byte, 64> code{};
   if (begin != 0 && process.read(begin, code))
-    for (std::size_t i = 0; i + 2 < code.size() && ground.system_call == 0; ++i)
-      if (code[i] == std::byte{0x0F} && code[i + 1] == std::byte{0x05} && code[i + 2] == std::byte{0xC3})
-        ground.system_call = begin + i;
+    if (const auto found = find_system_call(code)) ground.system_call = begin + *found;
   ground.handlers_return = places.handlers_return();
   if (ground.system_call == 0 || ground.handlers_return == 0)
     return Error{.what = "uses an unsupported C library",
@@ -120,13 +119,13 @@ class Borrowed {
 
   /// False if it is not, or no longer, at a place where it may be interrupted.
   bool take(const SafePlaces& places, Clock::time_point deadline) {
+    seen_ = seen_call(process_->number(), thread_.number());
     if (!thread_.stop(deadline)) return false;
     const auto state = thread_.state();
     if (!state) return false;
     original_ = *state;
     // Calls that the program would see as interrupted are restarted; the kernel restarts the others itself.
-    if (static_cast<std::int64_t>(state->registers.rax) == -EINTR)
-      original_.registers = with_call_begun_again(state->registers);
+    if (call_result(state->registers) == -EINTR) original_.registers = with_call_begun_again(state->registers, seen_);
     if (places.is_safe(state->registers)) return true;
     thread_.set_registers(original_.registers);
     return false;
@@ -140,29 +139,23 @@ class Borrowed {
                                    Clock::time_point deadline) {
     const WayBack way = make_way_back(original_, ground.handlers_return);
     if (!process_->write(way.address, way.bytes)) return std::nullopt;
-    user_regs_struct registers = original_.registers;
-    registers.rip = ground.system_call;
-    registers.rsp = way.address;
-    registers.rax = static_cast<unsigned long long>(number);
-    registers.rdi = arguments[0], registers.rsi = arguments[1], registers.rdx = arguments[2];
-    registers.r10 = arguments[3], registers.r8 = arguments[4], registers.r9 = arguments[5];
     low_ = way.address;
     size_ = way.bytes.size();
+    const user_regs_struct registers =
+        at_call(original_.registers, ground.system_call, way.address, ground.handlers_return, number, arguments);
     if (!go_to(registers) || !thread_.set_signal_mask(~0ULL)) return std::nullopt;
     if (!thread_.run_to_system_call(deadline) || !thread_.run_to_system_call(deadline)) return std::nullopt;
     const auto state = thread_.state();
     if (!state || !thread_.stop(deadline)) return std::nullopt;
-    return static_cast<std::int64_t>(state->registers.rax);
+    return call_result(state->registers);
   }
 
   /// Starts the bootstrap.
   bool send(const Bootstrap& bootstrap) {
-    user_regs_struct registers = original_.registers;
-    registers.rip = bootstrap.entry;
-    registers.rsp = bootstrap.stack;
-    registers.rdi = bootstrap.argument;
     low_ = bootstrap.argument;
     size_ = Bootstrap::page_size;
+    const user_regs_struct registers =
+        at_function(original_.registers, bootstrap.entry, bootstrap.stack, bootstrap.argument);
     return go_to(registers) && thread_.set_signal_mask(~0ULL) && thread_.resume();
   }
 
@@ -171,19 +164,22 @@ class Borrowed {
     away_ = false;
     if (!thread_.stop(deadline)) return false;
     const auto state = thread_.state();
-    const bool is_back = state && state->registers.rsp - low_ > size_;
-    return state && (is_back || thread_.set_state(original_));
+    const bool is_back = state && stack_pointer(state->registers) - low_ > size_;
+    if (!state || is_back) return is_back;
+    ThreadState restored = original_;
+    restored.registers = with_sleep_continued(original_.registers, seen_);
+    return thread_.set_state(restored);
   }
 
  private:
-  bool go_to(user_regs_struct registers) {
-    registers.orig_rax = ~0ULL;  // the kernel must not restart a call
+  bool go_to(const user_regs_struct& registers) {
     away_ = thread_.set_registers(registers);
     return away_;
   }
 
   const RemoteProcess* process_;
   TracedThread thread_;
+  std::optional<SeenCall> seen_;  // the call it was in
   ThreadState original_;
   std::uint64_t low_ = 0, size_ = 0;  // the stack it uses while borrowed
   bool away_ = false;

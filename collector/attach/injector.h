@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads the agent into a running process without its cooperation (ptrace(2); Linux on x86-64, glibc).
+// Loads the agent into a running process without its cooperation (ptrace(2); Linux on x86-64 and 64-bit Arm, glibc).
 #pragma once
 
 #include <sys/types.h>

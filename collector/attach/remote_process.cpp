@@ -21,11 +21,10 @@
 #include <utility>
 
 #include "collector/attach/process.h"
+#include "collector/attach/processor.h"
 
 namespace memreel::attach {
 namespace {
-
-constexpr std::size_t largest_extended_state = 16U << 10U;
 
 void* data_of(std::uintptr_t value) { return reinterpret_cast<void*>(value); }  // NOLINT: ptrace takes numbers so
 
@@ -116,19 +115,16 @@ std::optional<ThreadState> TracedThread::state() const {
   ThreadState state;
   iovec general{.iov_base = &state.registers, .iov_len = sizeof state.registers};
   if (::ptrace(PTRACE_GETREGSET, thread_, data_of(NT_PRSTATUS), &general) != 0) return std::nullopt;
-  state.extended.resize(largest_extended_state);
-  iovec extended{.iov_base = state.extended.data(), .iov_len = state.extended.size()};
-  if (::ptrace(PTRACE_GETREGSET, thread_, data_of(NT_X86_XSTATE), &extended) != 0) return std::nullopt;
-  state.extended.resize(extended.iov_len);
+  auto extended = extended_state(thread_);
+  if (!extended) return std::nullopt;
+  state.extended = std::move(*extended);
   if (::ptrace(PTRACE_GETSIGMASK, thread_, data_of(sizeof state.signal_mask), &state.signal_mask) != 0)
     return std::nullopt;
   return state;
 }
 
 bool TracedThread::set_state(const ThreadState& state) const {
-  ThreadState copy = state;
-  iovec extended{.iov_base = copy.extended.data(), .iov_len = copy.extended.size()};
-  const bool extended_set = ::ptrace(PTRACE_SETREGSET, thread_, data_of(NT_X86_XSTATE), &extended) == 0;
+  const bool extended_set = set_extended_state(thread_, state.extended);
   return set_signal_mask(state.signal_mask) && set_registers(state.registers) && extended_set;
 }
 

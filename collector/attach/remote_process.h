@@ -18,12 +18,12 @@
 
 namespace memreel::attach {
 
-// One thread of another process, stopped for a moment (ptrace(2), x86-64).
+// One thread of another process, stopped for a moment (ptrace(2)).
 
 /// The full state needed to resume a thread as if nothing had happened.
 struct ThreadState {
   user_regs_struct registers{};
-  std::vector<std::byte> extended;  // floating-point and vector registers, as the kernel returns them (XSAVE)
+  std::vector<std::byte> extended;  // floating-point and vector registers, as the kernel returns them
   std::uint64_t signal_mask = 0;
 };
 
@@ -58,6 +58,7 @@ class TracedThread {
   bool run_to_system_call(Deadline deadline);
 
   bool is_gone() const { return gone_; }
+  pid_t number() const { return thread_; }
 
  private:
   enum class Stop { none, by_us, system_call, gone };

@@ -107,10 +107,16 @@ std::atomic<const Recorder*> timed = nullptr;
 /// Whether an allocation's trace entry has ever agreed with its report.
 std::atomic<bool> agreed = false;
 
+#if defined(__aarch64__)
+constexpr std::size_t line_size = 16;  // the C library refuses to load a library whose initial-exec data needs more
+#else
+constexpr std::size_t line_size = 64;
+#endif
+
 /// What the allocator's trace has reported on this thread and no report has confirmed yet. Kind none: nothing.
 struct Underway {
-  alignas(64) Record alloc;  // one cache line each
-  alignas(64) Record freed;
+  alignas(line_size) Record alloc;  // one cache line each
+  alignas(line_size) Record freed;
   std::uint32_t recording = 0;  // the one that they are of
 };
 // Initial-exec: no allocation at a thread's first access.
