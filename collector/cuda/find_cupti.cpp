@@ -80,7 +80,8 @@ std::vector<fs::path> places(const Surroundings& surroundings, int major) {
   toolkits.push_back(surroundings.executable.parent_path().parent_path());
   for (const fs::path& toolkit : toolkits)
     for (const char* const lib :
-         {"extras/CUPTI/lib64", "lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"})
+         {"extras/CUPTI/lib64", "lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib",
+          "targets/aarch64-linux/lib"})  // of Arm: servers, and Jetson before CUDA 13
       found.push_back(toolkit / lib);
   return found;
 }

@@ -3,8 +3,8 @@
 // on the library that the call returns to. So it checks whether the symbol is one of ours (memreel_our_symbol), and
 // otherwise continues as if it had never been there.
 //
-// x86-64 only. Elsewhere the interposer does not see programs that look up the driver's functions with dlsym, only
-// those linked against libcuda.
+// x86-64; 64-bit Arm has interposed_dlsym_aarch64.cpp. Elsewhere the interposer does not see programs that look up the
+// driver's functions with dlsym, only those linked against libcuda.
 #if defined(__x86_64__)
 asm(R"(
     .text

@@ -59,6 +59,13 @@ TEST_F(FindCupti, NeverOneThatIsNewerThanTheDriver) {
   EXPECT_THAT(candidates, Not(Contains(HasSubstr(".so.13"))));
 }
 
+TEST_F(FindCupti, ToolkitsOfEveryProcessor) {
+  for (const char* const target : {"x86_64-linux", "sbsa-linux", "aarch64-linux"}) {
+    const std::string found = file(fs::path(target) / "targets" / target / "lib/libcupti.so.12");
+    EXPECT_THAT(cupti_candidates({.driver_major = 12, .cuda_home = (root_ / target).string()}), Contains(found));
+  }
+}
+
 TEST_F(FindCupti, PythonPackagesAroundWhatIsLoaded) {
   const std::string wheel = file("venv/lib/python3.12/site-packages/nvidia/cu13/lib/libcupti.so.13");
   const std::string older = file("venv/lib/python3.12/site-packages/nvidia/cuda_cupti/lib/libcupti.so.12");
