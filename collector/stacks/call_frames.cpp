@@ -103,7 +103,7 @@ std::optional<CommonEntry> read_common_entry(const MappedBytes& frames, std::uin
   common.code_alignment = reader.uleb128();
   common.data_alignment = reader.sleb128();
   const std::uint64_t return_register = version == 1 ? reader.fixed<std::uint8_t>() : reader.uleb128();
-  if (return_register != return_address) return std::nullopt;
+  if (return_register != return_column) return std::nullopt;
   const std::string_view augmentation(letters.data(), letter_count);
   if (augmentation.starts_with('z')) {
     common.has_augmentation_size = true;

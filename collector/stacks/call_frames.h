@@ -25,6 +25,14 @@ enum Register : std::uint8_t {
   register_count = 17
 };
 
+/// The register of a caller's address in the tables of this processor. Rows are only made of those of x86-64; what a
+/// function's code is, the tables of both say alike.
+#if defined(__aarch64__)
+inline constexpr std::uint64_t return_column = 30;
+#else
+inline constexpr std::uint64_t return_column = return_address;
+#endif
+
 /// Where to find the caller's value of a register.
 struct RegisterRule {
   enum class Kind : std::uint8_t {

@@ -8,7 +8,7 @@
 
 #include "tests/unit/stacks/split_function.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 namespace memreel::stacks {
 namespace {
 
