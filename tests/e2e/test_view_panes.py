@@ -2,11 +2,22 @@
 """The contents of the viewer's panes, compared with the commands' output, and the effect of clicks in them."""
 
 import json
+import pickle
 import unittest
 
 import test_record_holders
 from program import SAMPLES, run
+from snapshot import BASE, Recorder, snapshot
 from viewing import ViewTest, picture
+
+
+def kept():
+    """A recording without steps, of two places of which each keeps all that it allocates."""
+    recorder = Recorder()
+    recorder.add("segment_alloc", BASE, 1 << 30)
+    for n in range(400):
+        recorder.add("alloc", BASE + (n << 20), 1 << 20, line=7 + n % 2)
+    return {**snapshot(), "segments": [], "device_traces": [recorder.entries]}
 
 
 class Panes(ViewTest):
@@ -166,6 +177,29 @@ class Panes(ViewTest):
         view.click_on("remedies/peak reserved")
         self.assertNotEqual(self.copied_row(view, "remedies")[1], most)
         self.end(view)
+
+    def test_words_agree_with_what_they_count(self):
+        view = self.open(SAMPLES / "leak.reel")
+        view.settled()
+        growth = [row[3] for row in self.copied_rows(self.at_tab(view, "leaks"), "leaks")]
+        self.assertIn("1.00 MiB per step", growth)
+        view.click_on("leaks/first row")
+        view.key("slash")
+        view.type("record.py:73")
+        self.at_tab(view, "stacks")
+        self.assertRegex(view.click_on("weigh/allocated in view")["stacks_summary"], r"^40\.00 MiB in 1 stack$")
+        self.end(view)
+        # One step, or none, is not a growth for each.
+        view = self.open(self.file("kept.pickle", pickle.dumps(kept())))
+        view.settled()
+        titles, *rows = self.copied(self.at_tab(view, "leaks"), "leaks", "copy/all")
+        self.assertNotIn("per step", " ".join(titles + sum(rows, [])))
+        self.end(view)
+
+    @staticmethod
+    def at_tab(view, name):
+        view.click_on("tab/" + name)
+        return view
 
     def test_leaks_and_failures_are_those_of_the_view(self):
         view = self.open(SAMPLES / "leak.reel", "--pane", "leaks")

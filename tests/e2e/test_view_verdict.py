@@ -37,6 +37,20 @@ class Verdicts(ViewTest):
                          "export PYTORCH_CUDA_ALLOC_CONF=" + setting["recommended"])
         self.end(view)
 
+    def test_the_list_of_settings_says_what_is_known_of_failures(self):
+        trace = SAMPLES / "oom_default.reel"
+        setting = report(trace)["verdict"]["setting"]
+        least, most, before = (setting[key] for key in ("failed_allocations", "most_failed_allocations", "failed_allocations_as_recorded"))
+        view = self.open(trace)
+        view.settled()
+        view.key("6")
+        failed = {row[3]: row[2] for row in self.copied_rows(view, "remedies")}
+        self.assertEqual(failed.pop("as recorded"), str(before))
+        self.assertEqual(failed.pop(setting["recommended"]), f"{least} to {most}")
+        for name, words in failed.items():
+            self.assertRegex(words, r"^\d+ or more$", name)
+        self.end(view)
+
     def test_the_setting_is_copied_and_laid_over_by_keys_alone(self):
         view = self.open(SAMPLES / "oom_default.reel")
         view.settled()
@@ -90,6 +104,10 @@ class Verdicts(ViewTest):
         shown = view.click_on("verdict/overlay")
         self.assertEqual(shown["overlays"], ["torch.native{max_split_size_mb=128}"])
         self.assertEqual(shown["tab"], "policies")
+        (at_peak,) = shown["overlay_values"]
+        self.assertRegex(at_peak, r"^[\d.]+ GiB$", "its value at the cursor is beside its colour")
+        x, y, width, height = shown["places"]["timeline"]
+        self.assertNotEqual(view.click(x + 1, y + height / 2)["overlay_values"], [at_peak])
         self.end(view)
 
     def test_each_is_a_click_away_from_its_moment(self):

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view lists = "lists";  // the pane with the tabs
 
 // What panes need at least, in units of length.
-constexpr double least_timeline = 112, least_map = 78, least_heap = 68, least_lists = 100, between = 5;
+constexpr double least_timeline = 112, least_map = 78, least_heap = 76, least_lists = 100, between = 5;
 constexpr double least_inspector = 230, least_beside_it = 360;
 
 /// Within a range that may be empty: then its lower end.

@@ -264,6 +264,9 @@ Json Viewer::state() {
                                 {"is_command", control.is_command},
                                 {"can_be_pressed", control.can_be_pressed}});
   for (const Overlay& overlay : overlays_) state["overlays"].push_back(overlay.name);
+  state["overlay_values"] = Json::array();
+  for (const std::string& value : panes_->timeline.overlay_values()) state["overlay_values"].push_back(value);
+  state["stacks_summary"] = panes_->stacks.summary();
   if (selection_.allocation && *selection_.allocation < document_->allocation_count())
     state["selected"] = described(*document_, live_known_.get(), *selection_.allocation);
   if (knows_categories()) {

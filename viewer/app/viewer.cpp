@@ -124,6 +124,8 @@ void Viewer::begin(const StartChoice& choice) {
 }
 
 void Viewer::draw() {
+  if (source_) source_->hold(false);
+  const bool showed_events = panes_->timeline.shows_events();
   const double now = glfwGetTime();
   const double seconds = last_frame_ == 0 ? 0 : now - last_frame_;
   last_frame_ = now;
@@ -219,6 +221,7 @@ void Viewer::draw() {
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
   remember_view(now);
   selection_.end_frame();
+  if (source_ && !showed_events && panes_->timeline.shows_events()) source_->hold(true);  // until this is on screen
 }
 
 PaneContents Viewer::contents(Scene& scene) {

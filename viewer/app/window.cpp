@@ -16,6 +16,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 #include <utility>
 
 #include "viewer/app/frames.h"
@@ -111,10 +112,14 @@ std::atomic<bool>& has_window() {
   return exists;
 }
 
+/// `window`: null before there is one.
 float scale_of_screen(GLFWwindow* window) {
   float desktop = 1, unused = 1;
-  glfwGetWindowContentScale(window, &desktop, &unused);
   GLFWmonitor* const monitor = glfwGetPrimaryMonitor();
+  if (window != nullptr)
+    glfwGetWindowContentScale(window, &desktop, &unused);
+  else if (monitor != nullptr)
+    glfwGetMonitorContentScale(monitor, &desktop, &unused);
   const GLFWvidmode* const mode = monitor == nullptr ? nullptr : glfwGetVideoMode(monitor);
   int width = 0, height = 0;  // millimetres
   if (monitor != nullptr) glfwGetMonitorPhysicalSize(monitor, &width, &height);
@@ -140,6 +145,17 @@ Result<void> Window::create(const WindowOptions& options) {
   if (glfwInit() != GLFW_TRUE) return no_display(glfw_problem());
   start_times_.display_ms = milliseconds_since(begin);
   begin = Clock::now();
+  IMGUI_CHECKVERSION();
+  ImGui::CreateContext();
+  has_imgui_ = true;
+  ImGui::GetIO().IniFilename = nullptr;  // memreel has its own settings file
+  chosen_scale_ = options.scale > 0 ? static_cast<float>(options.scale)
+                  : offscreen_      ? picture_scale(options.height)
+                                    : 0;
+  scale_ = chosen_scale_ > 0 ? chosen_scale_ : scale_of_screen(nullptr);
+  // Beside the driver, which takes longer to load.
+  std::jthread glyphs([this] { rasterize(); });
+  const float rasterized = scale_ * raster_;
   glfwWindowHint(GLFW_CONTEXT_VERSION_MAJOR, 3);
   glfwWindowHint(GLFW_CONTEXT_VERSION_MINOR, 3);
   glfwWindowHint(GLFW_OPENGL_PROFILE, GLFW_OPENGL_CORE_PROFILE);
@@ -196,14 +212,18 @@ Result<void> Window::create(const WindowOptions& options) {
     of(w).new_input_ = true;
     ++of(w).mouse_count_;
   });
-  glfwSetFramebufferSizeCallback(window_, [](GLFWwindow* w, int, int) { of(w).new_input_ = true; });
+  // On Wayland the picture may get its size after the screen's scale is told.
+  glfwSetFramebufferSizeCallback(window_, [](GLFWwindow* w, int, int) {
+    of(w).new_input_ = true;
+    of(w).measure_screen();
+  });
   glfwSetWindowRefreshCallback(window_, [](GLFWwindow* w) {
     of(w).new_input_ = true;
     of(w).shown_.forget();
   });
   glfwSetWindowContentScaleCallback(window_, [](GLFWwindow* w, float, float) {
     of(w).new_input_ = true;
-    if (of(w).follows_screen_) of(w).measure_screen();
+    of(w).measure_screen();
   });
   glfwSetDropCallback(window_, [](GLFWwindow* w, int count, const char** paths) {
     of(w).new_input_ = true;
@@ -212,24 +232,17 @@ Result<void> Window::create(const WindowOptions& options) {
 
   start_times_.context_ms = milliseconds_since(begin);
   begin = Clock::now();
-  follows_screen_ = options.scale <= 0 && !offscreen_;
-  if (offscreen_)
-    base_scale_ = picture_scale(options.height);
-  else
-    measure_screen();
-  if (options.scale > 0) base_scale_ = static_cast<float>(options.scale) / raster_;
+  glyphs.join();
+  measure_screen();
   scale_ = wanted_scale_ = base_scale_;
   width_ = options.width;
   height_ = options.height;
 
-  IMGUI_CHECKVERSION();
-  ImGui::CreateContext();
-  has_imgui_ = true;
-  ImGui::GetIO().IniFilename = nullptr;  // memreel has its own settings file
-  load_fonts();
-#ifndef IMGUI_HAS_TEXTURES  // from 1.92 on, glyphs are rasterized on first use
-  ImGui::GetIO().Fonts->Build();
-#endif
+  if (scale_ * raster_ != rasterized) {  // the window is on another screen than was thought
+    ImGui::GetIO().Fonts->Clear();
+    rasterize();
+  }
+  ImGui::GetIO().FontGlobalScale = 1 / raster_;
   start_times_.fonts_ms = milliseconds_since(begin);
   ImGui_ImplGlfw_InitForOpenGL(window_, true);
 #if IMGUI_VERSION_NUM < 18700
@@ -248,8 +261,8 @@ Window::~Window() {
     glDeleteTextures(1, &colour_);
   }
   if (has_imgui_) {
-    ImGui_ImplOpenGL3_Shutdown();
-    ImGui_ImplGlfw_Shutdown();
+    if (ImGui::GetIO().BackendRendererUserData != nullptr) ImGui_ImplOpenGL3_Shutdown();
+    if (ImGui::GetIO().BackendPlatformUserData != nullptr) ImGui_ImplGlfw_Shutdown();
     ImGui::DestroyContext();
   }
   if (window_ != nullptr) glfwDestroyWindow(window_);
@@ -283,6 +296,16 @@ void Window::load_fonts() const {
   }
 }
 
+void Window::rasterize() const {
+  load_fonts();
+#ifndef IMGUI_HAS_TEXTURES  // from 1.92 on, glyphs are rasterized on first use
+  ImGui::GetIO().Fonts->Build();
+  unsigned char* pixels = nullptr;
+  int width = 0, height = 0;
+  ImGui::GetIO().Fonts->GetTexDataAsRGBA32(&pixels, &width, &height);  // which are kept for the texture
+#endif
+}
+
 void Window::make_picture() {
   glGenTextures(1, &colour_);
   glBindTexture(GL_TEXTURE_2D, colour_);
@@ -297,8 +320,10 @@ void Window::measure_screen() {
   int picture = 0, window = 0, height = 0;
   glfwGetFramebufferSize(window_, &picture, &height);
   glfwGetWindowSize(window_, &window, &height);
-  const float raster = pixels_per_unit(picture, window);
-  const float before = std::exchange(base_scale_, scale_of_screen(window_) / raster);
+  if (picture <= 0 || window <= 0) return;  // minimized
+  const float raster = offscreen_ ? 1 : pixels_per_unit(picture, window);
+  const float of_pixels = chosen_scale_ > 0 ? chosen_scale_ : scale_of_screen(window_);
+  const float before = std::exchange(base_scale_, of_pixels / raster);
   wanted_scale_ *= base_scale_ / before;
   if (raster != raster_) scale_ = 0;  // the glyphs are to be rasterized again
   raster_ = raster;
@@ -309,9 +334,8 @@ void Window::apply_zoom() {
   scale_ = wanted_scale_;
   shown_.forget();
   ImGui::GetIO().Fonts->Clear();
-  load_fonts();
+  rasterize();
 #ifndef IMGUI_HAS_TEXTURES
-  ImGui::GetIO().Fonts->Build();
   ImGui_ImplOpenGL3_DestroyFontsTexture();
   ImGui_ImplOpenGL3_CreateFontsTexture();
 #endif

@@ -117,8 +117,10 @@ class Window {
   Window() = default;
   Result<void> create(const WindowOptions& options);
   void load_fonts() const;
+  /// Loads the fonts and rasterizes their glyphs, on any thread.
+  void rasterize() const;
   void apply_zoom();
-  /// Takes over the scale of the screen that the window is on.
+  /// Takes over the scale of the screen that the window is on, unless one was chosen, and how fine its picture is.
   void measure_screen();
   void begin_imgui_frame();
   /// Makes the ImGui calls of a frame for each change of a mouse button, and for what they did.
@@ -134,8 +136,8 @@ class Window {
   bool offscreen_ = false;
   int width_ = 0, height_ = 0;
   float scale_ = 1, base_scale_ = 1, wanted_scale_ = 1;
-  float raster_ = 1;            // pixels of the picture per unit of coordinates
-  bool follows_screen_ = true;  // the scale was not chosen
+  float raster_ = 1;        // pixels of the picture per unit of coordinates
+  float chosen_scale_ = 0;  // in pixels; 0: the screen's
   StartTimes start_times_;
   double last_frame_ms_ = 0;
   bool measures_hand_over_ = false, draws_always_ = false;

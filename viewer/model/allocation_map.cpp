@@ -179,7 +179,15 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
   if (!done) return std::nullopt;
   constexpr std::size_t most_labels = 200;
   std::ranges::sort(large, std::ranges::greater{}, &Large::area);
-  for (std::size_t i = 0; i < std::min(large.size(), most_labels); ++i) picture.labelled.push_back(large[i].id);
+  for (std::size_t i = 0; i < std::min(large.size(), most_labels); ++i) {
+    const Allocation a = document.allocation(large[i].id);
+    picture.labelled.push_back(
+        {.id = large[i].id,
+         .offset = picture.scale.offset_of(a.address).value_or(0),
+         .size = a.size,
+         .begin = document.time(a.begin),
+         .end = a.completed == never ? std::nullopt : std::optional(document.time(a.completed))});
+  }
   return picture;
 }
 

@@ -64,14 +64,24 @@ struct MapQuery {
   friend bool operator==(const MapQuery&, const MapQuery&) = default;
 };
 
+/// An allocation with room for a label, and where it is: looked up where the picture is drawn, because a search for
+/// each of them would take most of a frame.
+struct LabelledAllocation {
+  std::uint32_t id = 0;
+  std::uint64_t offset = 0;  // on the address scale
+  Bytes size;
+  Nanoseconds begin{};
+  std::optional<Nanoseconds> end;  // none: held to the end
+};
+
 /// Pixels are 0xAABBGGRR, in rows, low addresses at the bottom.
 struct MapPicture {
   MapQuery query;
   AddressScale scale;
   std::vector<std::uint32_t> pixels;
-  std::uint32_t drawn = 0;              // rectangles
-  std::uint32_t folded = 0;             // of these, narrower than a pixel: they share a pixel with others
-  std::vector<std::uint32_t> labelled;  // allocations with room for a label; the largest if there are too many
+  std::uint32_t drawn = 0;                   // rectangles
+  std::uint32_t folded = 0;                  // of these, narrower than a pixel: they share a pixel with others
+  std::vector<LabelledAllocation> labelled;  // the largest if there are too many
 };
 
 /// The colour of an allocation, `0xAABBGGRR`.

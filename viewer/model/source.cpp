@@ -59,6 +59,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
 constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
+constexpr std::chrono::milliseconds longest_held{150}, held_check{1};
 constexpr std::chrono::milliseconds import_progress{100};  // each causes a frame, drawn on the CPUs that import
 
 /// For progress: from the footer, or a guess.
@@ -243,6 +244,10 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
   while (!stop.stop_requested()) {
     give_way();
+    for (const auto since = Clock::now(); held_.load(std::memory_order_relaxed) && !stop.stop_requested();) {
+      pause(stop, held_check);
+      if (Clock::now() - since > longest_held) hold(false);
+    }
     const bool importing = import != nullptr && !import->done();
     const std::uint64_t size = file->size();  // what is added from here on may not be read below
     auto more = reader->next(batch);

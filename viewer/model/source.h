@@ -64,6 +64,9 @@ class Source {
   SourceStatus status() const;
   /// The trace file behind the latest document, for jobs that read it whole; null during an import.
   std::shared_ptr<ByteFile> file() const;
+  /// While held, reading waits, but not for longer than the first picture takes: on few processors a driver that draws
+  /// in software needs them all.
+  void hold(bool held) { held_.store(held, std::memory_order_relaxed); }
 
  private:
   /// An import that runs beside the thread that reads its output.
@@ -83,6 +86,7 @@ class Source {
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
+  std::atomic<bool> held_{false};
   // Used by the reading thread.
   bool written_anew_ = false;     // reading ended because the file was overwritten with another trace
   std::uint32_t begun_anew_ = 0;  // how often that happened

@@ -4,6 +4,7 @@
 
 #include <imgui.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -145,16 +146,22 @@ float y_of(const Area& area, std::uint64_t bytes, std::uint64_t top);
 /// filled when its middle is covered, so values that round to the same pixels look the same.
 template <class XOf, class Rows>
 void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour colour, const Rows& rows) {
+  // Thousands a frame, so none is visited twice, and nothing calls a function for it.
   const auto rounded = [&](std::size_t x) {
     const std::pair<float, float> edges = rows(x);
-    return std::pair{std::round(edges.first), std::round(edges.second)};
+    const auto to_pixel = [](float y) { return static_cast<int>(std::clamp(y, 0.0F, 65536.0F) + 0.5F); };
+    return std::pair{to_pixel(edges.first), to_pixel(edges.second)};
   };
+  if (count == 0) return;
+  auto here = rounded(0);
   for (std::size_t x = 0; x < count;) {
-    const auto here = rounded(x);
     std::size_t end = x + 1;
-    while (end < count && rounded(end) == here) ++end;
-    if (here.first < here.second) fill(list, {x_of(x), here.first, x_of(end), here.second}, colour);
+    auto next = here;
+    while (end < count && (next = rounded(end)) == here) ++end;
+    if (here.first < here.second)
+      fill(list, {x_of(x), static_cast<float>(here.first), x_of(end), static_cast<float>(here.second)}, colour);
     x = end;
+    here = next;
   }
 }
 

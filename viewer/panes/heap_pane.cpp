@@ -359,14 +359,23 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
   float drawn_to = area.left - 1;
   const HeldBlock* pointed_block = nullptr;
   Address free_from = block == first ? segment.address : std::prev(block)->end();
-  const auto label_hole = [&](Address until) {
-    if (until <= free_from) return;
-    const float left = std::max(x_of(free_from), area.left) + scene.px(4), right = std::min(x_of(until), area.right);
+  const bool has_gap = scene.heap.largest_gap == piece.segment;
+  const auto say_free = [&](Address from, Address until, bool on_lines) {
+    const float left = std::max(x_of(from), area.left) + scene.px(4), right = std::min(x_of(until), area.right);
     if (right - left < scene.px(70)) return;  // of thousands, all but a few
-    const std::string what = text_of(until - free_from) + " free";
-    if (ImGui::CalcTextSize(what.c_str()).x > right - left) return;
-    text(list, {left, area.top + scene.px(1)}, mix(scene.theme.faint, scene.theme.text, 0.5), what);
+    const std::string what = text_of(until - from) + " free";
+    const float width = ImGui::CalcTextSize(what.c_str()).x;
+    if (width > right - left) return;
+    const ImVec2 at{left, area.top + scene.px(1)};
+    if (on_lines)
+      fill(list, {at.x - scene.px(2), area.top + scene.px(2), at.x + width + scene.px(2), area.bottom - scene.px(2)},
+           scene.theme.segment);
+    text(list, at, mix(scene.theme.faint, scene.theme.text, 0.5), what);
     note_place(scene, "heap/hole label", {left, area.top, right, area.bottom});
+  };
+  const auto label_hole = [&](Address until) {
+    const bool is_crossed_out = has_gap && free_from == segment.largest_gap;  // it is labelled above its lines
+    if (until > free_from && !is_crossed_out) say_free(free_from, until, false);
   };
   for (; block != last; ++block) {
     const float left = x_of(block->address), right = std::max(x_of(block->end()), left + 1);
@@ -398,7 +407,6 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
     drawn_to = std::max(drawn_to, std::floor(right));
   }
   label_hole(block == last ? segment.end() : block->address);
-  const bool has_gap = scene.heap.largest_gap == piece.segment;
   if (has_gap || !outlines.empty()) {
     // They may extend beyond this piece.
     list.PushClipRect(area.min(), area.max(), true);
@@ -412,6 +420,7 @@ void HeapPane::draw_piece(Scene& scene, ImDrawList& list, const Area& area, floa
       outline(list, gap, scene.theme.accent, scene.px(2));
       list.AddLine({gap.left, gap.bottom}, {gap.right, gap.top}, pale, scene.px(1));
       list.AddLine({gap.left, gap.top}, {gap.right, gap.bottom}, pale, scene.px(1));
+      say_free(segment.largest_gap, segment.largest_gap + segment.largest_gap_size, true);
     }
     list.PopClipRect();
   }

@@ -339,8 +339,9 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   const std::uint64_t total = shown_bytes();
   ImGui::SameLine();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY());
-  ImGui::TextDisabled("   %s in %s", text_of(Bytes{total}).c_str(),
-                      (text_of(std::uint64_t{sorted_.size()}) + (sorted_.size() == 1 ? " stack" : " stacks")).c_str());
+  summary_ = text_of(Bytes{total}) + " in " + text_of(std::uint64_t{sorted_.size()}) +
+             (sorted_.size() == 1 ? " stack" : " stacks");
+  ImGui::TextDisabled("   %s", summary_.c_str());
 
   Rows rows;
   rows.count = sorted_.size();

@@ -76,10 +76,13 @@ class StacksPane {
   void draw(Scene& scene, Verdicts& verdicts);
   /// The total of all stacks on screen.
   std::uint64_t shown_bytes() const;
+  /// "3.2 GiB in 17 stacks", for tests.
+  const std::string& summary() const { return summary_; }
 
  private:
   Table table_;
   WeighingChoice weighing_;
+  std::string summary_;
   Background<WeightQuery, std::vector<StackWeight>> weights_;
   std::shared_ptr<const std::vector<StackWeight>> sorted_from_;
   std::vector<StackWeight> sorted_;

@@ -400,14 +400,16 @@ void MapPane::draw_labels(Scene& scene, ImDrawList& list, const TimeAxis& axis, 
   const float line = ImGui::GetTextLineHeight(), least = scene.px(60);
   const ColourOf colour = with_others_pale(scene, colours_of(scene, scene.findings));
   int noted = 0;
-  for (const std::uint32_t id : shown_->labelled) {
+  if (shown_->query.heap != scene.selection.heap) return;
+  for (const LabelledAllocation& large : shown_->labelled) {
+    const std::uint32_t id = large.id;
     if (id >= scene.doc().allocation_count()) continue;
-    const std::optional<Area> box = box_of(scene, axis, area, id);
-    if (!box) continue;
-    const Area seen{std::max(box->left, area.left), std::max(box->top, area.top), std::min(box->right, area.right),
-                    std::min(box->bottom, area.bottom)};
+    const Area seen{std::max(axis.x_of(large.begin), area.left),
+                    std::max(y_of(area, large.offset + large.size.count), area.top),
+                    std::min(large.end ? axis.x_of(*large.end) : area.right, area.right),
+                    std::min(y_of(area, large.offset), area.bottom)};
     if (seen.width() < least || seen.height() < line) continue;
-    const std::string size = text_of(scene.doc().size_of(id));
+    const std::string size = text_of(large.size);
     const std::string shown = fitting(size + "  " + stack_labels_.of_block(scene, id), seen.width() - scene.px(8));
     // Beside the ticks of the left edge, not over them.
     const float left = std::max(seen.left + scene.px(4), area.left + scene.px(64));

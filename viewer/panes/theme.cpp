@@ -71,6 +71,10 @@ std::array<Colour, Theme::shade_count> Theme::shades() const {
 
 Colour Theme::shade(std::uint64_t hash) const { return shade_at(shade_index(hash)); }
 
+Colour Theme::overlay(std::size_t i) const {
+  return mix(selection, alarm, std::min(0.3 * static_cast<double>(i), 0.9));
+}
+
 Colour Theme::ramp(double share) const {
   const double at = std::clamp(share, 0.0, 1.0) * static_cast<double>(cividis.size() - 1);
   const auto i = std::min(static_cast<std::size_t>(at), cividis.size() - 2);

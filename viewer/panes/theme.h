@@ -50,6 +50,8 @@ struct Theme {
   Colour shade_at(std::size_t i) const;
   std::array<Colour, shade_count> shades() const;
   Colour rest() const { return dark ? rgb(0x5B616D) : rgb(0xB4B8C0); }
+  /// Of replays laid over the recording: no category's, paler with every further one.
+  Colour overlay(std::size_t i) const;
   /// Cividis (Nunez, Anderton, Renslow 2018): reads the same with and without colour blindness. 0 .. 1
   Colour ramp(double share) const;
 };

@@ -21,11 +21,6 @@ namespace {
 constexpr std::array<const char*, split_words.size()> split_names{
     "reserved, live", "by category", "by phase", "by stack", "by pool", "by stream", "by thread", "by tag", "by step"};
 
-/// Of no category: paler with every further one.
-Colour overlay_colour(const Theme& theme, std::size_t overlay) {
-  return mix(theme.selection, theme.alarm, std::min(0.3 * static_cast<double>(overlay), 0.9));
-}
-
 constexpr double millionths = 1e6;  // Metric::fragmentation
 
 /// The heap's capacity: from the device, else from failed requests.
@@ -56,7 +51,7 @@ std::optional<TimelinePane::Contents> TimelinePane::make(const Document& documen
 }
 
 void TimelinePane::update(Columns& kept, Scene& scene, TimeRange view, const Area& area) {
-  constexpr std::uint32_t quickly = 16'384;  // events that take a fraction of a frame to visit
+  constexpr std::uint32_t quickly = 4096;  // events that take a fraction of a frame to visit
   const Key key{scene.selection.heap, view, scene.selection.axis,
                 static_cast<std::uint32_t>(std::max(area.width(), 1.0F)), scene.doc().event_count()};
   if (scene.series() == nullptr) return;
@@ -160,11 +155,13 @@ void TimelinePane::draw_values(Scene& scene, const HeapSeries& series, std::uint
   const Nanoseconds at = selection.hovered_time.value_or(document.time(std::max(1U, events) - 1));
   if (const auto summed = folded_live(folded_series_of(scene), at))
     entry("live, summed up", folded_colour(scene.theme), text_of(*summed));
+  overlay_values_.clear();
   for (std::size_t i = 0; i < scene.overlays.size(); ++i)
     if (const Overlay& overlay = scene.overlays[i]; overlay.heap == selection.heap) {
       const auto next = std::ranges::upper_bound(overlay.events, std::max(1U, events) - 1) - overlay.events.begin();
       const Bytes reserved_by{next == 0 ? 0 : overlay.bytes[static_cast<std::size_t>(next) - 1]};
-      entry(overlay.name.c_str(), overlay_colour(scene.theme, i), text_of(reserved_by));
+      const std::string value = text_of(reserved_by);
+      if (legend_entry(scene, overlay.name.c_str(), scene.theme.overlay(i), value)) overlay_values_.push_back(value);
     }
   if (scene.split() != SplitBy::nothing) draw_group_names(scene, events);
   if (series.has_segments)
@@ -190,7 +187,7 @@ void TimelinePane::draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis&
       points.emplace_back(x, y_of(area, overlay.bytes[p], top));
     }
     if (!points.empty()) points.emplace_back(area.right, points.back().y);
-    list.AddPolyline(points.data(), static_cast<int>(points.size()), overlay_colour(scene.theme, i), 0, scene.px(1.6));
+    list.AddPolyline(points.data(), static_cast<int>(points.size()), scene.theme.overlay(i), 0, scene.px(1.6));
   }
 }
 

@@ -37,6 +37,8 @@ class TimelinePane {
   /// The number of calls of empty_cache that the pointer is on, for tests.
   std::uint32_t emptied_told() const { return emptied_told_; }
   const std::string& told_band() const { return told_band_; }
+  /// Of the overlays at the cursor or the pointer, for tests.
+  std::span<const std::string> overlay_values() const { return overlay_values_; }
   bool folded_is_told() const { return folded_is_told_; }
 
  private:
@@ -98,7 +100,8 @@ class TimelinePane {
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
-  std::vector<MarkBand> bands_;     // as drawn last
+  std::vector<MarkBand> bands_;  // as drawn last
+  std::vector<std::string> overlay_values_;
   std::string told_band_;           // the tooltip of the band pointed at; empty: none
   std::uint32_t emptied_told_ = 0;  // calls of empty_cache that the pointer is on
   bool flag_clicked_ = false;       // in this frame

@@ -223,7 +223,7 @@ FragmentationPane::FragmentationPane()
                       {"who", 0, false}}),
       remedies_(
           "remedies",
-          {{"peak by", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 50, true, 2}, {"with", 0, false}}) {}
+          {{"peak by", 84, true, 0}, {"peak reserved", 100, true, 1}, {"failed", 84, true, 2}, {"with", 0, false}}) {}
 
 std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
     Scene& scene, const std::shared_ptr<const Findings>& findings, const Key& key) {
@@ -350,6 +350,21 @@ void FragmentationPane::draw_sites(Scene& scene, const std::shared_ptr<const Jud
   sites_.draw(scene, rows);
 }
 
+namespace {
+
+/// How many requests fail with it: where the memory of the device is only known to have a limit, a replay tells the
+/// least, and of the setting that is offered also the most.
+std::string failed_words(const Findings& findings, const Remedy& remedy) {
+  const std::uint64_t failed = remedy.outcome.failures();
+  const Remedies& remedies = findings.remedies;
+  if (remedies.least_devices.empty()) return text_of(failed);
+  const auto& setting = findings.verdict.setting;
+  if (!remedies.most_failures || !setting || setting->text != remedy.text) return text_of(failed) + " or more";
+  return text_of(failed) + (*remedies.most_failures > failed ? " to " + text_of(*remedies.most_failures) : "");
+}
+
+}  // namespace
+
 /// Settings and policies are replayed over the whole trace, regardless of the view.
 void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const Findings>& findings) {
   const Remedies& remedies = findings->remedies;
@@ -374,7 +389,7 @@ void FragmentationPane::draw_remedies(Scene& scene, const std::shared_ptr<const 
       case 1:
         return text_of(remedy.outcome.peak_reserved());
       case 2:
-        return text_of(remedy.outcome.failures());
+        return failed_words(*findings, remedy);
       default:
         return remedy.text;
     }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <initializer_list>
 
 #include "analyzer/report/live_groups.h"
@@ -45,6 +46,17 @@ TEST_P(Themes, WhatIsUnknownRecedes) {
   const auto stands_out = [&](Category category) { return contrast(theme_.category(category), theme_.ground); };
   for (const Category known : {Category::temporary, Category::activation, Category::gradient})
     EXPECT_GT(stands_out(known), stands_out(Category::unknown)) << words_of(known);
+}
+
+TEST_P(Themes, ReplaysLookLikeNoCategory) {
+  for (std::size_t i = 0; i < 3; ++i)
+    for (const CategoryStyle& style : category_styles()) {
+      int apart = 0;
+      for (const unsigned shift : {0U, 8U, 16U})
+        apart += std::abs(static_cast<int>(theme_.overlay(i) >> shift & 0xFFU) -
+                          static_cast<int>(theme_.category(style.category) >> shift & 0xFFU));
+      EXPECT_GT(apart, 50) << i << " and " << words_of(style.category);
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(DarkAndLight, Themes, ::testing::Bool());
