@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct Area {
   ImVec2 min() const { return {left, top}; }
   ImVec2 max() const { return {right, bottom}; }
   bool contains(ImVec2 p) const { return p.x >= left && p.x < right && p.y >= top && p.y < bottom; }
+  friend bool operator==(const Area&, const Area&) = default;
 };
 
 /// Takes the rest of the window and covers it with an invisible button called `name`.
@@ -164,6 +166,44 @@ void fill_columns(ImDrawList& list, std::size_t count, const XOf& x_of, Colour c
     here = next;
   }
 }
+
+/// Thousands of rectangles, kept while nothing that they show changes: repeating them takes a fraction of the time.
+/// `Key`: all that they depend on, other than the glyphs.
+template <class Key>
+class KeptRectangles {
+ public:
+  /// Calls `draw`, which adds nothing but rectangles to `list`, or adds what it did the last time.
+  template <class Draw>
+  void draw(ImDrawList& list, const Key& key, const Draw& draw) {
+    const ImVec2 white = ImGui::GetFontTexUvWhitePixel();
+    if (key_ == key && white_.x == white.x && white_.y == white.y) return repeat(list);
+    const int before = list.VtxBuffer.Size;
+    draw();
+    corners_.assign(list.VtxBuffer.begin() + before, list.VtxBuffer.end());
+    key_ = key;
+    white_ = white;
+  }
+
+ private:
+  void repeat(ImDrawList& list) const {
+    constexpr std::size_t at_once = 4096;  // rectangles; what can be counted in the 16 bits of an index
+    for (std::size_t done = 0, all = corners_.size() / 4; done < all;) {
+      const std::size_t some = std::min(at_once, all - done);
+      list.PrimReserve(static_cast<int>(6 * some), static_cast<int>(4 * some));
+      std::copy_n(corners_.data() + 4 * done, 4 * some, list._VtxWritePtr);
+      unsigned corner = list._VtxCurrentIdx;
+      for (std::size_t i = 0; i < some; ++i, corner += 4)
+        for (const unsigned of : {0U, 1U, 2U, 0U, 2U, 3U}) *list._IdxWritePtr++ = static_cast<ImDrawIdx>(corner + of);
+      list._VtxWritePtr += 4 * some;
+      list._VtxCurrentIdx = corner;
+      done += some;
+    }
+  }
+
+  std::optional<Key> key_;
+  ImVec2 white_{0, 0};
+  std::vector<ImDrawVert> corners_;
+};
 
 /// The left edge of a column on screen.
 using ColumnPlace = std::function<float(std::size_t column)>;

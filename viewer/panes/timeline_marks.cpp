@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -200,7 +201,7 @@ struct Lane {
   std::string title, top_text;
   Colour colour{};
   std::uint64_t top = 0;
-  std::vector<FreeColumn> columns;
+  std::span<const FreeColumn> columns;
 
   std::uint64_t most() const {
     std::uint64_t most = 0;
@@ -209,10 +210,8 @@ struct Lane {
   }
 };
 
-void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lane,
-               const std::function<float(std::size_t)>& x_of) {
-  fill(list, {area.left, area.top, area.right, area.top + 1}, scene.theme.line);
-  list.PushClipRect(area.min(), area.max(), true);
+void draw_lane_columns(Scene& scene, ImDrawList& list, const Area& area, const Lane& lane,
+                       const std::function<float(std::size_t)>& x_of) {
   const Area plot{area.left, area.top + scene.px(3), area.right, area.bottom};
   const auto y = [&](std::uint64_t value) { return y_of(plot, value, lane.top); };
   fill_columns(list, lane.columns.size(), x_of, with_alpha(lane.colour, 0x50), [&](std::size_t x) {
@@ -226,8 +225,6 @@ void draw_lane(Scene& scene, ImDrawList& list, const Area& area, const Lane& lan
     return column.known ? std::pair{top, std::max(y(column.least), std::round(top) + scene.px(1.2))}
                         : std::pair{plot.bottom, plot.bottom};
   });
-  list.PopClipRect();
-  label(scene, list, {area.left + scene.px(6), area.top + scene.px(3)}, lane.title + "  0 \u2013 " + lane.top_text);
 }
 
 }  // namespace
@@ -245,11 +242,11 @@ void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
   const Contents& contents = *plot_.contents;
   std::vector<Lane> wanted;
   if (series.has_segments) {
-    Lane lane{.name = "fragmentation", .title = "fragmentation", .colour = fragmentation_colour(scene.theme)};
-    for (const SeriesColumn& column : contents.series)
-      lane.columns.push_back({.least = value_of(column.extent.min, Metric::fragmentation),
-                              .most = value_of(column.extent.max, Metric::fragmentation),
-                              .known = true});
+    Lane lane{.name = "fragmentation",
+              .title = "fragmentation",
+              .top_text = {},
+              .colour = fragmentation_colour(scene.theme),
+              .columns = contents.fragmentation};
     // Round shares, up to 100 %.
     constexpr std::array<std::uint64_t, 5> tops{50'000, 100'000, 250'000, 500'000, 1'000'000};
     lane.top =
@@ -258,21 +255,40 @@ void TimelinePane::draw_lanes(Scene& scene, std::size_t lanes) {
     wanted.push_back(std::move(lane));
   }
   if (sampled != nullptr) {
-    Lane lane{.name = "device free", .title = free_name(scene.tables(), *sampled), .colour = free_colour(scene.theme)};
-    lane.columns = contents.free;
+    Lane lane{.name = "device free",
+              .title = free_name(scene.tables(), *sampled),
+              .top_text = {},
+              .colour = free_colour(scene.theme),
+              .columns = contents.free};
     const std::uint64_t step = byte_tick(std::max<std::uint64_t>(lane.most(), 1), 2);
     lane.top = (lane.most() + step - 1) / step * step;
     lane.top_text = tick_text(lane.top);
     wanted.push_back(std::move(lane));
   }
   wanted.resize(std::min(wanted.size(), lanes));
-  for (const Lane& lane : wanted) {
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const Lane& lane = wanted[i];
     ImGui::BeginChild(lane.name, {0, scene.px(lane_height)});
     const Area area = take_area(lane.name);
     note_place(scene, lane.name, area);
     ImDrawList& list = *ImGui::GetWindowDrawList();
     const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
-    draw_lane(scene, list, area, lane, [&](std::size_t column) { return plot_.x_of(column); });
+    fill(list, {area.left, area.top, area.right, area.top + 1}, scene.theme.line);
+    const Look look{.contents = plot_.contents,
+                    .groups = nullptr,
+                    .left = plot_.left,
+                    .step = plot_.step,
+                    .area = area,
+                    .top = lane.top,
+                    .scale = scene.scale,
+                    .lit = {},
+                    .dark = scene.theme.dark};
+    list.PushClipRect(area.min(), area.max(), true);
+    lane_columns_.at(i).draw(list, look, [&] {
+      draw_lane_columns(scene, list, area, lane, [&](std::size_t column) { return plot_.x_of(column); });
+    });
+    list.PopClipRect();
+    label(scene, list, {area.left + scene.px(6), area.top + scene.px(3)}, lane.title + "  0 \u2013 " + lane.top_text);
     draw_instants(scene, list, axis, area);
     navigate(scene, axis, area);
     ImGui::EndChild();

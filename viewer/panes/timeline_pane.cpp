@@ -44,7 +44,13 @@ std::optional<TimelinePane::Contents> TimelinePane::make(const Document& documen
   const HeapSeries* const series = document.series(key.heap);
   if (series == nullptr) return std::nullopt;
   const std::vector<Nanoseconds> edges = key.axis.edges(key.view.begin, key.view.end, key.width);
-  Contents contents{.series = series_columns(document, *series, edges), .free = {}};
+  Contents contents{.series = series_columns(document, *series, edges), .free = {}, .fragmentation = {}};
+  contents.highest = highest(contents.series);
+  if (series->has_segments)
+    for (const SeriesColumn& column : contents.series)
+      contents.fragmentation.push_back({.least = value_of(column.extent.min, Metric::fragmentation),
+                                        .most = value_of(column.extent.max, Metric::fragmentation),
+                                        .known = true});
   if (const HeapSeries* const sampled = sampled_series(document, key.heap))
     contents.free = free_columns(document, *sampled, edges);
   return contents;
@@ -201,7 +207,7 @@ void TimelinePane::draw_plot(Scene& scene) {
   }
   const TimeAxis axis(scene.selection.view, area, scene.selection.axis);
   update(plot_, scene, scene.selection.view, area);
-  std::uint64_t top = highest(plot_.contents->series);
+  std::uint64_t top = plot_.contents->highest;
   for (const Overlay& overlay : scene.overlays)
     if (overlay.heap == scene.selection.heap)
       for (const std::uint64_t bytes : overlay.bytes) top = std::max(top, bytes);
@@ -216,9 +222,7 @@ void TimelinePane::draw_plot(Scene& scene) {
 
   list.PushClipRect(area.min(), area.max(), true);
   draw_folded_series(scene, list, axis, area, top);
-  if (scene.split() == SplitBy::nothing || !draw_groups(scene, list, area, top))
-    draw_series(scene.theme, list, area, top, plot_.contents->series, scene.series()->has_pending,
-                [&](std::size_t x) { return plot_.x_of(x); });
+  draw_columns(scene, list, area, top);
   for (std::uint64_t tick = step; tick <= top; tick += step) {
     const float y = std::floor(y_of(area, tick, top));
     fill(list, {area.left, y, area.right, y + 1}, with_alpha(scene.theme.text, 0x16));
@@ -270,7 +274,7 @@ void TimelinePane::draw_minimap(Scene& scene) {
   const TimeRange all{document.first_time(), document.last_time() + Nanoseconds{1}};
   update(minimap_, scene, all, area);
   const std::vector<SeriesColumn>& columns = minimap_.contents->series;
-  std::uint64_t top = std::max<std::uint64_t>(highest(columns), 1);
+  std::uint64_t top = std::max<std::uint64_t>(minimap_.contents->highest, 1);
   for (const FoldedPoint& point : folded_series_of(scene)) top = std::max(top, point.live.count);
   const auto x_of = [&](std::size_t x) { return minimap_.x_of(x); };
   const auto up_to = [&](Metric metric) {
@@ -280,8 +284,19 @@ void TimelinePane::draw_minimap(Scene& scene) {
   };
   const TimeAxis axis(all, area, scene.selection.axis);
   draw_folded_series(scene, list, axis, area, top);
-  fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
-  fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
+  const Look look{.contents = minimap_.contents,
+                  .groups = nullptr,
+                  .left = minimap_.left,
+                  .step = minimap_.step,
+                  .area = area,
+                  .top = top,
+                  .scale = scene.scale,
+                  .lit = {},
+                  .dark = scene.theme.dark};
+  minimap_columns_.draw(list, look, [&] {
+    fill_columns(list, columns.size(), x_of, scene.theme.reserved, up_to(Metric::reserved));
+    fill_columns(list, columns.size(), x_of, with_alpha(scene.theme.live, 0xC0), up_to(Metric::live));
+  });
   const float left = axis.x_of(scene.selection.view.begin),
               right = std::max(axis.x_of(scene.selection.view.end), left + 2);
   fill(list, {area.left, area.top, left, area.bottom}, with_alpha(scene.theme.ground, 0xB0));
@@ -399,30 +414,47 @@ void TimelinePane::draw_group_names(Scene& scene, std::uint32_t events) {
   }
 }
 
-bool TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
-  const auto groups = request_groups(scene);
-  if (!groups) return false;
-  const std::vector<SeriesColumn>& columns = plot_.contents->series;
+void TimelinePane::draw_columns(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top) {
+  const bool splits = scene.split() != SplitBy::nothing;
+  const Look look{.contents = plot_.contents,
+                  .groups = splits ? request_groups(scene) : nullptr,
+                  .left = plot_.left,
+                  .step = plot_.step,
+                  .area = area,
+                  .top = top,
+                  .scale = scene.scale,
+                  .lit = scene.split() == SplitBy::category ? scene.selection.lit_category() : std::nullopt,
+                  .has_pending = scene.series()->has_pending,
+                  .dark = scene.theme.dark};
+  plot_columns_.draw(list, look, [&] {
+    if (look.groups != nullptr)
+      draw_groups(scene, list, look);
+    else
+      draw_series(scene.theme, list, area, top, plot_.contents->series, look.has_pending,
+                  [&](std::size_t x) { return plot_.x_of(x); });
+  });
+}
+
+void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Look& look) const {
+  const std::vector<SeriesColumn>& columns = look.contents->series;
   const auto x_of = [&](std::size_t x) { return plot_.x_of(x); };
   fill_columns(list, columns.size(), x_of, scene.theme.reserved, [&](std::size_t x) {
-    return std::pair{y_of(area, value_of(columns[x].extent.max, Metric::reserved), top), area.bottom};
+    return std::pair{y_of(look.area, value_of(columns[x].extent.max, Metric::reserved), look.top), look.area.bottom};
   });
-  const auto fullest = fullest_stretches(*groups, columns);
-  const std::optional<Category> lit =
-      scene.split() == SplitBy::category ? scene.selection.lit_category() : std::nullopt;
+  const auto fullest = fullest_stretches(*look.groups, columns);
   std::vector<std::uint64_t> base(columns.size());
-  for (std::size_t g = 0; g < groups->groups.size(); ++g) {
-    const StackedSeries::Group& group = groups->groups[g];
-    Colour colour = group_colour(scene.theme, scene.split(), *groups, g);
-    if (lit && group.key != static_cast<std::uint32_t>(*lit)) colour = mix(colour, scene.theme.reserved, 0.8);
+  for (std::size_t g = 0; g < look.groups->groups.size(); ++g) {
+    const StackedSeries::Group& group = look.groups->groups[g];
+    Colour colour = group_colour(scene.theme, scene.split(), *look.groups, g);
+    if (look.lit && group.key != static_cast<std::uint32_t>(*look.lit)) colour = mix(colour, scene.theme.reserved, 0.8);
     const auto bytes = [&](std::size_t x) { return fullest[x] ? group.bytes[*fullest[x]] : 0; };
     fill_columns(list, columns.size(), x_of, colour, [&](std::size_t x) {
-      return bytes(x) == 0 ? std::pair{area.bottom, area.bottom}
-                           : std::pair{y_of(area, base[x] + bytes(x), top), y_of(area, base[x], top)};
+      return bytes(x) == 0
+                 ? std::pair{look.area.bottom, look.area.bottom}
+                 : std::pair{y_of(look.area, base[x] + bytes(x), look.top), y_of(look.area, base[x], look.top)};
     });
     for (std::size_t x = 0; x < columns.size(); ++x) base[x] += bytes(x);
   }
-  return true;
 }
 
 // The part of the timeline for which a flight recorder kept only sums.

@@ -3,8 +3,10 @@
 // marks; other policies' reserved bytes; the minimap.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,7 +54,9 @@ class TimelinePane {
   };
   struct Contents {
     std::vector<SeriesColumn> series;
-    std::vector<FreeColumn> free;  // empty without samples of the device
+    std::vector<FreeColumn> free;           // empty without samples of the device
+    std::vector<FreeColumn> fragmentation;  // in millionths
+    std::uint64_t highest = 0;              // of `series`
   };
   /// Columns of pixels; with many events in view they are computed in the background, and the previous ones are shown
   /// in their place until then.
@@ -63,6 +67,19 @@ class TimelinePane {
     double left = 0, step = 1;  // position of the first one on screen, and the width of each
 
     float x_of(std::size_t column) const { return static_cast<float>(left + step * static_cast<double>(column)); }
+  };
+
+  /// What the columns of a series look like.
+  struct Look {
+    std::shared_ptr<const Contents> contents;
+    std::shared_ptr<const StackedSeries> groups;  // null: not split
+    double left = 0, step = 1;
+    Area area;
+    std::uint64_t top = 0;
+    float scale = 1;
+    std::optional<Category> lit;
+    bool has_pending = false, dark = true;
+    friend bool operator==(const Look&, const Look&) = default;
   };
 
   /// The key of a flight recorder's sums.
@@ -80,8 +97,8 @@ class TimelinePane {
   void draw_values(Scene& scene, const HeapSeries& series, std::uint32_t events);
   void draw_lanes(Scene& scene, std::size_t lanes);
   void draw_plot(Scene& scene);
-  /// False if there are none.
-  bool draw_groups(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
+  void draw_columns(Scene& scene, ImDrawList& list, const Area& area, std::uint64_t top);
+  void draw_groups(Scene& scene, ImDrawList& list, const Look& look) const;
   void draw_overlays(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area, std::uint64_t top);
   static float marks_height(const Scene& scene);
   void draw_marks(Scene& scene);
@@ -100,6 +117,8 @@ class TimelinePane {
   static void update(Columns& kept, Scene& scene, TimeRange view, const Area& area);
 
   Columns plot_, minimap_;
+  KeptRectangles<Look> plot_columns_, minimap_columns_;
+  std::array<KeptRectangles<Look>, 2> lane_columns_;
   std::vector<MarkBand> bands_;  // as drawn last
   std::vector<std::string> overlay_values_;
   std::string told_band_;           // the tooltip of the band pointed at; empty: none
