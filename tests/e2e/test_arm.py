@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""memreel for 64-bit Arm, on a machine that has another processor: the preset aarch64, run by qemu. Other tests of recording are run
+there too, unchanged (arm.py)."""
+
+import re
+import subprocess
+import unittest
+
+import arm
+import arm_machine
+from ground_truth import differences, read_trace, read_truth
+from program import MEMREEL, ProgramTest
+
+BIN, FAKE = arm.BUILD / "bin", arm.BUILD / "fake"
+KINDS = ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compute")
+
+
+class ArmTest(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        if reason := arm.why_not():
+            self.skipTest(reason)
+
+    def run_there(self, *words, **variables):
+        return subprocess.run(arm.command(*words), cwd=self.directory, env=arm.environment(**variables), capture_output=True, text=True, timeout=300)
+
+
+class Units(ArmTest):
+    """Of what differs between processors: stacks, Python's frames, what attaching makes a thread run."""
+
+    def assert_passes(self, *words):
+        process = self.run_there(*words)
+        self.assertEqual(process.returncode, 0, process.stdout[-4000:] + process.stderr[-2000:])
+
+    def test_stacks(self):
+        self.assert_passes(BIN / "stacks_test", "--gtest_brief=1")
+
+    def test_attach(self):
+        self.assert_passes(BIN / "attach_test", "--gtest_brief=1", "--gtest_filter=Bootstrap.*:WayBack.*:Calls.*:Registers.*")
+
+    def test_python(self):
+        self.assert_passes(BIN / "python_test", "--gtest_brief=1")
+        python = arm.ROOT / "usr/bin/python3.11"
+        self.assert_passes(python, "-B", arm.SOURCES / "tests/unit/python/walk_test.py", python, arm.BUILD / "lib/libpython_probe.so")
+
+
+class Traces(ArmTest):
+    """Recorded on Arm, read here by memreel for this processor."""
+
+    def recorded(self, *mode, options=()):
+        truth, trace = self.directory / "truth", self.directory / "run.reel"
+        process = self.run_there(BIN / "memreel-record", "record", "-o", trace, *options, "--", BIN / "fake_program", *mode,
+                                 LD_LIBRARY_PATH=str(FAKE), MEMREEL_TRUTH=str(truth))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertIn("none lost", process.stderr)
+        events = read_trace(MEMREEL, trace)
+        self.assertEqual(differences(read_truth(truth.read_text()), events), [])
+        return trace, events
+
+    def test_events(self):
+        for mode in (("kinds",), ("vmm",), ("pools", 100), ("threads", 4, 50)):
+            with self.subTest(mode):
+                trace, _ = self.recorded(*mode)
+                trace.unlink()
+                (self.directory / "truth").unlink()
+
+    def test_functions_of_the_driver_that_a_program_looks_up(self):
+        self.recorded("kinds", options=["--backend", "interpose"])
+        lookup = ("import ctypes; cuda = ctypes.CDLL('libcuda.so.1'); context, address = ctypes.c_void_p(), ctypes.c_uint64()\n"
+                  "assert cuda.cuInit(0) == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == cuda.cuCtxSetCurrent(context) == 0\n"
+                  "assert cuda.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(4711)) == 0\n")
+        trace = self.directory / "python.reel"
+        process = self.run_there(BIN / "memreel-record", "record", "-o", trace, "--backend", "interpose", "--", arm.ROOT / "usr/bin/python3.11", "-c", lookup,
+                                 LD_LIBRARY_PATH=str(FAKE))
+        self.assertEqual(process.returncode, 0, process.stderr)
+        rows = [row for row in read_trace(MEMREEL, trace) if row["kind"] == "alloc"]
+        self.assertEqual([row["size"] for row in rows], [4711])
+        self.assertIn("<module>", [frame["function"] for frame in rows[0]["stack"]], "Python's frames")
+
+    def test_native_frames_are_named_with_the_other_machines_files(self):
+        _, events = self.recorded("nested", 20)
+        names = {frame["function"] for row in events for frame in row.get("stack", ())}
+        self.assertTrue(any("nest" in name for name in names), names)
+        trace = self.directory / "run.reel"
+        named = self.directory / "named.reel"
+        self.answer("symbols", trace, "--sysroot", arm.ROOT, "-o", named)
+        names = {frame["function"] for row in read_trace(MEMREEL, named) for frame in row.get("stack", ())}
+        self.assertTrue(any("libc_start" in name for name in names), names)
+
+
+class Machine(ProgramTest):
+    """Attaching from outside, by a kernel that has ptrace: one for Arm."""
+
+    def setUp(self):
+        super().setUp()
+        if reason := arm_machine.why_not():
+            self.skipTest(reason)
+
+    def test_programs_that_are_attached_to_do_not_notice(self):
+        programs = {f"/opt/bin/{name}": BIN / name for name in ("memreel-attach", "waiting_program")}
+        programs["/opt/lib/libmemreel-agent.so"] = arm.BUILD / "lib/libmemreel-agent.so"
+        programs |= {f"/opt/fake/{name}": FAKE / name for name in ("libcuda.so.1", "libcupti.so.13")}
+        script = f"""
+export LD_LIBRARY_PATH=/lib:/opt/fake
+for kind in {' '.join(KINDS)}; do
+  /opt/bin/waiting_program $kind >$kind.out 2>&1 &
+  program=$!
+  sleep 1
+  for round in 1 2 3; do
+    /opt/bin/memreel-attach attach $program -o $kind.$round.reel --time-limit 30 >attach.out 2>&1 && sed "s/^/$kind /" attach.out || sed "s/^/$kind failed: /" attach.out
+    sleep 0.3
+    /opt/bin/memreel-attach detach $program 2>&1 | sed "s/^/$kind /"
+  done
+  kill -TERM $program; wait $program
+  echo "$kind: $(cat $kind.out | tr '\\n' ' ')"
+done
+"""
+        printed, _ = arm_machine.run(script, programs)
+        for kind in KINDS:
+            with self.subTest(kind):
+                self.assertNotRegex(printed, f"{kind} failed", printed)
+                found = re.search(rf"^{kind}: ready rounds (\d+) wrong (\d+) signals (\d+) of (\d+)", printed, re.MULTILINE)
+                self.assertTrue(found, printed)
+                rounds, wrong, received, sent = map(int, found.groups())
+                self.assertGreater(rounds, 0)
+                # A thread that enters epoll_wait just before it is stopped finds it interrupted (docs/arm.md).
+                self.assertLessEqual(wrong, 1 if kind == "epoll" else 0, printed)
+                self.assertEqual(received, sent, printed)
+
+
+if __name__ == "__main__":
+    unittest.main()
