@@ -333,6 +333,10 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   }
   if (best == nullptr) return std::nullopt;
   const std::int64_t saved = remedies.gives_back(*best);
+  if (setting.failed_before > 0 && !remedies.is_limited()) {
+    setting.instead = "what the pool could have is unknown (--capacity)";
+    return setting;
+  }
   if (ooms != nullptr && !ooms->examined.empty() && ooms->examined.back().is_last) {
     answer_failure(remedies, ooms->examined.back(), setting);
     return setting;
@@ -342,10 +346,6 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
       best->outcome.failures() == setting.failed_before &&
       static_cast<double>(saved) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count) &&
       saved > 0;
-  if (setting.failed_before > 0 && !remedies.is_limited()) {
-    setting.instead = "what the pool could have is unknown (--capacity)";
-    return setting;
-  }
   // At a limit where requests failed, serving them counts, not a lower peak.
   if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
   set_text(remedies, *best, setting);

@@ -30,7 +30,9 @@ struct DeducedRegion {
 std::vector<DeducedRegion> regions_of(const Trace& trace, const Prepared& heap) {
   std::vector<DeducedRegion> regions;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::segment_alloc && trace.tables[trace.events.origin[i]].heap == heap.heap)
+    if (const EventKind kind = trace.events.kind[i];
+        (kind == EventKind::segment_alloc || kind == EventKind::segment_map) &&
+        trace.tables[trace.events.origin[i]].heap == heap.heap)
       regions.push_back({.event = i, .address = trace.events.address(i), .size = trace.events.size[i]});
   return regions;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/own_frame.h"
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -105,11 +107,21 @@ std::string line_label(const FrameText& frame) {
          (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
 }
 
+namespace {
+
+/// A module with XLA's allocators that is named like a Python extension: a plugin of JAX, jaxlib, TensorFlow.
+bool is_xla(std::string_view module) {
+  constexpr std::array<std::string_view, 4> prefixes{"xla_", "pjrt_", "_pywrap_tensorflow", "_xla"};
+  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return module.starts_with(prefix); });
+}
+
+}  // namespace
+
 std::string library_label(const std::vector<FrameText>& frames) {
   for (const FrameText& frame : frames) {
     const std::string_view name = base_name(frame.module_path);
     if (is_hidden(frame.kind)) continue;
-    if (name.starts_with("lib")) return std::string(name);
+    if (name.starts_with("lib") || is_xla(name)) return std::string(name);
     const std::string_view package = in_package(frame);
     if (!package.empty()) return std::string(package.substr(0, package.find('/')));
     if (frame.owner == CodeOwner::user) return "own code";

@@ -176,8 +176,11 @@ Result<void> join(const Trace& recording, const Trace& profile, std::unique_ptr<
   }
   std::size_t next = 0;
   const auto append_until = [&](Nanoseconds time) {
-    for (; next < profile.events.count() && profile.events.time[next] < time; ++next)
-      if (!is_segment(profile.events.kind[next])) tensors.append(next);
+    for (; next < profile.events.count() && profile.events.time[next] < time; ++next) {
+      const Tables& tables = profile.tables;
+      const bool is_on_device = tables[tables[profile.events.origin[next]].heap].device >= 0;
+      if (!is_segment(profile.events.kind[next]) || !is_on_device) tensors.append(next);
+    }
   };
   for (std::size_t i = 0; i < recording.events.count(); ++i) {
     append_until(recording.events.time[i]);

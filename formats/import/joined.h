@@ -16,9 +16,9 @@ namespace memreel {
 /// it. A file is itself. Errors: there is none.
 Result<std::filesystem::path> profile_in(const std::filesystem::path& path);
 
-/// Writes the events of both in order of time, with the recording's header; segments that were deduced from the
-/// profile are left out, as the recording has the calls that made them. Errors: the recording has no calls of the
-/// driver, or is a flight recorder's; the profile knows no device's memory, or is of another time.
+/// Writes the events of both in order of time, with the recording's header; a device's segments that were deduced
+/// from the profile are left out, as the recording has the calls that made them. Errors: the recording has no calls of
+/// the driver, or is a flight recorder's; the profile knows no device's memory, or is of another time.
 Result<void> join(const Trace& recording, const Trace& profile, std::unique_ptr<ByteSink> sink,
                   const WriterOptions& options = {});
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares recordings of JAX with what JAX says: its pool is named, and holds what the driver gave.
+"""Compares recordings of JAX with what JAX says: its pool is named, and holds what the driver gave; tensors of the profile are in it.
 
 compare_jax.py MEMREEL DIR NAME: DIR has the traces run-*.reel, and what record_jax.py wrote."""
 
@@ -12,8 +12,8 @@ import sys
 
 def document(memreel, *arguments):
     done = subprocess.run([memreel, *map(str, arguments)], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        sys.exit(done.stderr.strip().splitlines()[-1])
+    if done.returncode not in (0, 1):
+        sys.exit((done.stderr.strip() or "no answer").splitlines()[-1])
     return json.loads(done.stdout)
 
 
@@ -38,8 +38,11 @@ def main():
     expected = stats["peak_pool_bytes"]
     if pool["peak_bytes"] != expected:
         sys.exit(f"the pool held {pool['peak_bytes']} B, {expected} B by JAX")
+    verified = next(device for device in document(memreel, "verify", joined, "--json")["devices"] if device["device"] == 0)
+    if not verified["exact"]:
+        sys.exit(f"{verified['address_matches']} of {verified['allocations']} addresses")
     of_nobody = tree["samples"]["of_nobody_bytes"] if tree["samples"] else 0
-    print(f"pool {expected} B as by JAX; {of_nobody} B of nobody's")
+    print(f"pool {expected} B as by JAX, {verified['allocations']} of {verified['allocations']} addresses; {of_nobody} B of nobody's")
 
 
 main()
