@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <tuple>
 
 #include "formats/model/frame_kind.h"
 
@@ -22,12 +24,12 @@ struct FrameMeaning {
   bool preexisting = false;
 };
 
-std::vector<FrameMeaning> frame_meanings(const Tables& tables) {
+std::vector<FrameMeaning> frame_meanings(const Tables& tables, std::span<const FrameRule* const> rules) {
   std::vector<FrameMeaning> meanings;
   meanings.reserve(tables.frames.size());
   for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
     const FrameText frame = frame_text(tables, FrameId{f});
-    meanings.push_back({.rule = rule_of(frame),
+    meanings.push_back({.rule = rules[f],
                         .kind = frame.kind,
                         .starts_python = starts_python(frame),
                         .backward_of = frame.function == backward_frame,
@@ -56,7 +58,11 @@ void enter(const FrameMeaning& frame, StackId stack, StackMeaning& meaning) {
 }  // namespace
 
 std::vector<StackMeaning> stack_meanings(const Tables& tables) {
-  const std::vector<FrameMeaning> frames = frame_meanings(tables);
+  return stack_meanings(tables, rules_of_frames(tables));
+}
+
+std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const FrameRule* const> rules) {
+  const std::vector<FrameMeaning> frames = frame_meanings(tables, rules);
   std::vector<StackMeaning> meanings(tables.stacks.size());
   for (std::uint32_t s = 1; s < tables.stacks.size(); ++s) {
     const Stack& stack = tables.stacks[s];
@@ -277,6 +283,18 @@ const FrameRule* rule_of(const FrameText& frame) {
     return fits_function(function, rule.function) && fits_file(file, rule.file);
   });
   return found == frame_rules.end() ? nullptr : found;
+}
+
+std::vector<const FrameRule*> rules_of_frames(const Tables& tables) {
+  std::map<std::tuple<StringId, StringId, ModuleId, FrameKind>, const FrameRule*> known;
+  std::vector<const FrameRule*> rules;
+  rules.reserve(tables.frames.size());
+  for (const Frame& frame : tables.frames) {
+    const auto [of, is_new] = known.try_emplace({frame.function, frame.file, frame.module, frame.kind});
+    if (is_new) of->second = rule_of(frame_text(tables, FrameId{static_cast<std::uint32_t>(rules.size())}));
+    rules.push_back(of->second);
+  }
+  return rules;
 }
 
 bool is_of_torch(const FrameText& frame) {

@@ -48,6 +48,9 @@ struct FrameRule {
 /// The first rule that matches the frame; null if none does.
 const FrameRule* rule_of(const FrameText& frame);
 
+/// The same for every frame of a trace, by FrameId. Frames of one function share the search.
+std::vector<const FrameRule*> rules_of_frames(const Tables& tables);
+
 /// Whether frames[i] is a call of a module that is not one of PyTorch's own: nn.Module's machinery calls it, directly
 /// or through wrapper frames. Innermost frame first.
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i);
@@ -83,5 +86,7 @@ struct StackMeaning {
 
 /// One per StackId. Linear in the stacks: each adds its frame to its caller's meaning.
 std::vector<StackMeaning> stack_meanings(const Tables& tables);
+/// The same where rules_of_frames() are known.
+std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const FrameRule* const> rules);
 
 }  // namespace memreel

@@ -41,6 +41,13 @@ void find_ranks(std::vector<RankSummary>& summaries, const RankPattern& pattern)
     if (!summaries[i].identity.rank) summaries[i].identity.rank = named[i];
 }
 
+/// Not in braces, of which a map is a copy.
+Jobs one_job(std::vector<RankSummary> summaries) {
+  Jobs jobs;
+  jobs.emplace("", std::move(summaries));
+  return jobs;
+}
+
 std::string directory_of(const RankSummary& s) { return std::filesystem::path(s.file).parent_path().string(); }
 
 /// A recording that states no job, such as a snapshot or what is left of a damaged file, is of the job of its
@@ -81,7 +88,7 @@ Jobs by_id(std::vector<RankSummary> summaries) {
     std::vector<RankSummary>& job = s.identity.job.empty() ? unknown : jobs[s.identity.job];
     job.push_back(std::move(s));
   }
-  if (jobs.empty()) return {{"", std::move(unknown)}};
+  if (jobs.empty()) return one_job(std::move(unknown));
   if (jobs.size() == 1) {
     std::ranges::move(unknown, std::back_inserter(jobs.begin()->second));
     return jobs;
@@ -169,7 +176,7 @@ Jobs split(std::vector<RankSummary> summaries) {
   std::vector<const RankSummary*> all;
   for (const RankSummary& s : summaries) all.push_back(&s);
   const bool worlds = has_two_worlds(summaries);
-  if (!worlds && !has_two_of_a_rank(all)) return {{"", std::move(summaries)}};
+  if (!worlds && !has_two_of_a_rank(all)) return one_job(std::move(summaries));
   // Ranks of a job start within a minute.
   std::vector<const RankSummary*> by_start = all;
   std::ranges::sort(by_start, {}, &RankSummary::begin);
@@ -209,7 +216,7 @@ Jobs split(std::vector<RankSummary> summaries) {
     place(std::move(unknown), jobs);
     return jobs;
   }
-  return {{"", std::move(summaries)}};
+  return one_job(std::move(summaries));
 }
 
 std::vector<Job> jobs_of(std::vector<RankSummary> summaries) {

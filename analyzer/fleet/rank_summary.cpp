@@ -170,8 +170,9 @@ RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<
     sampled.reset();
   };
   for (std::size_t i = 0; i < events.count(); ++i) {
-    const Origin& origin = trace.tables[events.origin[i]];
     const EventKind kind = events.kind[i];
+    if (!is_driver && (kind == EventKind::alloc || is_free(kind))) continue;  // most events
+    const Origin& origin = trace.tables[events.origin[i]];
     if (origin.heap == main.heap) {
       if (kind == takes || kind == EventKind::segment_map) {
         reserved += events.size[i];

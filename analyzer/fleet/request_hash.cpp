@@ -29,7 +29,8 @@ class Hasher {
   void add(const Prepared& heap) {
     std::vector<std::uint64_t> ordinal(heap.slot_count);  // which allocation; of older ones of a size, any
     std::vector<Bytes> size(heap.slot_count);
-    std::map<std::uint32_t, std::uint64_t> pool_streams;  // numbered in the order of their first request
+    std::vector<std::uint64_t> pool_streams;  // numbered in the order of their first request
+    std::uint64_t next_pool_stream = 0;
     std::uint32_t count = 0;
     // The host differs from every GPU; GPUs differ only in their order.
     const std::uint64_t device =
@@ -52,8 +53,9 @@ class Hasher {
       switch (heap.op[row]) {
         case Op::alloc:
         case Op::alloc_failed: {
-          const std::uint64_t pool_stream =
-              pool_streams.try_emplace(heap.pool_stream[row], pool_streams.size()).first->second;
+          if (heap.pool_stream[row] >= pool_streams.size()) pool_streams.resize(heap.pool_stream[row] + 1, unnumbered);
+          std::uint64_t& pool_stream = pool_streams[heap.pool_stream[row]];
+          if (pool_stream == unnumbered) pool_stream = next_pool_stream++;
           const bool failed = heap.op[row] == Op::alloc_failed;
           if (!failed) {
             ordinal[slot] = count++;
@@ -93,6 +95,8 @@ class Hasher {
   }
 
  private:
+  static constexpr std::uint64_t unnumbered = std::numeric_limits<std::uint64_t>::max();
+
   void request(Bytes size, std::uint64_t where) {
     ++requests_;
     whole_ = combine(combine(combine(whole_, freed_ordinals_), size.count), where);

@@ -46,13 +46,18 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
     traits[h].is_driver = heaps[h].level == Level::driver;
   }
   const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    HeapTraits& of = traits[index(trace.tables[events.origin[i]].heap)];
-    of.has_memory |= kind == EventKind::alloc || kind == EventKind::alloc_failed || is_segment(kind);
-    of.has_allocations |= kind == EventKind::alloc;
-    of.has_segments |= !of.is_driver && is_segment(kind);
-    of.is_mapped |= kind == EventKind::segment_map;
+  std::vector<EventKinds> kinds(trace.tables.origins.size());  // by origin
+  for (std::size_t i = 0; i < events.count(); ++i) kinds[index(events.origin[i])].add(events.kind[i]);
+  for (std::size_t origin = 0; origin < kinds.size(); ++origin) {
+    HeapTraits& of = traits[index(trace.tables.origins[origin].heap)];
+    for (const EventKind kind : {EventKind::alloc, EventKind::alloc_failed, EventKind::segment_alloc,
+                                 EventKind::segment_free, EventKind::segment_map, EventKind::segment_unmap}) {
+      if (!kinds[origin].contains(kind)) continue;
+      of.has_memory = true;
+      of.has_allocations |= kind == EventKind::alloc;
+      of.has_segments |= !of.is_driver && is_segment(kind);
+      of.is_mapped |= kind == EventKind::segment_map;
+    }
   }
   for (std::size_t h = 1; h < heaps.size(); ++h) {
     if (traits[h].is_driver) {

@@ -76,14 +76,16 @@ void set(EventColumns& events, std::size_t i, const Event& event) {
   events.size[i] = event.size;
 }
 
-void copy(EventColumns& events, std::size_t from, std::size_t to) {
-  events.kind[to] = events.kind[from];
-  events.origin[to] = events.origin[from];
-  events.stack[to] = events.stack[from];
-  events.allocation[to] = events.allocation[from];
-  events.time[to] = events.time[from];
-  events.address_or_value[to] = events.address_or_value[from];
-  events.size[to] = events.size[from];
+/// Moves the rows [first, last) to the front until `to`, which is not behind `first`.
+void move_rows(EventColumns& events, std::size_t first, std::size_t last, std::size_t to) {
+  const auto move = [&](auto& column) { std::copy(&column[first], &column[0] + last, &column[to]); };
+  move(events.kind);
+  move(events.origin);
+  move(events.stack);
+  move(events.allocation);
+  move(events.time);
+  move(events.address_or_value);
+  move(events.size);
 }
 
 void resize(EventColumns& events, std::size_t count) {
@@ -110,10 +112,12 @@ class LevelTies::Impl {
     has_segments_.resize(tables_->heaps.size());
     for (std::size_t i = 0; i < events.count(); ++i, ++number) {
       const EventKind kind = events.kind[i];
-      // Most events are frees, of which only the driver's matter.
-      if (!is_segment(kind) && kind != EventKind::alloc &&
-          (*tables_)[(*tables_)[events.origin[i]].heap].level != Level::driver)
-        continue;
+      // Most events are frees, of which only the driver's matter, and allocations of heaps with segments.
+      if (!is_segment(kind)) {
+        const HeapId heap = (*tables_)[events.origin[i]].heap;
+        if ((*tables_)[heap].level != Level::driver && (kind != EventKind::alloc || has_segments_[index(heap)]))
+          continue;
+      }
       if (has_driver || is_segment(kind)) see(events[i], number);
     }
   }
@@ -341,26 +345,36 @@ void TiedLevels::rewrite(Trace& trace) {
     is_tied[a] = of_allocation_.find(AllocationId{static_cast<std::uint32_t>(a)}) != absent ? 1 : 0;
   auto mapping = mappings_.begin();
   std::uint32_t kept = 0, allocations = 0;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const AllocationId of = events.allocation[i];
-    const bool is_mapping = mapping != mappings_.end() && mapping->first == i;
-    if (is_mapping) ++mapping;
-    if (is_mapping || (of != AllocationId::none && is_tied[index(of)] != 0)) {
-      Event event = events[i];
-      if (!rewrite(event, i, trace.tables)) continue;
-      set(events, kept, event);
-    } else if (kept != i) {
-      copy(events, i, kept);
-    }
-    if (const AllocationId old = events.allocation[kept]; old != AllocationId::none) {
+  const auto renumber = [&](std::uint32_t first, std::uint32_t last) {
+    for (std::uint32_t row = first; row < last; ++row) {
+      const AllocationId old = events.allocation[row];
+      if (old == AllocationId::none) continue;
       AllocationId& id = renumbered[index(old)];
-      if (events.kind[kept] == EventKind::alloc) {
+      if (events.kind[row] == EventKind::alloc) {
         id = AllocationId{allocations};
-        trace.allocation_events[allocations++] = kept;
+        trace.allocation_events[allocations++] = row;
       }
-      events.allocation[kept] = id;
+      events.allocation[row] = id;
     }
-    ++kept;
+  };
+  for (std::uint32_t i = 0; i < count;) {
+    const std::uint32_t next_mapping = mapping != mappings_.end() ? mapping->first : count;
+    std::uint32_t end = i;  // rows until there stay as they are
+    while (end < next_mapping &&
+           (events.allocation[end] == AllocationId::none || is_tied[index(events.allocation[end])] == 0))
+      ++end;
+    if (kept != i && end > i) move_rows(events, i, end, kept);
+    renumber(kept, kept + end - i);
+    kept += end - i;
+    i = end;
+    if (i == count) break;
+    if (i == next_mapping) ++mapping;
+    Event event = events[i];
+    if (rewrite(event, i++, trace.tables)) {
+      set(events, kept, event);
+      renumber(kept, kept + 1);
+      ++kept;
+    }
   }
   resize(events, kept);
   trace.allocation_events.resize(allocations);

@@ -76,15 +76,18 @@ Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
     const AllocationId id = events.allocation[i];
     if (id == AllocationId::none) continue;
     if (kind == EventKind::alloc) {
-      if (is_ours[index(events.origin[i])] == 0 || reserves.contains(events.address(i).value)) continue;
+      if (is_ours[index(events.origin[i])] == 0) continue;
+      if (!reserves.empty() && reserves.contains(events.address(i).value)) continue;
       census.births[index(id)] = round;
       ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
       continue;
     }
-    if (end.frees(i, trace.allocation_events[index(id)])) continue;
-    const std::uint32_t birth = std::exchange(census.births[index(id)], not_here);
+    const std::uint32_t birth = census.births[index(id)];
     if (birth == not_here) continue;
-    const StackId stack = census.site[index(events.stack[trace.allocation_events[index(id)]])];
+    const std::uint32_t made = trace.allocation_events[index(id)];
+    if (end.frees(i, made)) continue;
+    census.births[index(id)] = not_here;
+    const StackId stack = census.site[index(events.stack[made])];
     Tally& tally = census.tallies[index(stack)];
     ++tally.frees;
     tally.last_free = round;

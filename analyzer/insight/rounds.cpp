@@ -67,10 +67,12 @@ bool ends_in_failure(const Trace& trace, const std::vector<std::uint32_t>& ends)
 /// Calls of modules, by stack.
 class ModuleCalls {
  public:
-  explicit ModuleCalls(const Tables& tables)
+  /// `rules`: by frame.
+  ModuleCalls(const Tables& tables, std::span<const FrameRule* const> rules)
       : root_(tables.stacks.size(), StackId::none), site_of_(tables.stacks.size(), no_site) {
     std::vector<Place> places;
-    for (std::uint32_t f = 0; f < tables.frames.size(); ++f) places.push_back(place_of(tables, FrameId{f}));
+    for (std::uint32_t f = 0; f < tables.frames.size(); ++f)
+      places.push_back(place_of(tables.frames[f].kind, rules[f]));
     const std::vector<FrameId> same = same_places(tables);
     std::map<std::tuple<FrameId, StringId, StringId>, std::uint32_t> sites;
     std::vector<State> states(tables.stacks.size());
@@ -127,12 +129,10 @@ class ModuleCalls {
   };
 
   /// The interpreter's frames and wrappers between a caller and a module are neither.
-  static Place place_of(const Tables& tables, FrameId id) {
-    const FrameText frame = frame_text(tables, id);
-    const FrameRule* const rule = rule_of(frame);
+  static Place place_of(FrameKind kind, const FrameRule* rule) {
     if (rule != nullptr && rule->purpose == Purpose::compute) return Place::module_call;
     if (rule != nullptr && rule->purpose == Purpose::wrapper) return Place::other;
-    return frame.kind == FrameKind::python ? Place::program : Place::other;
+    return kind == FrameKind::python ? Place::program : Place::other;
   }
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(callers_.size()); }
@@ -456,8 +456,9 @@ Rounds marked_rounds(const Trace& trace, HeapId heap) {
 }
 
 Rounds unmarked_rounds(const Trace& trace) {
-  const std::vector<StackMeaning> stacks = stack_meanings(trace.tables);
-  const ModuleCalls modules(trace.tables);
+  const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
+  const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
+  const ModuleCalls modules(trace.tables, rules);
   const Course course = CourseFinder(trace, stacks, modules).find();
   Rounds rounds = rounds_of_course(trace, course, modules);
   if (rounds.source == RoundSource::none && !course.has_modules) rounds = rounds_of_repetition(trace, stacks);

@@ -82,6 +82,7 @@ std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedB
   TimeColumns time(events, columns);
   for (std::size_t i = 0; i < events.count(); ++i) {
     const std::size_t column = time.column(i);
+    if (events.kind[i] == EventKind::free_completed) continue;  // changes nothing here
     const AllocationId id = events.allocation[i];
     heaps[index(trace.tables[events.origin[i]].heap)].see(
         events.kind[i],

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "analyzer/category/classify.h"
@@ -34,19 +35,35 @@ class TimeColumns {
 
   /// The column of event `i`. Call in event order: times can go back a little where threads meet; columns don't.
   std::size_t column(std::size_t i) {
-    const double at = timed_ ? static_cast<double>((events_.time[i] - begin_).count()) : static_cast<double>(i);
-    const double share = std::max(0.0, at) / span_;
-    last_ = std::max(last_, std::min(columns_ - 1, static_cast<std::size_t>(share * static_cast<double>(columns_))));
+    const std::int64_t at = timed_ ? (events_.time[i] - begin_).count() : static_cast<std::int64_t>(i);
+    if (at < next_) return last_;
+    last_ = std::max(last_, column_at(at));
+    // Where the next one begins, so that most events take no division.
+    std::int64_t least = std::max<std::int64_t>(at, 0);
+    next_ = std::numeric_limits<std::int64_t>::max();
+    while (last_ + 1 < columns_ && least < next_) {
+      const std::int64_t middle = least + (next_ - least) / 2;
+      if (column_at(middle) > last_)
+        next_ = middle;
+      else
+        least = middle + 1;
+    }
     return last_;
   }
 
  private:
+  std::size_t column_at(std::int64_t at) const {
+    const double share = std::max(0.0, static_cast<double>(at)) / span_;
+    return std::min(columns_ - 1, static_cast<std::size_t>(share * static_cast<double>(columns_)));
+  }
+
   const EventColumns& events_;
   std::size_t columns_;
   Nanoseconds begin_, end_;
   bool timed_;
   double span_;
   std::size_t last_ = 0;
+  std::int64_t next_ = std::numeric_limits<std::int64_t>::min();  // time or event at which the next column begins
 };
 
 struct MemoryRange {

@@ -27,6 +27,9 @@ struct Allocation {
 /// The live allocations, by id. Completed ones are dropped.
 class Allocations {
  public:
+  /// All ids are below `count`: a table of them is faster than a map.
+  void expect(std::size_t count) { table_.assign(count, absent); }
+
   void add(const Allocation& allocation) {
     std::uint32_t place = 0;
     if (empty_places_.empty()) {
@@ -37,18 +40,29 @@ class Allocations {
       empty_places_.pop_back();
       allocations_[place] = allocation;
     }
-    places_.put(allocation.id, place);
+    if (index(allocation.id) < table_.size())
+      table_[index(allocation.id)] = place;
+    else
+      places_.put(allocation.id, place);
   }
   Allocation* find(AllocationId id) {
-    const std::uint32_t place = places_.find(id);
+    const std::uint32_t place = place_of(id);
     return place == absent ? nullptr : &allocations_[place];
   }
   void remove(AllocationId id) {
-    empty_places_.push_back(places_.find(id));
-    places_.erase(id);
+    empty_places_.push_back(place_of(id));
+    if (index(id) < table_.size())
+      table_[index(id)] = absent;
+    else
+      places_.erase(id);
   }
 
  private:
+  std::uint32_t place_of(AllocationId id) const {
+    return index(id) < table_.size() ? table_[index(id)] : places_.find(id);
+  }
+
+  std::vector<std::uint32_t> table_;  // by id
   FlatMap<AllocationId, AllocationHash> places_;
   std::vector<Allocation> allocations_;
   std::vector<std::uint32_t> empty_places_;
@@ -376,12 +390,16 @@ class HeapBuilder {
   }
 
   std::uint32_t pool_stream(const Origin& origin) {
+    if (latest_pool_stream_ < heap_.pool_streams.size()) {
+      const PoolStream& latest = heap_.pool_streams[latest_pool_stream_];
+      if (latest.pool == origin.pool && latest.stream == origin.stream) return latest_pool_stream_;
+    }
     const auto [found, is_new] =
         pool_streams_.try_emplace({origin.pool, origin.stream}, static_cast<std::uint32_t>(heap_.pool_streams.size()));
     if (is_new)
       heap_.pool_streams.push_back(
           {.pool = origin.pool, .stream = origin.stream, .stream_handle = (*tables_)[origin.stream].handle});
-    return found->second;
+    return latest_pool_stream_ = found->second;
   }
 
   /// Page-locked memory: no allocator of device memory would have served these requests.
@@ -391,6 +409,7 @@ class HeapBuilder {
   Prepared heap_;
   Prepared taken_;  // rows moved out of heap_
   std::map<std::pair<PoolId, StreamId>, std::uint32_t> pool_streams_;
+  std::uint32_t latest_pool_stream_ = 0;  // most requests are of the same one
   std::vector<std::uint32_t> free_slots_;
   std::optional<UnsplitPools> unsplit_;  // of PyTorch's allocator
   InitialRows initial_;
@@ -405,7 +424,9 @@ class HeapBuilder {
 /// Dispatches events to the heaps they belong to.
 class Preparation::Impl {
  public:
-  explicit Impl(const Tables& tables) : tables_(tables), capacities_(tables), restoring_(tables) {}
+  Impl(const Tables& tables, std::size_t allocations) : tables_(tables), capacities_(tables), restoring_(tables) {
+    allocations_.expect(allocations);
+  }
 
   void start_from(const InitialHeap& initial) {
     make_heaps();
@@ -495,7 +516,8 @@ class Preparation::Impl {
   Allocations allocations_;
 };
 
-Preparation::Preparation(const Tables& tables) : impl_(std::make_unique<Impl>(tables)) {}
+Preparation::Preparation(const Tables& tables, std::size_t allocations)
+    : impl_(std::make_unique<Impl>(tables, allocations)) {}
 Preparation::Preparation(Preparation&&) noexcept = default;
 Preparation& Preparation::operator=(Preparation&&) noexcept = default;
 Preparation::~Preparation() = default;
@@ -505,7 +527,7 @@ const Prepared* Preparation::take_rows(HeapId heap) { return impl_->take_rows(he
 std::vector<Prepared> Preparation::finish() && { return std::move(*impl_).finish(); }
 
 std::vector<Prepared> prepare(const Trace& trace) {
-  Preparation preparation(trace.tables);
+  Preparation preparation(trace.tables, trace.allocation_events.size());
   for (const InitialHeap& initial : trace.initial_heaps) preparation.start_from(initial);
   preparation.add(trace.events, 0);
   std::vector<Prepared> heaps = std::move(preparation).finish();

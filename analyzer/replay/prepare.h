@@ -2,6 +2,7 @@
 // Resolves a trace for replay.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,8 +20,9 @@ std::vector<Prepared> prepare(const Trace& trace);
 /// allocations.
 class Preparation {
  public:
-  /// `tables` may grow, and must outlive this object.
-  explicit Preparation(const Tables& tables);
+  /// `tables` may grow, and must outlive this object. `allocations`: if their number is known, 4 bytes for each replace
+  /// a map of the live ones.
+  explicit Preparation(const Tables& tables, std::size_t allocations = 0);
   Preparation(Preparation&&) noexcept;
   Preparation& operator=(Preparation&&) noexcept;
   ~Preparation();

@@ -33,18 +33,4 @@ void EventColumns::push_back(const Event& event) {
   size.push_back(event.size);
 }
 
-Event EventColumns::operator[](std::size_t i) const {
-  Event event{.kind = kind[i],
-              .origin = origin[i],
-              .stack = stack[i],
-              .allocation = allocation[i],
-              .time = time[i],
-              .size = size[i]};
-  if (has_value(event.kind))
-    event.value = address_or_value[i];
-  else
-    event.address = {address_or_value[i]};
-  return event;
-}
-
 }  // namespace memreel

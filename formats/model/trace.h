@@ -161,6 +161,20 @@ struct Trace {
 /// Header::source of a trace written by `memreel predict`. Its source_name says of what, and at which values.
 inline constexpr std::string_view synthetic_source = "memreel.predict";
 
+inline Event EventColumns::operator[](std::size_t i) const {
+  Event event{.kind = kind[i],
+              .origin = origin[i],
+              .stack = stack[i],
+              .allocation = allocation[i],
+              .time = time[i],
+              .size = size[i]};
+  if (has_value(event.kind))
+    event.value = address_or_value[i];
+  else
+    event.address = {address_or_value[i]};
+  return event;
+}
+
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
 
 }  // namespace memreel

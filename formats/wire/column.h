@@ -85,7 +85,7 @@ std::uint64_t read_long_varint(const char*& from);
 
 /// Reads the varint at `from` and advances `from`. Branchless for values below 2^56: in a column whose values randomly
 /// take one or two bytes, every other branch would be mispredicted.
-inline std::uint64_t read_varint(const char*& from) {
+[[gnu::always_inline]] inline std::uint64_t read_varint(const char*& from) {
   std::uint64_t word = 0;
   std::memcpy(&word, from, sizeof word);
   const std::uint64_t last_bytes = ~word & 0x8080'8080'8080'8080U;
@@ -118,6 +118,10 @@ bool read_column(std::string_view column, std::size_t count, Store store) {
     return true;
   }
   if (column.back() < 0) return false;
+  if (column.size() == count && count > 1 && count_varints(column) == count) {  // each takes a byte
+    for (std::size_t i = 0; i < count; ++i) store(i, std::uint64_t{static_cast<unsigned char>(from[i])});
+    return true;
+  }
   const std::size_t values = count_varints(column);
   if (values == 1) {
     const std::uint64_t value = detail::read_varint(from);
