@@ -18,6 +18,26 @@
 namespace memreel::cli {
 namespace {
 
+/// The titles of columns that are the values of the recording and of the prediction.
+struct Titles {
+  std::string recorded, predicted;
+
+  std::string of(std::string_view title) const {
+    const bool replaced = !predicted.empty();
+    if (replaced && title == "recorded") return recorded;
+    return replaced && title == "predicted" ? predicted : std::string(title);
+  }
+};
+
+template <class Row>
+std::vector<TableColumn> text_columns(Fit fit = Fit::wrapped, const Titles& titles = {}) {
+  std::vector<TableColumn> columns;
+  for_each_column<Row>([&](const ResultField<Row>& field) {
+    columns.push_back({titles.of(field.title), field.is_number() ? Align::right : Align::left, fit});
+  });
+  return columns;
+}
+
 /// "+1.2 %".
 std::string error_text(Bytes predicted, Bytes recorded) {
   const double error = static_cast<double>(predicted.count) / static_cast<double>(std::max(recorded, 1_B).count) - 1;
@@ -27,19 +47,12 @@ std::string error_text(Bytes predicted, Bytes recorded) {
 
 void print_recordings(const Predictor& predictor, const PredictReport& report) {
   const std::vector<std::string>& names = predictor.options().names;
-  TextTable table({{"recorded"},
-                   {"peak live", Align::right},
-                   {"peak reserved", Align::right},
-                   {"predicted from the others", Align::right},
-                   {""}});
-  for (std::size_t r = 0; r < predictor.recorded().size(); ++r) {
-    const LeftOut& left_out = predictor.left_out()[r];
-    std::vector<std::string> row{values_text(left_out.at, names), text_of(left_out.recorded.live),
-                                 text_of(left_out.recorded.reserved)};
-    if (left_out.predicted) {
-      row.push_back(text_of(left_out.predicted->reserved));
-      row.push_back(error_text(left_out.predicted->reserved, left_out.recorded.reserved));
-    }
+  std::vector<TableColumn> columns = text_columns<LeftOutRow>();
+  columns.push_back({""});
+  TextTable table(std::move(columns));
+  for (const LeftOut& left_out : predictor.left_out()) {
+    std::vector<std::string> row = cells_of(Tables{}, LeftOutRow{left_out, values_text(left_out.at, names)});
+    if (left_out.predicted) row.push_back(error_text(left_out.predicted->reserved, left_out.recorded.reserved));
     table.add_row(std::move(row));
   }
   table.print(std::cout, 2);
@@ -53,25 +66,12 @@ void print_recordings(const Predictor& predictor, const PredictReport& report) {
 
 void print_predictions(const Predictor& predictor, const PredictReport& report) {
   if (report.predictions.empty()) return;
-  const bool limited = report.device.capacity.has_value();
-  std::vector<TableColumn> columns{{"predicted"},
-                                   {"peak live", Align::right},
-                                   {"peak reserved", Align::right},
-                                   {"between", Align::right},
-                                   {"and", Align::right}};
-  if (limited) columns.push_back({"fits"});
+  std::vector<TableColumn> columns = text_columns<PredictionRow>();
+  if (!report.device.capacity) columns.pop_back();  // none fits or does not
   TextTable table(std::move(columns));
-  for (const Prediction& prediction : report.predictions) {
-    std::vector<std::string> row{values_text(prediction.at, predictor.options().names), text_of(prediction.peaks.live),
-                                 text_of(prediction.peaks.reserved), text_of(prediction.reserved_low),
-                                 text_of(prediction.reserved_high)};
-    if (limited)
-      row.push_back(prediction.first_failure ? "no: " + text_of(prediction.first_failure->requested) + " fail at " +
-                                                   text_of(prediction.first_failure->reserved) + " reserved"
-                    : prediction.reserved_high > *report.device.capacity ? "likely: the range exceeds the capacity"
-                                                                         : "yes");
-    table.add_row(std::move(row));
-  }
+  for (const Prediction& prediction : report.predictions)
+    table.add_row(cells_of(Tables{}, PredictionRow{prediction, values_text(prediction.at, predictor.options().names),
+                                                   report.device.capacity}));
   table.print(std::cout, 2);
   std::cout << '\n';
 }
@@ -124,20 +124,17 @@ void print_categories(const Predictor& predictor, const Prediction& prediction, 
   for (std::size_t p = 0; p < names.size(); ++p)
     if (base.at[p] != prediction.at[p]) unit = names[p];
   const bool per_unit = !held.categories.empty() && bytes_per_unit(predictor, prediction, held.categories.front());
-  std::vector<TableColumn> columns{{values_text(base.at, names), Align::right},
-                                   {values_text(prediction.at, names), Align::right}};
-  const std::string each = "each " + unit;
-  if (per_unit) columns.push_back({each, Align::right});
-  columns.push_back({"category"});
+  std::vector<TableColumn> columns =
+      text_columns<LiveByCategory>(Fit::wrapped, {values_text(base.at, names), values_text(prediction.at, names)});
+  if (per_unit) columns.insert(columns.end() - 1, TableColumn{"each " + unit, Align::right});
   TextTable table(std::move(columns));
   for (const LiveByCategory& category : held.categories) {
-    std::vector<std::string> row{text_of(category.recorded), text_of(category.predicted)};
+    std::vector<std::string> row = cells_of(base.trace.tables, category);
     if (per_unit) {
       const double growth = bytes_per_unit(predictor, prediction, category).value_or(0);
-      row.push_back((growth < 0 ? "-" : "+") +
-                    text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))}));
+      row.insert(row.end() - 1,
+                 (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))}));
     }
-    row.emplace_back(name_of(category.category));
     table.add_row(std::move(row));
   }
   table.print(std::cout, 2);
@@ -149,14 +146,13 @@ void print_sites(const Predictor& predictor, const Prediction& prediction, const
   const Recording& base = *predictor.recordings()[prediction.base];
   const std::vector<std::string>& names = predictor.options().names;
   std::cout << "live at the peak, what grows most first:\n";
-  TextTable table({{values_text(base.at, names), Align::right},
-                   {values_text(prediction.at, names), Align::right},
-                   {"where", Align::left, Fit::clipped}});
+  TextTable table(
+      text_columns<LiveBySite>(Fit::clipped, {values_text(base.at, names), values_text(prediction.at, names)}));
   Bytes recorded, predicted;
   for (std::size_t s = 0; s < held.sites.size(); ++s) {
     const LiveBySite& site = held.sites[s];
     if (s < most_sites) {
-      table.add_row({text_of(site.recorded), text_of(site.predicted), site_label(base.trace.tables, site.stack)});
+      table.add_row(cells_of(base.trace.tables, site));
     } else {
       recorded += site.recorded;
       predicted += site.predicted;
@@ -183,12 +179,7 @@ void print_uncertain(const Predictor& predictor, const Prediction& prediction,
                      const std::vector<UncertainSite>& uncertain) {
   if (uncertain.empty()) return;
   std::cout << '\n' << wrapped(what_is_uncertain(prediction, predictor.options().names) + ":", 0) << '\n';
-  std::vector<TableColumn> columns;
-  for_each_column<UncertainSite>([&](const ResultField<UncertainSite>& field) {
-    columns.push_back(field.is_number() ? TableColumn{std::string(field.title), Align::right}
-                                        : TableColumn{std::string(field.title), Align::left, Fit::clipped});
-  });
-  TextTable table(std::move(columns));
+  TextTable table(text_columns<UncertainSite>(Fit::clipped));
   const Tables& tables = predictor.recordings()[prediction.base]->trace.tables;
   for (const UncertainSite& site : listed_sites(uncertain)) table.add_row(cells_of(tables, site));
   if (uncertain.size() > most_uncertain_sites)
@@ -233,10 +224,10 @@ Json json_of(const Values& at, const std::vector<std::string>& names) {
   return json;
 }
 
-void add_peaks(Json& json, const Peaks& peaks, const std::string& before) {
-  json[before + "peak_live_bytes"] = peaks.live.count;
-  json[before + "peak_allocated_bytes"] = peaks.allocated.count;
-  json[before + "peak_reserved_bytes"] = peaks.reserved.count;
+void add_peaks(Json& json, const Peaks& peaks) {
+  json["peak_live_bytes"] = peaks.live.count;
+  json["peak_allocated_bytes"] = peaks.allocated.count;
+  json["peak_reserved_bytes"] = peaks.reserved.count;
 }
 
 double error_of(Bytes predicted, Bytes recorded) {
@@ -245,17 +236,20 @@ double error_of(Bytes predicted, Bytes recorded) {
 
 Json json_of(const LeftOut& left_out, const std::vector<std::string>& names) {
   Json json{{"value", json_of(left_out.at, names)}};
-  add_peaks(json, left_out.recorded, "recorded_");
-  if (!left_out.predicted) {
-    for (const char* const key :
-         {"peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "live_error", "reserved_error"})
-      json[key] = nullptr;
-    return json;
-  }
-  add_peaks(json, *left_out.predicted, "");
-  json["live_error"] = error_of(left_out.predicted->live, left_out.recorded.live);
-  json["reserved_error"] = error_of(left_out.predicted->reserved, left_out.recorded.reserved);
+  json.update(json_of_fields(Tables{}, LeftOutRow{left_out, {}}));
+  const auto error = [&](Bytes Peaks::*peak) {
+    return left_out.predicted ? Json(error_of((*left_out.predicted).*peak, left_out.recorded.*peak)) : Json(nullptr);
+  };
+  json["live_error"] = error(&Peaks::live);
+  json["reserved_error"] = error(&Peaks::reserved);
   return json;
+}
+
+template <class Site>
+Json json_of_site(const Tables& tables, const Site& site) {
+  Json row{{"stack", json_of_stack(tables, site.stack)}};
+  row.update(json_of_fields(tables, site));
+  return row;
 }
 
 Json json_of_sites(const Predictor& predictor, const Prediction& prediction, const LiveAtPeak& held) {
@@ -264,20 +258,14 @@ Json json_of_sites(const Predictor& predictor, const Prediction& prediction, con
   Json sites = Json::array();
   for (const LiveBySite& site : held.sites) {
     if (sites.size() == most_sites) break;
-    sites.push_back({{"stack", json_of_stack(tables, site.stack)},
-                     {"recorded_bytes", site.recorded.count},
-                     {"predicted_bytes", site.predicted.count}});
+    sites.push_back(json_of_site(tables, site));
   }
   return sites;
 }
 
 Json json_of(const std::vector<UncertainSite>& uncertain, const Tables& tables) {
   Json sites = Json::array();
-  for (const UncertainSite& site : listed_sites(uncertain)) {
-    Json row{{"stack", json_of_stack(tables, site.stack)}};
-    row.update(json_of_fields(tables, site));
-    sites.push_back(std::move(row));
-  }
+  for (const UncertainSite& site : listed_sites(uncertain)) sites.push_back(json_of_site(tables, site));
   return sites;
 }
 
@@ -285,10 +273,9 @@ Json json_of_categories(const Predictor& predictor, const Prediction& prediction
   Json categories = Json::array();
   for (const LiveByCategory& category : held.categories) {
     const std::optional<double> growth = bytes_per_unit(predictor, prediction, category);
-    categories.push_back({{"category", name_of(category.category)},
-                          {"recorded_bytes", category.recorded.count},
-                          {"predicted_bytes", category.predicted.count},
-                          {"bytes_per_unit", growth ? Json(*growth) : Json(nullptr)}});
+    Json row = json_of_fields(Tables{}, category);
+    row["bytes_per_unit"] = growth ? Json(*growth) : Json(nullptr);
+    categories.push_back(std::move(row));
   }
   return categories;
 }
@@ -308,7 +295,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
   for (std::size_t r = 0; r < predictor.recordings().size(); ++r) {
     const Recording& recording = *predictor.recordings()[r];
     Json json{{"value", json_of(recording.at, names)}, {"trace", recording.file.string()}};
-    add_peaks(json, predictor.recorded()[r], "");
+    add_peaks(json, predictor.recorded()[r]);
     json["requests"] = recording.requests.rows.size();
     recordings.push_back(std::move(json));
   }
@@ -320,10 +307,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
   for (std::size_t i = 0; i < report.predictions.size(); ++i) {
     const Prediction& prediction = report.predictions[i];
     Json json{{"value", json_of(prediction.at, names)}};
-    add_peaks(json, prediction.peaks, "");
-    json["peak_reserved_low_bytes"] = prediction.reserved_low.count;
-    json["peak_reserved_high_bytes"] = prediction.reserved_high.count;
-    json["fits"] = report.device.capacity ? Json(!prediction.first_failure) : Json(nullptr);
+    json.update(json_of_fields(Tables{}, PredictionRow{prediction, {}, report.device.capacity}));
     json["first_failure"] = cli::json_of_failure(prediction.first_failure);
     json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
     json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
@@ -365,6 +349,35 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
 namespace {
 
 constexpr std::size_t most_growths = 12;
+constexpr std::size_t most_of_a_place = 160;  // bytes
+constexpr std::string_view no = "no";
+
+// Pages have numbers first.
+
+/// `titles`: already escaped; must outlive the table.
+template <class Row>
+std::vector<HtmlTable::Column> html_columns(const Titles* titles = nullptr) {
+  std::vector<HtmlTable::Column> columns;
+  for (const bool numbers : {true, false})
+    for_each_column<Row>([&](const ResultField<Row>& field) {
+      if (field.is_number() != numbers) return;
+      columns.push_back({titles != nullptr && field.title == "recorded"    ? std::string_view(titles->recorded)
+                         : titles != nullptr && field.title == "predicted" ? std::string_view(titles->predicted)
+                                                                           : field.title,
+                         numbers});
+    });
+  return columns;
+}
+
+template <class Row>
+std::vector<std::string> html_cells(const Tables& tables, const Row& row, std::size_t most = std::string::npos) {
+  std::vector<std::string> cells;
+  for (const bool numbers : {true, false})
+    for_each_column<Row>([&](const ResultField<Row>& field) {
+      if (field.is_number() == numbers) cells.push_back(html_escaped(clipped(text_of(field.value(tables, row)), most)));
+    });
+  return cells;
+}
 
 class PredictPage {
  public:
@@ -426,29 +439,23 @@ class PredictPage {
   }
 
   void predictions() {
-    const bool limited = report_.device.capacity.has_value();
-    std::vector<HtmlTable::Column> columns{
-        {"peak live", true}, {"peak reserved", true}, {"between", true}, {"and", true}, {"predicted"}};
-    if (limited) columns.push_back({"fits"});
+    std::vector<HtmlTable::Column> columns = html_columns<PredictionRow>();
+    if (!report_.device.capacity) columns.pop_back();  // none fits or does not
     HtmlTable table(columns);
-    for (const Prediction& p : report_.predictions) {
-      std::vector<std::string> row{text_of(p.peaks.live), text_of(p.peaks.reserved), text_of(p.reserved_low),
-                                   text_of(p.reserved_high), html_escaped(values_text(p.at, names_))};
-      if (limited)
-        row.push_back(p.first_failure ? "<span class=bad>no</span>: " + text_of(p.first_failure->requested) +
-                                            " fail at " + text_of(p.first_failure->reserved) + " reserved"
-                                      : "yes");
+    for (const Prediction& prediction : report_.predictions) {
+      std::vector<std::string> row =
+          html_cells(Tables{}, PredictionRow{prediction, values_text(prediction.at, names_), report_.device.capacity});
+      if (prediction.first_failure) row.back().replace(0, no.size(), "<span class=bad>no</span>");
+      row.resize(columns.size());
       table.add_row(row);
     }
     body_ += "<h2>Predicted</h2>\n" + table.text();
   }
 
   void recorded() {
-    HtmlTable table({{"peak live", true}, {"peak reserved", true}, {"predicted from the others", true}, {"recorded"}});
+    HtmlTable table(html_columns<LeftOutRow>());
     for (const LeftOut& left_out : predictor_.left_out())
-      table.add_row({text_of(left_out.recorded.live), text_of(left_out.recorded.reserved),
-                     left_out.predicted ? text_of(left_out.predicted->reserved) : "",
-                     html_escaped(values_text(left_out.at, names_))});
+      table.add_row(html_cells(Tables{}, LeftOutRow{left_out, values_text(left_out.at, names_)}));
     body_ += "<h2>Recorded</h2>\n" + table.text();
   }
 
@@ -458,18 +465,21 @@ class PredictPage {
     const Recording& base = *predictor_.recordings()[prediction.base];
     const std::string before = html_escaped(values_text(base.at, names_));
     const std::string after = html_escaped(values_text(prediction.at, names_));
-    HtmlTable categories({{before, true}, {after, true}, {"per unit", true}, {"category"}});
+    const Titles titles{before, after};
+    std::vector<HtmlTable::Column> columns = html_columns<LiveByCategory>(&titles);
+    columns.insert(columns.end() - 1, {"per unit", true});
+    HtmlTable categories(std::move(columns));
     for (const LiveByCategory& category : held.categories) {
       const std::optional<double> growth = bytes_per_unit(predictor_, prediction, category);
       const Bytes unit{growth && *growth > 0 ? static_cast<std::uint64_t>(*growth) : 0};
-      categories.add_row({text_of(category.recorded), text_of(category.predicted), growth ? text_of(unit) : "",
-                          std::string(name_of(category.category))});
+      std::vector<std::string> row = html_cells(base.trace.tables, category);
+      row.insert(row.end() - 1, growth ? text_of(unit) : "");
+      categories.add_row(row);
     }
     body_ += "<h2>Live at the peak</h2>\n" + categories.text();
-    HtmlTable sites({{before, true}, {after, true}, {"where"}});
+    HtmlTable sites(html_columns<LiveBySite>(&titles));
     for (std::size_t s = 0; s < std::min(most_growths, held.sites.size()); ++s)
-      sites.add_row({text_of(held.sites[s].recorded), text_of(held.sites[s].predicted),
-                     html_escaped(clipped(site_label(base.trace.tables, held.sites[s].stack), 160))});
+      sites.add_row(html_cells(base.trace.tables, held.sites[s], most_of_a_place));
     body_ += sites.text();
     uncertain();
   }
@@ -479,16 +489,8 @@ class PredictPage {
     if (uncertain.empty()) return;
     const Prediction& prediction = report_.predictions.back();
     const Tables& tables = predictor_.recordings()[prediction.base]->trace.tables;
-    std::vector<HtmlTable::Column> columns;
-    for_each_column<UncertainSite>([&](const ResultField<UncertainSite>& field) {
-      columns.push_back({field.title, field.is_number()});
-    });
-    HtmlTable table(std::move(columns));
-    for (const UncertainSite& site : listed_sites(uncertain)) {
-      std::vector<std::string> cells;
-      for (const std::string& text : cells_of(tables, site)) cells.push_back(html_escaped(clipped(text, 160)));
-      table.add_row(cells);
-    }
+    HtmlTable table(html_columns<UncertainSite>());
+    for (const UncertainSite& site : listed_sites(uncertain)) table.add_row(html_cells(tables, site, most_of_a_place));
     body_ += "<h2>Uncertain</h2>\n<p class=quiet>" + html_escaped(what_is_uncertain(prediction, names_)) + "</p>\n" +
              table.text();
   }

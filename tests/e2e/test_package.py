@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 from pathlib import Path
 
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest
@@ -127,6 +128,7 @@ class Several(PackageTest):
         self.assertEqual(self.value(f"(lambda p: [len(p), p[1].value, p[1].peak_reserved_bytes])({given})"),
                          [2, 8, expected["predictions"][1]["peak_reserved_bytes"]])
         self.assertLess(len(self.value(f"repr({given}[0])")), 100)
+        self.assertRegex(self.value(f"repr(memreel.predict({named!r}, to=[4], capacity='80GiB')[0])"), ", (likely )?fits>$")
 
     def test_a_difference(self):
         other = SAMPLES / "leak.reel"
@@ -164,6 +166,15 @@ class Launch(PackageTest):
         said = self.python("-m", "memreel", "record", "--", "grep", "SigIgn", "/proc/self/status").stdout
         here = subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True).stdout
         self.assertEqual(said, here)  # Python itself ignores SIGPIPE and SIGXFSZ
+
+    def test_a_python_that_was_chosen_for_ray_is_kept(self):
+        (self.directory / "bin").mkdir()
+        fake = self.file("bin/memreel", b"#!/bin/sh\necho $MEMREEL_PYTHON\n")
+        fake.chmod(0o755)
+        path = f"{fake.parent}:{os.environ['PATH']}"
+        self.assertEqual(self.python("-m", "memreel", program_path=path).stdout.strip(), sys.executable)
+        with unittest.mock.patch.dict(os.environ, MEMREEL_PYTHON="/opt/chosen"):
+            self.assertEqual(self.python("-m", "memreel", program_path=path).stdout.strip(), "/opt/chosen")
 
     def test_without_the_programs_it_says_so(self):
         said = self.python("-m", "memreel", "--version", code=2, program_path="/nowhere").stderr

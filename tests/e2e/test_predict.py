@@ -13,7 +13,7 @@ from scaled_program import convolutions, embedding, generation, pinned, ragged, 
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
-              "peak_reserved_high_bytes", "fits", "first_failure", "growth", "categories", "uncertain", "settings_tried",
+              "peak_reserved_high_bytes", "fits", "verdict", "first_failure", "growth", "categories", "uncertain", "settings_tried",
               "setting"}
 
 
@@ -35,6 +35,32 @@ class Predicting(ProgramTest):
         recordings = [self.record(program, **at) for at in recorded]
         to = ",".join(f"{key}={value}" for key, value in target.items())
         return self.document("predict", *recordings, "--to", to, **fixed)
+
+    def late(self, batch, kept=()):
+        """A run recorded from its first step on: what is older lies in an order that says nothing."""
+        program = training(batch=batch)
+        snapshot = program.snapshot()
+        begin = next(i for i, entry in enumerate(program.entries)
+                     if entry["time_us"] >= snapshot["external_annotations"][0]["time_us"])
+        older = {}
+        for entry in program.entries[:begin]:
+            if entry["action"] == "alloc":
+                older[entry["addr"]] = entry["size"]
+            elif entry["action"] == "free_completed":
+                older.pop(entry["addr"], None)
+        freed = {entry["addr"] for entry in program.entries[begin:] if entry["action"] == "free_completed"}
+        sizes = [*older.values(), *kept] if batch % 2 else [*reversed(list(older.values())), *kept]
+        snapshot["device_traces"] = [program.entries[begin:]]
+        address, segments = 0x7E0000000000, []
+        for size in sizes if not freed & set(older) else []:
+            total = -(-size // 512) * 512
+            segments.append({"device": 0, "address": address, "total_size": total, "allocated_size": total, "active_size": total,
+                             "requested_size": size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+                             "is_expandable": False, "frames": [],
+                             "blocks": [{"address": address, "size": total, "requested_size": size, "state": "active_allocated", "frames": []}]})
+            address += total + (64 << 20)
+        snapshot["segments"] = segments
+        return f"batch={batch}:" + str(self.file(f"late{batch}-{len(kept)}.pickle", pickle.dumps(snapshot)))
 
     def assert_exact(self, program, recorded, target):
         prediction = self.predict(program, recorded, target)["predictions"][0]
@@ -203,6 +229,23 @@ class Capacity(Predicting):
         self.assertTrue(document["other_bytes_assumed"])
         self.assertLess(document["capacity_bytes"], 80 << 30)
         self.assertTrue(document["predictions"][0]["fits"])
+
+
+    def test_a_range_beyond_the_capacity_fits_likely_in_every_output(self):
+        """The replay in the middle of the range fits, and its upper end does not."""
+        recordings = [self.late(1, kept=[8 << 20]), self.late(2)]
+        prediction = self.document("predict", *recordings, "--to", "batch=16")["predictions"][0]
+        self.assertIsNone(prediction["verdict"])
+        self.assertGreater(prediction["peak_reserved_high_bytes"], prediction["peak_reserved_bytes"])
+        page = self.directory / "page.html"
+        for capacity, fits, verdict in ((prediction["peak_reserved_bytes"], True, "likely"),
+                                        (prediction["peak_reserved_high_bytes"], True, "yes"),
+                                        (prediction["peak_live_bytes"] // 2, False, "no")):
+            command = ("predict", *recordings, "--to", "batch=16", "--capacity", str(capacity))
+            answer = self.document(*command, "--html", page)["predictions"][0]
+            self.assertEqual((answer["fits"], answer["verdict"]), (fits, verdict))
+            self.assertRegex(self.answer(*command).stdout, f"batch 16 .* {verdict}")
+            self.assertRegex(re.sub("<[^>]*>", " ", page.read_text()), rf"batch 16\s+{verdict}")
 
 
 class Setting(Predicting):
@@ -377,32 +420,6 @@ class Doubts(Predicting):
     def test_one_step_lacks_the_optimizers_state(self):
         recordings = [self.record(training, batch=batch, steps=1).replace(",steps=1", "") for batch in (1, 2, 4)]
         self.assertTrue(any("one step at most" in doubt for doubt in self.doubts(recordings)["doubts"]))
-
-    def late(self, batch, kept=()):
-        """A run recorded from its first step on: what is older lies in an order that says nothing."""
-        program = training(batch=batch)
-        snapshot = program.snapshot()
-        begin = next(i for i, entry in enumerate(program.entries)
-                     if entry["time_us"] >= snapshot["external_annotations"][0]["time_us"])
-        older = {}
-        for entry in program.entries[:begin]:
-            if entry["action"] == "alloc":
-                older[entry["addr"]] = entry["size"]
-            elif entry["action"] == "free_completed":
-                older.pop(entry["addr"], None)
-        freed = {entry["addr"] for entry in program.entries[begin:] if entry["action"] == "free_completed"}
-        sizes = [*older.values(), *kept] if batch % 2 else [*reversed(list(older.values())), *kept]
-        snapshot["device_traces"] = [program.entries[begin:]]
-        address, segments = 0x7E0000000000, []
-        for size in sizes if not freed & set(older) else []:
-            total = -(-size // 512) * 512
-            segments.append({"device": 0, "address": address, "total_size": total, "allocated_size": total, "active_size": total,
-                             "requested_size": size, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
-                             "is_expandable": False, "frames": [],
-                             "blocks": [{"address": address, "size": total, "requested_size": size, "state": "active_allocated", "frames": []}]})
-            address += total + (64 << 20)
-        snapshot["segments"] = segments
-        return f"batch={batch}:" + str(self.file(f"late{batch}-{len(kept)}.pickle", pickle.dumps(snapshot)))
 
     def test_what_is_older_is_known_by_its_sizes(self):
         document = self.doubts([self.late(1), self.late(2)])

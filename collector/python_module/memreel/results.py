@@ -165,9 +165,10 @@ class Prediction:
     peak_reserved_low_bytes: int
     peak_reserved_high_bytes: int
     fits: Optional[bool]
+    verdict: Optional[str]  # "yes", "likely" where the range exceeds the capacity, "no"
 
     def __repr__(self) -> str:
-        fits = "" if self.fits is None else ", fits" if self.fits else ", does not fit"
+        fits = {"yes": ", fits", "likely": ", likely fits", "no": ", does not fit"}.get(self.verdict or "", "")
         return (f"<{self.value}: {size_text(self.peak_reserved_bytes)} reserved, {size_text(self.peak_reserved_low_bytes)} to "
                 f"{size_text(self.peak_reserved_high_bytes)}{fits}>")
 
