@@ -10,6 +10,7 @@ import signal
 import time
 import unittest
 
+import fleet_job
 import test_leaks
 import test_record_holders
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
@@ -195,6 +196,29 @@ class Jobs(BrowseTest):
             self.file(f"rank{rank}.reel", (GPT, LEAK)[rank].read_bytes())
         terminal = self.open(self.directory)
         self.assertIn("peak reserved", "\n".join(self.tab(terminal.settled())))
+        self.end(terminal)
+
+    def test_a_job_opens_on_the_rank_that_decides(self):
+        """Behind its answer; the first file is only a beginning."""
+        (self.directory / "job").mkdir()
+        self.file("job/rank0.reel", GPT.read_bytes()[:40])
+        for rank, trace in enumerate((LEAK, GPT, OOM), 1):
+            self.file(f"job/rank{rank}.reel", trace.read_bytes())
+        terminal = self.open(self.directory / "job", size=(120, 40))
+        self.assertIn("rank3.reel", terminal.settled().split("\n")[0])
+        self.end(terminal)
+
+    def test_a_job_of_one_recording_says_which_ranks_are_missing(self):
+        """As `memreel fleet` says it; not of a program that ran alone."""
+        (self.directory / "job").mkdir()
+        header = {"host": "node7", "process": 4711, "start_ns": 0}
+        for environment, said in (({"RANK": 1, "WORLD_SIZE": 4}, True), ({}, False)):
+            self.file("job/run.reel", fleet_job.with_header(GPT.read_bytes(), **header, environment=environment))
+            terminal = self.open(self.directory / "job", size=(120, 40))
+            shown = terminal.settled()
+            self.assertIn("run.reel", shown.split("\n")[0])
+            self.assertEqual("3 of 4 ranks missing: 0, 2, 3" in shown, said, shown)
+            self.end(terminal)
 
 
 class Keys(BrowseTest):

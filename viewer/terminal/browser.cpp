@@ -16,9 +16,10 @@ Browser::Browser(std::unique_ptr<Session> session, Look look, Others others)
       others_(std::move(others)),
       compare_(others_.wake, others_.memory_limit) {
   states_.at(static_cast<std::size_t>(Tab::allocations)).sorted_by = 0;  // by size
-  if (others_.files.size() > 1) {
+  if (others_.files.size() > 1 || others_.is_job) {
     ranks_ = std::make_unique<Ranks>(others_.files, others_.wake, others_.memory_limit);
-    tab_ = Tab::ranks;
+    awaits_answer_ = true;
+    if (others_.files.size() > 1) tab_ = Tab::ranks;
   }
   if (!others_.compare.empty()) {
     compare_.set_other(others_.compare);
@@ -32,6 +33,7 @@ std::optional<Error> Browser::failure() const {
 }
 
 void Browser::update(Clock::time_point now) {
+  if (awaits_answer_) take_answer();
   session_->update(now);
   const Document& document = session_->document();
   const bool is_another = std::exchange(begun_anew_, document.begun_anew) != document.begun_anew;
@@ -60,11 +62,31 @@ void Browser::open_rank() {
     said_ = series->problem;
     return;
   }
-  if (file != session_->path()) {
-    session_ = std::make_unique<Session>(file, others_.wake, others_.memory_limit);
-    forget();
-  }
+  awaits_answer_ = false;
+  open(file);
   show_tab(Tab::holders);
+}
+
+void Browser::open(const std::filesystem::path& file) {
+  if (file == session_->path()) return;
+  session_ = std::make_unique<Session>(file, others_.wake, others_.memory_limit);
+  forget();
+}
+
+void Browser::take_answer() {
+  const auto overview = ranks_->overview();
+  if (!overview) return;
+  awaits_answer_ = false;
+  if (overview->jobs.empty()) return;
+  const JobOverview& job = overview->jobs.front();
+  if (ranks_->files().size() == 1) {
+    if (job.headline.find(" missing: ") != std::string::npos) said_ = job.headline;
+    return;
+  }
+  if (tab_ != Tab::ranks || !job.decider) return;
+  open(ranks_->files()[*job.decider]);
+  // Any trace has the instants that can be named before it is read.
+  if (!others_.at.empty()) static_cast<void>(session_->go_to(others_.at));
 }
 
 /// What is known of the trace that was open.

@@ -35,11 +35,14 @@ inline constexpr int least_width = 40, least_height = 12;
 
 class Browser {
  public:
-  /// What else may be opened: `files` are the ranks of a job, if several; `compare`, if not empty, is a trace to
-  /// compare with. `is_nested`: opened from the table of processes, to which q leads back. `wake`, `memory_limit`: as
-  /// for the session.
+  /// What else may be opened: `files` are the ranks of a job, if several or if `is_job`; the session's, until the one
+  /// that decides is known. `at`: the instant to go to in that one; may be empty. `compare`, if not empty, is a trace
+  /// to compare with. `is_nested`: opened from the table of processes, to which q leads back. `wake`, `memory_limit`:
+  /// as for the session.
   struct Others {
     std::vector<std::filesystem::path> files{};
+    bool is_job = false;
+    std::string at{};
     std::filesystem::path compare{};
     bool is_nested = false;
     std::function<void()> wake{};
@@ -117,6 +120,9 @@ class Browser {
   /// "allocated in the range of 1.25 s ..."; empty: no range is marked.
   std::string scope() const;
   void open_rank();
+  void open(const std::filesystem::path& file);
+  /// What the answer about the job says, once it is known.
+  void take_answer();
   void forget();
   /// What a list is made of: it is made again only if that changes.
   struct ListKey {
@@ -162,6 +168,7 @@ class Browser {
   Look look_;
   Others others_;
   std::unique_ptr<Ranks> ranks_;  // null: a single file is open
+  bool awaits_answer_ = false;    // about them, and nobody has chosen one
   Compare compare_;
   Tab tab_ = Tab::holders;
   std::array<ListState, tab_names.size()> states_;

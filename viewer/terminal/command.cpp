@@ -205,6 +205,11 @@ int run(Arguments arguments) {
   const auto wake = [] { Tty::wake(); };
   auto session = std::make_unique<Session>(files->front(), wake, *memory_limit);
   await_beginning(*session);
+  // Of a job, damaged files are known with the answer.
+  for (std::size_t i = 1; i < files->size() && session->status().stage == Stage::failed; ++i) {
+    session = std::make_unique<Session>((*files)[i], wake, *memory_limit);
+    await_beginning(*session);
+  }
   const SourceStatus status = session->status();
   if (status.stage == Stage::failed && status.error) return fail(*status.error);
   if (!arguments.at.empty() && !session->go_to(arguments.at))
@@ -214,7 +219,12 @@ int run(Arguments arguments) {
   auto tty = Tty::open();
   if (!tty) return fail(tty.error());
   Browser browser(std::move(session), look_of(**tty, arguments),
-                  {.files = *files, .compare = arguments.compare, .wake = wake, .memory_limit = *memory_limit});
+                  {.files = *files,
+                   .is_job = std::filesystem::is_directory(arguments.traces.front(), problem),
+                   .at = arguments.at,
+                   .compare = arguments.compare,
+                   .wake = wake,
+                   .memory_limit = *memory_limit});
   const Result<int> ended = show(browser, **tty);
   tty->reset();
   if (!ended) return fail(ended.error());

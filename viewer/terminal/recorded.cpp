@@ -65,6 +65,7 @@ RecordedProcess process_of(const Json& row) {
     process.devices.push_back({.device = device.at("device").get<int>(),
                                .used = bytes_of(device, "used_bytes"),
                                .free = bytes_of(device, "free_bytes")});
+  process.lost = row.at("lost_events").get<std::uint64_t>();
   if (row.at("findings").is_object()) read_findings(row.at("findings"), process);
   return process;
 }
@@ -116,6 +117,8 @@ class RecordedRows {
       row.is_alarm = !process.problem.empty();
       row.is_faint = true;
     }
+    if (process.lost > 0)
+      remark(text_of(process.lost) + (process.lost == 1 ? " event" : " events") + " lost: figures may be too high", true);
     if (!process.categories.empty()) remark(process.categories, false);
     constexpr std::size_t most_leaks = 3;
     for (std::size_t i = 0; i < std::min(process.leaks.size(), most_leaks); ++i)

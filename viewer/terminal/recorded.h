@@ -38,6 +38,7 @@ struct RecordedProcess {
   std::filesystem::path trace;  // empty: none
   std::vector<RecordedHeap> heaps;
   std::vector<RecordedDevice> devices;
+  std::uint64_t lost = 0;          // events
   std::string categories;          // "activation 1.20 GiB, parameter 800.00 MiB"; empty: not asked for
   std::vector<std::string> leaks;  // a line for each
 };
