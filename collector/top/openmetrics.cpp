@@ -70,17 +70,20 @@ struct Identity {
 
 std::string_view name_of(Level level) { return level == Level::driver ? "driver" : "framework"; }
 
-void add_heaps(Exposition& out, std::span<const WatchedProcess> processes, auto value) {
+constexpr auto every_heap = [](const WatchedHeap&) { return true; };
+
+void add_heaps(Exposition& out, std::span<const WatchedProcess> processes, auto value, auto is_known) {
   for (const WatchedProcess& process : processes) {
     const Identity of(process);
     for (const WatchedHeap& heap : process.heaps)
-      out.sample({{"rank", of.rank},
-                  {"pid", of.process},
-                  {"process", of.name},
-                  {"device", std::to_string(heap.status.device)},
-                  {"heap", heap.status.name},
-                  {"level", name_of(heap.status.level)}},
-                 value(heap));
+      if (is_known(heap))
+        out.sample({{"rank", of.rank},
+                    {"pid", of.process},
+                    {"process", of.name},
+                    {"device", std::to_string(heap.status.device)},
+                    {"heap", heap.status.name},
+                    {"level", name_of(heap.status.level)}},
+                   value(heap));
   }
 }
 
@@ -152,11 +155,16 @@ std::string openmetrics(std::span<const WatchedProcess> processes) {
   out.family("memreel_lost_events", "counter", "", "Events that could not be recorded.");
   add_processes(out, processes, [](const WatchedProcess& of) { return of.status.lost; });
   out.family("memreel_heap_live_bytes", "gauge", "bytes", "Bytes requested and not yet freed.");
-  add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.live.count; });
+  add_heaps(
+      out, processes, [](const WatchedHeap& heap) { return heap.status.live.count; }, every_heap);
   out.family("memreel_heap_peak_bytes", "gauge", "bytes", "Peak live bytes since recording began.");
-  add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.peak.count; });
+  add_heaps(
+      out, processes, [](const WatchedHeap& heap) { return heap.status.peak.count; }, every_heap);
   out.family("memreel_heap_reserved_bytes", "gauge", "bytes", "Bytes that the pool has reserved from the driver.");
-  add_heaps(out, processes, [](const WatchedHeap& heap) { return heap.status.reserved.count; });
+  // What a heap reserves is not known of all.
+  add_heaps(
+      out, processes, [](const WatchedHeap& heap) { return heap.status.reserved.count; },
+      [](const WatchedHeap& heap) { return heap.status.reserved > 0_B; });
   add_findings(out, processes);
   out.family("DCGM_FI_DEV_FB_USED", "gauge", "", "Framebuffer memory used (in MiB).");
   add_devices(out, processes, [](const attach::DeviceStatus& device) { return device.used; });

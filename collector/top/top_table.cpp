@@ -88,14 +88,23 @@ std::string heap_line(const WatchedProcess& process, const WatchedHeap* heap, bo
          right(text_of(status.peak), 10) + "  " + right(heap->growth ? text_of_growth(*heap->growth) : "-", 11);
 }
 
+constexpr std::string_view below_heaps = "                                 ";  // below the first column of a heap
+
+std::string lost_line(const WatchedProcess& process, std::size_t columns) {
+  if (process.status.lost == 0) return "";
+  return fitted(std::string(below_heaps) + text_of(process.status.lost) +
+                    (process.status.lost == 1 ? " event" : " events") +
+                    " lost: with frees among them, LIVE and PEAK are too high",
+                columns);
+}
+
 std::string findings_lines(const attach::Findings& findings, std::size_t columns) {
-  constexpr std::string_view indent = "                                 ";  // below the first column of a heap
   std::string text, categories;
   for (const attach::CategoryUse& use : findings.categories)
     if (use.device >= 0) categories += (categories.empty() ? "" : ", ") + use.category + " " + text_of(use.bytes);
-  if (!categories.empty()) text += fitted(std::string(indent) + categories, columns);
+  if (!categories.empty()) text += fitted(std::string(below_heaps) + categories, columns);
   for (const attach::LeakSoFar& leak : std::span(findings.leaks).first(std::min(findings.leaks.size(), most_leaks)))
-    text += fitted(std::string(indent) + leak.verdict + " " + text_of(leak.bytes) + ": " +
+    text += fitted(std::string(below_heaps) + leak.verdict + " " + text_of(leak.bytes) + ": " +
                        (leak.place.empty() ? "no stack" : leak.place),
                    columns);
   return text;
@@ -128,6 +137,7 @@ std::string table(std::span<const WatchedProcess> processes, Order order, std::s
     if (process->heaps.empty()) text += fitted(heap_line(*process, nullptr, true), columns);
     for (const WatchedHeap& heap : process->heaps)
       text += fitted(heap_line(*process, &heap, &heap == &process->heaps.front()), columns);
+    text += lost_line(*process, columns);
     if (process->findings) text += findings_lines(*process->findings, columns);
   }
   return text;

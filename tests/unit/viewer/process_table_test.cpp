@@ -62,6 +62,14 @@ TEST(TerminalTop, AtThreeSizes) {
                   table().draw(width, height).plain_text());
 }
 
+TEST(TerminalTop, SaysThatLostEventsMakeFiguresTooHigh) {
+  Recorded recorded = parse_recorded(document).value();
+  recorded[0].lost = 1234;
+  ProcessTable table([&] { return std::make_shared<const Recorded>(recorded); }, RecordedOrder::live, Look());
+  table.update(Clock::now());
+  EXPECT_THAT(table.draw(120, 20).plain_text(), HasSubstr("1,234 events lost: figures may be too high"));
+}
+
 TEST(TerminalTop, EverySizeAndDepthIsDrawn) {
   for (const auto& [width, height] : {std::pair{1, 1}, {39, 12}, {40, 12}, {300, 100}})
     for (const bool unicode : {true, false}) {

@@ -28,6 +28,13 @@ TEST(OpenMetrics, HasDevicesInMebibytesAndHeapsInBytes) {
   EXPECT_THAT(text, EndsWith("\n# EOF\n"));
 }
 
+TEST(OpenMetrics, HasNothingReservedWhereItIsNotKnown) {
+  std::array processes{watched(42, "python", 1_GiB)};
+  EXPECT_THAT(openmetrics(processes), HasSubstr("\nmemreel_heap_reserved_bytes{"));
+  processes[0].heaps[0].status.reserved = {};
+  EXPECT_THAT(openmetrics(processes), Not(HasSubstr("\nmemreel_heap_reserved_bytes{")));
+}
+
 TEST(OpenMetrics, HasFindings) {
   std::array processes{watched(42, "python", 1_GiB)};
   processes[0].findings = attach::Findings{

@@ -12,6 +12,7 @@ namespace memreel::top {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(TopTable, IsOrderedAsAsked) {
   std::array processes{watched(1, "small", 1_MiB), watched(2, "large", 1_GiB)};
@@ -26,6 +27,13 @@ TEST(TopTable, IsOrderedAsAsked) {
   EXPECT_EQ(order_of_key('g'), Order::growth);
   EXPECT_EQ(order_of_key('x'), std::nullopt);
   EXPECT_EQ(order_named("reserved"), Order::reserved);
+}
+
+TEST(TopTable, SaysThatLostEventsMakeFiguresTooHigh) {
+  std::array processes{watched(1, "python", 1_GiB)};
+  EXPECT_THAT(table(processes, Order::live, 200), Not(HasSubstr("lost")));
+  processes[0].status.lost = 1234;
+  EXPECT_THAT(table(processes, Order::live, 200), HasSubstr("1,234 events lost: with frees among them, LIVE and PEAK"));
 }
 
 TEST(TopTable, SaysWhyAProcessCannotBeAskedAndFitsItsLines) {
