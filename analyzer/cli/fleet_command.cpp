@@ -182,15 +182,20 @@ Exit run_fleet(const FleetArguments& arguments) {
   return judge(std::move(summaries), std::move(inputs->skipped), arguments, *question);
 }
 
+void note_files(const std::string& what, std::vector<fs::path> files, const std::string& remedy) {
+  if (files.empty()) return;
+  constexpr std::size_t most = 5;
+  std::ranges::sort(files);
+  std::string text = what + ": ";
+  for (std::size_t i = 0; i < std::min(most, files.size()); ++i) text += (i > 0 ? ", " : "") + files[i].string();
+  if (files.size() > most) text += " and " + std::to_string(files.size() - most) + " more";
+  note(text + " (" + remedy + ")");
+}
+
 /// The answer of `fleet` lists them; that of `merge` can't.
 void note_unread(std::vector<fs::path> unread) {
-  if (unread.empty()) return;
-  constexpr std::size_t most = 5;
-  std::ranges::sort(unread);
-  std::string text = "memreel: note: not read: ";
-  for (std::size_t i = 0; i < std::min(most, unread.size()); ++i) text += (i > 0 ? ", " : "") + unread[i].string();
-  if (unread.size() > most) text += " and " + std::to_string(unread.size() - most) + " more";
-  std::cerr << printable(text) + " (links, pipes, or folders that can't be entered; name them to have them read)\n";
+  note_files("not read", std::move(unread),
+             "links, pipes, or folders that can't be entered; name them to have them read");
 }
 
 Exit run_map(const FleetArguments& arguments) {
@@ -234,6 +239,8 @@ Exit run_merge(const FleetArguments& arguments) {
   bound_memory(results, arguments.max_memory);
   Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
   if (!summaries) return fail(summaries.error());
+  note_files("judged by its results, but deleted since", deleted_recordings(*summaries),
+             "if they are of another run, delete " + arguments.out.string() + " and map again");
   return judge(*std::move(summaries), {}, arguments, *question);
 }
 

@@ -158,6 +158,7 @@ Result<std::vector<RankSummary>> read_results(const fs::path& out) {
                  .remedy = "make them with memreel fleet map -o " + out.string() + " FILES"};
   std::ranges::sort(files);
   std::vector<RankSummary> summaries;
+  summaries.reserve(files.size());
   for (const fs::path& file : files) {
     const Result<std::string> bytes = read_whole_file(file);
     if (!bytes) return bytes.error();
@@ -166,6 +167,17 @@ Result<std::vector<RankSummary>> read_results(const fs::path& out) {
     summaries.push_back(*std::move(summary));
   }
   return summaries;
+}
+
+std::vector<fs::path> deleted_recordings(std::span<const RankSummary> results) {
+  std::vector<fs::path> deleted;
+  for (const RankSummary& result : results) {
+    const fs::path file(result.file);
+    std::error_code problem;
+    if (!fs::is_directory(file.parent_path(), problem) || fs::exists(fs::symlink_status(file, problem))) continue;
+    if (result.machine.empty() || result.machine == machine_of(file.parent_path())) deleted.push_back(file);
+  }
+  return deleted;
 }
 
 std::vector<RankSummary> summarize_recordings(const std::vector<fs::path>& recordings, const MapOptions& options) {

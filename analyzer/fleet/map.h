@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,6 +61,10 @@ Result<MapOutcome> map_recordings(const std::vector<std::filesystem::path>& reco
 /// Every result in a directory, in order of their names. An invalid result becomes a summary that says so. Errors: the
 /// directory can't be read, or has none.
 Result<std::vector<RankSummary>> read_results(const std::filesystem::path& out);
+
+/// The recordings of results that have been deleted since: their folder is on a disk of this machine, or of all, and
+/// does not have them any more.
+std::vector<std::filesystem::path> deleted_recordings(std::span<const RankSummary> results);
 
 /// Summarizes each recording in a child process, without writing anything. In the order of `recordings`.
 std::vector<RankSummary> summarize_recordings(const std::vector<std::filesystem::path>& recordings,

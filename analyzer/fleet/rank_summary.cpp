@@ -35,6 +35,13 @@ std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
   return mix_bits(hash);
 }
 
+/// Without what contains the function: recordings say "Adam.step", PyTorch's snapshots "step".
+std::string_view plain_function(const CodeFrame& frame) {
+  std::string_view name = frame.function;
+  if (frame.file.ends_with(".py")) name.remove_prefix(name.rfind('.') + 1);
+  return name;
+}
+
 /// Frames in a form that is equal on every rank, computed once for each stack.
 class RankSites {
  public:
@@ -59,7 +66,7 @@ class RankSites {
     if (is_new) {
       std::uint64_t hash = 0xCBF29CE484222325;
       for (const CodeFrame& frame : frames(stack)) {
-        hash = hash_text(hash, frame.function);
+        hash = hash_text(hash, plain_function(frame));
         hash = hash_text(hash, base_name(frame.file));  // checkouts are in different directories
         hash = mix_bits(hash + frame.line);
       }

@@ -2,6 +2,7 @@
 """memreel fleet: one answer for the ranks of a job, for real recordings and for broken ones."""
 
 import json
+import lzma
 import os
 import pickle
 import re
@@ -389,6 +390,15 @@ class Doubts(fleet_job.JobFolder, ProgramTest):
         done = subprocess.run([*mounted, MEMREEL, "info", self.job], timeout=120, stdin=subprocess.DEVNULL, capture_output=True)
         self.assertIn(done.returncode, (0, 2), done.stderr)
 
+    @unittest.skipUnless((FLEET16 / "rank00.pickle.xz").exists(), "the recordings of 16 ranks are not here")
+    def test_sites_are_the_same_in_a_snapshot_and_in_a_recording(self):
+        """Of one process: the snapshot has plain names of functions, the recording qualified ones."""
+        (self.job / "rank0.pickle").write_bytes(lzma.decompress((FLEET16 / "rank00.pickle.xz").read_bytes()))
+        shutil.copy(FLEET16 / "rank0.reel", self.job / "rank1.reel")
+        state = [site for site in self.fleet()["sites"] if site["stack"] and site["stack"][0]["file"].endswith("adam.py")]
+        self.assertEqual([(site["ranks"], site["bytes"]) for site in state], [(2, 2 * site["max_bytes"]) for site in state])
+        self.assertEqual(len(state), 2)
+
     def test_thousands_of_missing_ranks_are_a_line(self):
         self.put("rank2047", fleet_job.history(0, 0))
         self.put("rank0", fleet_job.history(0, 0))
@@ -499,6 +509,11 @@ class Check(ProgramTest):
     def test_a_missing_rank_is_within_no_budget(self):
         (self.job / "rank1.reel").unlink()
         self.assertIn("rank 1 is missing", self.check("--max-reserved", "1TiB", code=1)["complete"]["reason"])
+
+    def test_a_damaged_second_recording_is_no_missing_rank(self):
+        (self.job / "again").mkdir()
+        (self.job / "again/rank0.reel").write_bytes(SAMPLE.read_bytes()[:30_000])
+        self.assertTrue(self.check("--max-reserved", "1TiB")["complete"]["passed"])
 
     def test_the_last_rank_may_be_the_missing_one(self):
         self.check("--max-reserved", "1TiB", "--world-size", "4")

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
@@ -37,6 +38,22 @@ def environment_of(launcher=None):
     """That of a process of this launcher: its variables, and none of those that started the tests."""
     clean = {key: value for key, value in os.environ.items() if not key.startswith(LAUNCHERS)}
     return {**clean, **(launcher or {})}
+
+
+STANDS_IN_FOR_RAY = """
+import types
+class Task:
+    def __init__(self, function): self.function = function
+    def options(self, **_): return self
+    def remote(self, *words): return self.function(*words)
+def remote(**_): return Task
+def is_initialized(): return False
+def init(**_): print("(raylet) A worker died", flush=True)
+def get(results): return results
+def wait(pending): return pending[:1], pending[1:]
+def nodes(): return []
+def get_runtime_context(): return types.SimpleNamespace(get_node_id=lambda: "")
+"""
 
 
 class Recordings(ProgramTest):
@@ -216,6 +233,35 @@ class Parts(Recordings):
         direct = self.document("fleet", self.job, "--no-setting", code=1)
         merged = self.document("fleet", "merge", self.directory / "whole", "--no-setting", code=1)
         self.assertEqual(merged, direct)
+
+    def test_results_of_deleted_recordings_are_named(self):
+        merge = ("fleet", "merge", self.directory / "whole", "--no-setting")
+        self.assertNotIn("deleted", run(*merge).stderr)
+        (self.job / "rank3.reel").unlink()
+        self.assertRegex(run(*merge).stderr, r"note: judged by its results, but deleted since: .*/job/rank3.reel \(")
+        shutil.rmtree(self.job)  # as on a machine that does not have the job's disk
+        self.assertNotIn("deleted", run(*merge).stderr)
+
+    def test_ray_gets_a_list_of_files_and_its_words_are_not_in_the_answer(self):
+        """With what stands in for Ray: tasks run at once, and it says something on standard output, as Ray does."""
+        (self.directory / "modules/ray/util").mkdir(parents=True)
+        self.file("modules/ray/util/__init__.py", b"")
+        self.file("modules/ray/util/scheduling_strategies.py", b"NodeAffinitySchedulingStrategy = None\n")
+        self.file("modules/ray/__init__.py", STANDS_IN_FOR_RAY.encode())
+        given = self.directory / "given.txt"
+        chosen = self.file("chosen-python", f'#!/bin/sh\nprintf "%s\\n" "$@" >{given}\nexec {sys.executable} "$@"\n'.encode())
+        chosen.chmod(0o755)
+        out = self.directory / "ray"
+        modules = f"{self.directory / 'modules'}:{REPOSITORY / 'collector/python_module'}"
+        process = subprocess.run([MEMREEL, "fleet", "--engine", "ray", "-o", out, self.job, "--no-setting", "--json"], text=True,
+                                 capture_output=True, env=environment_of({"MEMREEL_PYTHON": str(chosen), "PYTHONPATH": modules}))
+        self.assertEqual(process.returncode, 1, process.stderr)  # one recording is cut off
+        self.assertIn("A worker died", process.stderr)
+        self.assertEqual(json.loads(process.stdout), self.document("fleet", self.job, "--no-setting", code=1))
+        self.assertEqual({name: content for name, content in content_of(out).items() if name in self.expected}, self.expected)
+        words = given.read_text().splitlines()
+        self.assertIn("--files-from", words)
+        self.assertFalse([word for word in words if word.endswith(".reel")])
 
     def test_a_result_that_is_none_is_refused(self):
         out = self.directory / "whole"

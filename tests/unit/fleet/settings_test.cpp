@@ -9,6 +9,8 @@ namespace memreel {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 /// Twenty ranks on devices of 100 GiB, each a class; rank r reserves 90 - r GiB, the last one 10.
 Fleet twenty() {
@@ -65,6 +67,45 @@ TEST(Finals, AreAllCandidatesOfFewClasses) {
   const std::vector<std::string> candidates{"b", "a"};
   const Finals finals = finals_of(fleet, candidates, proposing_classes(fleet), replays(2, {3_GiB, 3_GiB}));
   EXPECT_EQ(finals.settings, candidates);
+}
+
+/// Two ranks on devices of 2 GiB, each a class; 125 MiB are beside the framework.
+Fleet two() {
+  std::vector<RankSummary> ranks{rank_of(0, 1, 1906_MiB), rank_of(1, 2, 1_GiB)};
+  for (RankSummary& rank : ranks) {
+    rank.capacity = 2_GiB;
+    rank.beside = 125_MiB;
+  }
+  return *assemble_fleet(std::move(ranks), {});
+}
+
+ClassSettings replayed(const SettingOutcome& recorded, const SettingOutcome& outcome) {
+  return {.recorded = recorded, .outcomes = {outcome}, .witness = {}, .problem = {}};
+}
+
+SettingOutcome outcome_of(Bytes peak, std::uint64_t failed = 0) {
+  return {.setting = {}, .peak_reserved = peak, .peak_most = peak, .failed_allocations = failed};
+}
+
+TEST(CommonSetting, ThatServesMoreIsNotSaidToLowerThePeakNorToFitWhereItDoesNot) {
+  const CommonSetting common = choose_setting(
+      two(), {"expandable_segments:True"}, 1,
+      {replayed(outcome_of(1906_MiB, 7), outcome_of(1956_MiB)), replayed(outcome_of(1_GiB), outcome_of(1_GiB))});
+  EXPECT_EQ(common.best, 0U);
+  EXPECT_THAT(common.why, HasSubstr("serves 7 requests that fail with the recorded one"));
+  EXPECT_THAT(common.why, HasSubstr("the highest peak is 1.91 GiB, which still does not fit"));
+  EXPECT_THAT(common.why, Not(HasSubstr("lowers")));
+}
+
+TEST(CommonSetting, SaysWhoWasNotReplayed) {
+  ClassSettings heaviest;
+  heaviest.problem = "its allocator is not PyTorch's";
+  const CommonSetting common = choose_setting(two(), {"expandable_segments:True"}, 1,
+                                              {heaviest, replayed(outcome_of(1_GiB), outcome_of(512_MiB))});
+  EXPECT_EQ(common.not_replayed, 1U);
+  EXPECT_EQ(common.decider_before, std::nullopt) << "not 0 B";
+  EXPECT_EQ(common.decider_after, std::nullopt);
+  EXPECT_THAT(common.why, HasSubstr("replayed on 1 of 2 ranks in 1 of 2 classes; 1 rank was not replayed"));
 }
 
 TEST(ProposingClasses, HaveTheOneThatDecides) {
