@@ -164,7 +164,9 @@ std::string openmetrics(std::span<const WatchedProcess> processes) {
   // What a heap reserves is not known of all.
   add_heaps(
       out, processes, [](const WatchedHeap& heap) { return heap.status.reserved.count; },
-      [](const WatchedHeap& heap) { return heap.status.reserved > 0_B; });
+      [](const WatchedHeap& heap) {
+        return heap.status.reserved > 0_B || (heap.status.level == Level::framework && heap.status.live == 0_B);
+      });
   add_findings(out, processes);
   out.family("DCGM_FI_DEV_FB_USED", "gauge", "", "Framebuffer memory used (in MiB).");
   add_devices(out, processes, [](const attach::DeviceStatus& device) { return device.used; });

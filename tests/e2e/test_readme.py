@@ -31,6 +31,7 @@ NOT_RUN = {
     "memreel view --serve": "goes on until it is ended; test_view_browser serves",
     "nsys ": "needs Nsight Systems; test_doors_in reads what it writes",
     "pip install dist/memreel-": "test_wheel installs it",
+    "python3 tests/e2e/arm.py": "needs programs for that processor; test_arm runs them",
     "rattler-build": "test_recipes renders the recipe with it",
     "ssh ": "needs a server",
 }
