@@ -219,18 +219,20 @@ void ChildPool::finish(std::size_t i) {
         {.output = std::move(child.output), .failure = failure_of(child.late, status, limits_, child.memory)});
 }
 
+unsigned cores_within(const std::string& quota, unsigned cores) {
+  std::istringstream words(quota);
+  double time = 0, period = 0;
+  if (!(words >> time >> period) || period <= 0 || time < 0) return cores;  // "max 100000": no quota
+  return std::min(cores, std::max(1U, static_cast<unsigned>(std::min<double>(time / period, cores))));
+}
+
 unsigned readers_at_once() {
   unsigned cores = std::max(1U, std::thread::hardware_concurrency());
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
     cores = std::min(cores, static_cast<unsigned>(std::max(1, CPU_COUNT(&allowed))));
-  // A container's quota: "200000 100000" is two cores.
-  const Result<std::string> limit = read_whole_file("/sys/fs/cgroup/cpu.max");
-  std::istringstream quota(limit ? *limit : std::string());
-  double time = 0, period = 0;
-  if (quota >> time >> period && period > 0)
-    cores = std::min(cores, std::max(1U, static_cast<unsigned>(time / period)));
-  return cores;
+  const Result<std::string> quota = read_whole_file("/sys/fs/cgroup/cpu.max");
+  return quota ? cores_within(*quota, cores) : cores;
 }
 
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,

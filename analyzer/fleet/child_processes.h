@@ -65,6 +65,9 @@ class ChildPool {
   std::deque<Waiting> waiting_;  // for memory of the machine; the first in turn
 };
 
+/// Of so many cores, those that a container's quota allows, at least one: "200000 100000" in cpu.max is two.
+unsigned cores_within(const std::string& quota, unsigned cores);
+
 /// One per core that this process may use.
 unsigned readers_at_once();
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // memreel-record: runs a program with the agent loaded. `memreel record` runs this program.
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -80,26 +83,51 @@ void describe(CLI::App& app, Request& request) {
       "Exit code: the program's, or death by the signal that killed it; 2 if it could not be started.");
 }
 
-/// The file through which the agent reports to us; removed by the destructor.
+constexpr std::string_view journal_prefix = "memreel-journal-";
+
+/// Removes the journals of recordings that were killed: ours, which nobody has locked.
+void remove_left_journals(const std::filesystem::path& folder) {
+  constexpr std::time_t soon = 60;  // seconds after which a recording has certainly locked its own
+  std::error_code problem;
+  std::filesystem::directory_iterator entry(folder, problem);
+  for (; !problem && entry != std::filesystem::directory_iterator(); entry.increment(problem)) {
+    if (!entry->path().filename().native().starts_with(journal_prefix)) continue;
+    const int file = ::open(entry->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) continue;
+    struct stat status {};
+    if (::fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
+        status.st_mtime + soon < std::time(nullptr) && ::flock(file, LOCK_EX | LOCK_NB) == 0)
+      ::unlink(entry->path().c_str());
+    ::close(file);
+  }
+}
+
+/// The file through which the agent reports to us; removed by the destructor, or by a later recording.
 class Journal {
  public:
   Journal() {
     std::error_code problem;
-    std::string pattern = (std::filesystem::temp_directory_path(problem) / "memreel-journal-XXXXXX").string();
-    const int file = ::mkstemp(pattern.data());
-    if (file < 0) return;
-    ::close(file);
+    const std::filesystem::path folder = std::filesystem::temp_directory_path(problem);
+    if (problem) return;
+    remove_left_journals(folder);
+    std::string pattern = (folder / journal_prefix).string() + "XXXXXX";
+    file_ = ::mkostemp(pattern.data(), O_CLOEXEC);
+    if (file_ < 0) return;
+    ::flock(file_, LOCK_EX | LOCK_NB);
     path_ = pattern;
   }
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
   ~Journal() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    if (file_ < 0) return;
+    ::unlink(path_.c_str());
+    ::close(file_);
   }
   /// Empty if it could not be created: the recording works without it.
   const std::string& path() const { return path_; }
 
  private:
+  int file_ = -1;
   std::string path_;
 };
 

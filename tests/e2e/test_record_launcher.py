@@ -112,6 +112,26 @@ class PassedThrough(RecordTest):
                 self.assert_died_of(process, number)
                 self.assertIn(f"was killed by {number.name}", errors)
 
+    def test_what_a_killed_launcher_leaves_goes_with_the_next_one(self):
+        folder = self.directory / "tmp"
+        folder.mkdir()
+        environment = self.environment(TMPDIR=str(folder))
+        killed, going_on = (self.start("sh", "-c", "echo $$; exec sleep 60", environment=environment) for _ in range(2))
+        child = int(self.ready_line(killed))
+        self.ready_line(going_on)
+        killed.kill()
+        os.kill(child, signal.SIGKILL)
+        killed.communicate()
+        (folder / "memreel-journal-folder").mkdir()
+        (folder / "memreel-journal-link").symlink_to("/etc/passwd")
+        for file in folder.iterdir():
+            os.utime(file, (0, 0), follow_symlinks=False)
+        self.record("true", environment=environment)
+        self.assertEqual(len(list(folder.iterdir())), 3)
+        going_on.terminate()
+        going_on.communicate()
+        self.assertEqual({file.name for file in folder.iterdir()}, {"memreel-journal-folder", "memreel-journal-link"})
+
     def test_signals_reach_the_program(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             with self.subTest(number):
