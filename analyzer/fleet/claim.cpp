@@ -46,6 +46,30 @@ bool is_abandoned(const fs::path& claim, std::chrono::seconds patience) {
          ::kill(process, 0) != 0 && errno == ESRCH;
 }
 
+/// Makes the file, with its owner's name in it. Sets errno if it can't: EEXIST if another process has.
+bool make_claim(const fs::path& file) {
+  std::error_code problem;
+  const std::string owner = std::to_string(::getpid()) + " " + fs::read_symlink("/proc/self/ns/pid", problem).string() +
+                            " " + this_machine() + "\n";
+  // Where the file system can, others see the file only with the name: a process may be killed at any time.
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  if (const int unnamed = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644); unnamed >= 0) {
+    const bool written = ::write(unnamed, owner.data(), owner.size()) == static_cast<ssize_t>(owner.size());
+    const std::string path = "/proc/self/fd/" + std::to_string(unnamed);
+    const bool linked = written && ::linkat(AT_FDCWD, path.c_str(), AT_FDCWD, file.c_str(), AT_SYMLINK_FOLLOW) == 0;
+    const int error = errno;
+    ::close(unnamed);
+    errno = error;
+    if (linked || (written && error == EEXIST)) return linked;
+  }
+  const int opened = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+  if (opened < 0) return false;
+  // Without its owner's name, it is abandoned once it is old.
+  [[maybe_unused]] const ssize_t written = ::write(opened, owner.data(), owner.size());
+  ::close(opened);
+  return true;
+}
+
 }  // namespace
 
 bool is_network_file_system(std::uint64_t type) {
@@ -76,16 +100,7 @@ std::string machine_of(const fs::path& file) {
 
 std::optional<Claim> Claim::take(const fs::path& file, std::chrono::seconds patience) {
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const int opened = ::open(file.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
-    if (opened >= 0) {
-      std::error_code problem;
-      const std::string owner = std::to_string(::getpid()) + " " +
-                                fs::read_symlink("/proc/self/ns/pid", problem).string() + " " + this_machine() + "\n";
-      // Without its owner's name, it is abandoned once it is old.
-      if (::write(opened, owner.data(), owner.size()) < 0) errno = 0;
-      ::close(opened);
-      return Claim(file);
-    }
+    if (make_claim(file)) return Claim(file);
     if (errno != EEXIST) return Claim({});
     if (!is_abandoned(file, patience)) return std::nullopt;
     ::unlink(file.c_str());
