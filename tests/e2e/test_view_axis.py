@@ -214,7 +214,7 @@ class Opening(ViewTest):
         view = self.open(SAMPLES / "leak.reel")
         view.settled()
         marked = view.key("m")["marked"]
-        titled = lambda: subprocess.run(["xdotool", "search", "--name", " - memreel", "getwindowname"], check=True, text=True,
+        titled = lambda: subprocess.run(["xdotool", "search", "--name", "memreel", "getwindowname"], check=True, text=True,
                                         env=self.screen.environment, stdout=subprocess.PIPE).stdout.strip()
         view.ask("open", file=str(self.file("bad.pickle", b"\x80\x04}\x8c\x08segments")))
         shown = view.settled()
@@ -228,6 +228,8 @@ class Opening(ViewTest):
         shown = view.settled()
         self.assertEqual((shown["file"], shown["marked"]), (str(SAMPLES / "streams_default.reel"), None))
         self.assertEqual(titled(), "streams_default.reel - memreel")
+        self.assertIsNone(view.key("ctrl+w")["file"])
+        self.assertEqual(titled(), "memreel")
         self.end(view)
 
     def test_the_dialog_lists_what_can_be_opened_and_opens_jobs(self):

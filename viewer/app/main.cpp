@@ -224,12 +224,6 @@ Result<std::vector<RecordingArgument>> recordings_of(const Arguments& arguments)
   return parse_recordings(words);
 }
 
-std::string title_of(const std::vector<std::filesystem::path>& files) {
-  if (files.empty()) return "memreel";
-  return files.front().filename().string() +
-         (files.size() == 1 ? "" : " and " + std::to_string(files.size() - 1) + " more") + " - memreel";
-}
-
 int run(const Arguments& arguments, Clock::time_point started) {
   const auto size = parse_size(arguments.size);
   if (!size) return fail(size.error());
@@ -265,11 +259,8 @@ int run(const Arguments& arguments, Clock::time_point started) {
         files->front(), [] { Window::wake(); }, *memory_limit);
   // Installed before there is a window, so that ending a visible window never loses settings.
   if (arguments.screenshot.empty() && arguments.bench_frames == 0) end_on_signals();
-  auto window = Window::open({.title = title_of(*files),
-                              .width = size->first,
-                              .height = size->second,
-                              .scale = arguments.scale,
-                              .offscreen = arguments.headless()});
+  auto window = Window::open(
+      {.width = size->first, .height = size->second, .scale = arguments.scale, .offscreen = arguments.headless()});
   if (!window) return fail(window.error());
   Viewer viewer(**window, settings, *memory_limit);
   if (source)

@@ -128,10 +128,13 @@ void Viewer::follow_opening() {
   const Stage stage = status().stage;
   if (stage != Stage::complete && (stage != Stage::reading || source_->document()->empty())) return;
   is_remembered_ = true;
+  if (!is_sample_) remember(source_->path());
   window_.set_title(title_of(source_->path(), ranks_ ? ranks_->files().size() : 1));
-  if (is_sample_) return;
+}
+
+void Viewer::remember(const std::filesystem::path& file) {
   std::error_code unknown;
-  const std::string name = std::filesystem::absolute(source_->path(), unknown).string();
+  const std::string name = std::filesystem::absolute(file, unknown).string();
   std::erase(settings_.recent, name);
   settings_.recent.insert(settings_.recent.begin(), name);
   if (settings_.recent.size() > most_recent) settings_.recent.resize(most_recent);

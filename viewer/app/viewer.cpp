@@ -137,6 +137,7 @@ void Viewer::draw() {
     else
       layout_.maximise("ranks");
     close();
+    window_.set_title(ranks_ ? job_name_ + " - memreel" : "memreel");
   }
   follow_opening();
   open_decider();

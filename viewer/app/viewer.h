@@ -145,6 +145,7 @@ class Viewer {
   /// Whether the answer about the job fills the window.
   bool shows_job() const { return ranks_ && layout_.maximised() == "ranks"; }
   void follow_opening();
+  void remember(const std::filesystem::path& file);
   void complain(const Error& error);
   void draw_notice(Scene& scene);
   /// Whether there was a notice, or a file being opened, which is given up.

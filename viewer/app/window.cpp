@@ -171,8 +171,8 @@ Result<void> Window::create(const WindowOptions& options) {
     context_ = *std::move(context);
     glfwWindowHint(GLFW_CLIENT_API, GLFW_NO_API);
   }
-  window_ = glfwCreateWindow(offscreen_ ? 64 : options.width, offscreen_ ? 64 : options.height, options.title.c_str(),
-                             nullptr, nullptr);
+  window_ =
+      glfwCreateWindow(offscreen_ ? 64 : options.width, offscreen_ ? 64 : options.height, "memreel", nullptr, nullptr);
   if (window_ == nullptr) return no_opengl(glfw_problem(), without_display);
   if (!without_display) {
     glfwMakeContextCurrent(window_);

@@ -25,7 +25,6 @@ struct GLFWwindow;
 namespace memreel::viewer {
 
 struct WindowOptions {
-  std::string title;
   int width = 1600, height = 1000;
   double scale = 0;        // pixels per unit of length; 0: from the screen, or from the height if off-screen
   bool offscreen = false;  // draws into a picture of exactly this size; no window appears
@@ -74,6 +73,7 @@ class Window {
   float scale() const { return scale_; }
   /// Scales everything relative to the unzoomed size, from the next frame on.
   void set_zoom(float zoom) { wanted_scale_ = base_scale_ * zoom; }
+  /// "memreel" until this is called.
   void set_title(const std::string& title);
   const StartTimes& start_times() const { return start_times_; }
   /// Whether frames measure FrameTimes::hand_over_ms, which takes that much extra time.
