@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver calls that affect memory: their numbers and parameters.
-//
-// The numbers are CUPTI's callback IDs in the driver domain; the structures have the layout in which CUPTI passes a
-// call's parameters: its arguments in order. Both are part of CUDA's binary interface and have not changed from CUDA 11
-// to 13, so one table serves all versions and no toolkit is needed to build. Where a toolkit is present,
-// layout_check.cpp compares them. Names are the driver's without "cu"; "ptsz" marks the variants in which stream 0 is
-// the per-thread default stream.
-//
-// Not included: the 32-bit calls of CUDA 3 and older, which no 64-bit program can use.
+// The parameters of the driver calls that affect memory, in the layout in which CUPTI passes them: a call's arguments
+// in order. calls.inc has a row for each call.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <tuple>
+#include <utility>
 
 namespace memreel::cuda {
 
@@ -25,69 +20,20 @@ using AllocationHandle = std::uint64_t;  // CUmemGenericAllocationHandle
 using Object = void*;                    // a stream, pool, array, context, graph: opaque to us
 using Device = int;                      // CUdevice, which is the ordinal
 
-enum class Call : std::uint32_t {
-  ctx_destroy = 11,
-  ctx_detach = 13,
-  mem_free_host = 38,
-  mem_host_alloc = 39,
-  array_destroy = 89,
-  ctx_create_v2 = 235,
-  mem_alloc = 243,
-  mem_alloc_pitch = 244,
-  mem_free = 245,
-  mem_host_alloc_v2 = 271,
-  array_create = 272,
-  array_3d_create = 274,
-  mem_alloc_host = 294,
-  mem_host_register_v1 = 301,
-  mem_host_unregister = 302,
-  ctx_destroy_v2 = 322,
-  ipc_open_mem_handle = 329,
-  ipc_close_mem_handle = 330,
-  mipmapped_array_create = 347,
-  mipmapped_array_destroy = 349,
-  mem_alloc_managed = 371,
-  mem_host_register = 379,
-  primary_ctx_retain = 386,
-  primary_ctx_release_v1 = 387,
-  primary_ctx_reset_v1 = 389,
-  external_memory_get_mapped_buffer = 486,
-  primary_ctx_release = 544,
-  primary_ctx_reset = 545,
-  mem_address_reserve = 547,
-  mem_address_free = 548,
-  mem_create = 549,
-  mem_release = 550,
-  mem_map = 551,
-  mem_unmap = 552,
-  mem_import_from_shareable_handle = 555,
-  mem_retain_allocation_handle = 565,
-  ipc_open_mem_handle_v2 = 567,
-  mem_alloc_async = 598,
-  mem_alloc_async_ptsz = 599,
-  mem_free_async = 600,
-  mem_free_async_ptsz = 601,
-  device_get_default_mem_pool = 606,
-  mem_pool_create = 607,
-  mem_pool_destroy = 608,
-  device_set_mem_pool = 609,
-  device_get_mem_pool = 610,
-  mem_alloc_from_pool_async = 611,
-  mem_alloc_from_pool_async_ptsz = 612,
-  mem_pool_import_from_shareable_handle = 614,
-  mem_pool_import_pointer = 616,
-  graph_add_mem_alloc_node = 638,
-  graph_add_mem_free_node = 639,
-  ctx_create_v3 = 645,
-  graph_add_node = 712,
-  graph_add_node_v2 = 723,
-  green_ctx_create = 743,
-  ctx_from_green_ctx = 753,
-  ctx_create_v4 = 757,
-  mem_get_default_mem_pool = 801,
-  mem_get_mem_pool = 802,
-  mem_set_mem_pool = 803,
-  graph_add_node_v3 = 863,
+/// Named for the driver's symbols, numbered as CUPTI numbers them.
+enum class Call : std::uint32_t {  // NOLINTBEGIN(readability-identifier-naming)
+#define CALL(symbol, number, since, parameters, count) symbol = number,
+#include "collector/cuda/calls.inc"
+  cuMemHostAlloc_v2 = 271,  // a number of cuMemHostAlloc's in CUDA before 13.5
+  cuCtxDetach = 13,         // deprecated since CUDA 4: not interposed
+};                          // NOLINTEND(readability-identifier-naming)
+
+/// Every call that CUPTI is asked to report.
+inline constexpr std::array watched_calls{
+#define CALL(symbol, number, since, parameters, count) Call::symbol,
+#include "collector/cuda/calls.inc"
+    Call::cuMemHostAlloc_v2,
+    Call::cuCtxDetach,
 };
 
 inline constexpr std::int16_t host_device = -1;  // the host, in records
@@ -178,6 +124,32 @@ struct ExternalBuffer {
   unsigned long long offset, size;
   unsigned flags;
 };
+
+/// The types of the `count` members of a structure, in order; compilation fails if it has another number. Only for
+/// decltype.
+template <int count, class Structure>
+constexpr auto member_types(Structure& structure) {
+  if constexpr (count == 1) {
+    auto& [a] = structure;
+    return std::tuple<decltype(a)>{};
+  } else if constexpr (count == 2) {
+    auto& [a, b] = structure;
+    return std::tuple<decltype(a), decltype(b)>{};
+  } else if constexpr (count == 3) {
+    auto& [a, b, c] = structure;
+    return std::tuple<decltype(a), decltype(b), decltype(c)>{};
+  } else if constexpr (count == 4) {
+    auto& [a, b, c, d] = structure;
+    return std::tuple<decltype(a), decltype(b), decltype(c), decltype(d)>{};
+  } else if constexpr (count == 5) {
+    auto& [a, b, c, d, e] = structure;
+    return std::tuple<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e)>{};
+  } else {
+    static_assert(count == 6);
+    auto& [a, b, c, d, e, f] = structure;
+    return std::tuple<decltype(a), decltype(b), decltype(c), decltype(d), decltype(e), decltype(f)>{};
+  }
+}
 
 /// The arguments of each call. Unused ones are kept for the layout.
 namespace params {
@@ -410,5 +382,22 @@ struct PrimaryCtxRelease {
 };
 
 }  // namespace params
+
+/// What a call's row says of its arguments: their structure, and the types of its members.
+template <Call call>
+struct ArgumentsOf;
+#define CALL(symbol, number, since, parameters, count)                                \
+  template <>                                                                         \
+  struct ArgumentsOf<Call::symbol> {                                                  \
+    using Structure = params::parameters;                                             \
+    using Types = decltype(member_types<count>(std::declval<params::parameters&>())); \
+  };
+#include "collector/cuda/calls.inc"
+
+template <Call call>
+using Parameters = typename ArgumentsOf<call>::Structure;
+/// A std::tuple of them, in order.
+template <Call call>
+using Arguments = typename ArgumentsOf<call>::Types;
 
 }  // namespace memreel::cuda

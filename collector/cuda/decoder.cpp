@@ -196,7 +196,7 @@ void Decoder::array_given(const CallSite& site, Status status, const Object* arr
 }
 
 void Decoder::physical_given(const CallSite& site, Status status) const {
-  const auto& p = of<params::MemCreate>(site);
+  const auto& p = of<Call::cuMemCreate>(site);
   given(
       site, status,
       {.size = p.size,
@@ -237,34 +237,34 @@ std::uint64_t Decoder::enter(const CallSite& site) const {
                  {.address = address, .stream = stream, .device = device, .kind = RecordKind::free, .space = space});
   };
   switch (site.call) {
-    case Call::mem_free:
-      return free(of<params::MemFree>(site).address, Space::linear);
-    case Call::mem_free_async:
-    case Call::mem_free_async_ptsz: {
-      const auto& p = of<params::MemFreeAsync>(site);
+    case Call::cuMemFree_v2:
+      return free(of<Call::cuMemFree_v2>(site).address, Space::linear);
+    case Call::cuMemFreeAsync:
+    case Call::cuMemFreeAsync_ptsz: {
+      const auto& p = of<Call::cuMemFreeAsync>(site);
       return free(p.address, Space::ordered, 0, number(p.stream));
     }
-    case Call::mem_free_host:
-      return free(number(of<params::MemFreeHost>(site).address), Space::pinned, host);
-    case Call::mem_host_unregister:
-      return free(number(of<params::MemHostUnregister>(site).address), Space::registered, host);
-    case Call::array_destroy:
-    case Call::mipmapped_array_destroy:
-      return free(number(of<params::ArrayDestroy>(site).array), Space::array);
-    case Call::ipc_close_mem_handle:
-      return free(of<params::IpcCloseMemHandle>(site).address, Space::imported);
-    case Call::mem_address_free: {
-      const auto& p = of<params::MemAddressFree>(site);
+    case Call::cuMemFreeHost:
+      return free(number(of<Call::cuMemFreeHost>(site).address), Space::pinned, host);
+    case Call::cuMemHostUnregister:
+      return free(number(of<Call::cuMemHostUnregister>(site).address), Space::registered, host);
+    case Call::cuArrayDestroy:
+    case Call::cuMipmappedArrayDestroy:
+      return free(number(of<Call::cuArrayDestroy>(site).array), Space::array);
+    case Call::cuIpcCloseMemHandle:
+      return free(of<Call::cuIpcCloseMemHandle>(site).address, Space::imported);
+    case Call::cuMemAddressFree: {
+      const auto& p = of<Call::cuMemAddressFree>(site);
       return taken(site, {.address = p.address, .size = p.size, .kind = RecordKind::addresses_released});
     }
-    case Call::mem_release:
-      return taken(site, {.object = of<params::MemRelease>(site).handle, .kind = RecordKind::handle_released});
-    case Call::mem_unmap: {
-      const auto& p = of<params::MemUnmap>(site);
+    case Call::cuMemRelease:
+      return taken(site, {.object = of<Call::cuMemRelease>(site).handle, .kind = RecordKind::handle_released});
+    case Call::cuMemUnmap: {
+      const auto& p = of<Call::cuMemUnmap>(site);
       return taken(site, {.address = p.address, .size = p.size, .kind = RecordKind::unmapped});
     }
-    case Call::mem_pool_destroy:
-      return taken(site, {.object = number(of<params::MemPoolDestroy>(site).pool), .kind = RecordKind::pool_destroyed});
+    case Call::cuMemPoolDestroy:
+      return taken(site, {.object = number(of<Call::cuMemPoolDestroy>(site).pool), .kind = RecordKind::pool_destroyed});
     default:
       return 0;
   }
@@ -276,38 +276,38 @@ void Decoder::exit(const CallSite& site, Status status, std::uint64_t entered) c
     if (status != success || site.captured) recorder_->emit({.object = entered, .kind = RecordKind::free_cancelled});
     if (status == success && site.captured)
       note(site, status,
-           {.address = of<params::MemFreeAsync>(site).address,
+           {.address = of<Call::cuMemFreeAsync>(site).address,
             .device = site.context.device,
             .kind = RecordKind::graph_free,
             .space = Space::graph});
     return;
   }
   switch (site.call) {
-    case Call::mem_alloc: {
-      const auto& p = of<params::MemAlloc>(site);
+    case Call::cuMemAlloc_v2: {
+      const auto& p = of<Call::cuMemAlloc_v2>(site);
       return pointer_given(site, status, p.address, p.size, Space::linear);
     }
-    case Call::mem_alloc_pitch: {
-      const auto& p = of<params::MemAllocPitch>(site);
+    case Call::cuMemAllocPitch_v2: {
+      const auto& p = of<Call::cuMemAllocPitch_v2>(site);
       const std::size_t pitch = status == success ? *p.pitch : p.width;
       return pointer_given(site, status, p.address, pitch * p.height, Space::linear);
     }
-    case Call::mem_alloc_managed: {
-      const auto& p = of<params::MemAllocManaged>(site);
+    case Call::cuMemAllocManaged: {
+      const auto& p = of<Call::cuMemAllocManaged>(site);
       return pointer_given(site, status, p.address, p.size, Space::managed);
     }
-    case Call::mem_alloc_host: {
-      const auto& p = of<params::MemAllocHost>(site);
+    case Call::cuMemAllocHost_v2: {
+      const auto& p = of<Call::cuMemAllocHost_v2>(site);
       return host_given(site, status, p.address, p.size);
     }
-    case Call::mem_host_alloc:
-    case Call::mem_host_alloc_v2: {
-      const auto& p = of<params::MemHostAlloc>(site);
+    case Call::cuMemHostAlloc:
+    case Call::cuMemHostAlloc_v2: {
+      const auto& p = of<Call::cuMemHostAlloc>(site);
       return host_given(site, status, p.address, p.size);
     }
-    case Call::mem_host_register:
-    case Call::mem_host_register_v1: {
-      const auto& p = of<params::MemHostRegister>(site);
+    case Call::cuMemHostRegister_v2:
+    case Call::cuMemHostRegister: {
+      const auto& p = of<Call::cuMemHostRegister_v2>(site);
       return note(site, status,
                   {.address = number(p.address),
                    .size = p.size,
@@ -315,29 +315,29 @@ void Decoder::exit(const CallSite& site, Status status, std::uint64_t entered) c
                    .kind = RecordKind::alloc,
                    .space = Space::registered});
     }
-    case Call::mem_alloc_async:
-    case Call::mem_alloc_async_ptsz: {
-      const auto& p = of<params::MemAllocAsync>(site);
+    case Call::cuMemAllocAsync:
+    case Call::cuMemAllocAsync_ptsz: {
+      const auto& p = of<Call::cuMemAllocAsync>(site);
       return ordered_given(site, status, p.address, p.size, nullptr, p.stream);
     }
-    case Call::mem_alloc_from_pool_async:
-    case Call::mem_alloc_from_pool_async_ptsz: {
-      const auto& p = of<params::MemAllocFromPoolAsync>(site);
+    case Call::cuMemAllocFromPoolAsync:
+    case Call::cuMemAllocFromPoolAsync_ptsz: {
+      const auto& p = of<Call::cuMemAllocFromPoolAsync>(site);
       return ordered_given(site, status, p.address, p.size, p.pool, p.stream);
     }
-    case Call::array_create: {
-      const auto& p = of<params::ArrayCreate>(site);
+    case Call::cuArrayCreate_v2: {
+      const auto& p = of<Call::cuArrayCreate_v2>(site);
       return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor) : 0);
     }
-    case Call::array_3d_create: {
-      const auto& p = of<params::Array3dCreate>(site);
+    case Call::cuArray3DCreate_v2: {
+      const auto& p = of<Call::cuArray3DCreate_v2>(site);
       return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor) : 0);
     }
-    case Call::mipmapped_array_create: {
-      const auto& p = of<params::MipmappedArrayCreate>(site);
+    case Call::cuMipmappedArrayCreate: {
+      const auto& p = of<Call::cuMipmappedArrayCreate>(site);
       return array_given(site, status, p.array, p.descriptor != nullptr ? array_size(*p.descriptor, p.levels) : 0);
     }
-    case Call::mem_create:
+    case Call::cuMemCreate:
       return physical_given(site, status);
     default:
       return exit_of_others(site, status);
@@ -349,13 +349,13 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
   if (status != success) return;
   const std::int16_t device = site.context.device;
   switch (site.call) {
-    case Call::mem_address_reserve: {
-      const auto& p = of<params::MemAddressReserve>(site);
+    case Call::cuMemAddressReserve: {
+      const auto& p = of<Call::cuMemAddressReserve>(site);
       return note(site, status,
                   {.address = *p.address, .size = p.size, .device = device, .kind = RecordKind::addresses_reserved});
     }
-    case Call::mem_map: {
-      const auto& p = of<params::MemMap>(site);
+    case Call::cuMemMap: {
+      const auto& p = of<Call::cuMemMap>(site);
       return note(site, status,
                   {.address = p.address,
                    .size = p.size,
@@ -365,65 +365,65 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
                    .kind = RecordKind::mapped,
                    .space = Space::physical});
     }
-    case Call::mem_import_from_shareable_handle: {
-      const AllocationHandle handle = *of<params::MemImportFromShareableHandle>(site).handle;
+    case Call::cuMemImportFromShareableHandle: {
+      const AllocationHandle handle = *of<Call::cuMemImportFromShareableHandle>(site).handle;
       return note(site, status,
                   {.object = handle,
                    .device = static_cast<std::int16_t>(RealDriver::get().device_of(handle).value_or(device)),
                    .kind = RecordKind::handle_imported});
     }
-    case Call::mem_retain_allocation_handle: {
-      const auto& p = of<params::MemRetainAllocationHandle>(site);
+    case Call::cuMemRetainAllocationHandle: {
+      const auto& p = of<Call::cuMemRetainAllocationHandle>(site);
       return note(site, status,
                   {.address = number(p.address), .object = *p.handle, .kind = RecordKind::handle_retained});
     }
-    case Call::mem_pool_create: {
-      const auto& p = of<params::MemPoolCreate>(site);
+    case Call::cuMemPoolCreate: {
+      const auto& p = of<Call::cuMemPoolCreate>(site);
       return p.properties != nullptr ? pool_found(site, *p.pool, p.properties->location, p.properties->allocation_type)
                                      : pool_found(site, *p.pool, {Location::none, 0}, pinned_memory);
     }
-    case Call::device_get_mem_pool:
-    case Call::device_get_default_mem_pool: {
-      const auto& p = of<params::DeviceGetMemPool>(site);
+    case Call::cuDeviceGetMemPool:
+    case Call::cuDeviceGetDefaultMemPool: {
+      const auto& p = of<Call::cuDeviceGetMemPool>(site);
       return pool_found(site, *p.pool, {Location::device, p.device}, pinned_memory);
     }
-    case Call::mem_get_mem_pool:
-    case Call::mem_get_default_mem_pool: {
-      const auto& p = of<params::MemGetMemPool>(site);
+    case Call::cuMemGetMemPool:
+    case Call::cuMemGetDefaultMemPool: {
+      const auto& p = of<Call::cuMemGetMemPool>(site);
       return pool_found(site, *p.pool, *p.location, p.allocation_type);
     }
-    case Call::mem_pool_import_from_shareable_handle:
+    case Call::cuMemPoolImportFromShareableHandle:
       return note(site, status,
-                  {.object = number(*of<params::MemPoolImportFromShareableHandle>(site).pool),
+                  {.object = number(*of<Call::cuMemPoolImportFromShareableHandle>(site).pool),
                    .device = device,
                    .kind = RecordKind::pool_created,
                    .space = Space::imported});
-    case Call::device_set_mem_pool: {
-      const auto& p = of<params::DeviceSetMemPool>(site);
+    case Call::cuDeviceSetMemPool: {
+      const auto& p = of<Call::cuDeviceSetMemPool>(site);
       return note(
           site, status,
           {.object = number(p.pool), .device = static_cast<std::int16_t>(p.device), .kind = RecordKind::pool_chosen});
     }
-    case Call::mem_set_mem_pool: {
+    case Call::cuMemSetMemPool: {
       // Requests that name no pool use the device's pool of its own memory; other locations have no such pool.
-      const auto& p = of<params::MemSetMemPool>(site);
+      const auto& p = of<Call::cuMemSetMemPool>(site);
       if (p.location->type != Location::device || p.allocation_type != pinned_memory) return;
       return note(site, status,
                   {.object = number(p.pool),
                    .device = static_cast<std::int16_t>(p.location->id),
                    .kind = RecordKind::pool_chosen});
     }
-    case Call::mem_pool_import_pointer:
-      return import_given(site, status, of<params::MemPoolImportPointer>(site).address);
-    case Call::ipc_open_mem_handle:
-    case Call::ipc_open_mem_handle_v2:
-      return import_given(site, status, of<params::IpcOpenMemHandle>(site).address);
-    case Call::external_memory_get_mapped_buffer: {
-      const auto& p = of<params::ExternalMemoryGetMappedBuffer>(site);
+    case Call::cuMemPoolImportPointer:
+      return import_given(site, status, of<Call::cuMemPoolImportPointer>(site).address);
+    case Call::cuIpcOpenMemHandle:
+    case Call::cuIpcOpenMemHandle_v2:
+      return import_given(site, status, of<Call::cuIpcOpenMemHandle>(site).address);
+    case Call::cuExternalMemoryGetMappedBuffer: {
+      const auto& p = of<Call::cuExternalMemoryGetMappedBuffer>(site);
       return pointer_given(site, status, p.address, p.buffer != nullptr ? p.buffer->size : 0, Space::imported);
     }
-    case Call::graph_add_mem_alloc_node: {
-      const auto& p = of<params::GraphAddMemAllocNode>(site);
+    case Call::cuGraphAddMemAllocNode: {
+      const auto& p = of<Call::cuGraphAddMemAllocNode>(site);
       return note(site, status,
                   {.address = p.parameters->address,
                    .size = p.parameters->size,
@@ -431,17 +431,17 @@ void Decoder::exit_of_others(const CallSite& site, Status status) const {
                    .kind = RecordKind::graph_alloc,
                    .space = Space::graph});
     }
-    case Call::graph_add_mem_free_node:
+    case Call::cuGraphAddMemFreeNode:
       return note(site, status,
-                  {.address = of<params::GraphAddMemFreeNode>(site).address,
+                  {.address = of<Call::cuGraphAddMemFreeNode>(site).address,
                    .device = device,
                    .kind = RecordKind::graph_free,
                    .space = Space::graph});
-    case Call::graph_add_node:
-      return node_given(site, status, of<params::GraphAddNode>(site).parameters);
-    case Call::graph_add_node_v2:
-    case Call::graph_add_node_v3:
-      return node_given(site, status, of<params::GraphAddNodeV2>(site).parameters);
+    case Call::cuGraphAddNode:
+      return node_given(site, status, of<Call::cuGraphAddNode>(site).parameters);
+    case Call::cuGraphAddNode_v2:
+    case Call::cuGraphAddNode_v3:
+      return node_given(site, status, of<Call::cuGraphAddNode_v2>(site).parameters);
     default:
       return;
   }

@@ -105,10 +105,16 @@ class KnownObjects {
 /// A call as a backend sees it, at entry and again at exit.
 struct CallSite {
   Call call;
-  const void* parameters = nullptr;  // the call's structure in cuda::params
+  const void* parameters = nullptr;  // Parameters<call>
   KnownObjects::Known context;       // current in the calling thread
   bool captured = false;             // at exit: it became a graph node instead of being executed
 };
+
+/// The site's arguments, if it is of this call or another with the same ones.
+template <Call call>
+const Parameters<call>& of(const CallSite& site) {
+  return *static_cast<const Parameters<call>*>(site.parameters);
+}
 
 /// Stateless; called on the thread that makes the call. A call that releases something is recorded at entry, before the
 /// driver can give the same address or handle to another thread, and cancelled if it fails. A call that allocates is
@@ -126,11 +132,6 @@ class Decoder {
   void context_destroyed(KnownObjects::Known context) const;
 
  private:
-  template <class Params>
-  static const Params& of(const CallSite& site) {
-    return *static_cast<const Params*>(site.parameters);
-  }
-
   std::uint64_t taken(const CallSite& site, agent::Record&& record) const;
   void given(const CallSite& site, Status status, agent::Record&& record) const;
   void pointer_given(const CallSite& site, Status status, const DevicePointer* address, std::uint64_t size,

@@ -35,8 +35,8 @@ inline KnownObjects::Known current_context(Watch& watching) {
 template <class Params>
 bool is_captured(Call call, const Params& parameters) {
   if constexpr (requires { parameters.stream; }) {
-    const bool own_default = call == Call::mem_alloc_async_ptsz || call == Call::mem_alloc_from_pool_async_ptsz ||
-                             call == Call::mem_free_async_ptsz;
+    const bool own_default = call == Call::cuMemAllocAsync_ptsz || call == Call::cuMemAllocFromPoolAsync_ptsz ||
+                             call == Call::cuMemFreeAsync_ptsz;
     return RealDriver::get().is_capturing(parameters.stream, own_default);
   } else {
     return false;
@@ -52,19 +52,19 @@ const void* may_be_destroyed(const Params& parameters) {
     return nullptr;
 }
 
-template <Call call, class Params, class... Arguments>
+template <Call call, class... Arguments>
 Status observed(Watch& watching, Status (*real)(Arguments...), Arguments... arguments) {
-  const Params parameters{arguments...};
+  const Parameters<call> parameters{arguments...};
   CallSite site{.call = call, .parameters = &parameters, .context = current_context(watching)};
-  constexpr bool releases = call == Call::primary_ctx_release || call == Call::primary_ctx_release_v1 ||
-                            call == Call::primary_ctx_reset || call == Call::primary_ctx_reset_v1;
+  constexpr bool releases = call == Call::cuDevicePrimaryCtxRelease_v2 || call == Call::cuDevicePrimaryCtxRelease ||
+                            call == Call::cuDevicePrimaryCtxReset_v2 || call == Call::cuDevicePrimaryCtxReset;
   const void* const primary = releases ? may_be_destroyed(parameters) : nullptr;
-  if constexpr (call == Call::ctx_destroy || call == Call::ctx_destroy_v2) watching.context_gone(parameters.context);
+  if constexpr (call == Call::cuCtxDestroy || call == Call::cuCtxDestroy_v2) watching.context_gone(parameters.context);
   const std::uint64_t entered = watching.enter(site);
   site.captured = is_captured(call, parameters);
   const Status status = real(arguments...);
   if (status == success && primary != nullptr) {
-    const bool reset = call == Call::primary_ctx_reset || call == Call::primary_ctx_reset_v1;
+    const bool reset = call == Call::cuDevicePrimaryCtxReset_v2 || call == Call::cuDevicePrimaryCtxReset;
     if (reset || may_be_destroyed(parameters) == nullptr) watching.context_gone(primary);
   }
   watching.exit(site, status, entered);
@@ -72,7 +72,7 @@ Status observed(Watch& watching, Status (*real)(Arguments...), Arguments... argu
 }
 
 /// The program's call: passed to the driver, through the watch.
-template <Call call, class Params, class... Arguments>
+template <Call call, class... Arguments>
 Status pass(const char* symbol, Arguments... arguments) {
   using Function = Status (*)(Arguments...);
   auto real = reinterpret_cast<Function>(real_of<call>.load(std::memory_order_acquire));
@@ -83,7 +83,7 @@ Status pass(const char* symbol, Arguments... arguments) {
     real = reinterpret_cast<Function>(found);
   }
   if (Watch* const watching = watch.load(std::memory_order_acquire))
-    return observed<call, Params>(*watching, real, arguments...);
+    return observed<call>(*watching, real, arguments...);
   return real(arguments...);
 }
 

@@ -18,14 +18,14 @@ namespace {
 /// Calls that may destroy what the sampler queries.
 bool destroys(Call call) {
   switch (call) {
-    case Call::ctx_destroy:
-    case Call::ctx_destroy_v2:
-    case Call::ctx_detach:
-    case Call::primary_ctx_release:
-    case Call::primary_ctx_release_v1:
-    case Call::primary_ctx_reset:
-    case Call::primary_ctx_reset_v1:
-    case Call::mem_pool_destroy:
+    case Call::cuCtxDestroy:
+    case Call::cuCtxDestroy_v2:
+    case Call::cuCtxDetach:
+    case Call::cuDevicePrimaryCtxRelease_v2:
+    case Call::cuDevicePrimaryCtxRelease:
+    case Call::cuDevicePrimaryCtxReset_v2:
+    case Call::cuDevicePrimaryCtxReset:
+    case Call::cuMemPoolDestroy:
       return true;
     default:
       return false;
@@ -37,12 +37,7 @@ void note_device(std::atomic<std::uint64_t>& devices, std::int16_t device) {
   if ((devices.load(std::memory_order_relaxed) & bit) == 0) devices.fetch_or(bit, std::memory_order_relaxed);
 }
 
-bool names_no_pool(Call call) { return call == Call::mem_alloc_async || call == Call::mem_alloc_async_ptsz; }
-
-template <class Params>
-const Params& of(const CallSite& site) {
-  return *static_cast<const Params*>(site.parameters);
-}
+bool names_no_pool(Call call) { return call == Call::cuMemAllocAsync || call == Call::cuMemAllocAsync_ptsz; }
 
 /// Calls visit(context, device) for each device's active primary context. Creates none.
 void for_each_primary(auto&& visit) {
@@ -77,8 +72,8 @@ void for_each_primary(auto&& visit) {
 std::uint64_t Watch::enter(const CallSite& site) {
   if (destroys(site.call)) {
     sampler_.suspend();
-    if (site.call == Call::mem_pool_destroy) {
-      const void* const pool = static_cast<const params::MemPoolDestroy*>(site.parameters)->pool;
+    if (site.call == Call::cuMemPoolDestroy) {
+      const void* const pool = of<Call::cuMemPoolDestroy>(site).pool;
       sampled_.pools.remove(sampled_.pools.find(pool).number);
     }
   }
@@ -112,7 +107,7 @@ std::optional<KnownObjects::Known> Watch::find_green(const void* context) const 
 std::int16_t Watch::device_of_stream(const CallSite& site) const {
   constexpr std::uintptr_t per_thread_default = 2;  // CU_STREAM_PER_THREAD; 1 and 0 are of the current context, too
   const std::int16_t current = site.context.device;
-  auto* const stream = of<params::MemAllocAsync>(site).stream;
+  auto* const stream = of<Call::cuMemAllocAsync>(site).stream;
   if (reinterpret_cast<std::uintptr_t>(stream) <= per_thread_default) return current;
   const RealDriver& driver = RealDriver::get();
   if (const auto device = driver.device_of_stream(stream)) return static_cast<std::int16_t>(*device);
@@ -135,55 +130,55 @@ void Watch::learn(const CallSite& site) {
       note_device(sampled_.graphs, added->alloc.pool.location.device_or(site.context.device));
   };
   switch (site.call) {
-    case Call::primary_ctx_retain: {
-      const auto& p = of<params::PrimaryCtxRetain>(site);
+    case Call::cuDevicePrimaryCtxRetain: {
+      const auto& p = of<Call::cuDevicePrimaryCtxRetain>(site);
       const auto device = static_cast<std::size_t>(p.device);
       if (device < primary_.size()) primary_[device].store(*p.context, std::memory_order_relaxed);
       return context(p);
     }
-    case Call::ctx_create_v2:
-      return context(of<params::CtxCreateV2>(site));
-    case Call::ctx_create_v3:
-      return context(of<params::CtxCreateV3>(site));
-    case Call::ctx_create_v4:
-      return context(of<params::CtxCreateV4>(site));
-    case Call::green_ctx_create: {
-      const auto& p = of<params::GreenCtxCreate>(site);
+    case Call::cuCtxCreate_v2:
+      return context(of<Call::cuCtxCreate_v2>(site));
+    case Call::cuCtxCreate_v3:
+      return context(of<Call::cuCtxCreate_v3>(site));
+    case Call::cuCtxCreate_v4:
+      return context(of<Call::cuCtxCreate_v4>(site));
+    case Call::cuGreenCtxCreate: {
+      const auto& p = of<Call::cuGreenCtxCreate>(site);
       return greens_.put(*p.context, static_cast<std::int16_t>(p.device));
     }
-    case Call::ctx_from_green_ctx: {
-      const auto& p = of<params::CtxFromGreenCtx>(site);
+    case Call::cuCtxFromGreenCtx: {
+      const auto& p = of<Call::cuCtxFromGreenCtx>(site);
       if (const auto green = greens_.find(p.green); green.number != 0) greens_.put(*p.context, green.device);
       return;
     }
-    case Call::mem_pool_create: {
-      const auto& p = of<params::MemPoolCreate>(site);
+    case Call::cuMemPoolCreate: {
+      const auto& p = of<Call::cuMemPoolCreate>(site);
       if (p.properties != nullptr) sampled_.pools.put(*p.pool, p.properties->location.device_or(site.context.device));
       return;
     }
-    case Call::mem_get_mem_pool:
-    case Call::mem_get_default_mem_pool: {
+    case Call::cuMemGetMemPool:
+    case Call::cuMemGetDefaultMemPool: {
       // A device's default pool of its own memory is sampled in any case.
-      const auto& p = of<params::MemGetMemPool>(site);
+      const auto& p = of<Call::cuMemGetMemPool>(site);
       if (p.location->type != Location::device || p.allocation_type != pinned_memory)
         sampled_.pools.put(*p.pool, p.location->device_or(site.context.device));
       return;
     }
-    case Call::mem_alloc_async:
-    case Call::mem_alloc_async_ptsz:
+    case Call::cuMemAllocAsync:
+    case Call::cuMemAllocAsync_ptsz:
       return note_device(site.captured ? sampled_.graphs : sampled_.ordered, site.context.device);
-    case Call::mem_alloc_from_pool_async:
-    case Call::mem_alloc_from_pool_async_ptsz:
+    case Call::cuMemAllocFromPoolAsync:
+    case Call::cuMemAllocFromPoolAsync_ptsz:
       if (site.captured) note_device(sampled_.graphs, site.context.device);
       return;
-    case Call::graph_add_mem_alloc_node:
-      return note_device(sampled_.graphs, of<params::GraphAddMemAllocNode>(site).parameters->pool.location.device_or(
+    case Call::cuGraphAddMemAllocNode:
+      return note_device(sampled_.graphs, of<Call::cuGraphAddMemAllocNode>(site).parameters->pool.location.device_or(
                                               site.context.device));
-    case Call::graph_add_node:
-      return node(of<params::GraphAddNode>(site).parameters);
-    case Call::graph_add_node_v2:
-    case Call::graph_add_node_v3:
-      return node(of<params::GraphAddNodeV2>(site).parameters);
+    case Call::cuGraphAddNode:
+      return node(of<Call::cuGraphAddNode>(site).parameters);
+    case Call::cuGraphAddNode_v2:
+    case Call::cuGraphAddNode_v3:
+      return node(of<Call::cuGraphAddNode_v2>(site).parameters);
     default:
       return;
   }

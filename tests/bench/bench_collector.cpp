@@ -62,10 +62,10 @@ Watch& watch() {
 void pair_of_calls(Watch& watching, std::uint64_t& address) {
   static constexpr KnownObjects::Known context{.number = 1, .device = 0};
   const params::MemAllocAsync alloc{&address, 4096, nullptr};
-  const CallSite allocating{.call = Call::mem_alloc_async, .parameters = &alloc, .context = context};
+  const CallSite allocating{.call = Call::cuMemAllocAsync, .parameters = &alloc, .context = context};
   watching.exit(allocating, success, watching.enter(allocating));
   const params::MemFreeAsync free{address, nullptr};
-  const CallSite freeing{.call = Call::mem_free_async, .parameters = &free, .context = context};
+  const CallSite freeing{.call = Call::cuMemFreeAsync, .parameters = &free, .context = context};
   watching.exit(freeing, success, watching.enter(freeing));
 }
 

@@ -15,6 +15,13 @@ struct Function {
   const char* name;  // symbol name
 };
 
+namespace functions {  // NOLINTBEGIN(readability-identifier-naming): named for their symbols
+#define CALL(symbol, number, since, parameters, count) inline constexpr Function symbol{number, #symbol};
+#include "collector/cuda/calls.inc"
+#define CALL(symbol, number) inline constexpr Function symbol{number, #symbol};
+#include "tests/fake/calls.inc"
+}  // namespace functions
+
 /// The status that FAKE_CUDA_FAIL, FAKE_CUDA_DELAY_US and the process state impose on this call; `success` lets it run.
 Status before_call(const Function& function);
 

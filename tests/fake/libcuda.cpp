@@ -201,7 +201,7 @@ Status cuInit(unsigned flags) {
     ready.store(true, std::memory_order_release);
     inject();
   });
-  return call({1, "cuInit"}, flags, [] { return success; });
+  return call(functions::cuInit, flags, [] { return success; });
 }
 
 Status cuDriverGetVersion(int* version) {
@@ -246,7 +246,7 @@ Status cuDeviceGetPCIBusId(char* text, int size, DeviceNumber) {
 }
 
 Status cuCtxCreate_v2(Context** context, unsigned flags, DeviceNumber device) {
-  return call({235, "cuCtxCreate_v2"}, arguments::CtxCreate{context, flags, device}, [&] {
+  return call(functions::cuCtxCreate_v2, arguments::CtxCreate{context, flags, device}, [&] {
     if (!valid(device)) return invalid_device;
     {
       const std::lock_guard lock(driver().mutex);
@@ -257,7 +257,7 @@ Status cuCtxCreate_v2(Context** context, unsigned flags, DeviceNumber device) {
   });
 }
 Status cuCtxDestroy_v2(Context* context) {
-  return call({322, "cuCtxDestroy_v2"}, arguments::CtxDestroy{context}, [&] {
+  return call(functions::cuCtxDestroy_v2, arguments::CtxDestroy{context}, [&] {
     announce(cupti::context_destroy_starting, context);
     const std::lock_guard lock(driver().mutex);
     if (driver().contexts.erase(context) == 0) return invalid_context;
@@ -286,7 +286,7 @@ Status cuCtxEnablePeerAccess(Context* peer, unsigned) {
 Status cuCtxGetApiVersion(Context*, unsigned* version) { return *version = 13000, success; }
 
 Status cuDevicePrimaryCtxRetain(Context** context, DeviceNumber device) {
-  return call({386, "cuDevicePrimaryCtxRetain"}, arguments::PrimaryCtxRetain{context, device}, [&] {
+  return call(functions::cuDevicePrimaryCtxRetain, arguments::PrimaryCtxRetain{context, device}, [&] {
     if (!valid(device)) return invalid_device;
     return *context = retain_primary(device), success;
   });
@@ -298,7 +298,7 @@ Status cuDevResourceGenerateDesc(ResourceDescriptor** descriptor, void*, unsigne
 }
 /// Retains the primary context and uses its memory.
 Status cuGreenCtxCreate(GreenContext** green, ResourceDescriptor* resources, DeviceNumber device, unsigned flags) {
-  return call({743, "cuGreenCtxCreate"}, arguments::GreenCtxCreate{green, resources, device, flags}, [&] {
+  return call(functions::cuGreenCtxCreate, arguments::GreenCtxCreate{green, resources, device, flags}, [&] {
     if (!valid(device)) return invalid_device;
     Context* const primary = retain_primary(device);
     const std::lock_guard lock(driver().mutex);
@@ -309,12 +309,12 @@ Status cuGreenCtxCreate(GreenContext** green, ResourceDescriptor* resources, Dev
   });
 }
 Status cuCtxFromGreenCtx(Context** context, GreenContext* green) {
-  return call({753, "cuCtxFromGreenCtx"}, arguments::CtxFromGreenCtx{context, green},
+  return call(functions::cuCtxFromGreenCtx, arguments::CtxFromGreenCtx{context, green},
               [&] { return *context = green->context.get(), success; });
 }
 /// Its memory stays: it belongs to the primary context, which is released here. Listeners see the context destroyed.
 Status cuGreenCtxDestroy(GreenContext* green) {
-  return call({744, "cuGreenCtxDestroy"}, arguments::GreenCtxDestroy{green}, [&] {
+  return call(functions::cuGreenCtxDestroy, arguments::GreenCtxDestroy{green}, [&] {
     announce(cupti::context_destroy_starting, green->context.get());
     const DeviceNumber device = green->context->device;
     if (current == green->context.get()) current = nullptr;
@@ -323,7 +323,7 @@ Status cuGreenCtxDestroy(GreenContext* green) {
   });
 }
 Status cuDevicePrimaryCtxReset_v2(DeviceNumber device) {
-  return call({545, "cuDevicePrimaryCtxReset_v2"}, arguments::PrimaryCtx{device}, [&] {
+  return call(functions::cuDevicePrimaryCtxReset_v2, arguments::PrimaryCtx{device}, [&] {
     if (!valid(device)) return invalid_device;
     Context* const primary = driver().primary[static_cast<std::size_t>(device)].get();
     if (primary == nullptr) return success;
@@ -334,7 +334,7 @@ Status cuDevicePrimaryCtxReset_v2(DeviceNumber device) {
   });
 }
 Status cuDevicePrimaryCtxRelease_v2(DeviceNumber device) {
-  return call({544, "cuDevicePrimaryCtxRelease_v2"}, arguments::PrimaryCtx{device},
+  return call(functions::cuDevicePrimaryCtxRelease_v2, arguments::PrimaryCtx{device},
               [&] { return valid(device) ? release_primary(device) : invalid_device; });
 }
 Status cuDevicePrimaryCtxGetState(DeviceNumber device, unsigned* flags, int* active) {

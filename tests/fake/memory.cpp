@@ -137,7 +137,7 @@ std::uint64_t size_of(const Array3DDescriptor& array) {
 extern "C" {
 
 Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return call({242, "cuMemGetInfo_v2"}, arguments::MemAllocPitch{}, [&] {
+  return call(functions::cuMemGetInfo_v2, arguments::MemAllocPitch{}, [&] {
     if (current_context() == nullptr) return invalid_context;
     const std::lock_guard lock(driver().mutex);
     *free = current_gpu()->free();
@@ -147,20 +147,22 @@ Status cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
 }
 
 Status cuMemAlloc_v2(DevicePointer* pointer, std::size_t size) {
-  return call({243, "cuMemAlloc_v2"}, arguments::MemAlloc{pointer, size}, [&] { return malloc_linear(pointer, size); });
+  return call(functions::cuMemAlloc_v2, arguments::MemAlloc{pointer, size},
+              [&] { return malloc_linear(pointer, size); });
 }
 Status cuMemAllocPitch_v2(DevicePointer* pointer, std::size_t* pitch, std::size_t width, std::size_t height,
                           unsigned element_size) {
-  return call({244, "cuMemAllocPitch_v2"}, arguments::MemAllocPitch{pointer, pitch, width, height, element_size}, [&] {
-    *pitch = round_up(width, 512);
-    return malloc_linear(pointer, *pitch * height);
-  });
+  return call(functions::cuMemAllocPitch_v2, arguments::MemAllocPitch{pointer, pitch, width, height, element_size},
+              [&] {
+                *pitch = round_up(width, 512);
+                return malloc_linear(pointer, *pitch * height);
+              });
 }
 Status cuMemFree_v2(DevicePointer pointer) {
-  return call({245, "cuMemFree_v2"}, arguments::MemFree{pointer}, [&] { return free_linear(pointer); });
+  return call(functions::cuMemFree_v2, arguments::MemFree{pointer}, [&] { return free_linear(pointer); });
 }
 Status cuMemAllocManaged(DevicePointer* pointer, std::size_t size, unsigned flags) {
-  return call({371, "cuMemAllocManaged"}, arguments::MemAllocManaged{pointer, size, flags}, [&] {
+  return call(functions::cuMemAllocManaged, arguments::MemAllocManaged{pointer, size, flags}, [&] {
     void* got = nullptr;
     const Status status = malloc_host(&got, size);
     if (status == success) *pointer = reinterpret_cast<DevicePointer>(got);
@@ -169,15 +171,15 @@ Status cuMemAllocManaged(DevicePointer* pointer, std::size_t size, unsigned flag
 }
 
 Status cuMemAllocHost_v2(void** pointer, std::size_t size) {
-  return call({294, "cuMemAllocHost_v2"}, arguments::MemAllocHost{pointer, size},
+  return call(functions::cuMemAllocHost_v2, arguments::MemAllocHost{pointer, size},
               [&] { return malloc_host(pointer, size); });
 }
 Status cuMemHostAlloc(void** pointer, std::size_t size, unsigned flags) {
-  return call({39, "cuMemHostAlloc"}, arguments::MemHostAlloc{pointer, size, flags},
+  return call(functions::cuMemHostAlloc, arguments::MemHostAlloc{pointer, size, flags},
               [&] { return malloc_host(pointer, size); });
 }
 Status cuMemFreeHost(void* pointer) {
-  return call({38, "cuMemFreeHost"}, arguments::MemFreeHost{pointer}, [&] {
+  return call(functions::cuMemFreeHost, arguments::MemFreeHost{pointer}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().host.find(pointer);
     if (found == driver().host.end()) return invalid_value;
@@ -187,20 +189,20 @@ Status cuMemFreeHost(void* pointer) {
   });
 }
 Status cuMemHostRegister_v2(void* pointer, std::size_t size, unsigned flags) {
-  return call({379, "cuMemHostRegister_v2"}, arguments::MemHostRegister{pointer, size, flags}, [&] {
+  return call(functions::cuMemHostRegister_v2, arguments::MemHostRegister{pointer, size, flags}, [&] {
     const std::lock_guard lock(driver().mutex);
     return driver().registered.insert(pointer).second ? success : invalid_value;
   });
 }
 Status cuMemHostUnregister(void* pointer) {
-  return call({302, "cuMemHostUnregister"}, arguments::MemFreeHost{pointer}, [&] {
+  return call(functions::cuMemHostUnregister, arguments::MemFreeHost{pointer}, [&] {
     const std::lock_guard lock(driver().mutex);
     return driver().registered.erase(pointer) != 0 ? success : invalid_value;
   });
 }
 
 Status cuArrayCreate_v2(Array** array, const ArrayDescriptor* descriptor) {
-  return call({272, "cuArrayCreate_v2"}, arguments::ArrayCreate{array, descriptor}, [&] {
+  return call(functions::cuArrayCreate_v2, arguments::ArrayCreate{array, descriptor}, [&] {
     return make_array(array, size_of({.width = descriptor->width,
                                       .height = descriptor->height,
                                       .format = descriptor->format,
@@ -208,23 +210,23 @@ Status cuArrayCreate_v2(Array** array, const ArrayDescriptor* descriptor) {
   });
 }
 Status cuArray3DCreate_v2(Array** array, const Array3DDescriptor* descriptor) {
-  return call({274, "cuArray3DCreate_v2"}, arguments::Array3DCreate{array, descriptor},
+  return call(functions::cuArray3DCreate_v2, arguments::Array3DCreate{array, descriptor},
               [&] { return make_array(array, size_of(*descriptor)); });
 }
 Status cuArrayDestroy(Array* array) {
-  return call({89, "cuArrayDestroy"}, arguments::ArrayDestroy{array}, [&] { return destroy_array(array); });
+  return call(functions::cuArrayDestroy, arguments::ArrayDestroy{array}, [&] { return destroy_array(array); });
 }
 Status cuMipmappedArrayCreate(MipmappedArray** array, const Array3DDescriptor* descriptor, unsigned levels) {
-  return call({347, "cuMipmappedArrayCreate"}, arguments::MipmappedArrayCreate{array, descriptor, levels},
+  return call(functions::cuMipmappedArrayCreate, arguments::MipmappedArrayCreate{array, descriptor, levels},
               [&] { return make_array(reinterpret_cast<Array**>(array), 2 * size_of(*descriptor)); });
 }
 Status cuMipmappedArrayDestroy(MipmappedArray* array) {
-  return call({349, "cuMipmappedArrayDestroy"}, arguments::MipmappedArrayDestroy{array},
+  return call(functions::cuMipmappedArrayDestroy, arguments::MipmappedArrayDestroy{array},
               [&] { return destroy_array(reinterpret_cast<Array*>(array)); });
 }
 
 Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
-  return call({328, "cuIpcGetMemHandle"}, arguments::IpcGetMemHandle{handle, pointer}, [&] {
+  return call(functions::cuIpcGetMemHandle, arguments::IpcGetMemHandle{handle, pointer}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto& gpus = driver().gpus;
     *handle = {};
@@ -237,7 +239,7 @@ Status cuIpcGetMemHandle(IpcHandle* handle, DevicePointer pointer) {
 }
 /// Opens the same handle at the same address each time.
 Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned flags) {
-  return call({567, "cuIpcOpenMemHandle_v2"}, arguments::IpcOpenMemHandle{pointer, handle, flags}, [&] {
+  return call(functions::cuIpcOpenMemHandle_v2, arguments::IpcOpenMemHandle{pointer, handle, flags}, [&] {
     std::array<std::uint64_t, 2> words{};
     std::memcpy(words.data(), handle.bytes.data(), sizeof words);
     constexpr std::uint64_t opened_at = 1ULL << 46U;
@@ -250,7 +252,7 @@ Status cuIpcOpenMemHandle_v2(DevicePointer* pointer, IpcHandle handle, unsigned 
   });
 }
 Status cuIpcCloseMemHandle(DevicePointer pointer) {
-  return call({330, "cuIpcCloseMemHandle"}, arguments::IpcCloseMemHandle{pointer}, [&] {
+  return call(functions::cuIpcCloseMemHandle, arguments::IpcCloseMemHandle{pointer}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().opened.find(pointer);
     if (found == driver().opened.end()) return invalid_value;
@@ -289,14 +291,14 @@ Status cuMemcpyPeer(DevicePointer, Context* to, DevicePointer, Context* from, st
 }
 
 Status cuImportExternalMemory(ExternalMemory** memory, const ExternalMemoryHandle* descriptor) {
-  return call({485, "cuImportExternalMemory"}, arguments::ImportExternalMemory{memory, descriptor}, [&] {
+  return call(functions::cuImportExternalMemory, arguments::ImportExternalMemory{memory, descriptor}, [&] {
     *memory = new ExternalMemory{.size = descriptor->size};
     return success;
   });
 }
 Status cuExternalMemoryGetMappedBuffer(DevicePointer* pointer, ExternalMemory* memory,
                                        const ExternalMemoryBuffer* descriptor) {
-  return call({486, "cuExternalMemoryGetMappedBuffer"},
+  return call(functions::cuExternalMemoryGetMappedBuffer,
               arguments::ExternalMemoryGetMappedBuffer{pointer, memory, descriptor}, [&] {
                 const std::lock_guard lock(driver().mutex);
                 *pointer = current_gpu()->reserve(descriptor->size);
@@ -305,7 +307,7 @@ Status cuExternalMemoryGetMappedBuffer(DevicePointer* pointer, ExternalMemory* m
               });
 }
 Status cuDestroyExternalMemory(ExternalMemory* memory) {
-  return call({488, "cuDestroyExternalMemory"}, arguments::DestroyExternalMemory{memory}, [&] {
+  return call(functions::cuDestroyExternalMemory, arguments::DestroyExternalMemory{memory}, [&] {
     delete memory;
     return success;
   });

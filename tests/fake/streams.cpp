@@ -159,11 +159,11 @@ Status cuStreamDestroy_v2(Stream* stream) {
   return delete stream, success;
 }
 Status cuStreamSynchronize(Stream* stream) {
-  return call({126, "cuStreamSynchronize"}, arguments::StreamSynchronize{stream},
+  return call(functions::cuStreamSynchronize, arguments::StreamSynchronize{stream},
               [] { return synchronize(), success; });
 }
 Status cuCtxSynchronize() {
-  return call({17, "cuCtxSynchronize"}, arguments::Nothing{}, [] { return synchronize(), success; });
+  return call(functions::cuCtxSynchronize, arguments::Nothing{}, [] { return synchronize(), success; });
 }
 /// During capture, the waiting stream joins it.
 Status cuStreamWaitEvent(Stream* stream, Event* event, unsigned) {
@@ -191,37 +191,37 @@ Status cuEventSynchronize(Event* event) {
 Status cuEventDestroy_v2(Event* event) { return delete event, success; }
 
 Status cuDeviceGetDefaultMemPool(Pool** pool, DeviceNumber device) {
-  return call({606, "cuDeviceGetDefaultMemPool"}, arguments::DeviceGetMemPool{pool, device},
+  return call(functions::cuDeviceGetDefaultMemPool, arguments::DeviceGetMemPool{pool, device},
               [&] { return *pool = driver().default_pools[static_cast<std::size_t>(device)].get(), success; });
 }
 Status cuDeviceGetMemPool(Pool** pool, DeviceNumber device) {
-  return call({610, "cuDeviceGetMemPool"}, arguments::DeviceGetMemPool{pool, device},
+  return call(functions::cuDeviceGetMemPool, arguments::DeviceGetMemPool{pool, device},
               [&] { return *pool = driver().current_pools[static_cast<std::size_t>(device)], success; });
 }
 Status cuMemGetDefaultMemPool(Pool** pool, Location* location, int type) {
-  return call({801, "cuMemGetDefaultMemPool"}, arguments::MemGetMemPool{pool, location, type}, [&] {
+  return call(functions::cuMemGetDefaultMemPool, arguments::MemGetMemPool{pool, location, type}, [&] {
     const std::lock_guard lock(driver().mutex);
     return *pool = default_pool_at(*location, type), success;
   });
 }
 Status cuMemGetMemPool(Pool** pool, Location* location, int type) {
-  return call({802, "cuMemGetMemPool"}, arguments::MemGetMemPool{pool, location, type}, [&] {
+  return call(functions::cuMemGetMemPool, arguments::MemGetMemPool{pool, location, type}, [&] {
     const std::lock_guard lock(driver().mutex);
     return *pool = current_pool_at(*location, type), success;
   });
 }
 Status cuMemSetMemPool(Location* location, int type, Pool* pool) {
-  return call({803, "cuMemSetMemPool"}, arguments::MemSetMemPool{location, type, pool}, [&] {
+  return call(functions::cuMemSetMemPool, arguments::MemSetMemPool{location, type, pool}, [&] {
     const std::lock_guard lock(driver().mutex);
     return current_pool_at(*location, type) = pool, success;
   });
 }
 Status cuDeviceSetMemPool(DeviceNumber device, Pool* pool) {
-  return call({609, "cuDeviceSetMemPool"}, arguments::DeviceSetMemPool{device, pool},
+  return call(functions::cuDeviceSetMemPool, arguments::DeviceSetMemPool{device, pool},
               [&] { return driver().current_pools[static_cast<std::size_t>(device)] = pool, success; });
 }
 Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
-  return call({607, "cuMemPoolCreate"}, arguments::MemPoolCreate{pool, properties}, [&] {
+  return call(functions::cuMemPoolCreate, arguments::MemPoolCreate{pool, properties}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto made = std::make_unique<Pool>();
     made->gpu = memory_at(properties->location);
@@ -233,7 +233,7 @@ Status cuMemPoolCreate(Pool** pool, const PoolProperties* properties) {
 }
 /// Live allocations outlive the pool; its memory is released when the last of them is freed, or never.
 Status cuMemPoolDestroy(Pool* pool) {
-  return call({608, "cuMemPoolDestroy"}, arguments::MemPoolDestroy{pool}, [&] {
+  return call(functions::cuMemPoolDestroy, arguments::MemPoolDestroy{pool}, [&] {
     const std::lock_guard lock(driver().mutex);
     for (const auto& known : driver().default_pools)
       if (known.get() == pool) return invalid_value;
@@ -246,20 +246,20 @@ Status cuMemPoolDestroy(Pool* pool) {
   });
 }
 Status cuMemPoolTrimTo(Pool* pool, std::size_t keep) {
-  return call({602, "cuMemPoolTrimTo"}, arguments::MemPoolTrimTo{pool, keep}, [&] {
+  return call(functions::cuMemPoolTrimTo, arguments::MemPoolTrimTo{pool, keep}, [&] {
     const std::lock_guard lock(driver().mutex);
     return pool->trim(keep), success;
   });
 }
 Status cuMemPoolSetAttribute(Pool* pool, PoolAttribute attribute, void* value) {
-  return call({603, "cuMemPoolSetAttribute"}, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
+  return call(functions::cuMemPoolSetAttribute, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
     const std::lock_guard lock(driver().mutex);
     if (attribute == PoolAttribute::release_threshold) pool->threshold = *static_cast<std::uint64_t*>(value);
     return success;
   });
 }
 Status cuMemPoolGetAttribute(Pool* pool, PoolAttribute attribute, void* value) {
-  return call({604, "cuMemPoolGetAttribute"}, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
+  return call(functions::cuMemPoolGetAttribute, arguments::MemPoolSetAttribute{pool, attribute, value}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto& answer = *static_cast<std::uint64_t*>(value);
     switch (attribute) {
@@ -279,28 +279,28 @@ Status cuMemPoolGetAttribute(Pool* pool, PoolAttribute attribute, void* value) {
 }
 
 Status cuMemAllocAsync(DevicePointer* pointer, std::size_t size, Stream* stream) {
-  return call({598, "cuMemAllocAsync"}, arguments::MemAllocAsync{pointer, size, stream},
+  return call(functions::cuMemAllocAsync, arguments::MemAllocAsync{pointer, size, stream},
               [&] { return malloc_async(pointer, size, nullptr, stream); });
 }
 Status cuMemAllocAsync_ptsz(DevicePointer* pointer, std::size_t size, Stream* stream) {
-  return call({599, "cuMemAllocAsync_ptsz"}, arguments::MemAllocAsync{pointer, size, stream},
+  return call(functions::cuMemAllocAsync_ptsz, arguments::MemAllocAsync{pointer, size, stream},
               [&] { return malloc_async(pointer, size, nullptr, stream); });
 }
 Status cuMemAllocFromPoolAsync(DevicePointer* pointer, std::size_t size, Pool* pool, Stream* stream) {
-  return call({611, "cuMemAllocFromPoolAsync"}, arguments::MemAllocFromPoolAsync{pointer, size, pool, stream},
+  return call(functions::cuMemAllocFromPoolAsync, arguments::MemAllocFromPoolAsync{pointer, size, pool, stream},
               [&] { return malloc_async(pointer, size, pool, stream); });
 }
 Status cuMemFreeAsync(DevicePointer pointer, Stream* stream) {
-  return call({600, "cuMemFreeAsync"}, arguments::MemFreeAsync{pointer, stream},
+  return call(functions::cuMemFreeAsync, arguments::MemFreeAsync{pointer, stream},
               [&] { return free_async(pointer, stream); });
 }
 Status cuMemFreeAsync_ptsz(DevicePointer pointer, Stream* stream) {
-  return call({601, "cuMemFreeAsync_ptsz"}, arguments::MemFreeAsync{pointer, stream},
+  return call(functions::cuMemFreeAsync_ptsz, arguments::MemFreeAsync{pointer, stream},
               [&] { return free_async(pointer, stream); });
 }
 
 Status cuStreamBeginCapture_v2(Stream* stream, int mode) {
-  return call({539, "cuStreamBeginCapture_v2"}, arguments::StreamBeginCapture{stream, mode}, [&] {
+  return call(functions::cuStreamBeginCapture_v2, arguments::StreamBeginCapture{stream, mode}, [&] {
     if (stream == nullptr || stream->capturing != nullptr) return illegal_state;
     const std::lock_guard lock(driver().mutex);
     stream->joined = false;
@@ -308,7 +308,7 @@ Status cuStreamBeginCapture_v2(Stream* stream, int mode) {
   });
 }
 Status cuStreamEndCapture(Stream* stream, Graph** graph) {
-  return call({497, "cuStreamEndCapture"}, arguments::StreamEndCapture{stream, graph}, [&] {
+  return call(functions::cuStreamEndCapture, arguments::StreamEndCapture{stream, graph}, [&] {
     if (stream == nullptr || stream->capturing == nullptr || stream->joined) return illegal_state;
     const std::lock_guard lock(driver().mutex);
     *graph = stream->capturing;
@@ -332,7 +332,7 @@ Status cuStreamGetCaptureInfo_v2(Stream* stream, int* status, std::uint64_t* num
 Status cuGraphCreate(Graph** graph, unsigned) { return *graph = new Graph, success; }
 Status cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* dependencies, std::size_t count,
                               AllocNodeParameters* parameters) {
-  return call({638, "cuGraphAddMemAllocNode"},
+  return call(functions::cuGraphAddMemAllocNode,
               arguments::GraphAddMemAllocNode{node, graph, dependencies, count, parameters}, [&] {
                 parameters->pointer = graph_address(parameters->size, memory_at(parameters->properties.location));
                 *node = add_node(*graph, {.allocates = true, .pointer = parameters->pointer, .size = parameters->size});
@@ -341,13 +341,14 @@ Status cuGraphAddMemAllocNode(GraphNode** node, Graph* graph, GraphNode* const* 
 }
 Status cuGraphAddMemFreeNode(GraphNode** node, Graph* graph, GraphNode* const* dependencies, std::size_t count,
                              DevicePointer pointer) {
-  return call({639, "cuGraphAddMemFreeNode"}, arguments::GraphAddMemFreeNode{node, graph, dependencies, count, pointer},
+  return call(functions::cuGraphAddMemFreeNode,
+              arguments::GraphAddMemFreeNode{node, graph, dependencies, count, pointer},
               [&] { return *node = add_node(*graph, {.pointer = pointer}), success; });
 }
 Status cuGraphAddNode_v3(GraphNode** node, Graph* graph, GraphNode* const* dependencies, const void* edges,
                          std::size_t count, NodeParameters* parameters) {
-  return call({863, "cuGraphAddNode_v3"}, arguments::GraphAddNode{node, graph, dependencies, edges, count, parameters},
-              [&] {
+  return call(functions::cuGraphAddNode_v3,
+              arguments::GraphAddNode{node, graph, dependencies, edges, count, parameters}, [&] {
                 if (parameters->type == NodeParameters::free_type)
                   return *node = add_node(*graph, {.pointer = parameters->freed}), success;
                 if (parameters->type != NodeParameters::alloc_type) return not_supported;
@@ -358,20 +359,20 @@ Status cuGraphAddNode_v3(GraphNode** node, Graph* graph, GraphNode* const* depen
               });
 }
 Status cuGraphInstantiateWithFlags(GraphExec** exec, Graph* graph, unsigned long long flags) {
-  return call({643, "cuGraphInstantiateWithFlags"}, arguments::GraphInstantiateWithFlags{exec, graph, flags},
+  return call(functions::cuGraphInstantiateWithFlags, arguments::GraphInstantiateWithFlags{exec, graph, flags},
               [&] { return instantiate(exec, graph); });
 }
 Status cuGraphLaunch(GraphExec* exec, Stream* stream) {
-  return call({514, "cuGraphLaunch"}, arguments::GraphLaunch{exec, stream}, [&] { return launch(exec); });
+  return call(functions::cuGraphLaunch, arguments::GraphLaunch{exec, stream}, [&] { return launch(exec); });
 }
 Status cuGraphExecDestroy(GraphExec* exec) {
-  return call({516, "cuGraphExecDestroy"}, arguments::GraphExecDestroy{exec}, [&] { return delete exec, success; });
+  return call(functions::cuGraphExecDestroy, arguments::GraphExecDestroy{exec}, [&] { return delete exec, success; });
 }
 Status cuGraphDestroy(Graph* graph) {
-  return call({517, "cuGraphDestroy"}, arguments::GraphDestroy{graph}, [&] { return delete graph, success; });
+  return call(functions::cuGraphDestroy, arguments::GraphDestroy{graph}, [&] { return delete graph, success; });
 }
 Status cuDeviceGraphMemTrim(DeviceNumber device) {
-  return call({640, "cuDeviceGraphMemTrim"}, arguments::GraphMemTrim{device}, [] {
+  return call(functions::cuDeviceGraphMemTrim, arguments::GraphMemTrim{device}, [] {
     const std::lock_guard lock(driver().mutex);
     driver().gpus.front()->give_back(driver().graph_reserved - graph_used());
     return driver().graph_reserved = graph_used(), success;

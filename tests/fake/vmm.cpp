@@ -27,16 +27,17 @@ Status cuMemGetAllocationGranularity(std::size_t* size, const AllocationProperti
 
 Status cuMemAddressReserve(DevicePointer* pointer, std::size_t size, std::size_t alignment, DevicePointer wanted,
                            unsigned long long flags) {
-  return call({547, "cuMemAddressReserve"}, arguments::MemAddressReserve{pointer, size, alignment, wanted, flags}, [&] {
-    if (size == 0 || size % page != 0) return invalid_value;
-    const std::lock_guard lock(driver().mutex);
-    *pointer = driver().gpus.front()->reserve(size);
-    driver().reservations[*pointer] = size;
-    return success;
-  });
+  return call(functions::cuMemAddressReserve, arguments::MemAddressReserve{pointer, size, alignment, wanted, flags},
+              [&] {
+                if (size == 0 || size % page != 0) return invalid_value;
+                const std::lock_guard lock(driver().mutex);
+                *pointer = driver().gpus.front()->reserve(size);
+                driver().reservations[*pointer] = size;
+                return success;
+              });
 }
 Status cuMemAddressFree(DevicePointer pointer, std::size_t size) {
-  return call({548, "cuMemAddressFree"}, arguments::MemAddressFree{pointer, size}, [&] {
+  return call(functions::cuMemAddressFree, arguments::MemAddressFree{pointer, size}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().reservations.find(pointer);
     if (found == driver().reservations.end() || found->second != size) return invalid_value;
@@ -47,7 +48,7 @@ Status cuMemAddressFree(DevicePointer pointer, std::size_t size) {
 }
 Status cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationProperties* properties,
                    unsigned long long flags) {
-  return call({549, "cuMemCreate"}, arguments::MemCreate{handle, size, properties, flags}, [&] {
+  return call(functions::cuMemCreate, arguments::MemCreate{handle, size, properties, flags}, [&] {
     if (size == 0 || size % page != 0) return invalid_value;
     const std::lock_guard lock(driver().mutex);
     Gpu& gpu = *memory_at(properties->location);
@@ -66,7 +67,7 @@ Status cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties, 
   return success;
 }
 Status cuMemRelease(AllocationHandle handle) {
-  return call({550, "cuMemRelease"}, arguments::MemRelease{handle}, [&] {
+  return call(functions::cuMemRelease, arguments::MemRelease{handle}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().physical.find(handle);
     if (found == driver().physical.end() || found->second.handles == 0) return invalid_value;
@@ -76,7 +77,7 @@ Status cuMemRelease(AllocationHandle handle) {
   });
 }
 Status cuMemRetainAllocationHandle(AllocationHandle* handle, void* address) {
-  return call({565, "cuMemRetainAllocationHandle"}, arguments::MemRetainAllocationHandle{handle, address}, [&] {
+  return call(functions::cuMemRetainAllocationHandle, arguments::MemRetainAllocationHandle{handle, address}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto pointer = reinterpret_cast<DevicePointer>(address);
     auto found = driver().mappings.upper_bound(pointer);
@@ -90,7 +91,7 @@ Status cuMemRetainAllocationHandle(AllocationHandle* handle, void* address) {
 }
 Status cuMemMap(DevicePointer pointer, std::size_t size, std::size_t offset, AllocationHandle handle,
                 unsigned long long flags) {
-  return call({551, "cuMemMap"}, arguments::MemMap{pointer, size, offset, handle, flags}, [&] {
+  return call(functions::cuMemMap, arguments::MemMap{pointer, size, offset, handle, flags}, [&] {
     const std::lock_guard lock(driver().mutex);
     const auto found = driver().physical.find(handle);
     if (found == driver().physical.end() || found->second.handles == 0 || offset + size > found->second.size ||
@@ -102,7 +103,7 @@ Status cuMemMap(DevicePointer pointer, std::size_t size, std::size_t offset, All
   });
 }
 Status cuMemUnmap(DevicePointer pointer, std::size_t size) {
-  return call({552, "cuMemUnmap"}, arguments::MemUnmap{pointer, size}, [&] {
+  return call(functions::cuMemUnmap, arguments::MemUnmap{pointer, size}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto& mappings = driver().mappings;
     // Only whole mappings, and the entire range must be mapped.
@@ -123,7 +124,7 @@ Status cuMemUnmap(DevicePointer pointer, std::size_t size) {
   });
 }
 Status cuMemSetAccess(DevicePointer pointer, std::size_t size, const Access* access, std::size_t count) {
-  return call({553, "cuMemSetAccess"}, arguments::MemSetAccess{pointer, size, access, count}, [&] {
+  return call(functions::cuMemSetAccess, arguments::MemSetAccess{pointer, size, access, count}, [&] {
     const std::lock_guard lock(driver().mutex);
     auto found = driver().mappings.upper_bound(pointer);
     return found == driver().mappings.begin() ? invalid_value : success;

@@ -5,15 +5,18 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
-DOORS = {
+ENTRIES = {
     "InitializeInjection", "memreel_agent_start", "memreel_agent_stop",
     "memreel_agent_visit", "memreel_agent_invite", "memreel_get_api",
     "InitializeInjectionNvtx2", "InitializeInjectionNvtxExtension", "cuptiSubscribe", "cuptiSubscribe_v2",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE", "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE",
 }
-# The driver's symbols, for when it is preloaded: at least these.
-DRIVER = {"cuInit", "cuGetProcAddress", "cuGetProcAddress_v2", "cuMemAlloc_v2", "cuMemFree_v2", "dlsym"}
+# The driver's symbols, for when it is preloaded, and how they are looked up.
+CALLS = Path(__file__).parents[4] / "collector/cuda/calls.inc"
+DRIVER = {"cuInit", "cuGetProcAddress", "cuGetProcAddress_v2", "dlsym",
+          *re.findall(r"^CALL\((\w+)", CALLS.read_text(), re.MULTILINE)}
 # The C library's, in the same case: ways to leave, and to confine the program.
 C_LIBRARY = {"_exit", "_Exit", "prctl", "syscall"}
 LIBRARIES = re.compile(r"lib(c|m|dl|pthread|rt|asan|ubsan|tsan)\.so\.\d+|ld-linux-\S+")
@@ -31,8 +34,8 @@ def main():
     complaints = []
 
     shown = {name.split("@")[0] for _, name in nm(library, "--defined-only")}
-    doors = DOORS | DRIVER | C_LIBRARY | {name for name in shown if re.fullmatch(r"cu[A-Z]\w+", name)}
-    for name in sorted(shown ^ doors):
+    expected = ENTRIES | DRIVER | C_LIBRARY
+    for name in sorted(shown ^ expected):
         complaints.append(f"{'shows' if name in shown else 'does not show'} {name}")
 
     for needed in re.findall(r"\(NEEDED\)\s+Shared library: \[(.*)\]", dynamic):

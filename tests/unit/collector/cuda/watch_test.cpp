@@ -19,11 +19,11 @@ class WatchTest : public ::testing::Test {
     watch_->exit(site, success, watch_->enter(site));
   }
   void retain(Object context, Device device) {
-    call(Call::primary_ctx_retain, params::PrimaryCtxRetain{&context, device});
+    call(Call::cuDevicePrimaryCtxRetain, params::PrimaryCtxRetain{&context, device});
   }
   void make_green(Object green, Object context, Device device) {
-    call(Call::green_ctx_create, params::GreenCtxCreate{&green, nullptr, device, 1});
-    call(Call::ctx_from_green_ctx, params::CtxFromGreenCtx{&context, green});
+    call(Call::cuGreenCtxCreate, params::GreenCtxCreate{&green, nullptr, device, 1});
+    call(Call::cuCtxFromGreenCtx, params::CtxFromGreenCtx{&context, green});
   }
   static Object object(std::uintptr_t number) { return reinterpret_cast<Object>(number); }  // NOLINT: a handle
 
