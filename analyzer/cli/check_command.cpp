@@ -221,15 +221,7 @@ Result<void> judge_completeness(const CheckArguments& arguments, const std::vect
 Result<std::vector<Prepared>> judged_heaps(const CheckArguments& arguments, const Trace& trace) {
   std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(trace) : prepare(trace);
   if (heaps.empty()) return Error{.what = "holds no allocations to judge", .where = arguments.file.string()};
-  if (arguments.heap.empty()) return heaps;
-  const auto name_of = [&](const Prepared& heap) { return trace.tables[trace.tables[heap.heap].name]; };
-  std::string names;
-  for (const Prepared& heap : heaps) names += (names.empty() ? "" : ", ") + name_of(heap);
-  std::erase_if(heaps, [&](const Prepared& heap) { return name_of(heap) != arguments.heap; });
-  if (heaps.empty())
-    return Error{.what = "has no heap '" + arguments.heap + "'",
-                 .where = arguments.file.string(),
-                 .remedy = "its heaps: " + names};
+  if (const Result<void> left = leave_heap(trace.tables, arguments.heap, heaps); !left) return left.error();
   return heaps;
 }
 
@@ -501,7 +493,7 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option(
       "--policy", arguments->policies,
       "Policies to replay, repeatable or separated by commas [what the program ran with, and the baseline's others]");
-  command->add_option("--heap", arguments->heap, "Judge only the heap with this name, not whole devices");
+  add_heap_option(*command, arguments->heap, "Judge", ", not whole devices");
   command->add_option("--baseline", arguments->baseline, "Compare with the metrics in this file");
   command->add_option("--tolerance", arguments->tolerance, "Allowed increase over the baseline [1%]");
   command->add_option("--write-baseline", arguments->write_baseline, "Write the metrics of this run to a file");

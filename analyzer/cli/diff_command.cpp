@@ -6,6 +6,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,6 +33,7 @@ struct DiffArguments {
   std::size_t top = 10;
   SymbolOptions symbols;
   std::vector<std::string> map;
+  std::string heap;
   bool json = false;
 };
 
@@ -350,12 +352,17 @@ Exit run_diff(const DiffArguments& arguments) {
   complete_input(*a, at_a->file, arguments.symbols);
   if (other) complete_input(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;
-  const Result<std::vector<HeapDifference>> heaps = [&] {
+  std::set<std::string> names = names_of_heaps(a->tables);
+  names.merge(names_of_heaps(b.tables));
+  if (const Result<void> known = must_have_heap(names, arguments.heap); !known) return fail(known.error());
+  Result<std::vector<HeapDifference>> heaps = [&] {
     const ProgressBar bar("comparing");
     return difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
   }();
   if (!heaps) return fail(heaps.error());
-  const std::vector<DeviceChange> devices = device_changes(*a, b, *map);
+  const bool of_devices = arguments.heap.empty();
+  if (!of_devices) std::erase_if(*heaps, [&](const HeapDifference& heap) { return heap.name != arguments.heap; });
+  const std::vector<DeviceChange> devices = of_devices ? device_changes(*a, b, *map) : std::vector<DeviceChange>();
   if (arguments.json) {
     Json totals = Json::array();
     for (const DeviceChange& change : devices) totals.push_back(json_of(change));
@@ -395,6 +402,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
                    "one, else in order]")
       ->delimiter(',')
       ->allow_extra_args(false);
+  add_heap_option(*command, arguments->heap, "Compare", ", not whole devices");
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(

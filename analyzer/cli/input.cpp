@@ -4,6 +4,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -111,6 +113,48 @@ void add_torch_version_option(CLI::App& command, std::string& release, std::stri
   command.add_option("--torch-version", release,
                      "PyTorch release whose rules are replayed, e.g. 2.12 [the one stated by the history" +
                          (otherwise.empty() ? "" : ", else " + std::string(otherwise)) + "]");
+}
+
+void add_heap_option(CLI::App& command, std::string& heap, const std::string& what, const std::string& besides) {
+  command.add_option("--heap", heap, what + " only the heap with this name" + besides)->type_name("NAME");
+}
+
+std::set<std::string> names_of_heaps(const Tables& tables) {
+  std::set<std::string> names;
+  for (const Heap& heap : std::span(tables.heaps).subspan(1)) names.insert(tables[heap.name]);
+  return names;
+}
+
+namespace {
+
+std::string listed(const std::set<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
+}  // namespace
+
+Result<void> must_have_heap(const std::set<std::string>& known, const std::string& heap) {
+  if (heap.empty() || known.contains(heap)) return {};
+  return Error{.what = "there is no heap '" + heap + "'", .where = "--heap", .remedy = "there are: " + listed(known)};
+}
+
+Result<void> must_have_heap(const Tables& tables, const std::string& heap) {
+  return must_have_heap(names_of_heaps(tables), heap);
+}
+
+Result<void> leave_heap(const Tables& tables, const std::string& heap, std::vector<Prepared>& heaps) {
+  if (heap.empty()) return {};
+  if (const Result<void> known = must_have_heap(tables, heap); !known) return known;
+  const auto name_of = [&](const Prepared& of) { return tables[tables[of.heap].name]; };
+  std::set<std::string> names;
+  for (const Prepared& of : heaps) names.insert(name_of(of));
+  std::erase_if(heaps, [&](const Prepared& of) { return name_of(of) != heap; });
+  if (!heaps.empty()) return {};
+  return Error{.what = "the heap '" + heap + "' holds no allocations",
+               .where = "--heap",
+               .remedy = "others do: " + listed(names)};
 }
 
 void add_memory_option(CLI::App& command, Bytes& memory_limit) {

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/symbols/symbols.h"
@@ -55,6 +57,22 @@ void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& me
 
 /// Adds --torch-version. `otherwise`: whose rules are replayed if the history does not say.
 void add_torch_version_option(CLI::App& command, std::string& release, std::string_view otherwise = {});
+
+/// Adds --heap. `what`: what is done with that heap only, "Judge", ..., `besides`: what follows in the same sentence.
+void add_heap_option(CLI::App& command, std::string& heap, const std::string& what, const std::string& besides = {});
+
+/// The names of a trace's heaps, of whatever device.
+std::set<std::string> names_of_heaps(const Tables& tables);
+
+/// Errors: `known` lacks the heap that --heap named. An empty name: --heap was not given.
+Result<void> must_have_heap(const std::set<std::string>& known, const std::string& heap);
+
+/// The same of a trace.
+Result<void> must_have_heap(const Tables& tables, const std::string& heap);
+
+/// With --heap, leaves only the heaps that have this name, on any device. Errors: the trace has none, or none that
+/// allocates.
+Result<void> leave_heap(const Tables& tables, const std::string& heap, std::vector<Prepared>& heaps);
 
 /// Adds --max-memory.
 void add_memory_option(CLI::App& command, Bytes& memory_limit);

@@ -38,7 +38,7 @@ struct PlanArguments {
   fs::path file;
   Bytes memory_limit;
   fs::path output;
-  std::string capacity;
+  std::string capacity, heap;
   std::uint64_t align = 0;  // 0: as the input needs
   plan::Effort effort = plan::effort_to_keep;
   double seconds = 0;
@@ -70,7 +70,10 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 }
 
 Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
-  std::vector<Prepared> heaps = only_requests(prepare(trace));
+  std::vector<Prepared> heaps = prepare(trace);
+  if (arguments.heap.empty()) heaps = only_requests(std::move(heaps));
+  if (!heaps.empty())
+    if (const Result<void> left = leave_heap(trace.tables, arguments.heap, heaps); !left) return left.error();
   if (heaps.empty()) return Error{.what = "holds no allocations to plan", .where = arguments.file.string()};
   const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
   const auto largest = std::ranges::max_element(heaps, {}, requests);
@@ -379,6 +382,7 @@ void add_plan_command(CLI::App& app, Exit& exit) {
   command->add_option("-o,--output", arguments->output, "Plan to write: .csv (minimalloc's), .json or .h");
   command->add_option("--capacity", arguments->capacity,
                       "Is there a plan of at most this size? Exit code 1 if none was found [the least peak]");
+  add_heap_option(*command, arguments->heap, "Plan", " [the one with most allocations]");
   command->add_option("--align", arguments->align,
                       "Alignment of offsets, a power of two [512; in a CSV its own, else 1]");
   command->add_option("--step", arguments->step, "Only what is alive in step N of the trace, from 1 on");

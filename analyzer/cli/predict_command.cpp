@@ -160,6 +160,7 @@ void add_predict_command(CLI::App& app, Exit& exit) {
       "--capacity", arguments->capacity,
       "Memory that the allocator may reserve, e.g. 24GiB, or a card, less what it needs for other things; "
       "shows which values fit");
+  add_heap_option(*command, arguments->heap, "Predict", ", as if it had the device for itself");
   command->add_option("--policy", arguments->policy, "Allocator of the predicted run, as in replay [the recorded one]");
   command->add_option("-o,--output", arguments->output,
                       "Write the predicted run as a trace, which every command reads");
@@ -221,7 +222,8 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
         if (Result<void> differ = must_differ(argument.file, output); !differ) return std::move(differ).error();
     Result<Trace> trace = open_completed(argument.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
-    const std::vector<Prepared> heaps = program_heaps(*trace);
+    std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);
+    if (const Result<void> left = leave_heap(trace->tables, arguments.heap, heaps); !left) return left.error();
     const Result<HeapId> heap = busiest_heap(*trace, heaps, argument.file);
     if (!heap) return heap.error();
     if (largest.empty() || scale(argument.at, largest) >= 1) {  // settings are those of the largest

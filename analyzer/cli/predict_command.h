@@ -63,6 +63,7 @@ struct PredictArguments {
   std::vector<std::string> recordings;
   std::vector<std::string> to;
   std::string capacity;
+  std::string heap;
   std::string policy;
   std::filesystem::path output;
   Bytes memory_limit;

@@ -62,6 +62,7 @@ struct ReplayInput {
 
 constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.native,fit.best";
 constexpr std::string_view default_policies_of_pinned_memory = "bound.live,torch.host";
+constexpr std::string_view default_policies_of_the_driver = "bound.live,cuda.malloc";
 
 /// The results of one policy, one per heap.
 using PolicyResults = std::span<const ReplayResult>;
@@ -404,8 +405,10 @@ Result<std::vector<PolicySpec>> modelled_specs(const ReplayArguments& arguments)
 
 /// The default policies for the heaps.
 std::vector<PolicySpec> default_specs(const std::vector<Prepared>& heaps) {
-  return *parse_policies(std::ranges::all_of(heaps, is_pinned_memory) ? default_policies_of_pinned_memory
-                                                                      : default_policies);
+  if (std::ranges::all_of(heaps, is_pinned_memory)) return *parse_policies(default_policies_of_pinned_memory);
+  const auto is_made_into_pools = [](const Prepared& heap) { return heap.level == Level::driver && heap.pooled; };
+  return *parse_policies(std::ranges::all_of(heaps, is_made_into_pools) ? default_policies_of_the_driver
+                                                                        : default_policies);
 }
 
 /// Whether the policies are for pinned host memory. Error: only some are.
@@ -435,7 +438,12 @@ bool is_too_large(const std::filesystem::path& file) {
 
 Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_memory) {
   ReplayInput input;
-  const auto wanted = of_pinned_memory ? only_pinned_memory : only_requests;
+  // A heap that is asked for by name may be one that is otherwise the others' doing.
+  const auto wanted = [&](std::vector<Prepared> heaps) {
+    if (of_pinned_memory) return only_pinned_memory(std::move(heaps));
+    if (arguments.heap.empty()) return only_requests(std::move(heaps));
+    return heaps;
+  };
   if (arguments.stream || is_too_large(arguments.file)) {
     Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file, arguments.memory_limit);
     if (!streamed) return std::move(streamed).error();
@@ -455,16 +463,9 @@ Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_me
     input.histories = heap_histories(input.trace);
     input.event_count = input.trace.events.count();
   }
-  if (!arguments.heap.empty() && !input.heaps.empty()) {
-    const Tables& tables = input.trace.tables;
-    std::string names;
-    for (const Prepared& heap : input.heaps) names += (names.empty() ? "" : ", ") + tables[tables[heap.heap].name];
-    std::erase_if(input.heaps, [&](const Prepared& heap) { return tables[tables[heap.heap].name] != arguments.heap; });
-    if (input.heaps.empty())
-      return Error{.what = "has no heap '" + arguments.heap + "' to replay",
-                   .where = arguments.file.string(),
-                   .remedy = "its heaps: " + names};
-  }
+  if (!input.heaps.empty())
+    if (const Result<void> left = leave_heap(input.trace.tables, arguments.heap, input.heaps); !left)
+      return left.error();
   if (input.heaps.empty() && of_pinned_memory)
     return Error{.what = "holds no history of pinned host memory",
                  .where = arguments.file.string(),
@@ -577,8 +578,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
       "--capacity", arguments->capacity,
       "Memory of the device, e.g. 24GiB, or unlimited; also finds the least capacity that suffices "
       "[implied by recorded failures, else unlimited]. The heaps of a device share it, with what else is on it");
-  command->add_option("--heap", arguments->heap,
-                      "Replay only the heap with this name, as if it had the device for itself");
+  add_heap_option(*command, arguments->heap, "Replay", ", as if it had the device for itself");
   add_seconds_option(*command, arguments->seconds);
   command->add_flag("--stream", arguments->stream,
                     "Read a .reel again for each policy instead of holding it in memory; the default from " +

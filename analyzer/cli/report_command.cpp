@@ -87,16 +87,6 @@ std::optional<Error> without_device(const Trace& trace, std::optional<std::int32
       .what = "the trace has no device " + std::to_string(*device), .where = "--device", .remedy = "it has: " + known};
 }
 
-/// An error if a heap was named that the trace doesn't have.
-std::optional<Error> without_heap(const Trace& trace, const std::string& heap) {
-  std::set<std::string> known;
-  for (const Heap& each : std::span(trace.tables.heaps).subspan(1)) known.insert(trace.tables[each.name]);
-  if (heap.empty() || known.contains(heap)) return std::nullopt;
-  std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
-  return Error{.what = "the trace has no heap '" + heap + "'", .where = "--heap", .remedy = "it has: " + names};
-}
-
 Exit run_report(const ReportArguments& arguments) {
   if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
@@ -130,7 +120,8 @@ Exit run_report(const ReportArguments& arguments) {
   if (arguments.options.tree) sections.live = true;
   if (!sections.any()) sections = Sections::all();
   if (const auto unknown = without_device(*trace, arguments.options.device)) return fail(*unknown);
-  if (const auto unknown = without_heap(*trace, arguments.options.heap)) return fail(*unknown);
+  if (const Result<void> known = must_have_heap(trace->tables, arguments.options.heap); !known)
+    return fail(known.error());
   const bool is_text = document == documents.end();
   std::function<void(const Report&)> on_first_lines;
   if (is_text && sections.live) on_first_lines = [&](const Report& first) { print_first_lines(*trace, first); };
@@ -334,8 +325,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
                       "range:NAME (its peak), 12.5s");
   command->add_option("--device", arguments->options.device,
                       "Of several devices, the one to show in full instead of the deciding one");
-  command->add_option("--heap", arguments->options.heap,
-                      "Show only the heap with this name; the first lines stay those of the device");
+  add_heap_option(*command, arguments->options.heap, "Show", "; the first lines stay those of the device");
   command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
   command->add_flag("--live", arguments->sections.live,
                     "Who holds the memory, at its peak and at the end; a report without such options begins with this");

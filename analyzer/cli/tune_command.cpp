@@ -34,6 +34,7 @@ struct TuneArguments {
   std::string torch_version;
   std::string policy;
   std::string capacity;
+  std::string heap;
   std::vector<std::string> allocators;
   std::vector<std::string> questions;
   std::size_t top = 10;
@@ -122,9 +123,10 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!options) return fail(options.error());
   const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
-  const std::vector<Prepared> heaps = program_heaps(*trace);
+  std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
-  leave_room(*trace, heaps, *options);
+  if (const Result<void> left = leave_heap(trace->tables, arguments.heap, heaps); !left) return fail(left.error());
+  if (arguments.heap.empty()) leave_room(*trace, heaps, *options);
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());
   const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);
@@ -160,7 +162,8 @@ Exit run_tune(const TuneArguments& arguments) {
   tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
   tuned.front().report.rules = *rules;
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);
-  if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps); !pinned.empty())
+  if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps);
+      arguments.heap.empty() && !pinned.empty())
     if (const auto error = add(pinned, *recorded_policy(*trace, pinned.front()), {.deadline = options->deadline}))
       return fail(*error);
   if (arguments.json)
@@ -191,6 +194,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
                    "Policies to compare with PyTorch's settings, as in replay; repeatable, comma lists")
       ->allow_extra_args(false);
   command->add_option("--policy", arguments->policy, "Policy the program ran with [the recorded settings]");
+  add_heap_option(*command, arguments->heap, "Tune", ", as if it had the device for itself");
   command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
   add_seconds_option(*command, arguments->seconds);
   add_stack_options(*command, arguments->symbols);

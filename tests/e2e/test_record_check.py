@@ -289,6 +289,52 @@ for _ in range(10):
         self.assertIn("338.00 MiB less 100.00 MiB that others hold", self.answer(*predict, "338MiB").stdout)
         self.assert_refused(run(*predict, "100MiB"), "beside the allocator", "--capacity")
 
+    def test_every_command_asks_about_one_heap_in_the_same_words(self):
+        small, large = (self.run_python(f"""
+malloc(100 * MIB)
+pools = [memreel.pool(name, "arena", device=0) for name in ("main", "side")]
+addresses = [malloc(512 * MIB), malloc(512 * MIB)]
+for pool, address in zip(pools, addresses):
+    pool.segment_add(address, 512 * MIB)
+for _ in range(10):
+    pools[0].alloc(addresses[0], {batch} * 60 * MIB)
+    pools[1].alloc(addresses[1], {batch} * 10 * MIB)
+    memreel.step()
+    for pool, address in zip(pools, addresses):
+        pool.free(address)
+""") for batch in (1, 2))
+        heaps = {("main", "60.00 MiB"), ("side", "10.00 MiB")}
+        policy = ("--policy", "cuda.malloc")
+        recordings = (f"batch=1:{small}", f"batch=2:{large}", "--to", "batch=4")
+        for heap, peak in heaps:
+            with self.subTest(heap=heap):
+                only = ("--heap", heap)
+                size = int(float(peak.split()[0])) * MIB
+                replay, = self.document("replay", small, *policy, *only)["policies"]
+                self.assertEqual((replay["heap"], replay["peak_live_bytes"], replay["device_totals"]), (heap, size, replay["device_totals"]))
+                tuned = self.document("tune", small, *policy, *only)
+                self.assertEqual(tuned["baseline"]["peak_live_bytes"], size)
+                self.assertIn(f"{heap}, device 0: 10 allocations, peak live {peak}", self.answer("tune", small, *policy, *only).stdout)
+                self.assertIsNone(self.document("tune", small, *policy, *only, "--capacity", "70MiB")["baseline"]["first_failure"])
+                difference = self.document("diff", small, large, *only)
+                self.assertEqual([(one["heap"], one["b"]["live_bytes"] - one["a"]["live_bytes"]) for one in difference["devices"]],
+                                 [(heap, size)])
+                self.assertEqual(difference["device_totals"], [])
+                self.assertNotIn("at its peak:", self.answer("diff", small, large, *only).stdout)
+                for capacity, fits in ((4 * size, True), (4 * size - 2 * MIB, False)):
+                    predicted = self.document("predict", *recordings, *policy, *only, "--capacity", str(capacity))
+                    self.assertEqual((predicted["predictions"][0]["peak_live_bytes"], predicted["predictions"][0]["fits"]), (4 * size, fits))
+                    self.assertEqual(predicted["other_bytes"], 0)
+                self.assertEqual(self.document("plan", small, *only)["peak_bytes"], size)
+                checked, = self.document("check", small, *only, "--max-peak", "1GiB")["checks"]
+                self.assertEqual(checked["value"], size)
+        for command in (("report", small), ("check", small, "--max-peak", "1GiB"), ("replay", small), ("tune", small, *policy),
+                        ("diff", small, large), ("predict", *recordings, *policy), ("plan", small)):
+            with self.subTest(command=command[0]):
+                self.assertIn("--heap NAME", " ".join(self.answer(command[0], "--help").stdout.split()))
+                self.assert_refused(run(*command, "--heap", "mian"),
+                                    "memreel: error: --heap: there is no heap 'mian' (there are: cuda.driver, cuda.host, main, side)")
+
     def test_leaks_are_judged_or_the_check_says_that_they_are_not(self):
         script = """
 def step():

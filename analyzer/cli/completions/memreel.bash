@@ -43,7 +43,7 @@ _memreel() {
   fi
   case $before in
     --sort) mapfile -t COMPREPLY < <(compgen -W 'live reserved growth pid' -- "$word") && return ;;
-    --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module library layer category phase thread stream pool device' -- "$word") && return ;;
+    --by) mapfile -t COMPREPLY < <(compgen -W 'stack line function module library layer category phase thread stream pool device metadata tag' -- "$word") && return ;;
     --what-if) mapfile -t COMPREPLY < <(compgen -W 'empty_cache@step empty_cache@every: empty_cache@oom no-empty_cache pool.exact' -- "$word") && return ;;
     --policy | --allocators)
       mapfile -t COMPREPLY < <(compgen -W "$(memreel replay --help | sed -n '/^Policies/,/^$/s/^  \([a-z][a-z.]*\) .*/\1/p')" -- "$word")
