@@ -93,9 +93,12 @@ Exit run_predict(const PredictArguments& arguments) {
   Result<PredictInputs> inputs = open_inputs(arguments);
   if (!inputs) return fail(inputs.error());
   PredictReport report;
-  Result<PredictDevice> device = predict_device(arguments.capacity, inputs->recordings);
+  Result<PredictDevice> device = predict_device(arguments.capacity, inputs->recordings, !arguments.heap.empty());
   if (!device) return fail(device.error());
   report.device = *std::move(device);
+  const Recording& any = inputs->recordings.front();
+  report.heap = any.trace.tables[any.trace.tables[any.heap].name];
+  report.is_alone = !arguments.heap.empty();
   const std::vector<std::string> names = inputs->names;
   const auto deadline = deadline_after(arguments.seconds);
   report.seconds = arguments.seconds;
@@ -103,7 +106,7 @@ Exit run_predict(const PredictArguments& arguments) {
     const ProgressBar bar("learning from the recordings");
     return Predictor::make(std::move(inputs->recordings), {.names = names,
                                                            .policy = std::move(inputs->policy),
-                                                           .capacity = report.device.capacity,
+                                                           .capacity = report.device.shared(),
                                                            .gpu = report.device.gpu,
                                                            .deadline = deadline});
   }();
@@ -158,8 +161,8 @@ void add_predict_command(CLI::App& app, Exit& exit) {
   for (const Card& card : cards()) known += (known.empty() ? "" : " ") + std::string(card.name);
   command->add_option(
       "--capacity", arguments->capacity,
-      "Memory that the allocator may reserve, e.g. 24GiB, or a card, less what it needs for other things; "
-      "shows which values fit");
+      "Memory of the device, e.g. 24GiB, which others are on, too, as recorded; or a card, less what it needs for "
+      "other things; shows which values fit");
   add_heap_option(*command, arguments->heap, "Predict", ", as if it had the device for itself");
   command->add_option("--policy", arguments->policy, "Allocator of the predicted run, as in replay [the recorded one]");
   command->add_option("-o,--output", arguments->output,
@@ -232,8 +235,13 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
       if (!policy) return std::move(policy).error();
       inputs.policy = *std::move(policy);
     }
-    inputs.recordings.push_back(
-        {.file = argument.file, .at = std::move(argument.at), .trace = *std::move(trace), .heap = *heap});
+    std::vector<HeldFrom> beside;
+    if (arguments.heap.empty() && !arguments.capacity.empty()) beside = beside_heap(*trace, *heap);
+    inputs.recordings.push_back({.file = argument.file,
+                                 .at = std::move(argument.at),
+                                 .trace = *std::move(trace),
+                                 .heap = *heap,
+                                 .beside = std::move(beside)});
   }
   return inputs;
 }
@@ -247,6 +255,10 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
   std::erase_if(heaps, [&](const Prepared& heap) { return heap.heap != predicted_run.heap; });
   if (std::chrono::steady_clock::now() > options.deadline) return {};
   TuneOptions tuning{.device = DeviceModel{}, .deadline = options.deadline};
+  if (!heaps.empty() && !predicted_run.beside.empty()) {
+    number_from_one(heaps);
+    tuning.beside[heaps.front().device] = predicted_run.beside;
+  }
   if (options.capacity) tuning.device = {.kind = DeviceModel::Kind::capacity, .capacity = *options.capacity};
   const Result<TuneResult> result = tune(heaps, options.policy, tuning);
   if (!result) return {};

@@ -25,6 +25,8 @@ struct PredictSetting {
 
 struct PredictReport {
   PredictDevice device;
+  std::string heap;       // its name
+  bool is_alone = false;  // it was asked for by name: nothing else is on the device
   std::vector<Prediction> predictions;
   std::vector<LiveAtPeak> held;                       // of each prediction
   std::vector<std::vector<UncertainSite>> uncertain;  // of each prediction

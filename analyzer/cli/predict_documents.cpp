@@ -71,22 +71,38 @@ void print_predictions(const Predictor& predictor, const PredictReport& report) 
   TextTable table(std::move(columns));
   for (const Prediction& prediction : report.predictions)
     table.add_row(cells_of(Tables{}, PredictionRow{prediction, values_text(prediction.at, predictor.options().names),
-                                                   report.device.capacity}));
+                                                   report.device.shared()}));
   table.print(std::cout, 2);
   std::cout << '\n';
+}
+
+/// What of the device the allocator can't have, and how that is known.
+std::string capacity_text(const PredictReport& report) {
+  const PredictDevice& device = report.device;
+  const Bytes beside = device.others - device.context;
+  std::string text;
+  if (device.context > 0_B)
+    text = " less " + text_of(device.context) + " for " +
+           (device.assumed ? "the CUDA context and libraries, which is assumed" : "other memory seen in use");
+  if (beside > 0_B)
+    text += (text.empty() ? " less " : " and ") + text_of(beside) +
+            " that others hold in the recordings when the device holds most; at each instant, what they hold then is "
+            "taken off";
+  const std::string whole = device.card.empty() ? text_of(device.memory) : device.card;
+  if (beside == 0_B) {
+    if (text.empty()) text = ", all of it for " + report.heap;
+    text += report.is_alone ? ", which has the device for itself (--heap)"
+            : device.has_driver
+                ? "; others hold nothing in the recordings"
+                : "; what else is on the device, the recordings don't show: they lack the driver's calls";
+  }
+  return whole + text;
 }
 
 void print_device(const Predictor& predictor, const PredictReport& report) {
   const PredictDevice& device = report.device;
   if (!device.capacity) return;
-  std::cout << "capacity " << text_of(*device.capacity);
-  if (!device.card.empty())
-    std::cout << ": " << device.card << " less " << text_of(device.others) << " for "
-              << (device.assumed ? "the CUDA context and libraries, which is assumed" : "other memory seen in use");
-  else if (device.others > 0_B)
-    std::cout << ": " << text_of(*device.capacity + device.others) << " less " << text_of(device.others)
-              << " that others hold in the recordings";
-  std::cout << '\n';
+  std::cout << wrapped("capacity " + text_of(*device.capacity) + ": " + capacity_text(report), 0);
   const std::string& searched = predictor.options().names[report.which];
   if (report.largest_whole && *report.largest_whole > 0)
     std::cout << bold("the largest " + searched + " that fits is " + memreel::text_of(*report.largest_whole)) << '\n';
@@ -307,7 +323,7 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
   for (std::size_t i = 0; i < report.predictions.size(); ++i) {
     const Prediction& prediction = report.predictions[i];
     Json json{{"value", json_of(prediction.at, names)}};
-    json.update(json_of_fields(Tables{}, PredictionRow{prediction, {}, report.device.capacity}));
+    json.update(json_of_fields(Tables{}, PredictionRow{prediction, {}, report.device.shared()}));
     json["first_failure"] = cli::json_of_failure(prediction.first_failure);
     json["growth"] = json_of_sites(predictor, prediction, report.held[i]);
     json["categories"] = json_of_categories(predictor, prediction, report.held[i]);
@@ -329,6 +345,8 @@ void print_predict_json(const Predictor& predictor, const PredictReport& report)
               {"leave_one_out", left_out},
               {"doubts", predictor.doubts()},
               {"capacity_bytes", device.capacity ? Json(device.capacity->count) : Json(nullptr)},
+              {"device_bytes", device.capacity ? Json(device.memory.count) : Json(nullptr)},
+              {"driver_recorded", device.capacity ? Json(device.has_driver) : Json(nullptr)},
               {"card", device.card.empty() ? Json(nullptr) : Json(device.card)},
               {"other_bytes", device.capacity ? Json(device.others.count) : Json(nullptr)},
               {"other_bytes_assumed", device.capacity ? Json(device.assumed) : Json(nullptr)},
@@ -444,7 +462,7 @@ class PredictPage {
     HtmlTable table(columns);
     for (const Prediction& prediction : report_.predictions) {
       std::vector<std::string> row =
-          html_cells(Tables{}, PredictionRow{prediction, values_text(prediction.at, names_), report_.device.capacity});
+          html_cells(Tables{}, PredictionRow{prediction, values_text(prediction.at, names_), report_.device.shared()});
       if (prediction.first_failure) row.back().replace(0, no.size(), "<span class=bad>no</span>");
       row.resize(columns.size());
       table.add_row(row);

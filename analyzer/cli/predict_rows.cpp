@@ -8,12 +8,20 @@ namespace memreel {
 
 namespace {
 
-bool may_fail(const PredictionRow& row) { return row.prediction.reserved_high > *row.capacity; }
+bool may_fail(const PredictionRow& row) {
+  const Prediction& prediction = row.prediction;
+  return prediction.reserved_high > prediction.peaks.reserved &&
+         prediction.device_peak + (prediction.reserved_high - prediction.peaks.reserved) > *row.capacity;
+}
 
 /// Under a capacity.
 std::string fit_text(const PredictionRow& row) {
-  if (const auto& failure = row.prediction.first_failure)
-    return "no: " + text_of(failure->requested) + " fail at " + text_of(failure->reserved) + " reserved";
+  if (const auto& failure = row.prediction.first_failure) {
+    const std::string beside =
+        row.prediction.beside > 0_B ? ", with " + text_of(row.prediction.beside) + " beside it" : "";
+    if (failure->requested == 0_B) return "no: others need more than " + text_of(failure->reserved) + " reserved leave";
+    return "no: " + text_of(failure->requested) + " fail at " + text_of(failure->reserved) + " reserved" + beside;
+  }
   return may_fail(row) ? "likely: the range exceeds the capacity" : "yes";
 }
 
@@ -27,7 +35,7 @@ Cell requests_of(const Tables& /*tables*/, const UncertainSite& site) { return s
 
 }  // namespace
 
-const std::array<ResultField<PredictionRow>, 9> FieldsOf<PredictionRow>::all{{
+const std::array<ResultField<PredictionRow>, 10> FieldsOf<PredictionRow>::all{{
     {"", "predicted", Unit::text, "Values of the parameters",
      [](const Tables&, const PredictionRow& row) -> Cell { return row.at; }},
     {"peak_live_bytes", "peak live", Unit::bytes, "Peak of live bytes of the predicted run",
@@ -40,6 +48,11 @@ const std::array<ResultField<PredictionRow>, 9> FieldsOf<PredictionRow>::all{{
      [](const Tables&, const PredictionRow& row) -> Cell { return row.prediction.reserved_low; }},
     {"peak_reserved_high_bytes", "and", Unit::bytes, "Upper end of that range",
      [](const Tables&, const PredictionRow& row) -> Cell { return row.prediction.reserved_high; }},
+    {"beside_bytes", "", Unit::bytes,
+     "What others hold of the device when a request fails first, else at the device's peak",
+     [](const Tables&, const PredictionRow& row) -> Cell {
+       return row.capacity ? Cell(row.prediction.beside) : Cell();
+     }},
     {"fits", "", Unit::flag, "Whether every request is served within the capacity",
      [](const Tables&, const PredictionRow& row) -> Cell {
        return row.capacity ? Cell(!row.prediction.first_failure) : Cell();

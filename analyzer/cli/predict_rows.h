@@ -14,14 +14,14 @@ namespace memreel {
 /// A prediction, in words about the capacity it was made for.
 struct PredictionRow {
   const Prediction& prediction;
-  std::string at;  // "batch 8"
-  std::optional<Bytes> capacity;
+  std::string at;                 // "batch 8"
+  std::optional<Bytes> capacity;  // of the device, for the allocator and what others hold
 };
 
 /// Besides these, JSON has the parameters' values, `first_failure`, and what is held.
 template <>
 struct FieldsOf<PredictionRow> {
-  static const std::array<ResultField<PredictionRow>, 9> all;
+  static const std::array<ResultField<PredictionRow>, 10> all;
 };
 
 /// A recording, and what the others predict for it.

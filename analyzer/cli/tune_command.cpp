@@ -105,17 +105,16 @@ std::vector<Prepared> pinned_memory_beside(const Trace& trace, const std::vector
   return only_pinned_memory(prepare(trace));
 }
 
-/// Takes what the recording has beside the heaps from a given capacity, for every setting: the most that it has at
-/// once.
-void leave_room(const Trace& trace, const std::vector<Prepared>& heaps, TuneOptions& options) {
-  if (!options.device || options.device->kind != DeviceModel::Kind::capacity) return;
+bool has_capacity(const TuneOptions& options) {
+  return options.device && options.device->kind == DeviceModel::Kind::capacity;
+}
+
+/// What others hold beside the heaps at once, at most.
+Bytes most_beside(const TuneOptions& options) {
   Bytes most;
-  for (const auto& [device, beside] : surroundings_of(trace, device_memory(trace), heaps).beside)
-    for (const HeldFrom& from : beside)
-      if (device >= 0) most = std::max(most, from.held);
-  if (most == 0_B) return;
-  note("of " + text_of(options.device->capacity) + ", up to " + text_of(most) + " is in use beside what is tuned");
-  options.device->capacity = options.device->capacity - std::min(most, options.device->capacity);
+  for (const auto& [device, beside] : options.beside)
+    for (const HeldFrom& from : beside) most = std::max(most, from.held);
+  return most;
 }
 
 Exit run_tune(const TuneArguments& arguments) {
@@ -126,7 +125,9 @@ Exit run_tune(const TuneArguments& arguments) {
   std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
   if (const Result<void> left = leave_heap(trace->tables, arguments.heap, heaps); !left) return fail(left.error());
-  if (arguments.heap.empty()) leave_room(*trace, heaps, *options);
+  if (arguments.heap.empty() && has_capacity(*options))
+    options->beside = surroundings_of(*trace, device_memory(*trace), heaps).beside;
+  options->beside.erase(-1);  // host memory
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());
   const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);
@@ -161,6 +162,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
   tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
   tuned.front().report.rules = *rules;
+  if (has_capacity(*options)) tuned.front().report.beside = most_beside(*options);
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);
   if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps);
       arguments.heap.empty() && !pinned.empty())
@@ -280,7 +282,12 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
   const DeviceModel& device = result.baseline.worst().device_model;
   const bool is_pinned_memory = result.baseline.worst().device < 0;
   if (report.rules.told) std::cout << "rules " << report.rules.text << '\n';
-  if (result.limited) std::cout << "device memory " << text_of(device.capacity) << '\n';
+  if (result.limited)
+    std::cout << "device memory " << text_of(device.capacity)
+              << (report.beside.value_or(0_B) > 0_B
+                      ? ", with up to " + text_of(*report.beside) + " in use beside what is tuned, as recorded"
+                      : "")
+              << '\n';
   if (result.baseline.heaps.size() > 1) std::cout << "settings are ranked by the device with the highest peak\n";
   std::cout << (is_pinned_memory ? "  reserved: at the peak; calls: cudaHostAlloc and cudaFreeHost\n\n"
                                  : "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n");
@@ -492,6 +499,7 @@ Json findings_of(const TuneResult& result, const TuneReport& report) {
   const ReplayResult& base = result.baseline.worst();
   const bool limited = base.device_model.kind == DeviceModel::Kind::capacity;
   Json findings({{"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
+                 {"beside_bytes", report.beside ? Json(report.beside->count) : Json(nullptr)},
                  {"steps", report.steps.ends.size()},
                  {"step_mark", report.steps.mark},
                  {"baseline", baseline},

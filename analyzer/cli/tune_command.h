@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,7 @@ struct TuneReport {
   Steps steps;
   TorchRules rules;
   std::vector<std::string> ignored;  // ignored_settings() of the trace
+  std::optional<Bytes> beside;       // the most that others hold beside what is tuned, if a capacity is given
 
   Bytes recorded_peak() const;  // of the worst device; 0 if the trace has no segments
 };

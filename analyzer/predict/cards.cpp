@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "analyzer/history/device_memory.h"
-#include "formats/model/event.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -68,34 +69,29 @@ const Card* find_card(std::string_view name) {
 
 namespace {
 
-/// The device memory in use besides the allocator's segments, by the samples of a recording.
-std::optional<Bytes> sampled_others(std::span<const Recording> recordings) {
+/// The devices of the recordings' heaps.
+std::vector<DeviceMemory> devices_of(std::span<const Recording> recordings) {
+  std::vector<DeviceMemory> devices;
+  for (const Recording& recording : recordings)
+    for (DeviceMemory& device : device_memory(recording.trace))
+      if (device.device == recording.trace.tables[recording.heap].device) devices.push_back(std::move(device));
+  return devices;
+}
+
+/// What samples show to be in use by no call that allocates, at most; none: there are none.
+std::optional<Bytes> sampled_context(std::span<const DeviceMemory> devices) {
   std::optional<Bytes> most;
-  for (const Recording& recording : recordings) {
-    const EventColumns& events = recording.trace.events;
-    const Tables& tables = recording.trace.tables;
-    const std::int32_t device = tables[recording.heap].device;
-    Bytes reserved;
-    for (std::size_t i = 0; i < events.count(); ++i) {
-      const EventKind kind = events.kind[i];
-      const Origin& origin = tables[events.origin[i]];
-      if (kind == EventKind::memory_info && samples_device(tables, origin) && tables[origin.heap].device == device &&
-          events.size[i] >= reserved)
-        most = std::max(most.value_or(Bytes{}), events.size[i] - reserved);
-      if (origin.heap != recording.heap) continue;
-      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += events.size[i];
-      if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) reserved -= events.size[i];
-    }
-  }
+  for (const DeviceMemory& device : devices)
+    if (const auto& samples = device.samples)
+      most = std::max(most.value_or(Bytes{}), samples->of_nobody + samples->pools + samples->graphs);
   return most;
 }
 
-/// What other heaps hold on the allocator's device at its peak, at most; nothing is known of snapshots.
+/// What other heaps hold on the allocator's device at its peak, at most.
 Bytes recorded_others(std::span<const Recording> recordings) {
   Bytes most;
   for (const Recording& recording : recordings)
-    for (const DeviceMemory& device : device_memory(recording.trace)) {
-      if (device.device != recording.trace.tables[recording.heap].device) continue;
+    for (const DeviceMemory& device : devices_of(std::span(&recording, 1))) {
       Bytes others = device.peak_held.held;
       for (const HeapPart& part : device.peak_held.parts)
         if (part.heap == recording.heap) others -= part.held;
@@ -106,10 +102,16 @@ Bytes recorded_others(std::span<const Recording> recordings) {
 
 }  // namespace
 
-Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings) {
+std::vector<HeldFrom> beside_heap(const Trace& trace, HeapId heap) {
+  std::map<std::int32_t, std::vector<HeldFrom>> beside = held_beside(trace, std::span(&heap, 1));
+  return std::move(beside[trace.tables[heap].device]);
+}
+
+Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings, bool alone) {
   PredictDevice device;
   if (capacity.empty()) return device;
   const Card* const card = find_card(capacity);
+  const std::vector<DeviceMemory> recorded = devices_of(recordings);
   if (card == nullptr) {
     Result<Bytes> size = parse_bytes(capacity);
     if (!size) {
@@ -119,22 +121,23 @@ Result<PredictDevice> predict_device(const std::string& capacity, std::span<cons
       size.error().remedy = "give a size, e.g. 24GiB, or a card: " + names;
       return std::move(size).error();
     }
-    device.capacity = *size;
-    device.others = recorded_others(recordings);
+    device.memory = *size;
     device.assumed = false;
   } else {
-    const std::optional<Bytes> sampled = sampled_others(recordings);
-    device.capacity = card->memory;
+    const std::optional<Bytes> sampled = sampled_context(recorded);
+    device.memory = card->memory;
     device.card = card->name;
     device.gpu = card->gpu;
-    device.others = sampled.value_or(assumed_context + recorded_others(recordings));
+    device.context = sampled.value_or(assumed_context);
     device.assumed = !sampled;
   }
-  if (device.others >= *device.capacity)
+  device.has_driver = std::ranges::any_of(recorded, &DeviceMemory::has_driver);
+  device.others = device.context + (alone ? 0_B : recorded_others(recordings));
+  if (device.others >= device.memory)
     return Error{.what = "the recordings show more memory in use beside the allocator (" + text_of(device.others) +
                          ") than the device has",
                  .where = "--capacity"};
-  device.capacity = *device.capacity - device.others;
+  device.capacity = device.memory - device.others;
   return device;
 }
 

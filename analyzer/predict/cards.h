@@ -38,16 +38,26 @@ std::vector<GpuTraits> known_gpus(const GpuTraits& first);
 inline constexpr Bytes assumed_context = 600_MiB;
 
 struct PredictDevice {
-  std::optional<Bytes> capacity;  // the most the allocator may reserve
+  std::optional<Bytes> capacity;  // what `others` leave the allocator
+  Bytes memory;                   // of the device
+  Bytes context;                  // the part of it that is in use at all times, but by no call
+  Bytes others;                   // that, and what other heaps hold at the recordings' peak of the device, at most
   std::string card;               // its name; empty if a size was given
-  Bytes others;                   // the part of it that the allocator can't have
-  bool assumed = true;            // `others` does not come from a recording
+  bool assumed = true;            // `context` does not come from a recording
+  bool has_driver = false;        // the recordings have the driver's calls: they tell what other heaps hold
   std::optional<GpuTraits> gpu;   // of the card
+
+  /// What the allocator and the other heaps share.
+  std::optional<Bytes> shared() const { return capacity ? std::optional(memory - context) : std::nullopt; }
 };
 
-/// `capacity`: empty, a size, or a card's name. What the recordings' driver calls show beside the allocator at the
-/// device's peak is subtracted; from a card, also what samples show to be in use, or an assumption. Errors name
-/// --capacity: it is neither, or too small.
-Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings);
+/// What else the device of `heap` holds in a trace, for Recording::beside.
+std::vector<HeldFrom> beside_heap(const Trace& trace, HeapId heap);
+
+/// `capacity`: empty, a size, or a card's name. Of a card, samples show what is in use by no call, else it is assumed.
+/// `alone`: the heap has the device for itself, without other heaps. Errors name --capacity: it is neither, or too
+/// small.
+Result<PredictDevice> predict_device(const std::string& capacity, std::span<const Recording> recordings,
+                                     bool alone = false);
 
 }  // namespace memreel

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
+#include "analyzer/history/device_memory.h"
 #include "analyzer/predict/growth.h"
 #include "analyzer/predict/requests.h"
 #include "formats/model/trace.h"
@@ -26,6 +27,7 @@ struct Recording {
   HeapId heap = HeapId::none;             // whose requests are analyzed
   Requests requests;                      // with sites shared by all recordings of a prediction
   std::vector<RecordedSegment> segments;  // of the heap, in the order the device granted them
+  std::vector<HeldFrom> beside = {};      // what else its device held; empty: nothing, or it is not asked for
 };
 
 /// The assumed size of requests without an exact function: one of three sizes for each.

@@ -192,6 +192,25 @@ bool makes_same_requests(const Requests& a, const Requests& b) {
   return a.rows.size() == b.rows.size() && std::ranges::equal(a.rows, b.rows, {}, &Request::size, &Request::size);
 }
 
+/// Whether the run fits a device that others are on, too, with what is held then.
+void find_fit(ReplayedPrediction& replayed, const PredictOptions& options, Prediction& prediction) {
+  const DeviceReplay device =
+      replayed.replay_with_others(options.policy, device_of(options.capacity), prediction.assumption);
+  prediction.device_peak = device.peak_reserved;
+  prediction.beside = device.beside_at_peak;
+  if (!device.heaps.empty()) prediction.first_failure = device.heaps.front().first_failure;
+  if (prediction.first_failure) {
+    prediction.beside = {};
+    for (const HeldFrom& from : replayed.predicted_run().beside)
+      if (from.event <= prediction.first_failure->event) prediction.beside = from.held;
+  } else if (device.failed_allocations > 0) {
+    // No request of the allocator fails, but the others no longer fit beside what it holds.
+    prediction.first_failure = ReplayFailure{.event = device.peak_event,
+                                             .reserved = device.peak_reserved - device.beside_at_peak,
+                                             .capacity = *options.capacity};
+  }
+}
+
 bool is_late(const PredictOptions& options) { return std::chrono::steady_clock::now() > options.deadline; }
 
 struct RecordedPeaks {
@@ -391,8 +410,7 @@ Prediction Predictor::predict(const Values& at) const {
   if (options_.capacity && complete) {
     ReplayedPrediction predicted_run(models_[chosen.base], at);
     predicted_run.begin_with(recordings_[chosen.layout]->segments);
-    prediction.first_failure =
-        predicted_run.replay(options_.policy, device_of(options_.capacity), chosen.assumption).first_failure;
+    find_fit(predicted_run, options_, prediction);
   }
   return prediction;
 }

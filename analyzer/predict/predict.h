@@ -54,7 +54,7 @@ struct UncertainSite {
 struct PredictOptions {
   std::vector<std::string> names;  // of the parameters
   PolicySpec policy;               // the allocator of the predicted run
-  std::optional<Bytes> capacity;   // of its device
+  std::optional<Bytes> capacity;   // of its device, which the recordings' other heaps are on, too
   std::optional<GpuTraits> gpu;    // of its device; default: that of the recordings
   /// Replays end at it, but for those of the recordings and the first of a prediction.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
@@ -70,11 +70,12 @@ struct Prediction {
   Peaks peaks;
   Bytes reserved_low, reserved_high;           // the range in which the true value is expected
   std::optional<ReplayFailure> first_failure;  // under the capacity, if there is one
-  Bytes failed_request;                        // of first_failure
-  Assumption assumption;                       // of the trace that has these peaks ...
-  std::size_t base = 0;                        // ... the recording it was made from,
-  std::size_t layout = 0;                      // ... and the one whose address regions it begins with
-  bool complete = true;  // else the deadline came before all of its replays, and the range is too narrow
+  Bytes beside;           // what others hold of the device then, else at the peak below; with a capacity, like the next
+  Bytes device_peak;      // of the allocator and the others at one instant
+  Assumption assumption;  // of the trace that has these peaks ...
+  std::size_t base = 0;   // ... the recording it was made from,
+  std::size_t layout = 0;  // ... and the one whose address regions it begins with
+  bool complete = true;    // else the deadline came before all of its replays, and the range is too narrow
 };
 
 /// A recording, predicted from the others.

@@ -165,6 +165,11 @@ class Synthesis {
   }
 
   void write(std::uint32_t at, const Part& part) {
+    // What changes beside the heap does so once, however many copies of the events around it there are.
+    for (; next_beside_ < base_.beside.size() && base_.beside[next_beside_].event <= at; ++next_beside_) {
+      predicted_run_.beside.push_back(
+          {.event = static_cast<std::uint32_t>(trace_.events.count()), .held = base_.beside[next_beside_].held});
+    }
     const EventKind kind = events_.kind[at];
     if (is_segment(kind) || kind == EventKind::memory_info || kind == EventKind::alloc_failed) return;
     const HeapId heap = base_.trace.tables[events_.origin[at]].heap;
@@ -274,6 +279,7 @@ class Synthesis {
   std::vector<Neighbour> neighbour_;             // by row outside of units: the allocation freed in one, instead of it
   std::vector<Neighbour> freed_with_neighbour_;  // by row of a unit: its other copies are
   std::vector<Copy> state_;
+  std::size_t next_beside_ = 0;  // of base_.beside
   Address next_address_{std::uint64_t{1} << 40U};
 };
 
@@ -383,7 +389,10 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
   EventColumns placed;
   placed.reserve(events.count() + segments.size());
   auto segment = segments.begin();
+  auto beside = predicted_run.beside.begin();
   for (std::uint32_t at = 0; at < events.count(); ++at) {
+    for (; beside != predicted_run.beside.end() && beside->event == at; ++beside)
+      beside->event = static_cast<std::uint32_t>(placed.count());
     for (; segment != segments.end() && segment->first == at; ++segment) placed.push_back(segment->second);
     Event event = events[at];
     if (event.kind == EventKind::alloc)
@@ -392,6 +401,7 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
       event.address = placed.address(predicted_run.trace.allocation_events[index(event.allocation)]);
     placed.push_back(event);
   }
+  for (; beside != predicted_run.beside.end(); ++beside) beside->event = static_cast<std::uint32_t>(placed.count());
   events = std::move(placed);
 }
 
@@ -409,9 +419,12 @@ void ReplayedPrediction::begin_with(const std::vector<RecordedSegment>& segments
   if (!heaps_.empty()) heaps_.front().segments = segments;
 }
 
-ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,
-                                        const Assumption& assumption, Deadline deadline) {
-  if (heaps_.empty()) return {};
+void number_from_one(std::span<Prepared> heaps) {
+  for (Prepared& heap : heaps)
+    for (std::uint32_t& event : heap.event) ++event;
+}
+
+void ReplayedPrediction::set_sizes(const Assumption& assumption) {
   Prepared& heap = heaps_.front();
   std::vector<Bytes> sizes;
   sizes.reserve(predicted_run_.sources.size());
@@ -421,6 +434,33 @@ ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceMo
     const AllocationId allocation = predicted_run_.trace.events.allocation[heap.event[row]];
     if (allocation != AllocationId::none) heap.size[row] = sizes[index(allocation)];
   }
+}
+
+DeviceReplay ReplayedPrediction::replay_with_others(const PolicySpec& policy, const DeviceModel& device,
+                                                    const Assumption& assumption) {
+  if (heaps_.empty()) return {};
+  set_sizes(assumption);
+  const std::array specs{policy};
+  const ReplayOptions options{.device = device, .series_points = 1, .threads = 1};
+  const auto on_device = [&](const Surroundings& around) {
+    Result<std::vector<DeviceReplay>> results = replay_devices(heaps_, specs, options, around);
+    return results && !results->empty() ? std::move(results->front()) : DeviceReplay{};
+  };
+  if (predicted_run_.beside.empty()) return on_device({});
+  const std::vector<std::uint32_t> events = heaps_.front().event;
+  number_from_one(heaps_);
+  DeviceReplay result = on_device({.beside = {{heaps_.front().device, predicted_run_.beside}}, .inside = {}});
+  heaps_.front().event = events;
+  if (result.peak_event > 0) --result.peak_event;
+  for (ReplayResult& heap : result.heaps)
+    if (heap.first_failure) --heap.first_failure->event;
+  return result;
+}
+
+ReplayResult ReplayedPrediction::replay(const PolicySpec& policy, const DeviceModel& device,
+                                        const Assumption& assumption, Deadline deadline) {
+  if (heaps_.empty()) return {};
+  set_sizes(assumption);
   const std::array specs{policy};
   Result<std::vector<ReplayResult>> results =
       memreel::replay(heaps_, specs, {.device = device, .series_points = 1, .threads = 1, .deadline = deadline});

@@ -28,7 +28,12 @@ struct PredictedRun {
   HeapId heap = HeapId::none;
   std::vector<Source> sources;                // by allocation
   std::span<const RecordedSegment> segments;  // of a recording: a device begins with the same address regions
+  std::vector<HeldFrom> beside;               // what else the device held, each from before the corresponding event on
 };
+
+/// Numbers the events of a run's heaps from 1 on, so that what is beside them changes before an event, the first
+/// included.
+void number_from_one(std::span<Prepared> heaps);
 
 /// The events of the model's base, in order, with the sizes of its requests at `values` and the corresponding number of
 /// repeats. Only the analyzed heap; no segments, which are the allocator's doing. Every allocation has a unique
@@ -64,12 +69,17 @@ class ReplayedPrediction {
   ReplayResult replay(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption,
                       Deadline deadline = Deadline::max());
 
+  /// The same on a device that others are on, too: what they held in the recording.
+  DeviceReplay replay_with_others(const PolicySpec& policy, const DeviceModel& device, const Assumption& assumption);
+
   /// From now on the device begins with these address regions instead of those of the model's base.
   void begin_with(const std::vector<RecordedSegment>& segments);
 
   const PredictedRun& predicted_run() const { return predicted_run_; }
 
  private:
+  void set_sizes(const Assumption& assumption);
+
   const Model& model_;
   Values at_;
   Target target_;

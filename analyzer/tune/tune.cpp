@@ -12,6 +12,7 @@
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/capacity.h"
 #include "analyzer/replay/registry.h"
+#include "analyzer/replay/shared_device.h"
 #include "analyzer/replay/torch_rules.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
@@ -131,6 +132,34 @@ class Tuner {
     return std::ranges::none_of(outcome.heaps, [](const ReplayResult& r) { return r.policy.name.empty(); });
   }
 
+  /// What others leave of a device on which they hold most, if its capacity is given.
+  DeviceModel least_device_of(const Prepared& heap) const {
+    DeviceModel device = device_of(heap);
+    const auto beside = options_.beside.find(heap.device);
+    if (!options_.device || device.kind != DeviceModel::Kind::capacity || beside == options_.beside.end())
+      return device;
+    Bytes most;
+    for (const HeldFrom& from : beside->second) most = std::max(most, from.held);
+    device.capacity = device.capacity - std::min(device.capacity, most);
+    return device;
+  }
+
+  /// With a capacity, on a device that others are on, too.
+  ReplayResult run(const Trial& trial, const Prepared& heap, RunOptions options) const {
+    const auto beside = options_.beside.find(heap.device);
+    if (!options_.device || options.device.kind != DeviceModel::Kind::capacity || beside == options_.beside.end())
+      return trial.policy.run(heap, options);
+    const auto known = std::ranges::find(policies(), trial.policy.spec.name, &PolicyInfo::name);
+    if (known != policies().end() && known->needs_whole_trace) {
+      options.device = least_device_of(heap);
+      return trial.policy.run(heap, options);
+    }
+    SharedReplay shared = SharedDevice({&heap}, beside->second).replay(trial.policy, options.device, options);
+    ReplayResult& result = shared.heaps.front();
+    result.failed_allocations = std::max(result.failed_allocations, shared.failed_allocations);
+    return std::move(result);
+  }
+
   Result<std::vector<Outcome>> outcomes_of(std::span<const Trial> trials) {
     std::vector<Outcome> outcomes;
     for (const Trial& trial : trials)
@@ -147,7 +176,7 @@ class Tuner {
       options.device = device_of(heap);
       if (baseline_is_known_) options.deadline = options_.deadline;
       ReplayResult& result = outcomes[i / heaps_.size()].heaps[i % heaps_.size()];
-      result = trial.policy.run(heap, options);
+      result = run(trial, heap, options);
       if (result.unfinished)
         result = {};
       else
@@ -306,18 +335,27 @@ class Tuner {
     std::vector<PolicySpec> specs;
     specs.reserve(outcomes.size());
     for (const Outcome* outcome : outcomes) specs.push_back(outcome->policy);
-    const auto replayed = replay(
-        heaps_, specs,
-        {.find_min_capacity = true, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline});
-    if (!replayed) return replayed.error();
+    const ReplayOptions options{
+        .find_min_capacity = true, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline};
+    std::vector<std::optional<Bytes>> least;  // by policy, then heap or device
+    if (options_.device && !options_.beside.empty()) {
+      const auto replayed = replay_devices(heaps_, specs, options, {.beside = options_.beside, .inside = {}});
+      if (!replayed) return replayed.error();
+      for (const DeviceReplay& device : *replayed) least.push_back(device.min_capacity);
+    } else {
+      const auto replayed = replay(heaps_, specs, options);
+      if (!replayed) return replayed.error();
+      for (const ReplayResult& heap : *replayed) least.push_back(heap.min_capacity);
+    }
+    const std::size_t each = least.size() / outcomes.size();
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const std::span of_policy = std::span(*replayed).subspan(i * heaps_.size(), heaps_.size());
-      const auto known = [](const ReplayResult& r) { return r.min_capacity.has_value(); };
+      const std::span of_policy = std::span(least).subspan(i * each, each);
+      const auto known = [](const std::optional<Bytes>& capacity) { return capacity.has_value(); };
       if (of_policy.empty() || !std::ranges::all_of(of_policy, known)) {  // no device is large enough, or no time
         if (std::chrono::steady_clock::now() > options_.deadline) ++result_.left_out;
         continue;
       }
-      outcomes[i]->min_capacity = *std::ranges::max(of_policy, {}, &ReplayResult::min_capacity).min_capacity;
+      outcomes[i]->min_capacity = *std::ranges::max(of_policy);
     }
     return {};
   }
@@ -337,10 +375,14 @@ class Tuner {
       peaks.emplace_back(outcome->peak_reserved());
       least_saved.push_back(saved_share(result_.baseline.peak_reserved(), outcome->peak_reserved()));
     }
+    std::optional<DeviceModel> least_device = options_.device;
+    if (least_device)
+      for (const Prepared& heap : heaps_)
+        least_device->capacity = std::min(least_device->capacity, least_device_of(heap).capacity);
     for_each_beginning(recorded_, [&](std::span<const Prepared> begun) {
       const auto results = replay(
           begun, specs,
-          {.device = options_.device, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline});
+          {.device = least_device, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline});
       if (!results) return;
       std::vector<Bytes> reserved(specs.size());
       for (std::size_t i = 0; i < results->size(); ++i) {

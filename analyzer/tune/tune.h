@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,7 +25,9 @@
 namespace memreel {
 
 struct TuneOptions {
-  std::optional<DeviceModel> device;   // default: unlimited, or the capacity implied by the recorded failures
+  std::optional<DeviceModel> device;  // default: unlimited, or the capacity implied by the recorded failures
+  /// By device: what others held of it in the recording, which they keep of a capacity in `device`.
+  std::map<std::int32_t, std::vector<HeldFrom>> beside = {};
   bool sets_fraction = false;          // the program set a memory fraction: PyTorch collects garbage only then
   std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;

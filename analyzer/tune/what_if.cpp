@@ -36,7 +36,7 @@ void add_empty_cache(std::uint32_t event, Prepared& to) {
 }
 
 /// A heap without its operations.
-Prepared without_rows(const Prepared& heap) {
+Prepared frame_of(const Prepared& heap) {
   Prepared frame{.heap = heap.heap,
                  .device = heap.device,
                  .level = heap.level,
@@ -88,7 +88,7 @@ Result<WhatIf> parse_what_if(std::string_view text) {
 }
 
 Prepared with_empty_cache(const Prepared& heap, std::span<const std::uint32_t> rows) {
-  Prepared result = without_rows(heap);
+  Prepared result = frame_of(heap);
   std::size_t next_call = 0, next_step = 0;
   for (std::size_t row = 0; row <= heap.count(); ++row) {
     for (; next_call < rows.size() && rows[next_call] == row; ++next_call)
@@ -101,7 +101,7 @@ Prepared with_empty_cache(const Prepared& heap, std::span<const std::uint32_t> r
 }
 
 Prepared without_empty_cache(const Prepared& heap) {
-  Prepared result = without_rows(heap);
+  Prepared result = frame_of(heap);
   std::size_t next_step = 0;
   for (std::size_t row = 0; row <= heap.count(); ++row) {
     for (; next_step < heap.step_ends.size() && heap.step_ends[next_step] == row; ++next_step)

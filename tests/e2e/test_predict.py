@@ -13,7 +13,7 @@ from scaled_program import convolutions, embedding, generation, pinned, ragged, 
 from test_documents import FAILURE
 
 PREDICTION = {"value", "peak_live_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "peak_reserved_low_bytes",
-              "peak_reserved_high_bytes", "fits", "verdict", "first_failure", "growth", "categories", "uncertain", "settings_tried",
+              "peak_reserved_high_bytes", "beside_bytes", "fits", "verdict", "first_failure", "growth", "categories", "uncertain", "settings_tried",
               "setting"}
 
 
@@ -326,7 +326,7 @@ class Document(Predicting):
     def test_keys(self):
         document = self.predict(training, [{"batch": 1}, {"batch": 2}, {"batch": 4}], {"batch": 8})
         self.assertEqual(set(document), {
-            "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "capacity_bytes", "card",
+            "schema", "parameter", "recordings", "aligned_share", "exact_share", "leave_one_out", "device_bytes", "driver_recorded", "capacity_bytes", "card",
             "other_bytes", "other_bytes_assumed", "doubts", "gpu", "predictions", "not_predicted", "stopped_by", "largest_that_fits",
             "largest_whole_number_that_fits", "policy", "params"})
         self.assertEqual(document["schema"], "memreel.predict/1")
@@ -352,7 +352,13 @@ class Document(Predicting):
         self.assertIn("batch 16", text)
         self.assertIn("exact", text)
         self.assertIn("the largest batch that fits is", text)
-        self.assertIn("which is assumed", text)
+        self.assertIn("which is assumed; what else is on the device, the recordings don't show", " ".join(text.split()))
+        sized = self.answer("predict", *recordings, "--to", "batch=8", "--capacity", "40GiB").stdout
+        self.assertIn("capacity 40.00 GiB: 40.00 GiB, all of it for torch.cuda; what else is on the device, the recordings don't show: "
+                      "they lack the driver's calls", " ".join(sized.split()))
+        document = self.document("predict", *recordings, "--to", "batch=8", "--capacity", "40GiB")
+        self.assertEqual((document["device_bytes"], document["capacity_bytes"], document["driver_recorded"], document["other_bytes"]),
+                         (40 << 30, 40 << 30, False, 0))
 
 
 class Synthetic(Predicting):

@@ -289,6 +289,38 @@ for _ in range(10):
         self.assertIn("338.00 MiB less 100.00 MiB that others hold", self.answer(*predict, "338MiB").stdout)
         self.assert_refused(run(*predict, "100MiB"), "beside the allocator", "--capacity")
 
+    def test_what_is_beside_the_allocator_is_taken_off_at_its_own_instants(self):
+        """Others hold 300 MiB while the pool holds nothing, and 20 MiB when it holds most."""
+        small, large = (str(self.run_python(f"""
+passing = malloc(280 * MIB)
+malloc(20 * MIB)
+free(passing)
+pool = memreel.pool("main", "arena", device=0)
+address = malloc(512 * MIB)
+pool.segment_add(address, 512 * MIB)
+for _ in range(10):
+    pool.alloc(address, {batch} * 60 * MIB)
+    memreel.step()
+    pool.free(address)
+""")) for batch in (1, 2))
+        predict = ("predict", f"batch=1:{small}", f"batch=2:{large}", "--to", "batch=4", "--policy", "cuda.malloc", "--capacity")
+        for capacity, verdict in (("320MiB", "yes"), ("298MiB", "no"), ("258MiB", "no")):
+            with self.subTest(capacity=capacity):
+                document = self.document(*predict, capacity)
+                prediction, = document["predictions"]
+                self.assertEqual((document["device_bytes"], document["driver_recorded"], document["other_bytes"]),
+                                 (int(capacity[:3]) * MIB, True, 20 * MIB))
+                self.assertEqual(prediction["fits"], verdict == "yes")
+                self.assertEqual(prediction["beside_bytes"] // MIB, 20 if capacity == "258MiB" else 300)
+        self.assertIn("320.00 MiB less 20.00 MiB that others hold in the recordings when the device holds most; at each instant",
+                      " ".join(self.answer(*predict, "320MiB").stdout.split()))
+        self.assertIn("fail at 0 B reserved, with 20.00 MiB beside it",
+                      re.sub(r"\s+", " ", self.answer(*predict, "258MiB").stdout))
+        for capacity, failed in (("300MiB", 0), ("298MiB", 1), ("138MiB", 10)):
+            with self.subTest(capacity=capacity):
+                tuned = self.document("tune", large, "--policy", "cuda.malloc", "--capacity", capacity)
+                self.assertEqual((tuned["beside_bytes"], tuned["baseline"]["failed_allocations"]), (300 * MIB, failed))
+
     def test_every_command_asks_about_one_heap_in_the_same_words(self):
         small, large = (self.run_python(f"""
 malloc(100 * MIB)

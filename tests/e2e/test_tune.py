@@ -31,7 +31,7 @@ class Document(ProgramTest):
 
     def test_keys(self):
         tune = self.document("tune", SAMPLE, "--allocators", "fit.best,cuda.malloc")
-        self.assertEqual(set(tune), {"schema", "trace", "losses", "torch_rules", "capacity_bytes", "steps", "step_mark", "baseline",
+        self.assertEqual(set(tune), {"schema", "trace", "losses", "torch_rules", "capacity_bytes", "beside_bytes", "steps", "step_mark", "baseline",
                                      "candidates", "settings_tried", "settings_given_up", "left_out", "stopped_by", "allocators",
                                      "what_if", "recommended", "export", "verdict", "settings_ignored"})
         self.assertEqual((tune["left_out"], tune["stopped_by"]), (0, None))

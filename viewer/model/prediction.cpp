@@ -28,7 +28,13 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
       largest = argument.at;
       policy = recorded_policy(*trace, heaps);
     }
-    recordings.push_back({.file = argument.file, .at = argument.at, .trace = *std::move(trace), .heap = *heap});
+    std::vector<HeldFrom> beside;
+    if (!capacity.empty()) beside = beside_heap(*trace, *heap);
+    recordings.push_back({.file = argument.file,
+                          .at = argument.at,
+                          .trace = *std::move(trace),
+                          .heap = *heap,
+                          .beside = std::move(beside)});
   }
   if (!policy)
     return Error{.what = "this program did not use PyTorch's allocator",
@@ -40,7 +46,7 @@ Result<GrowthChart> chart_of(const std::vector<RecordingArgument>& arguments, st
   if (!device) return device.error();
   const Result<Predictor> predictor = Predictor::make(
       std::move(recordings),
-      {.names = names, .policy = std::move(bound->spec), .capacity = device->capacity, .gpu = device->gpu});
+      {.names = names, .policy = std::move(bound->spec), .capacity = device->shared(), .gpu = device->gpu});
   if (!predictor) return predictor.error();
   if (to.empty())
     for (const std::uint64_t times : {2U, 4U, 8U})

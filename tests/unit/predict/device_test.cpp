@@ -19,7 +19,7 @@ std::array<Recording, 1> sampled() {
   const OriginId device = build.origin(build.heap("cuda.driver", Level::driver, 0)),
                  other = build.origin(build.heap("cuda.driver", Level::driver, 1)),
                  limit = build.origin(build.heap("BFC", Level::framework, 0));
-  build.event(EventKind::memory_info, device, {}, 400_MiB);
+  build.event(EventKind::memory_info, device, {}, 600_MiB);
   build.event(EventKind::segment_alloc, torch, Address{1U << 30U}, 1_GiB);
   build.event(EventKind::memory_info, device, {}, 1_GiB + 500_MiB);
   build.event(EventKind::memory_info, other, {}, 20_GiB);
