@@ -309,6 +309,7 @@ class Unpacked {
     text = rest_.substr(0, size);
     rest_.remove_prefix(size);
   }
+  std::string_view rest() const { return rest_; }
 
  private:
   std::string_view rest_;
@@ -336,31 +337,71 @@ ReplayResult run_here(const PolicySpec& spec, const Prepared& heap, const RunOpt
   return result;
 }
 
-ReplayResult run_apart(const PolicySpec& spec, const Prepared& heap, const RunOptions& options) {
-  const Result<std::string> answer = in_own_process(
-      [&](OwnProgress& progress) {
-        const ReplayResult result = run_here(spec, heap, options, &progress);
-        Packed parcel;
-        parcel.put(result.defect ? result.defect->what : std::string());
-        for_each_member(result, [&](const auto& member) { parcel.put(member); });
-        return parcel.bytes();
-      },
-      patience);
+/// Of the process in which replayed_apart() does its work; null elsewhere.
+OwnProgress* progress_here = nullptr;
+
+void pack(const ReplayResult& result, Packed& parcel) {
+  parcel.put(result.defect.has_value());
+  parcel.put(result.defect ? result.defect->what : std::string());
+  parcel.put(result.defect ? result.defect->where : std::string());
+  for_each_member(result, [&](const auto& member) { parcel.put(member); });
+}
+
+ReplayResult result_in(Unpacked& parcel) {
   ReplayResult result;
+  bool has_defect = false;
+  Error defect;
+  parcel.take(has_defect), parcel.take(defect.what), parcel.take(defect.where);
+  for_each_member(result, [&](auto& member) { parcel.take(member); });
+  if (has_defect) result.defect = std::move(defect);
+  return result;
+}
+
+ReplayResult run_apart(const PolicySpec& spec, const Prepared& heap, const RunOptions& options) {
+  const Result<std::string> answer = replayed_apart(spec, [&] {
+    Packed parcel;
+    pack(run_here(spec, heap, options, progress_here), parcel);
+    return parcel.bytes();
+  });
   if (!answer) {
-    result.defect = Error{.what = answer.error().what, .where = spec.text()};
+    ReplayResult result;
+    result.defect = answer.error();
     result.failed_allocations = 1;  // to the search for a least capacity
     return result;
   }
   Unpacked parcel(*answer);
-  std::string defect;
-  parcel.take(defect);
-  for_each_member(result, [&](auto& member) { parcel.take(member); });
-  if (!defect.empty()) result.defect = Error{.what = defect, .where = spec.text()};
-  return result;
+  return result_in(parcel);
 }
 
 }  // namespace
+
+Result<std::string> replayed_apart(const PolicySpec& spec, const std::function<std::string()>& work) {
+  Result<std::string> answer = in_own_process(
+      [&](OwnProgress& progress) {
+        progress_here = &progress;
+        return work();
+      },
+      patience);
+  if (!answer) answer.error().where = spec.text();
+  return answer;
+}
+
+std::string packed(std::span<const ReplayResult> results) {
+  Packed parcel;
+  parcel.put(results.size());
+  for (const ReplayResult& result : results) pack(result, parcel);
+  return parcel.bytes();
+}
+
+std::vector<ReplayResult> unpacked(std::string_view& bytes) {
+  Unpacked parcel(bytes);
+  std::size_t count = 0;
+  parcel.take(count);
+  std::vector<ReplayResult> results;
+  for (std::size_t i = 0; i < count; ++i) results.push_back(result_in(parcel));
+  bytes = parcel.rest();
+  return results;
+}
 
 Result<BoundPolicy> bind_own_policy(const PolicySpec& spec) {
   // Loading already runs code of the library's.
@@ -384,7 +425,8 @@ Result<BoundPolicy> bind_own_policy(const PolicySpec& spec) {
       .spec = spec, .unit = unit == 0_B ? 512_B : unit, .run = [spec](const Prepared& heap, const RunOptions& options) {
         // What these do must happen in this process.
         const bool is_here = options.rows != nullptr || options.backing != nullptr || options.watcher != nullptr;
-        return is_here ? run_here(spec, heap, options, nullptr) : run_apart(spec, heap, options);
+        return is_here || progress_here != nullptr ? run_here(spec, heap, options, progress_here)
+                                                   : run_apart(spec, heap, options);
       }};
 }
 

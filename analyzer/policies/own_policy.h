@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
+#include "analyzer/engine/replay_result.h"
 #include "analyzer/include/memreel/policy.h"
 #include "analyzer/policies/own_process.h"
 
@@ -98,6 +101,17 @@ class OwnPolicy {
 
 /// Whether a policy name denotes a shared library: it contains a slash or ends in ".so".
 bool is_own_policy(std::string_view name);
+
+// Replays of several heaps at a time, which are one piece of work: what it changes is lost, but for its answer.
+
+/// Calls `work`, which replays the policy, in a process of its own. Errors: what that process did instead, with the
+/// policy as the place.
+Result<std::string> replayed_apart(const PolicySpec& spec, const std::function<std::string()>& work);
+
+/// Results on their way from there, without their policies, and back. The same program writes and reads them.
+std::string packed(std::span<const ReplayResult> results);
+/// Takes the results off the beginning of `bytes`.
+std::vector<ReplayResult> unpacked(std::string_view& bytes);
 
 /// Loads the library that `spec` names. Errors: it can't be loaded, or does not conform to the header.
 Result<BoundPolicy> bind_own_policy(const PolicySpec& spec);

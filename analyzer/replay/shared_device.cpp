@@ -2,12 +2,16 @@
 #include "analyzer/replay/shared_device.h"
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <limits>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "analyzer/engine/device.h"
 #include "analyzer/heap/best_fit_index.h"
+#include "analyzer/policies/own_policy.h"
 #include "analyzer/replay/capacity.h"
 
 namespace memreel {
@@ -15,6 +19,14 @@ namespace {
 
 /// More rounds than heaps that take turns in refusing each other need; each costs a replay.
 constexpr int most_rounds = 12;
+
+/// The figures of a replay beside its heaps', on their way from another process.
+struct Figures {
+  Bytes peak_reserved, beside_at_peak;
+  std::uint64_t failed_allocations = 0;
+  std::uint32_t peak_event = 0;
+  bool unfinished = false;
+};
 
 }  // namespace
 
@@ -202,6 +214,38 @@ std::uint64_t SharedDevice::times_over(Bytes capacity, std::span<const Use> uses
 
 SharedReplay SharedDevice::replay(const BoundPolicy& policy, const std::optional<DeviceModel>& device,
                                   const RunOptions& options) const {
+  if (!is_own_policy(policy.spec.name)) return replay_here(policy, device, options);
+  const Result<std::string> answer = replayed_apart(policy.spec, [&] {
+    const SharedReplay result = replay_here(policy, device, options);
+    const Figures figures{.peak_reserved = result.peak_reserved,
+                          .beside_at_peak = result.beside_at_peak,
+                          .failed_allocations = result.failed_allocations,
+                          .peak_event = result.peak_event,
+                          .unfinished = result.unfinished};
+    return packed(result.heaps) + std::string(reinterpret_cast<const char*>(&figures), sizeof figures);
+  });
+  SharedReplay result;
+  if (!answer) {
+    result.heaps.resize(heaps_.size());
+    for (ReplayResult& heap : result.heaps) heap.defect = answer.error();
+    result.failed_allocations = 1;  // to the search for a least capacity
+    return result;
+  }
+  std::string_view bytes = *answer;
+  result.heaps = unpacked(bytes);
+  for (ReplayResult& heap : result.heaps) heap.policy = policy.spec;
+  Figures figures;
+  std::memcpy(&figures, bytes.data(), sizeof figures);
+  result.peak_reserved = figures.peak_reserved;
+  result.peak_event = figures.peak_event;
+  result.beside_at_peak = figures.beside_at_peak;
+  result.failed_allocations = figures.failed_allocations;
+  result.unfinished = figures.unfinished;
+  return result;
+}
+
+SharedReplay SharedDevice::replay_here(const BoundPolicy& policy, const std::optional<DeviceModel>& device,
+                                       const RunOptions& options) const {
   const std::optional<Bytes> capacity =
       device && device->kind == DeviceModel::Kind::capacity ? std::optional(device->capacity) : std::nullopt;
   // It sums up many rows at once, and would not notice a refusal.

@@ -53,6 +53,9 @@ class SharedDevice {
  private:
   friend class HeapTurns;
 
+  SharedReplay replay_here(const BoundPolicy& policy, const std::optional<DeviceModel>& device,
+                           const RunOptions& options) const;
+
   struct Turn {
     std::uint32_t heap = 0;  // index in heaps_; none_: what is beside changes
     std::uint32_t event = 0;

@@ -3,6 +3,8 @@
 
 import json
 import re
+import shutil
+import subprocess
 import sys
 import unittest
 
@@ -406,6 +408,30 @@ for name in "ab":
         self.assertRegex(text, r"(?s)device 0 in all: a, b.*580\.00 MiB  fit\.best")
         alone = self.document("replay", trace, "--capacity", "400MiB", "--policy", "fit.best", "--heap", "a")
         self.assertEqual(alone["policies"][0]["min_capacity_bytes"], 290 * MIB)
+
+    @unittest.skipIf(shutil.which("cc") is None, "there is no compiler here")
+    def test_policies_of_ones_own_that_share_a_device_run_in_processes_of_their_own(self):
+        trace = self.run_python("""
+malloc(8 * MIB)
+for name in "ab":
+    pool = memreel.pool(name, "arena", device=0)
+    address = malloc(64 * MIB)
+    pool.segment_add(address, 64 * MIB)
+    for i in range(20):
+        pool.alloc(address + i * MIB, MIB)
+""")
+        library = self.directory / "liar.so"
+        subprocess.run(["cc", "-std=c99", "-O2", "-shared", "-fPIC", "-w", "-I", REPOSITORY / "analyzer/include",
+                        REPOSITORY / "tests/unit/analyzer/policies/own/liar.c", "-o", library], check=True)
+        for lie, mention in (("crash", "it crashed: SIGABRT"), ("exit", "it ended the process, with exit code 0"),
+                             ("overlap", "it put 1048576 bytes into")):
+            for command in (("replay", trace), ("check", trace)):
+                with self.subTest(lie=lie, command=command[0]):
+                    self.assert_refused(run(*command, "--capacity", "1GiB", "--policy", f"{library}{{lie={lie}}}"), library, mention)
+        replay, = self.document("replay", trace, "--capacity", "1GiB", "--policy", f"{library}{{lie=print}}")["policies"]
+        total, = replay["device_totals"]
+        self.assertEqual((total["beside_bytes"], total["failed_allocations"], total["peak_reserved_bytes"]), (8 * MIB, 0, 136 * MIB))
+        self.assertEqual([heap["peak_live_bytes"] for heap in replay["devices"]], [20 * MIB, 20 * MIB])
 
     def test_pools_after_each_other_do_not_add_up(self):
         trace = self.run_python("""
