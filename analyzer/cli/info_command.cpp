@@ -62,11 +62,28 @@ std::string text_of_date(Nanoseconds since_epoch) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S UTC", &date)};
 }
 
+/// "little" or "big"; empty if unknown.
+std::string_view name_of(ByteOrder order) {
+  if (order == ByteOrder::unknown) return "";
+  return order == ByteOrder::big ? "big" : "little";
+}
+
+/// "aarch64, little-endian, pages of 64 KiB"; what is unknown is left out.
+std::string words_of_machine(const Header& header) {
+  std::string words = header.machine;
+  const auto add = [&](const std::string& more) { words += (words.empty() ? "" : ", ") + more; };
+  if (header.byte_order != ByteOrder::unknown) add(std::string(name_of(header.byte_order)) + "-endian");
+  if (header.page_size != 0_B) add("pages of " + std::to_string(header.page_size.count / 1024) + " KiB");
+  return words;
+}
+
 /// Where, when and with what the trace was recorded.
 void print_origin(const Header& header) {
   if (!header.host.empty() && header.process != 0)
     std::cout << "  process  " << header.process << " on " << header.host
               << (header.start.count() == 0 ? "" : ", recorded from " + text_of_date(header.start)) << '\n';
+  if (const std::string machine = words_of_machine(header); !machine.empty())
+    std::cout << "  machine  " << machine << '\n';
   std::string versions;
   for (const auto& [name, version] : header.versions) versions += (versions.empty() ? "" : ", ") + name + " " + version;
   if (!versions.empty()) std::cout << "  versions " << versions << '\n';
@@ -155,6 +172,10 @@ void print_info_json(const Trace& trace) {
               {"host", trace.header.host.empty() ? Json(nullptr) : Json(trace.header.host)},
               {"process", trace.header.process == 0 ? Json(nullptr) : Json(trace.header.process)},
               {"start_ns", trace.header.start.count() == 0 ? Json(nullptr) : Json(trace.header.start.count())},
+              {"machine", trace.header.machine.empty() ? Json(nullptr) : Json(trace.header.machine)},
+              {"byte_order",
+               trace.header.byte_order == ByteOrder::unknown ? Json(nullptr) : Json(name_of(trace.header.byte_order))},
+              {"page_size", trace.header.page_size == 0_B ? Json(nullptr) : Json(trace.header.page_size.count)},
               {"environment", json_of(trace.header.environment)},
               {"versions", json_of(trace.header.versions)},
               {"events", trace.events.count()},

@@ -208,7 +208,10 @@ std::vector<std::pair<std::string, std::string>> to_environment(const Options& o
 ProcessNames process_names() {
   ProcessNames names{.process = static_cast<std::uint64_t>(::getpid())};
   utsname system{};
-  if (::uname(&system) == 0) names.host = static_cast<const char*>(system.nodename);
+  if (::uname(&system) == 0) {
+    names.host = static_cast<const char*>(system.nodename);
+    names.machine = static_cast<const char*>(system.machine);
+  }
   for (const Launcher& launcher : launchers) {
     if (!may_have_started(launcher, environment)) continue;
     const auto rank = environment(launcher.rank);

@@ -71,10 +71,11 @@ std::vector<std::pair<std::string, std::string>> to_environment(const Options& o
 struct ProcessNames {
   std::uint64_t process = 0;
   std::string host;
-  std::string rank;  // empty: no rank
+  std::string rank;     // empty: no rank
+  std::string machine;  // its processor's, as `uname -m`
 };
 
-/// For this process: its PID, its host, and the rank from the innermost launcher (launchers.h).
+/// For this process: its PID, its host and machine, and the rank from the innermost launcher (launchers.h).
 ProcessNames process_names();
 
 /// Replaces %p in `pattern` by the process ID, %h by the host, %r by the rank ("none" if there is none, as in the

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <chrono>
 #include <ctime>
 #include <exception>
@@ -106,6 +107,9 @@ Header Recording::header() const {
           .host = names.host,
           .process = names.process,
           .start = start_,
+          .machine = names.machine,
+          .byte_order = std::endian::native == std::endian::big ? ByteOrder::big : ByteOrder::little,
+          .page_size = Bytes{static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE))},
           .environment = environment_,
           .versions = loaded_versions(maps)};
 }

@@ -73,6 +73,9 @@ constexpr bool is_no_history(EventKinds skipped) {
 using Variables = std::map<std::string, std::string, std::less<>>;
 inline constexpr std::size_t max_variables = 256;
 
+/// Of the recorded machine's memory. Numbers as in the file.
+enum class ByteOrder : std::uint8_t { unknown = 0, little = 1, big = 2 };
+
 /// A trace's description of itself, first in the file.
 struct Header {
   std::string producer;     // "memreel 0.1.0"
@@ -80,7 +83,10 @@ struct Header {
   std::string source_name;  // base name of the imported file, or the program's command line
   std::string host;
   std::uint64_t process = 0;
-  Nanoseconds start{};      // when the recording began, since the Unix epoch; 0 if unknown
+  Nanoseconds start{};    // when the recording began, since the Unix epoch; 0 if unknown
+  std::string machine{};  // its processor's, as `uname -m`: "x86_64", "aarch64"; empty if unknown
+  ByteOrder byte_order = ByteOrder::unknown;
+  Bytes page_size{};        // 0 if unknown
   Variables environment{};  // the process's rank and job (launchers.h), and the allocator's settings
   Variables versions{};     // of loaded libraries: "python", "torch", "cuda.driver", "cuda.runtime"
 

@@ -57,6 +57,11 @@ void decode_variable(std::string_view message, Variables& variables) {
   if (variables.size() < max_variables) variables.try_emplace(std::move(name), std::move(value));
 }
 
+ByteOrder byte_order(std::uint64_t number) {
+  if (number == static_cast<std::uint64_t>(ByteOrder::little)) return ByteOrder::little;
+  return number == static_cast<std::uint64_t>(ByteOrder::big) ? ByteOrder::big : ByteOrder::unknown;
+}
+
 }  // namespace
 
 std::optional<PacketBody> decode_body(std::string_view body) {
@@ -100,6 +105,15 @@ Header decode_header(std::string_view message) {
         break;
       case Field::versions:
         decode_variable(fields.bytes(), header.versions);
+        break;
+      case Field::machine:
+        header.machine = printable(fields.bytes());
+        break;
+      case Field::byte_order:
+        header.byte_order = byte_order(fields.uint64());
+        break;
+      case Field::page_size:
+        header.page_size = Bytes{fields.uint64()};
         break;
       default:
         fields.skip();

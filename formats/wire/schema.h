@@ -35,6 +35,9 @@ enum class HeaderField : protozero::pbf_tag_type {
   start_ns = 7,
   environment = 8,
   versions = 9,
+  machine = 10,
+  byte_order = 11,
+  page_size = 12,
 };
 enum class VariableField : protozero::pbf_tag_type { name = 1, value = 2 };
 inline constexpr std::uint32_t format_version = 1;

@@ -430,6 +430,9 @@ std::string encode_header(const Header& header) {
     if (header.start.count() != 0) message.add_sint64(Field::start_ns, header.start.count());
     add_variables(message, Field::environment, header.environment);
     add_variables(message, Field::versions, header.versions);
+    if (!header.machine.empty()) message.add_string(Field::machine, header.machine);
+    add_number(message, Field::byte_order, static_cast<std::uint64_t>(header.byte_order));
+    add_number(message, Field::page_size, header.page_size.count);
   });
 }
 

@@ -33,10 +33,11 @@ GROUPS = {"device", "heap", "by", "events", "bytes", "count", "groups"}
 class Documents(ProgramTest):
     def test_info(self):
         info = self.document("info", SAMPLE)
-        self.assertEqual(set(info), {"schema", "source", "source_name", "producer", "host", "process", "start_ns",
-                                     "environment", "versions", "events", "kinds", "recording", "devices",
+        self.assertEqual(set(info), {"schema", "source", "source_name", "producer", "host", "process", "start_ns", "machine",
+                                     "byte_order", "page_size", "environment", "versions", "events", "kinds", "recording", "devices",
                                      "time_span_ns", "stacks", "lost_events", "losses", "bytes", "bytes_per_event"})
         self.assertEqual(info["schema"], "memreel.info/1")
+        self.assertEqual((info["machine"], info["byte_order"], info["page_size"]), (None, None, None), "recorded before headers said so")
         self.assertEqual(set(info["losses"]), LOSSES)
         for device in info["devices"]:
             self.assertEqual(set(device), HISTORY | {"level"})

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recordings of a job's processes know their rank and world size, and the fleet relies on that."""
 
+import mmap
 import os
 import shutil
+import sys
 import unittest
 
 from program import run
@@ -36,6 +38,8 @@ class Job(RecordTest):
         self.assertAlmostEqual(info["start_ns"] / 1e9, (self.job / "3.reel").stat().st_mtime, delta=60)
         self.assertEqual(info["environment"], {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4",
                                                "TORCHELASTIC_RUN_ID": "run7"})
+        self.assertEqual((info["machine"], info["byte_order"], info["page_size"]), (os.uname().machine, sys.byteorder, mmap.PAGESIZE))
+        self.assertRegex(self.answer("info", self.job / "3.reel").stdout, rf"machine  {os.uname().machine}, {sys.byteorder}-endian, pages of \d+ KiB")
         self.assertRegex(self.answer("info", self.job / "3.reel").stdout,
                          rf"process  \d+ on {os.uname().nodename}, recorded from \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d UTC")
 

@@ -16,6 +16,9 @@ inline std::string dump(const Trace& trace) {
   out << "header " << h.producer << '|' << h.source << '|' << h.source_name << '|' << h.host << '|' << h.process
       << '\n';
   if (h.start.count() != 0) out << "start " << h.start.count() << '\n';
+  if (!h.machine.empty()) out << "machine " << h.machine << '\n';
+  if (h.byte_order != ByteOrder::unknown) out << "byte order " << static_cast<int>(h.byte_order) << '\n';
+  if (h.page_size.count != 0) out << "pages " << h.page_size.count << '\n';
   for (const auto& [name, value] : h.environment) out << "environment " << name << '=' << value << '\n';
   for (const auto& [name, value] : h.versions) out << "version " << name << '=' << value << '\n';
   const Losses& l = trace.losses;

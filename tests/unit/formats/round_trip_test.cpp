@@ -65,11 +65,14 @@ TEST_P(RoundTrip, KeepsEveryEventAndEveryRow) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RoundTrip, ::testing::Range<std::uint64_t>(1, 33));
 
-TEST(RoundTripOfHeader, KeepsTheJob) {
+TEST(RoundTripOfHeader, KeepsTheJobAndTheMachine) {
   FileBytes bytes;
   const Header header{.host = "node7",
                       .process = 42,
                       .start = Nanoseconds{1'763'901'562'000'000'001},
+                      .machine = "aarch64",
+                      .byte_order = ByteOrder::little,
+                      .page_size = 65536_B,
                       .environment = {{"RANK", "3"}, {"SLURM_JOB_NAME", ""}, {"WORLD_SIZE", "16"}},
                       .versions = {{"torch", "2.8.0"}}};
   TraceWriter writer(memory_sink(bytes), header);
@@ -77,6 +80,16 @@ TEST(RoundTripOfHeader, KeepsTheJob) {
   const auto trace = load(memory_file(bytes), "trace");
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->header, header);
+}
+
+TEST(RoundTripOfHeader, AByteOrderOfALaterVersionIsUnknown) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), Header{.machine = "pdp11", .byte_order = static_cast<ByteOrder>(3)});
+  ASSERT_TRUE(writer.finish());
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_TRUE(trace->read.intact());
+  EXPECT_EQ(trace->header, (Header{.machine = "pdp11"}));
 }
 
 TEST(RoundTripOfHeader, KeepsAsManyVariablesAsAReaderBears) {
