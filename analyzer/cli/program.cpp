@@ -31,6 +31,7 @@ void add_commands(CLI::App& app, Exit& exit) {
   add_tune_command(app, exit);
   add_predict_command(app, exit);
   add_plan_command(app, exit);
+  add_policies_command(app, exit);
   add_verify_command(app, exit);
   add_check_command(app, exit);
   add_diff_command(app, exit);
@@ -65,7 +66,7 @@ const std::array<Group, 6>& groups() {
       {"Record", {"record", "attach", "detach", "dump", "holders", "top", "import", "symbols"}},
       {"Find out who holds the memory, what leaks, and why it ran out",
        {"explain", "report", "browse", "view", "diff", "info", "export"}},
-      {"Find out what would need less memory", {"tune", "replay", "verify", "predict", "plan"}},
+      {"Find out what would need less memory", {"tune", "replay", "policies", "verify", "predict", "plan"}},
       {"Judge all ranks of a job", {"fleet"}},
       {"Keep it that way in continuous integration", {"check"}},
   }};

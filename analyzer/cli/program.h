@@ -30,6 +30,7 @@ void add_export_command(CLI::App& app, Exit& exit);
 void add_fleet_command(CLI::App& app, Exit& exit);
 void add_info_command(CLI::App& app, Exit& exit);
 void add_plan_command(CLI::App& app, Exit& exit);
+void add_policies_command(CLI::App& app, Exit& exit);
 void add_predict_command(CLI::App& app, Exit& exit);
 void add_report_command(CLI::App& app, Exit& exit);
 void add_replay_command(CLI::App& app, Exit& exit);

@@ -603,9 +603,9 @@ void add_replay_command(CLI::App& app, Exit& exit) {
                       "Measure what driver calls cost on the GPU and write that to a file");
   command->add_flag("--series", arguments->series, "With --json: the metrics over time");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
-  const auto names_of = [](const auto& defaults) {
+  const auto names_of = [](const std::vector<Parameter>& parameters) {
     std::string names;
-    for (const auto& parameter : defaults) names += parameter.first + ' ';
+    for (const Parameter& parameter : parameters) names += parameter.name + ' ';
     return names;
   };
   std::set<std::string> listed;
@@ -614,15 +614,15 @@ void add_replay_command(CLI::App& app, Exit& exit) {
     known += "\n  " + std::string(policy.name) +
              std::string(policy.name.size() < 14 ? 14 - policy.name.size() : 1, ' ') + std::string(policy.description);
     std::string parameters;
-    for (const auto& [name, value] : policy.defaults)
-      parameters += (parameters.empty() ? "" : ", ") + name + "=" + value;
+    for (const Parameter& parameter : policy.parameters)
+      parameters += (parameters.empty() ? "" : ", ") + parameter.name + "=" + parameter.initial;
     // Variants of one policy that differ only in values share one list.
-    if (parameters.empty() || !listed.insert(names_of(policy.defaults)).second) continue;
+    if (parameters.empty() || !listed.insert(names_of(policy.parameters)).second) continue;
     known += "\n" + wrapped(parameters, 18);
     known.pop_back();
   }
   known += "\n  ./FILE.so     a policy of your own (docs/own-policy.md)";
-  command->footer("Policies and their parameters:" + known +
+  command->footer("Policies and their parameters (memreel policies says what each means):" + known +
                   "\n\nExamples:\n"
                   "  memreel replay run.reel\n"
                   "  memreel replay run.reel --policy 'torch.native,torch.native{max_split_size_mb=128}'\n"

@@ -65,9 +65,7 @@ Result<OnDeviceResult> run(Gpu& gpu, const BoundPolicy& policy, const Prepared& 
                            SegmentsBy how) {
   if (policy.spec.name == "cuda.malloc") return run_malloc(gpu, heap, options);
   if (policy.spec.name != "cuda.async") return run_placing(gpu, policy, heap, options, how);
-  const auto settings = cuda_async_settings(policy.spec);
-  if (!settings) return settings.error();
-  return run_pool(gpu, heap, *settings, options);
+  return run_pool(gpu, heap, cuda_async_settings(policy.spec), options);
 }
 
 }  // namespace

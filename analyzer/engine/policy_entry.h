@@ -3,10 +3,10 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 
+#include "analyzer/engine/parameters.h"
 #include "analyzer/engine/policy_spec.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/engine/replay_result.h"
@@ -17,7 +17,7 @@ namespace memreel {
 struct PolicyInfo {
   std::string_view name;
   std::string_view description;  // one line
-  std::map<std::string, std::string> defaults;
+  std::vector<Parameter> parameters;
   bool needs_whole_trace = false;  // decides with knowledge of the whole trace: can't be streamed
   bool sub_allocates = true;       // meaningless on a driver-level heap of a program that already pools
   bool host_memory = false;        // for pinned host memory; all others are for device memory
@@ -32,7 +32,8 @@ struct BoundPolicy {
 
 struct PolicyEntry {
   PolicyInfo info;
-  /// `spec` has exactly the parameters that `info` lists. Errors: an invalid value.
+  /// `spec` has exactly the parameters that `info` lists, with values that their rows admit. Errors: values that do not
+  /// go together.
   Result<BoundPolicy> (*bind)(const PolicySpec& spec);
   /// Converts user input into the parameters that `info` lists; null if no conversion is needed.
   Result<PolicySpec> (*normalize)(const PolicySpec& spec) = nullptr;

@@ -9,11 +9,11 @@
 #include <utility>
 
 #include "analyzer/engine/parallel.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/heap_map.h"
 #include "analyzer/plan/plan.h"
 #include "analyzer/plan/planned.h"
-#include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_spec.h"
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/capacity.h"

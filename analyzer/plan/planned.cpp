@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
@@ -47,40 +47,31 @@ class PlanCache {
   std::map<const Prepared*, std::shared_ptr<const plan::Plan>> plans_;
 };
 
-PolicyEntry entry(std::string_view name, std::string_view description, std::map<std::string, std::string> more_defaults,
+PolicyEntry entry(std::string_view name, std::string_view description, std::vector<Parameter> more,
                   Result<BoundPolicy> (*bind)(const PolicySpec&)) {
-  more_defaults.insert({{"align", "512"}, {"page", "2MiB"}});
+  std::vector<Parameter> parameters{
+      {"align", "512", AllowedValues::power_of_two(1_B, 1_GiB), "addresses are multiples of it; at most `page`"},
+      {"page", "2MiB", AllowedValues::power_of_two(1_B, 1_GiB),
+       "what the plan takes from the device is a multiple of it"}};
+  parameters.insert(parameters.end(), more.begin(), more.end());
   return {.info = {.name = name,
                    .description = description,
-                   .defaults = std::move(more_defaults),
+                   .parameters = std::move(parameters),
                    .needs_whole_trace = true},
           .bind = bind};
-}
-
-/// The parameters of plan.best's search, which plan.size does not have.
-Result<void> read_search(const PolicySpec& spec, plan::Options& options) {
-  const std::map<std::string, std::string>& given = spec.parameters;
-  if (const auto effort = given.find("effort"); effort != given.end()) {
-    const auto number = parse_integer(effort->second);
-    if (!number) return bad_parameter(spec, "effort", "a number");
-    options.effort = *number;
-  }
-  if (const auto capacity = given.find("capacity"); capacity != given.end() && capacity->second != "none") {
-    options.capacity = parse_size(capacity->second);
-    if (!options.capacity) return bad_parameter(spec, "capacity", "a size such as 1MiB, or none");
-  }
-  return {};
 }
 
 using Make = plan::Plan (*)(std::span<const plan::Buffer>, const plan::Options&);
 
 Result<Planned::Settings> read_settings(const PolicySpec& spec, Make make) {
-  const auto page = power_of_two_parameter(spec, "page", 1_B, 1_GiB);
-  if (!page) return page.error();
-  const auto align = power_of_two_parameter(spec, "align", 1_B, *page);
+  const Bytes page = size_of(spec, "page");
+  const auto align = size_within(spec, "align", 1_B, page);
   if (!align) return align.error();
-  Planned::Settings settings{.options = {.align = *align}, .page = *page, .make = make};
-  if (const Result<void> read = read_search(spec, settings.options); !read) return read.error();
+  Planned::Settings settings{.options = {.align = *align}, .page = page, .make = make};
+  if (spec.parameters.contains("effort")) {  // plan.best's, which searches
+    settings.options.effort = number_of(spec, "effort");
+    settings.options.capacity = size_or_word(spec, "capacity");
+  }
   return settings;
 }
 
@@ -241,7 +232,10 @@ PolicyEntry plan_size_entry() {
 
 PolicyEntry plan_best_entry() {
   return entry("plan.best", "offline plan: the best of many orders, of the online fits, and of a search",
-               {{"effort", std::to_string(plan::Options{}.effort)}, {"capacity", "none"}}, bind<plan::plan_best>);
+               {{"effort", std::to_string(plan::Options{}.effort), AllowedValues::number(),
+                 "steps that the search may take; more find better plans"},
+                {"capacity", "none", AllowedValues::size("1MiB", {"none"}), "the size that the search tries to reach"}},
+               bind<plan::plan_best>);
 }
 
 }  // namespace memreel

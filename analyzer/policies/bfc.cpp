@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
@@ -24,41 +24,8 @@ std::string text_of(double value) {
   return {text.begin(), result.ptr};
 }
 
-/// Reads the parameters of a spec; keeps the first invalid one.
-class Reader {
- public:
-  explicit Reader(const PolicySpec& spec) : spec_(spec) {}
-
-  bool boolean(const std::string& name) {
-    const std::string& text = spec_.parameters.at(name);
-    if (text != "true" && text != "false") refuse(name, "true or false");
-    return text == "true";
-  }
-  double fraction(const std::string& name, bool zero_too) {
-    const auto value = parse_fraction(spec_.parameters.at(name));
-    if (value && *value <= 1 && (*value > 0 || (zero_too && *value == 0))) return *value;
-    refuse(name, zero_too ? "from 0 to 1" : "above 0 and at most 1");
-    return 1;
-  }
-  Bytes size(const std::string& name) {
-    const auto value = parse_size(spec_.parameters.at(name));
-    if (value && value->count > 0 && *value <= BfcSettings::unlimited) return *value;
-    refuse(name, "a size such as 16GiB, at most 32TiB");
-    return 1_B;
-  }
-  std::optional<Bytes> size_or_none(const std::string& name) {
-    if (spec_.parameters.at(name) == "none") return std::nullopt;
-    return size(name);
-  }
-  void refuse(const std::string& name, std::string_view expected) {
-    if (!error_) error_ = bad_parameter(spec_, name, expected);
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  const PolicySpec& spec_;
-  std::optional<Error> error_;
-};
+AllowedValues sizes() { return AllowedValues::size_between(1_B, BfcSettings::unlimited); }
+AllowedValues sizes_or_none() { return AllowedValues::size_between(1_B, BfcSettings::unlimited, {"none"}); }
 
 }  // namespace
 
@@ -76,35 +43,40 @@ Bytes BfcSettings::split_limit(Bytes of_all) const {
   return std::max(share, 1_B);  // the remainder must not be empty
 }
 
+std::vector<Parameter> BfcSettings::parameters() const {
+  return {
+      {"allow_growth", text_of(growth != Growth::none), AllowedValues::flag(),
+       "takes regions of doubling size as it needs them; false: all that it may have, at once"},
+      {"coalesce_regions", text_of(coalesce_regions), AllowedValues::flag(), "joins regions whose addresses adjoin"},
+      {"fraction", text_of(fraction), AllowedValues::share(), "share of the device's memory that it may have; above 0"},
+      {"fragmentation_fraction", text_of(fragmentation_fraction), AllowedValues::share(),
+       "a chunk is split if more than this share of the limit would be left over; 0: more than 128 MiB"},
+      {"garbage_collection", text_of(garbage_collection), AllowedValues::flag(),
+       "gives back free regions before a request fails"},
+      {"limit", limit ? size_text(*limit) : "none", sizes_or_none(), "what it may have, whatever `fraction` says"},
+      {"memory", size_text(memory), sizes(), "of the device, if neither `--capacity` nor the recording says"},
+      {"page", size_text(page), AllowedValues::power_of_two(unit, 1_GiB), "regions are multiples of it"},
+      {"spatial_partitioning", text_of(spatial_partitioning), AllowedValues::flag(),
+       "the free chunk at the region's end is the last choice; needs allow_growth=false"}};
+}
+
 PolicySpec BfcSettings::spec(std::string name) const {
-  return {.name = std::move(name),
-          .parameters = {{"allow_growth", text_of(growth != Growth::none)},
-                         {"coalesce_regions", text_of(coalesce_regions)},
-                         {"fraction", text_of(fraction)},
-                         {"fragmentation_fraction", text_of(fragmentation_fraction)},
-                         {"garbage_collection", text_of(garbage_collection)},
-                         {"limit", limit ? size_text(*limit) : "none"},
-                         {"memory", size_text(memory)},
-                         {"page", size_text(page)},
-                         {"spatial_partitioning", text_of(spatial_partitioning)}}};
+  return {.name = std::move(name), .parameters = defaults_of(parameters())};
 }
 
 Result<BfcSettings> BfcSettings::parse(const PolicySpec& spec) {
-  Reader reader(spec);
-  BfcSettings settings{.growth = reader.boolean("allow_growth") ? Growth::doubling : Growth::none,
-                       .limit = reader.size_or_none("limit"),
-                       .fraction = reader.fraction("fraction", false),
-                       .memory = reader.size("memory"),
-                       .fragmentation_fraction = reader.fraction("fragmentation_fraction", true),
-                       .garbage_collection = reader.boolean("garbage_collection"),
-                       .coalesce_regions = reader.boolean("coalesce_regions"),
-                       .spatial_partitioning = reader.boolean("spatial_partitioning")};
-  const auto page = power_of_two_parameter(spec, "page", unit, 1_GiB);
-  if (!page) return page.error();
-  settings.page = *page;
+  const BfcSettings settings{.growth = is_true(spec, "allow_growth") ? Growth::doubling : Growth::none,
+                             .limit = size_or_word(spec, "limit"),
+                             .fraction = fraction_of(spec, "fraction"),
+                             .page = size_of(spec, "page"),
+                             .memory = size_of(spec, "memory"),
+                             .fragmentation_fraction = fraction_of(spec, "fragmentation_fraction"),
+                             .garbage_collection = is_true(spec, "garbage_collection"),
+                             .coalesce_regions = is_true(spec, "coalesce_regions"),
+                             .spatial_partitioning = is_true(spec, "spatial_partitioning")};
+  if (settings.fraction <= 0) return bad_parameter(spec, "fraction", "above 0 and at most 1");
   if (settings.spatial_partitioning && settings.growth != Growth::none)
-    reader.refuse("spatial_partitioning", "possible with allow_growth=true: it needs one region");
-  if (reader.error()) return *reader.error();
+    return bad_parameter(spec, "spatial_partitioning", "possible with allow_growth=true: it needs one region");
   return settings;
 }
 
@@ -130,7 +102,7 @@ Bytes doubled(Bytes size) { return std::min(size * 2, BfcSettings::unlimited * 2
 
 template <BfcSettings (*defaults)()>
 PolicyEntry entry(std::string_view name, std::string_view description) {
-  return {.info = {.name = name, .description = description, .defaults = defaults().spec(std::string(name)).parameters},
+  return {.info = {.name = name, .description = description, .parameters = defaults().parameters()},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto settings = BfcSettings::parse(spec);
             if (!settings) return settings.error();
@@ -269,68 +241,42 @@ PolicyEntry jax_growth_entry() {
 
 namespace {
 
-/// Reads the sizes of a spec; keeps the first invalid one.
-class Sizes {
- public:
-  explicit Sizes(const PolicySpec& spec) : spec_(spec) {}
-
-  Bytes operator()(const std::string& name) { return read(name, "a size such as 2MiB"); }
-  Bytes or_none(const std::string& name) {
-    if (spec_.parameters.at(name) == "none") return BfcSettings::unlimited;
-    return read(name, "a size such as 2MiB, or none");
-  }
-  const std::optional<Error>& error() const { return error_; }
-
- private:
-  Bytes read(const std::string& name, std::string_view expected) {
-    const auto size = parse_size(spec_.parameters.at(name));
-    if (size && size->count > 0 && *size <= BfcSettings::unlimited) return *size;
-    if (!error_) error_ = bad_parameter(spec_, name, expected);
-    return 1_B;
-  }
-
-  const PolicySpec& spec_;
-  std::optional<Error> error_;
-};
-
-Result<BfcSettings> settings_of(const PolicySpec& spec) {
-  const std::string& extend = spec.parameters.at("extend");
-  if (extend != "power_of_two" && extend != "same_as_requested")
-    return bad_parameter(spec, "extend", "power_of_two or same_as_requested");
-  Sizes sizes(spec);
-  const BfcSettings settings{
-      .growth = extend == "power_of_two" ? BfcSettings::Growth::doubling : BfcSettings::Growth::requested,
-      .first_region = sizes("first"),
-      .largest_region = sizes.or_none("largest"),
-      .onnx_growth = true,
-      .region_after_shrink = sizes("regrowth"),
-      .limit = sizes.or_none("max_mem"),
-      .largest_rest = sizes("largest_rest"),
-      .shrinks = true};
-  if (sizes.error()) return *sizes.error();
-  return settings;
+BfcSettings arena_settings(const PolicySpec& spec) {
+  const bool doubles = spec.parameters.at("extend") == "power_of_two";
+  return {.growth = doubles ? BfcSettings::Growth::doubling : BfcSettings::Growth::requested,
+          .first_region = size_of(spec, "first"),
+          .largest_region = size_or_word(spec, "largest").value_or(BfcSettings::unlimited),
+          .onnx_growth = true,
+          .region_after_shrink = size_of(spec, "regrowth"),
+          .limit = size_or_word(spec, "max_mem").value_or(BfcSettings::unlimited),
+          .largest_rest = size_of(spec, "largest_rest"),
+          .shrinks = true};
 }
 
 }  // namespace
 
 PolicyEntry ort_arena_entry() {
-  return {.info = {.name = "ort.arena",
-                   .description = "the arena of ONNX Runtime",
-                   .defaults = {{"extend", "power_of_two"},
-                                {"first", "1MiB"},
-                                {"largest", "1GiB"},
-                                {"largest_rest", "128MiB"},
-                                {"max_mem", "none"},
-                                {"regrowth", "2MiB"}}},
-          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto settings = settings_of(spec);
-            if (!settings) return settings.error();
-            return BoundPolicy{.spec = spec,
-                               .unit = settings->growth == BfcSettings::Growth::requested ? BfcSettings::unit : 1_MiB,
-                               .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
-                                 return run_policy<Bfc>(heap, settings, options);
-                               }};
-          }};
+  return {
+      .info = {.name = "ort.arena",
+               .description = "the arena of ONNX Runtime",
+               .parameters = {{"extend", "power_of_two", AllowedValues::one_of({"power_of_two", "same_as_requested"}),
+                               "how large the next region is: arena_extend_strategy"},
+                              {"first", "1MiB", sizes(), "the first region: initial_chunk_size_bytes"},
+                              {"largest", "1GiB", sizes_or_none(),
+                               "the largest region that doubling leads to: max_power_of_two_extend_bytes"},
+                              {"largest_rest", "128MiB", sizes(),
+                               "a chunk is split if more would be left over: max_dead_bytes_per_chunk"},
+                              {"max_mem", "none", sizes_or_none(), "what it may have in all: gpu_mem_limit"},
+                              {"regrowth", "2MiB", sizes(),
+                               "the first region after a shrink: initial_growth_chunk_size_bytes"}}},
+      .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+        const BfcSettings settings = arena_settings(spec);
+        return BoundPolicy{.spec = spec,
+                           .unit = settings.growth == BfcSettings::Growth::requested ? BfcSettings::unit : 1_MiB,
+                           .run = [settings](const Prepared& heap, const RunOptions& options) {
+                             return run_policy<Bfc>(heap, settings, options);
+                           }};
+      }};
 }
 
 }  // namespace memreel

@@ -85,9 +85,10 @@ struct BfcSettings {
   /// The smallest remainder that is split off a chunk of less than twice the request, for the limit `of_all`.
   Bytes split_limit(Bytes of_all) const;
 
-  /// The parameters of tf.bfc and the presets that share them.
+  /// The parameters of tf.bfc and the presets that share them, with these settings as defaults.
+  std::vector<Parameter> parameters() const;
   PolicySpec spec(std::string name) const;
-  /// Errors: an invalid parameter. `spec` has all parameters.
+  /// `spec` is completed. Errors: values that do not go together.
   static Result<BfcSettings> parse(const PolicySpec& spec);
 };
 

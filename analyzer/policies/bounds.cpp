@@ -5,7 +5,7 @@
 #include <array>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
@@ -45,7 +45,7 @@ bool BoundLive::run_at_once(const Prepared& heap, std::size_t begin, std::size_t
 PolicyEntry bound_live_entry() {
   return {.info = {.name = "bound.live",
                    .description = "lower bound: the bytes requested and not yet freed",
-                   .defaults = {},
+                   .parameters = {},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             return BoundPolicy{.spec = spec, .unit = 1_B, .run = [](const Prepared& heap, const RunOptions& options) {
@@ -57,15 +57,15 @@ PolicyEntry bound_live_entry() {
 PolicyEntry bound_pages_entry() {
   return {.info = {.name = "bound.pages",
                    .description = "every allocation in its own device pages, released immediately",
-                   .defaults = {{"page", "2MiB"}},
+                   .parameters = {{"page", "2MiB", AllowedValues::power_of_two(512_B, 1_GiB),
+                                   "an allocation takes whole pages of its own"}},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto page = power_of_two_parameter(spec, "page", 512_B, 1_GiB);
-            if (!page) return page.error();
+            const Bytes page = size_of(spec, "page");
             return BoundPolicy{
                 .spec = spec,
-                .unit = *page,
-                .run = [settings = BoundPages::Settings{*page}](const Prepared& heap, const RunOptions& options) {
+                .unit = page,
+                .run = [settings = BoundPages::Settings{page}](const Prepared& heap, const RunOptions& options) {
                   return run_policy<BoundPages>(heap, settings, options);
                 }};
           }};

@@ -2,7 +2,7 @@
 #include "analyzer/policies/buddy.h"
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
@@ -50,16 +50,18 @@ void Buddy::empty_cache() {
 PolicyEntry buddy_entry() {
   return {.info = {.name = "buddy",
                    .description = "powers of two, split in halves and merged again",
-                   .defaults = {{"min", "512"}, {"max", "32MiB"}}},
+                   .parameters = {{"min", "512", AllowedValues::power_of_two(16_B, 1_GiB * 1024),
+                                   "the smallest block; at most `max`"},
+                                  {"max", "32MiB", AllowedValues::power_of_two(64_KiB, 1_GiB * 1024),
+                                   "the size of a segment, and the largest block that is split"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto max = power_of_two_parameter(spec, "max", 64_KiB, 1_GiB * 1024);
-            if (!max) return max.error();
-            const auto min = power_of_two_parameter(spec, "min", 16_B, *max);
+            const Bytes max = size_of(spec, "max");
+            const auto min = size_within(spec, "min", 16_B, max);
             if (!min) return min.error();
             return BoundPolicy{.spec = spec,
-                               .unit = *max,
-                               .run = [settings = BuddySettings{.min = *min, .max = *max}](const Prepared& heap,
-                                                                                           const RunOptions& options) {
+                               .unit = max,
+                               .run = [settings = BuddySettings{.min = *min, .max = max}](const Prepared& heap,
+                                                                                          const RunOptions& options) {
                                  return run_policy<Buddy>(heap, settings, options);
                                }};
           }};

@@ -9,37 +9,16 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
-std::map<std::string, std::string> cuda_async_defaults() {
-  return {{"release_threshold", "0"},
-          {"follow_events", "true"},
-          {"opportunistic", "true"},
-          {"internal_dependencies", "true"}};
-}
-
-Result<CudaAsyncSettings> cuda_async_settings(const PolicySpec& spec) {
-  CudaAsyncSettings settings;
-  const std::string& threshold = spec.parameters.at("release_threshold");
-  if (threshold == "max") {
-    settings.release_threshold = CudaAsyncSettings::never;
-  } else if (const auto size = parse_size(threshold)) {
-    settings.release_threshold = *size;
-  } else {
-    return bad_parameter(spec, "release_threshold", "0, max, or a size such as 64MiB");
-  }
-  const std::array<std::pair<const char*, bool*>, 3> flags{
-      {{"follow_events", &settings.follow_events},
-       {"opportunistic", &settings.opportunistic},
-       {"internal_dependencies", &settings.internal_dependencies}}};
-  for (const auto& [name, flag] : flags) {
-    const std::string& value = spec.parameters.at(name);
-    if (value != "true" && value != "false") return bad_parameter(spec, name, "true or false");
-    *flag = value == "true";
-  }
-  return settings;
+CudaAsyncSettings cuda_async_settings(const PolicySpec& spec) {
+  const bool never = spec.parameters.at("release_threshold") == "max";
+  return {.release_threshold = never ? CudaAsyncSettings::never : size_of(spec, "release_threshold"),
+          .follow_events = is_true(spec, "follow_events"),
+          .opportunistic = is_true(spec, "opportunistic"),
+          .internal_dependencies = is_true(spec, "internal_dependencies")};
 }
 
 namespace {
@@ -391,16 +370,26 @@ Bytes CudaAsync::largest_free() const {
 PolicyEntry cuda_async_entry() {
   return {.info = {.name = "cuda.async",
                    .description = "every request a cudaMallocAsync, every free a cudaFreeAsync, in one pool",
-                   .defaults = cuda_async_defaults(),
+                   .parameters =
+                       {{"release_threshold", "0", AllowedValues::size("64MiB", {"max"}),
+                         "what the pool keeps when the host waits for the device: cudaMemPoolAttrReleaseThreshold"},
+                        {"follow_events", "true", AllowedValues::flag(),
+                         "a stream takes what another freed before an event that it waited for: "
+                         "cudaMemPoolReuseFollowEventDependencies"},
+                        {"opportunistic", "true", AllowedValues::flag(),
+                         "a stream takes what another freed and the device is done with: "
+                         "cudaMemPoolReuseAllowOpportunistic"},
+                        {"internal_dependencies", "true", AllowedValues::flag(),
+                         "when memory runs out, a stream waits for the frees of others: "
+                         "cudaMemPoolReuseAllowInternalDependencies"}},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            auto settings = cuda_async_settings(spec);
-            if (!settings) return std::move(settings).error();
-            return BoundPolicy{.spec = spec,
-                               .unit = PoolChunks::size,
-                               .run = [settings = *settings](const Prepared& heap, const RunOptions& options) {
-                                 return run_policy<CudaAsync>(heap, settings, options);
-                               }};
+            return BoundPolicy{
+                .spec = spec,
+                .unit = PoolChunks::size,
+                .run = [settings = cuda_async_settings(spec)](const Prepared& heap, const RunOptions& options) {
+                  return run_policy<CudaAsync>(heap, settings, options);
+                }};
           }};
 }
 

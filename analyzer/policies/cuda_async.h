@@ -73,11 +73,8 @@ struct CudaAsyncSettings {
   bool internal_dependencies = true;  // cudaMemPoolReuseAllowInternalDependencies
 };
 
-/// Every parameter with its default, as listed by the policy's registry entry.
-std::map<std::string, std::string> cuda_async_defaults();
-
-/// `spec` has every parameter.
-Result<CudaAsyncSettings> cuda_async_settings(const PolicySpec& spec);
+/// `spec` is completed.
+CudaAsyncSettings cuda_async_settings(const PolicySpec& spec);
 
 class CudaAsync : public BlockPolicy {
  public:

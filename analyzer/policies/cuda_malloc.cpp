@@ -75,7 +75,7 @@ void CudaMalloc::take_out(BlockId id) {
 PolicyEntry cuda_malloc_entry() {
   return {.info = {.name = "cuda.malloc",
                    .description = "every request a cudaMalloc, every free a cudaFree",
-                   .defaults = {},
+                   .parameters = {},
                    .sub_allocates = false},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             return BoundPolicy{

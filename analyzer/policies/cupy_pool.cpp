@@ -4,7 +4,7 @@
 #include <map>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
@@ -58,13 +58,11 @@ void CupyPool::free_all_blocks() {
 PolicyEntry cupy_pool_entry() {
   return {.info = {.name = "cupy.pool",
                    .description = "CuPy's MemoryPool: exact sizes, an arena for each stream",
-                   .defaults = {{"limit", "none"}}},
+                   .parameters = {{"limit", "none", AllowedValues::size("8GiB", {"none"}),
+                                   "what the pool may hold from the device: MemoryPool.set_limit"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             CupyPoolSettings settings;
-            if (const std::string& limit = spec.parameters.at("limit"); limit != "none") {
-              settings.limit = parse_size(limit);
-              if (!settings.limit) return bad_parameter(spec, "limit", "a size such as 8GiB, or none");
-            }
+            settings.limit = size_or_word(spec, "limit");
             return BoundPolicy{.spec = spec,
                                .unit = CupyPool::alignment,
                                .run = [settings](const Prepared& heap, const RunOptions& options) {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
@@ -406,23 +406,27 @@ void Gmlake::take_out(BlockId id) {
 }
 
 PolicyEntry gmlake_entry() {
-  return {.info = {.name = "gmlake",
-                   .description = "PyTorch's allocator with GMLake's stitching of free blocks",
-                   .defaults = {{"fragLimit", "512MiB"}, {"reuseLimit", "10"}, {"level", "0"}}},
-          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto frag_limit = parse_size(spec.parameters.at("fragLimit"));
-            if (!frag_limit) return bad_parameter(spec, "fragLimit", "a size such as 512MiB");
-            const auto reuse_limit = parse_fraction(spec.parameters.at("reuseLimit"));
-            if (!reuse_limit || *reuse_limit < 1) return bad_parameter(spec, "reuseLimit", "a number from 1");
-            const auto level = parse_integer(spec.parameters.at("level"));
-            if (!level || *level > 2) return bad_parameter(spec, "level", "0, 1 or 2");
-            const GmlakeSettings settings{
-                .frag_limit = *frag_limit, .reuse_limit = *reuse_limit, .level = static_cast<unsigned>(*level)};
-            return BoundPolicy{
-                .spec = spec, .unit = Gmlake::page, .run = [settings](const Prepared& heap, const RunOptions& options) {
-                  return run_policy<Gmlake>(heap, settings, options);
-                }};
-          }};
+  return {
+      .info = {.name = "gmlake",
+               .description = "PyTorch's allocator with GMLake's stitching of free blocks",
+               .parameters =
+                   {{"fragLimit", "512MiB", AllowedValues::size("512MiB"), "requests from this size on are stitched"},
+                    {"reuseLimit", "10", AllowedValues::checked("a number from 1"),
+                     "a free block up to this many times as large as the request is taken whole"},
+                    {"level", "0", AllowedValues::one_of({"0", "1", "2"}),
+                     "when blocks are stitched: before a segment is taken, after the driver refused one, or after "
+                     "unused segments were released, too"}}},
+      .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+        const auto reuse_limit = parse_fraction(spec.parameters.at("reuseLimit"));
+        if (!reuse_limit || *reuse_limit < 1) return bad_parameter(spec, "reuseLimit", "a number from 1");
+        const GmlakeSettings settings{.frag_limit = size_of(spec, "fragLimit"),
+                                      .reuse_limit = *reuse_limit,
+                                      .level = static_cast<unsigned>(number_of(spec, "level"))};
+        return BoundPolicy{
+            .spec = spec, .unit = Gmlake::page, .run = [settings](const Prepared& heap, const RunOptions& options) {
+              return run_policy<Gmlake>(heap, settings, options);
+            }};
+      }};
 }
 
 }  // namespace memreel

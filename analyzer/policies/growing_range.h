@@ -17,12 +17,12 @@
 
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/policy_entry.h"
 #include "analyzer/engine/prepared.h"
 #include "analyzer/heap/block_table.h"
 #include "analyzer/policies/block_policy.h"
-#include "analyzer/policies/parameters.h"
 
 namespace memreel {
 
@@ -164,15 +164,19 @@ class GrowingRange : public BlockPolicy {
 
 template <class Fit>
 PolicyEntry growing_range_entry(std::string_view name, std::string_view description) {
-  return {.info = {.name = name, .description = description, .defaults = {{"align", "512"}, {"page", "2MiB"}}},
+  return {.info = {.name = name,
+                   .description = description,
+                   .parameters = {{"align", "512", AllowedValues::power_of_two(256_B, 1_GiB),
+                                   "addresses and sizes are multiples of it; at most `page`"},
+                                  {"page", "2MiB", AllowedValues::power_of_two(64_KiB, 1_GiB),
+                                   "what the range grows by a multiple of"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto page = power_of_two_parameter(spec, "page", 64_KiB, 1_GiB);
-            if (!page) return page.error();
-            const auto align = power_of_two_parameter(spec, "align", 256_B, *page);
+            const Bytes page = size_of(spec, "page");
+            const auto align = size_within(spec, "align", 256_B, page);
             if (!align) return align.error();
             return BoundPolicy{.spec = spec,
-                               .unit = *page,
-                               .run = [settings = GrowingRangeSettings{.align = *align, .page = *page}](
+                               .unit = page,
+                               .run = [settings = GrowingRangeSettings{.align = *align, .page = page}](
                                           const Prepared& heap, const RunOptions& options) {
                                  return run_policy<Fit>(heap, settings, options);
                                }};

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -263,7 +263,7 @@ Result<std::shared_ptr<const Library>> load(const std::string& file) {
 /// The longest that a library may take for one call.
 constexpr std::chrono::seconds patience{30};
 
-// Values on their way from one process to the other, which is the same program.
+// AllowedValues on their way from one process to the other, which is the same program.
 
 class Packed {
  public:

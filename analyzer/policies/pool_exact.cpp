@@ -2,8 +2,8 @@
 #include "analyzer/policies/pool_exact.h"
 
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/policies/cuda_malloc.h"
-#include "analyzer/policies/parameters.h"
 #include "analyzer/policies/torch_native.h"
 
 namespace memreel {
@@ -21,12 +21,11 @@ BoundPolicy bound_to(const PolicySpec& spec) {
 PolicyEntry pool_exact_entry() {
   return {.info = {.name = "pool.exact",
                    .description = "exact-size objects kept for reuse, in front of another allocator",
-                   .defaults = {{"behind", "torch.native"}}},
+                   .parameters = {{"behind", "torch.native", AllowedValues::one_of({"torch.native", "cuda.malloc"}),
+                                   "the allocator that the pool takes memory from"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const std::string& behind = spec.parameters.at("behind");
-            if (behind == "torch.native") return bound_to<TorchNative<>, TorchSettings>(spec);
-            if (behind == "cuda.malloc") return bound_to<CudaMalloc, CudaMalloc::Settings>(spec);
-            return bad_parameter(spec, "behind", "torch.native or cuda.malloc");
+            if (spec.parameters.at("behind") == "cuda.malloc") return bound_to<CudaMalloc, CudaMalloc::Settings>(spec);
+            return bound_to<TorchNative<>, TorchSettings>(spec);
           }};
 }
 

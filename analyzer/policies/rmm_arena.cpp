@@ -5,7 +5,7 @@
 #include <map>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/policies/rmm_pool.h"
 
 namespace memreel {
@@ -296,7 +296,8 @@ Bytes RmmArena::largest_free() const {
 PolicyEntry rmm_arena_entry() {
   return {.info = {.name = "rmm.arena",
                    .description = "RAPIDS RMM's arena_memory_resource",
-                   .defaults = {{"size", "half"}}},
+                   .parameters = {{"size", "half", rmm_size("half"),
+                                   "what the arenas share, 1MiB or more; half: of the device's free memory"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto size = rmm_size_parameter(spec, "size", "half");
             if (!size) return size.error();

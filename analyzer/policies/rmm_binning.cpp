@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
@@ -134,26 +134,27 @@ Extent RmmBinning::extent_of(std::uint32_t slot) const {
 }
 
 PolicyEntry rmm_binning_entry() {
+  const AllowedValues bin_size = AllowedValues::power_of_two(RmmPoolSettings::alignment, RmmBinningSettings::most);
   return {.info = {.name = RmmBinningSettings::policy,
                    .description = "RAPIDS RMM's binning_memory_resource: bins of equal blocks, behind them a pool",
-                   .defaults =
-                       [] {
-                         auto defaults = RmmPoolSettings::defaults();
-                         defaults.insert({{"smallest", "256KiB"}, {"largest", "4MiB"}});
-                         return defaults;
+                   .parameters =
+                       [&] {
+                         auto parameters = RmmPoolSettings::parameters();
+                         parameters.push_back(
+                             {"smallest", "256KiB", bin_size, "the size of the smallest bin; at most `largest`"});
+                         parameters.push_back({"largest", "4MiB", bin_size, "the size of the largest bin"});
+                         return parameters;
                        }()},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto pool = RmmPoolSettings::of(spec);
             if (!pool) return pool.error();
-            const auto largest =
-                power_of_two_parameter(spec, "largest", RmmPoolSettings::alignment, RmmBinningSettings::most);
-            if (!largest) return largest.error();
-            const auto smallest = power_of_two_parameter(spec, "smallest", RmmPoolSettings::alignment, *largest);
+            const Bytes largest = size_of(spec, "largest");
+            const auto smallest = size_within(spec, "smallest", RmmPoolSettings::alignment, largest);
             if (!smallest) return smallest.error();
             return BoundPolicy{
                 .spec = spec,
                 .unit = RmmPoolSettings::alignment,
-                .run = [settings = RmmBinningSettings{.smallest = *smallest, .largest = *largest, .pool = *pool}](
+                .run = [settings = RmmBinningSettings{.smallest = *smallest, .largest = largest, .pool = *pool}](
                            const Prepared& heap, const RunOptions& options) {
                   return run_policy<RmmBinning>(heap, settings, options);
                 }};

@@ -4,12 +4,15 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
 
 constexpr Bytes rounded_down(Bytes size) { return {size.count & ~(RmmPoolSettings::alignment.count - 1)}; }
+
+constexpr std::string_view release_text = "a release such as 26.10",
+                           order_text = "first_use or handles such as 0/3/1/2";
 
 /// Year and month: "26.10".
 using RmmRelease = std::pair<std::uint64_t, std::uint64_t>;
@@ -19,7 +22,7 @@ Result<RmmRelease> rmm_release(const PolicySpec& spec) {
   const std::size_t dot = std::min(text.find('.'), text.size());
   const auto year = parse_integer(text.substr(0, dot));
   const auto month = parse_integer(text.substr(std::min(dot + 1, text.size())));
-  if (!year || !month || *month > 12) return bad_parameter(spec, "release", "a release such as 26.10");
+  if (!year || !month || *month > 12) return bad_parameter(spec, "release", release_text);
   return RmmRelease{*year, *month};
 }
 
@@ -38,7 +41,11 @@ Result<RmmStreamOrder> rmm_stream_order(const PolicySpec& spec) {
     if (slash == text.size()) return order;
     text.remove_prefix(slash + 1);
   }
-  return bad_parameter(spec, "stream_order", "first_use or handles such as 0/3/1/2");
+  return bad_parameter(spec, "stream_order", order_text);
+}
+
+AllowedValues rmm_size(std::string_view word) {
+  return AllowedValues::checked("a multiple of 256 bytes such as 8GiB, or " + std::string(word));
 }
 
 Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
@@ -46,9 +53,18 @@ Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const st
   const std::string& text = spec.parameters.at(parameter);
   if (text == word) return std::optional<Bytes>{};
   const auto size = parse_size(text);
-  if (!size || rounded_down(*size) != *size)
-    return bad_parameter(spec, parameter, "a multiple of 256 bytes such as 8GiB, or " + std::string(word));
+  if (!size || rounded_down(*size) != *size) return bad_parameter(spec, parameter, rmm_size(word).text);
   return size;
+}
+
+std::vector<Parameter> RmmPoolSettings::parameters() {
+  return {{"initial", "half", rmm_size("half"), "what the pool takes at once; half: of the device's free memory"},
+          {"maximum", "none", rmm_size("none"), "what the pool may grow to"},
+          {"reclaim", "by_release", AllowedValues::one_of({"true", "false", "by_release"}),
+           "whether segments that are free go back to the device when memory runs out; by_release: from 26.10 on"},
+          {"release", "26.10", AllowedValues::checked(std::string(release_text)), "whose rules to use"},
+          {"stream_order", "first_use", AllowedValues::checked(std::string(order_text)),
+           "in which order the lists of other streams are visited; RMM's own differs from run to run"}};
 }
 
 Result<RmmPoolSettings> RmmPoolSettings::of(const PolicySpec& spec) {
@@ -62,22 +78,12 @@ Result<RmmPoolSettings> RmmPoolSettings::of(const PolicySpec& spec) {
   if (!release) return release.error();
   constexpr RmmRelease first_that_reclaims{26, 10};
   const std::string& reclaim = spec.parameters.at("reclaim");
-  if (reclaim != "true" && reclaim != "false" && reclaim != "by_release")
-    return bad_parameter(spec, "reclaim", "true, false or by_release");
   auto order = rmm_stream_order(spec);
   if (!order) return order.error();
   return RmmPoolSettings{.initial = *initial,
                          .maximum = *maximum,
                          .reclaim = reclaim == "by_release" ? *release >= first_that_reclaims : reclaim == "true",
                          .stream_order = *std::move(order)};
-}
-
-std::map<std::string, std::string> RmmPoolSettings::defaults() {
-  return {{"initial", "half"},
-          {"maximum", "none"},
-          {"reclaim", "by_release"},
-          {"release", "26.10"},
-          {"stream_order", "first_use"}};
 }
 
 Bytes RmmPoolSettings::initial_on(const Device& device) const {
@@ -164,7 +170,7 @@ void RmmPoolHeap::reclaim(Bytes size, std::uint32_t stream) {
 PolicyEntry rmm_pool_entry() {
   return {.info = {.name = "rmm.pool",
                    .description = "RAPIDS RMM's pool_memory_resource",
-                   .defaults = RmmPoolSettings::defaults()},
+                   .parameters = RmmPoolSettings::parameters()},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto settings = RmmPoolSettings::of(spec);
             if (!settings) return settings.error();

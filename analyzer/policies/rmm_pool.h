@@ -121,15 +121,17 @@ struct RmmPoolSettings {
   bool reclaim = true;
   RmmStreamOrder stream_order;
 
-  /// The defaults of these resources' parameters.
-  static std::map<std::string, std::string> defaults();
-  /// From the parameters initial, maximum, release, reclaim and stream_order.
+  /// The parameters of these resources.
+  static std::vector<Parameter> parameters();
+  /// From these.
   static Result<RmmPoolSettings> of(const PolicySpec& spec);
 
   Bytes initial_on(const Device& device) const;
 };
 
-/// A size in whole RMM units; none if it is `word`.
+/// A size in whole RMM units, or `word`.
+AllowedValues rmm_size(std::string_view word);
+/// None if it is `word`.
 Result<std::optional<Bytes>> rmm_size_parameter(const PolicySpec& spec, const std::string& parameter,
                                                 std::string_view word);
 

@@ -2,7 +2,7 @@
 #include "analyzer/policies/slab.h"
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
@@ -136,19 +136,21 @@ void SlabPolicy::add_free_blocks(std::uint32_t number, std::uint32_t count) {
 PolicyEntry slab_entry() {
   return {.info = {.name = "slab",
                    .description = "size classes, each with its own slabs",
-                   .defaults = {{"classes_per_doubling", "4"}, {"min", "512"}, {"page", "2MiB"}}},
+                   .parameters = {{"classes_per_doubling", "4", AllowedValues::power_of_two_number(1, 16),
+                                   "size classes in each doubling"},
+                                  {"min", "512", AllowedValues::power_of_two(16_B, 1_GiB),
+                                   "the smallest class; from a 4096th of `page` to `page`"},
+                                  {"page", "2MiB", AllowedValues::power_of_two(64_KiB, 1_GiB), "the size of a slab"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto classes = parse_integer(spec.parameters.at("classes_per_doubling"));
-            if (!classes || !std::has_single_bit(*classes) || *classes > 16)
-              return bad_parameter(spec, "classes_per_doubling", "a power of two from 1 to 16");
-            const auto page = power_of_two_parameter(spec, "page", 64_KiB, 1_GiB);
-            if (!page) return page.error();
-            const auto min = power_of_two_parameter(spec, "min", std::max(Bytes{page->count / 4096}, 16_B), *page);
+            const Bytes page = size_of(spec, "page");
+            const auto min = size_within(spec, "min", std::max(Bytes{page.count / 4096}, 16_B), page);
             if (!min) return min.error();
             const SlabSettings settings{
-                .classes_per_doubling = static_cast<std::uint32_t>(*classes), .min = *min, .page = *page};
+                .classes_per_doubling = static_cast<std::uint32_t>(number_of(spec, "classes_per_doubling")),
+                .min = *min,
+                .page = page};
             return BoundPolicy{
-                .spec = spec, .unit = *page, .run = [settings](const Prepared& heap, const RunOptions& options) {
+                .spec = spec, .unit = page, .run = [settings](const Prepared& heap, const RunOptions& options) {
                   return run_policy<SlabPolicy>(heap, settings, options);
                 }};
           }};

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 
@@ -36,22 +36,23 @@ void TlsfPlacement::find_largest() {
 PolicyEntry tlsf_entry() {
   return {.info = {.name = "tlsf",
                    .description = "two-level segregated fit: one growing range, good fit in constant time",
-                   .defaults = {{"classes", "32"}, {"align", "512"}, {"page", "2MiB"}}},
+                   .parameters = {{"classes", "32", AllowedValues::power_of_two_number(2, 64),
+                                   "size classes in each doubling"},
+                                  {"align", "512", AllowedValues::power_of_two(256_B, 1_GiB),
+                                   "addresses and sizes are multiples of it; at most `page`"},
+                                  {"page", "2MiB", AllowedValues::power_of_two(64_KiB, 1_GiB),
+                                   "what the range grows by a multiple of"}}},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto page = power_of_two_parameter(spec, "page", 64_KiB, 1_GiB);
-            if (!page) return page.error();
-            const auto align = power_of_two_parameter(spec, "align", 256_B, *page);
+            const Bytes page = size_of(spec, "page");
+            const auto align = size_within(spec, "align", 256_B, page);
             if (!align) return align.error();
-            const auto classes = parse_integer(spec.parameters.at("classes"));
-            if (!classes || !std::has_single_bit(*classes) || *classes < 2 || *classes > 64)
-              return bad_parameter(spec, "classes", "a power of two from 2 to 64");
-            return BoundPolicy{
-                .spec = spec,
-                .unit = *page,
-                .run = [settings = TlsfSettings{{.align = *align, .page = *page}, static_cast<unsigned>(*classes)}](
-                           const Prepared& heap, const RunOptions& options) {
-                  return run_policy<Tlsf>(heap, settings, options);
-                }};
+            return BoundPolicy{.spec = spec,
+                               .unit = page,
+                               .run = [settings = TlsfSettings{{.align = *align, .page = page},
+                                                               static_cast<unsigned>(number_of(spec, "classes"))}](
+                                          const Prepared& heap, const RunOptions& options) {
+                                 return run_policy<Tlsf>(heap, settings, options);
+                               }};
           }};
 }
 

@@ -122,7 +122,7 @@ void TorchHost::count_taken(Bytes size) {
 PolicyEntry torch_host_entry() {
   return {.info = {.name = TorchHostSettings::policy,
                    .description = "PyTorch's allocator of pinned host memory",
-                   .defaults = TorchHostSettings{}.parameters(),
+                   .parameters = parameters_of(TorchHostSettings{}),
                    .host_memory = true},
           .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
             const auto settings = TorchHostSettings::parse(spec.parameters, spec.name);

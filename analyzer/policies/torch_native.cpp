@@ -45,7 +45,7 @@ Result<BoundPolicy> bind(const PolicySpec& spec) {
 PolicyEntry torch_native_entry() {
   return {.info = {.name = "torch.native",
                    .description = "PyTorch's CUDA caching allocator",
-                   .defaults = TorchSettings{}.parameters()},
+                   .parameters = parameters_of(TorchSettings{})},
           .bind = bind,
           .normalize = without_neutral_keys};
 }
@@ -53,7 +53,7 @@ PolicyEntry torch_native_entry() {
 PolicyEntry torch_expandable_entry() {
   return {.info = {.name = "torch.expandable",
                    .description = "torch.native with expandable segments",
-                   .defaults = TorchSettings{.expandable = true}.parameters()},
+                   .parameters = parameters_of(TorchSettings{.expandable = true})},
           .bind = bind,
           .normalize = without_neutral_keys};
 }

@@ -2,11 +2,19 @@
 // The settings of PyTorch's allocators (formats/torch) as the parameters of policies.
 #pragma once
 
+#include <vector>
+
+#include "analyzer/engine/parameters.h"
 #include "analyzer/engine/policy_spec.h"
 #include "formats/model/result.h"
 #include "formats/torch/settings.h"
 
 namespace memreel {
+
+/// What torch.native and torch.host take, with these settings as defaults. The values are PyTorch's to judge
+/// (TorchSettings::parse).
+std::vector<Parameter> parameters_of(const TorchSettings& settings);
+std::vector<Parameter> parameters_of(const TorchHostSettings& settings);
 
 /// The spec of torch.native or torch.host, with every parameter given.
 PolicySpec spec_of(const TorchSettings& settings);

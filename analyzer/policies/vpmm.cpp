@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "analyzer/engine/engine.h"
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 
 namespace memreel {
 namespace {
@@ -237,22 +237,23 @@ void Vpmm::unmap_left(std::uint32_t stream) {
 }
 
 PolicyEntry vpmm_entry() {
-  return {.info = {.name = "vpmm",
-                   .description = "OpenVM's virtual pool: free pages are remapped to where a request fits",
-                   .defaults = {{"page", "2MiB"}, {"pages", "0"}}},
-          .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
-            const auto page = power_of_two_parameter(spec, "page", 2_MiB, 1_GiB);
-            if (!page) return page.error();
-            const auto pages = parse_integer(spec.parameters.at("pages"));
-            if (!pages || *pages > BestFitIndex::max_size / *page)
-              return bad_parameter(spec, "pages", "a number of pages");
-            return BoundPolicy{.spec = spec,
-                               .unit = 2_MiB,
-                               .run = [settings = VpmmSettings{.page = *page, .pages = *pages}](
-                                          const Prepared& heap, const RunOptions& options) {
-                                 return run_policy<Vpmm>(heap, settings, options);
-                               }};
-          }};
+  return {
+      .info = {.name = "vpmm",
+               .description = "OpenVM's virtual pool: free pages are remapped to where a request fits",
+               .parameters = {{"page", "2MiB", AllowedValues::power_of_two(2_MiB, 1_GiB), "what is mapped at a time"},
+                              {"pages", "0", AllowedValues::checked("a number of pages"),
+                               "mapped before the program begins"}}},
+      .bind = [](const PolicySpec& spec) -> Result<BoundPolicy> {
+        const Bytes page = size_of(spec, "page");
+        const auto pages = parse_integer(spec.parameters.at("pages"));
+        if (!pages || *pages > BestFitIndex::max_size / page) return bad_parameter(spec, "pages", "a number of pages");
+        return BoundPolicy{.spec = spec,
+                           .unit = 2_MiB,
+                           .run = [settings = VpmmSettings{.page = page, .pages = *pages}](const Prepared& heap,
+                                                                                           const RunOptions& options) {
+                             return run_policy<Vpmm>(heap, settings, options);
+                           }};
+      }};
 }
 
 }  // namespace memreel

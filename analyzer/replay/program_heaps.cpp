@@ -47,8 +47,8 @@ std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<
   PolicySpec recorded = spec_of(TorchSettings::recorded(heaps.front().settings));
   const auto info = std::ranges::find(policies(), recorded.name, &PolicyInfo::name);
   std::erase_if(recorded.parameters, [&](const auto& parameter) {
-    const auto usual = info->defaults.find(parameter.first);
-    return usual != info->defaults.end() && usual->second == parameter.second;
+    const auto row = std::ranges::find(info->parameters, parameter.first, &Parameter::name);
+    return row != info->parameters.end() && row->initial == parameter.second;
   });
   return recorded;
 }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/engine/parameters.h"
 #include "analyzer/plan/planned.h"
 #include "analyzer/policies/bfc.h"
 #include "analyzer/policies/bounds.h"
@@ -15,7 +16,6 @@
 #include "analyzer/policies/fit.h"
 #include "analyzer/policies/gmlake.h"
 #include "analyzer/policies/own_policy.h"
-#include "analyzer/policies/parameters.h"
 #include "analyzer/policies/pool_exact.h"
 #include "analyzer/policies/rmm_arena.h"
 #include "analyzer/policies/rmm_binning.h"
@@ -71,7 +71,7 @@ Result<BoundPolicy> bind_policy(const PolicySpec& spec) {
   }
   const auto given = entry->normalize ? entry->normalize(spec) : Result<PolicySpec>(spec);
   if (!given) return given.error();
-  const auto complete = with_defaults(*given, entry->info.defaults);
+  const auto complete = completed(*given, entry->info.parameters);
   if (!complete) return complete.error();
   return entry->bind(*complete);
 }

@@ -10,8 +10,8 @@
 
 #include "analyzer/engine/device.h"
 #include "analyzer/engine/engine.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/policies/bfc.h"
-#include "analyzer/policies/parameters.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "analyzer/engine/device.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/engine/policy.h"
 #include "analyzer/engine/replay_result.h"
-#include "analyzer/policies/parameters.h"
 #include "analyzer/policies/rmm_binning.h"
 #include "analyzer/policies/rmm_pool.h"
 #include "analyzer/replay/registry.h"
@@ -258,14 +258,15 @@ std::optional<PolicySpec> recorded_policy(const Trace& trace, const Prepared& he
   const PolicyInfo* const named = policy_named(kind->second);
   if (named == nullptr) return std::nullopt;
   PolicySpec spec{.name = std::string(named->name), .parameters = {}};
-  for (const auto& [parameter, value] : named->defaults)
-    if (const auto setting = heap.settings.find(parameter); setting != heap.settings.end())
-      spec.parameters[parameter] = setting->second;
+  for (const Parameter& parameter : named->parameters)
+    if (const auto setting = heap.settings.find(parameter.name); setting != heap.settings.end())
+      spec.parameters[parameter.name] = setting->second;
   const std::vector<SegmentEvent> segments = segments_of(trace, heap);
   const bool begins_with_memory =
       !segments.empty() && (heap.event.empty() || segments.front().event < heap.event.front());
   for (const char* const parameter : {"initial", "size"})
-    if (named->defaults.contains(parameter) && begins_with_memory)
+    if (begins_with_memory &&
+        std::ranges::find(named->parameters, parameter, &Parameter::name) != named->parameters.end())
       spec.parameters.try_emplace(parameter, std::to_string(segments.front().size.count));
   return spec;
 }

@@ -249,7 +249,7 @@ std::vector<Dimension> search_space(std::span<const Prepared> heaps, const Polic
   const auto add = [&](const char* parameter, std::vector<std::string> values) {
     const auto current = baseline.parameters.find(parameter);
     if (current == baseline.parameters.end()) return;  // a setting that this build's policy lacks
-    const auto& defaults = find_policy("torch.native")->info.defaults;
+    const auto defaults = defaults_of(find_policy("torch.native")->info.parameters);
     values.insert(values.begin(), defaults.at(parameter));  // to undo the program's own setting
     Dimension dimension{.parameter = parameter};
     for (const std::string& value : values)
@@ -338,7 +338,7 @@ std::string export_line(const std::string& conf) {
 }
 
 std::string needs_release(const PolicySpec& spec) {
-  const auto& defaults = find_policy(spec.name)->info.defaults;
+  const auto defaults = defaults_of(find_policy(spec.name)->info.parameters);
   const auto is_set = [&](const std::string& key) {
     const auto found = spec.parameters.find(key);
     return found != spec.parameters.end() && found->second != defaults.at(key);

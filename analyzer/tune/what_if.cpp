@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 #include "analyzer/replay/replay.h"
 
 namespace memreel {

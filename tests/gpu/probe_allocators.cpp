@@ -20,8 +20,8 @@
 #include "analyzer/engine/engine.h"
 #include "analyzer/policies/cuda_async.h"
 #include "analyzer/policies/cuda_malloc.h"
-#include "analyzer/policies/parameters.h"
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/registry.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/gpu/probe_script.h"
 
@@ -96,11 +96,9 @@ int record(Gpu& gpu, const std::string& trace_file, const std::string& spec_text
       RealMalloc policy(heap, gpu, std::nullopt);
       status = record(heap, gpu, policy, file);
     } else {
-      const auto spec = with_defaults(specs->front(), cuda_async_defaults());
-      if (!spec) return fail(spec.error());
-      const auto settings = cuda_async_settings(*spec);
-      if (!settings) return fail(settings.error());
-      RealPool policy(heap, gpu, *settings, std::nullopt);
+      const auto bound = bind_policy(specs->front());
+      if (!bound) return fail(bound.error());
+      RealPool policy(heap, gpu, cuda_async_settings(bound->spec), std::nullopt);
       status = record(heap, gpu, policy, file);
     }
     if (status != 0) return status;
@@ -134,9 +132,9 @@ int compare(const std::string& trace_file, const std::string& spec_text, const s
     if (by_page) {
       model = rows_of_model<CudaMalloc>(heap, CudaMalloc::Settings{});
     } else {
-      const auto settings = cuda_async_settings(*with_defaults(specs->front(), cuda_async_defaults()));
-      if (!settings) return fail(settings.error());
-      model = rows_of_model<CudaAsync>(heap, *settings);
+      const auto bound = bind_policy(specs->front());
+      if (!bound) return fail(bound.error());
+      model = rows_of_model<CudaAsync>(heap, cuda_async_settings(bound->spec));
     }
     std::vector<std::uint64_t> real(model.size());
     std::ifstream(file, std::ios::binary)

@@ -25,10 +25,10 @@ std::string name_of(const ReplayResult& result) {
   PolicySpec spec = result.policy;
   for (const PolicyInfo& info : policies())
     if (info.name == spec.name)
-      std::erase_if(spec.parameters, [&](const auto& parameter) {
-        const auto same = info.defaults.find(parameter.first);
-        return same != info.defaults.end() && same->second == parameter.second;
-      });
+      for (const Parameter& parameter : info.parameters)
+        std::erase_if(spec.parameters, [&](const auto& given) {
+          return given.first == parameter.name && given.second == parameter.initial;
+        });
   return spec.text();
 }
 

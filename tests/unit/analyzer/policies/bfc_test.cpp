@@ -8,7 +8,7 @@
 #include <bit>
 #include <set>
 
-#include "analyzer/policies/parameters.h"
+#include "analyzer/engine/parameters.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel {
@@ -375,8 +375,8 @@ TEST(BfcSettings, PresetsDifferInTheirDefaults) {
                                                {"jax.growth", "true", "0.75"}}) {
     const PolicyEntry* entry = find_policy(name);
     ASSERT_NE(entry, nullptr) << name;
-    EXPECT_EQ(entry->info.defaults.at("allow_growth"), growth) << name;
-    EXPECT_EQ(entry->info.defaults.at("fraction"), fraction) << name;
+    EXPECT_EQ(defaults_of(entry->info.parameters).at("allow_growth"), growth) << name;
+    EXPECT_EQ(defaults_of(entry->info.parameters).at("fraction"), fraction) << name;
     EXPECT_TRUE(bind_policy({.name = name, .parameters = {}})) << name;
   }
 }
