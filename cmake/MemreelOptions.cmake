@@ -64,7 +64,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   target_compile_options(memreel_options INTERFACE -Wno-restrict)
 endif()
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL aarch64)
-  target_compile_options(memreel_options INTERFACE -fsigned-char)  # as on x86-64: a byte is read the same on both
+  # As on x86-64: bytes and sums are the same on both, and so are plans and predictions.
+  target_compile_options(memreel_options INTERFACE -fsigned-char -ffp-contract=off)
 endif()
 if(CMAKE_UNITY_BUILD)
   # In a unity build GCC takes each file for a header, where an unnamed namespace would be a mistake, and a local name

@@ -16,7 +16,7 @@ from pathlib import Path
 
 # Libraries on every system, by PEP 600, and those in the wheel. Window system libraries are loaded at run time.
 ALLOWED = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1", "ld-linux-x86-64.so.2",
-           "libglfw.so.3"}
+           "ld-linux-aarch64.so.1", "libglfw.so.3"}
 
 
 GCC = (8,)

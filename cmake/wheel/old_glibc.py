@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes link-time libraries for programs that must run with a C library as old as FLOOR.
 
-    old_glibc.py DIRECTORY
+    old_glibc.py DIRECTORY [x86_64|aarch64]
 
 The linker picks the newest version of each symbol that the C library offers, so programs linked here would need a C
 library as new as this one. The libraries written to DIRECTORY have the symbols of FLOOR and no code: they serve only
@@ -24,13 +24,17 @@ SUITE = "bullseye"  # glibc 2.31
 PACKAGES = ("libc6", "libc6-dev", "libgcc-s1")
 MIRROR = os.environ.get("MEMREEL_OLD_MIRROR", "http://deb.debian.org/debian")
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-TRIPLET = "x86_64-linux-gnu"
-LIBRARIES = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "ld-linux-x86-64.so.2", "libgcc_s.so.1")
+LIBRARIES = ("libc.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libm.so.6", "libgcc_s.so.1")
 
+# What differs between processors: Debian's name of it, the folder of libraries, the loader, and what precedes the names of
+# the compiler's tools.
+Processor = collections.namedtuple("Processor", "debian triplet loader tools")
+PROCESSORS = {"x86_64": Processor("amd64", "x86_64-linux-gnu", "ld-linux-x86-64.so.2", ""),
+              "aarch64": Processor("arm64", "aarch64-linux-gnu", "ld-linux-aarch64.so.1", "aarch64-linux-gnu-")}
 Symbol = collections.namedtuple("Symbol", "name version kind size")
 
 
-def fetch(root):
+def fetch(root, architecture):
     """Puts the packages' files below `root`; yields name, version and architecture of each."""
     with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as work:
         work = Path(work)
@@ -39,6 +43,7 @@ def fetch(root):
         (work / "sources.list").write_text(f"deb [signed-by={KEYRING}] {MIRROR} {SUITE} main\n")
         (work / "apt.conf").write_text(f'Dir::Etc::sourcelist "{work}/sources.list"; Dir::Etc::sourceparts "-";\n'
                                        f'Dir::State::lists "{work}/lists"; Dir::Cache "{work}/cache";\n'
+                                       f'APT::Architecture "{architecture}"; APT::Architectures "{architecture}";\n'
                                        'APT::Sandbox::User "root"; Acquire::Languages "none";\n')
         apt = ["apt-get", "-qq", "-o", "Acquire::Retries=3"]
         environment = os.environ | {"APT_CONFIG": str(work / "apt.conf")}
@@ -77,7 +82,7 @@ def symbols_of(library):
     return [versions[name][max(versions[name], key=order)] for name in sorted(offered & versions.keys())]
 
 
-def write_stub(directory, soname, symbols):
+def write_stub(tools, directory, soname, symbols):
     """A library with these symbols and no code."""
     by_version = collections.defaultdict(list)
     assembly = [".section .note.GNU-stack,\"\",@progbits"]
@@ -93,37 +98,37 @@ def write_stub(directory, soname, symbols):
     source, versions = directory / f"{soname}.s", directory / f"{soname}.map"
     source.write_text("\n".join(assembly) + "\n")
     versions.write_text("\n".join(script) + "\n")
-    subprocess.run(["gcc", "-shared", "-nostdlib", "-fuse-ld=bfd", f"-Wl,-soname={soname}", f"-Wl,--version-script={versions}",
+    subprocess.run([f"{tools}gcc", "-shared", "-nostdlib", "-fuse-ld=bfd", f"-Wl,-soname={soname}", f"-Wl,--version-script={versions}",
                     "-o", directory / soname, source], check=True)
     source.unlink()
     versions.unlink()
 
 
 def main():
-    if len(sys.argv) != 2:
+    if not 2 <= len(sys.argv) <= 3 or sys.argv[2:] and sys.argv[2] not in PROCESSORS:
         sys.exit(__doc__)
-    directory = Path(sys.argv[1])
+    directory, processor = Path(sys.argv[1]), PROCESSORS[(sys.argv[2:] or ["x86_64"])[0]]
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     with tempfile.TemporaryDirectory(prefix="memreel-old-glibc-") as root:
         root = Path(root)
         # What is copied below is of libc6-dev.
-        (directory / "versions").write_text("".join(f". {' '.join(words)}\n" for words in list(fetch(root)) if words[0] == "libc6-dev"))
-        for soname in LIBRARIES:
-            write_stub(directory, soname, symbols_of(root / "lib" / TRIPLET / soname))
+        (directory / "versions").write_text("".join(f". {' '.join(words)}\n" for words in list(fetch(root, processor.debian)) if words[0] == "libc6-dev"))
+        for soname in (*LIBRARIES, processor.loader):
+            write_stub(processor.tools, directory, soname, symbols_of(root / "lib" / processor.triplet / soname))
         for file in ("crt1.o", "Scrt1.o", "crti.o", "crtn.o", "libc_nonshared.a"):
-            shutil.copy(root / "usr/lib" / TRIPLET / file, directory)
+            shutil.copy(root / "usr/lib" / processor.triplet / file, directory)
     for file, soname in (("libpthread.so", "libpthread.so.0"), ("libdl.so", "libdl.so.2"), ("librt.so", "librt.so.1"),
                          ("libm.so", "libm.so.6")):
         (directory / file).symlink_to(soname)
     floor = Path(__file__).parent / "floor.c"
-    subprocess.run(["gcc", "-O2", "-D_GNU_SOURCE", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-c", floor, "-o", directory / "floor.o"],
+    subprocess.run([f"{processor.tools}gcc", "-O2", "-D_GNU_SOURCE", "-fPIC", "-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", "-c", floor, "-o", directory / "floor.o"],
                    check=True)
-    subprocess.run(["ar", "rcs", directory / "libfloor.a", directory / "floor.o"], check=True)
+    subprocess.run([f"{processor.tools}ar", "rcs", directory / "libfloor.a", directory / "floor.o"], check=True)
     (directory / "floor.o").unlink()
     # Including what later C libraries absorbed: programs no longer name those libraries.
     (directory / "libc.so").write_text("GROUP ( AS_NEEDED ( libpthread.so.0 libdl.so.2 librt.so.1 libm.so.6 ) libc.so.6 "
-                                       "libc_nonshared.a libfloor.a AS_NEEDED ( ld-linux-x86-64.so.2 ) )\n")
+                                       f"libc_nonshared.a libfloor.a AS_NEEDED ( {processor.loader} ) )\n")
     (directory / "libgcc_s.so").write_text("GROUP ( libgcc_s.so.1 -lgcc )\n")
 
 

@@ -2,14 +2,18 @@
 """memreel for 64-bit Arm, on a machine that has another processor: the preset aarch64, run by qemu. Other tests of recording are run
 there too, unchanged (arm.py)."""
 
+import os
 import re
+import shutil
 import subprocess
 import unittest
+from pathlib import Path
 
 import arm
 import arm_machine
 from ground_truth import differences, read_trace, read_truth
-from program import MEMREEL, ProgramTest
+from program import MEMREEL, SAMPLES, ProgramTest
+from test_package import VERSION
 
 BIN, FAKE = arm.BUILD / "bin", arm.BUILD / "fake"
 KINDS = ("sleep", "poll", "read", "futex", "select", "wait", "epoll", "compute")
@@ -22,7 +26,7 @@ class ArmTest(ProgramTest):
             self.skipTest(reason)
 
     def run_there(self, *words, **variables):
-        return subprocess.run(arm.command(*words), cwd=self.directory, env=arm.environment(**variables), capture_output=True, text=True, timeout=300)
+        return subprocess.run(arm.command(*words), cwd=self.directory, env=os.environ | variables, capture_output=True, text=True, timeout=300)
 
 
 class Units(ArmTest):
@@ -34,6 +38,9 @@ class Units(ArmTest):
 
     def test_stacks(self):
         self.assert_passes(BIN / "stacks_test", "--gtest_brief=1")
+
+    def test_formats(self):
+        self.assert_passes(BIN / "formats_test", "--gtest_brief=1")
 
     def test_attach(self):
         self.assert_passes(BIN / "attach_test", "--gtest_brief=1", "--gtest_filter=Bootstrap.*:WayBack.*:Calls.*:Registers.*")
@@ -55,6 +62,8 @@ class Traces(ArmTest):
         self.assertIn("none lost", process.stderr)
         events = read_trace(MEMREEL, trace)
         self.assertEqual(differences(read_truth(truth.read_text()), events), [])
+        info = self.document("info", trace)
+        self.assertEqual((info["machine"], info["byte_order"], info["page_size"]), ("aarch64", "little", 4096))
         return trace, events
 
     def test_events(self):
@@ -86,6 +95,52 @@ class Traces(ArmTest):
         self.answer("symbols", trace, "--sysroot", arm.ROOT, "-o", named)
         names = {frame["function"] for row in read_trace(MEMREEL, named) for frame in row.get("stack", ())}
         self.assertTrue(any("libc_start" in name for name in names), names)
+
+
+class Wheel(ProgramTest):
+    """The wheel for Arm in a bare Debian for Arm, installed by that system's Python."""
+
+    def setUp(self):
+        super().setUp()
+        self.wheel = Path(os.environ.get("MEMREEL_ARM_WHEEL", arm.SOURCES / "dist" / f"memreel-{VERSION}-py3-none-manylinux_2_28_aarch64.whl"))
+        if reason := arm.why_not():
+            self.skipTest(reason)
+        if not self.wheel.exists():
+            self.skipTest(f"there is no {self.wheel}: ./dev wheel --arch aarch64")
+
+    def test_nothing_newer_than_glibc_2_28(self):
+        subprocess.run([arm.SOURCES / "cmake/wheel/check_floor.py", self.wheel], check=True, stdout=subprocess.DEVNULL)
+
+    def inside(self, script, **variables):
+        process = arm.inside(self.root, "mount -t proc proc /proc\ncd /work\n" + script, **variables)
+        self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
+        return process
+
+    def test_install_and_use(self):
+        if os.geteuid() != 0 or not shutil.which("debootstrap"):
+            self.skipTest("needs root and debootstrap")
+        self.root = arm.BUILD / "wheel-root"
+        if not (self.root / "complete").exists():
+            shutil.rmtree(self.root, ignore_errors=True)
+            subprocess.run(["debootstrap", "--variant=minbase", "--foreign", "--arch=arm64", "--include=python3-venv", "bookworm", self.root,
+                            "http://deb.debian.org/debian"], check=True, stdout=subprocess.DEVNULL)
+            # Devices were made; more can't be, as in LXC.
+            process = arm.inside(self.root, "/debootstrap/debootstrap --second-stage", container="lxc")
+            self.assertEqual(process.returncode, 0, process.stdout[-2000:] + process.stderr)
+            (self.root / "complete").touch()
+        work = self.root / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        for file in (self.wheel, SAMPLES / "gpt_default.reel", BIN / "fake_program"):
+            shutil.copy(file, work)
+        shutil.copytree(FAKE, work / "fake", symlinks=True)
+        self.inside("python3 -m venv v && v/bin/pip install --quiet ./memreel-*.whl")
+        self.assertIn("11,583 of 11,583", self.inside("v/bin/memreel demo").stdout)
+        self.assertEqual(self.inside("v/bin/memreel report gpt_default.reel").stdout,
+                         self.answer("report", SAMPLES / "gpt_default.reel").stdout, "as on this machine")
+        said = self.inside("v/bin/memreel record -o run.reel -- ./fake_program single 50", LD_LIBRARY_PATH="/work/fake", MEMREEL_TRUTH="/work/truth")
+        self.assertIn("none lost", said.stderr)
+        self.assertEqual(differences(read_truth((work / "truth").read_text()), read_trace(MEMREEL, work / "run.reel")), [])
 
 
 class Machine(ProgramTest):

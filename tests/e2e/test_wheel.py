@@ -37,7 +37,7 @@ def run(*words, code=0, **options):
 def made_wheel():
     if "MEMREEL_WHEEL" not in os.environ:
         run(REPOSITORY / "dev", "wheel")
-    return Path(os.environ.get("MEMREEL_WHEEL") or next((REPOSITORY / "dist").glob(f"memreel-{VERSION}-*.whl")))
+    return Path(os.environ.get("MEMREEL_WHEEL") or next((REPOSITORY / "dist").glob(f"memreel-{VERSION}-*_x86_64.whl")))
 
 
 class WheelTest(unittest.TestCase):
