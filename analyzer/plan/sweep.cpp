@@ -227,7 +227,7 @@ class Sweep {
     for (std::size_t i = 0; i * stretch_ < schedule_.begins().size() && top_ < limits_.below; ++i) {
       go_on(i);
       if (tops_[i] > limits_.enough) come_again(i);
-      top_ = std::max(top_, tops_[i]);
+      top_ = std::max(top_, top_since(i - std::min(i, most_back)));
       raise_enough();
     }
     return {
@@ -250,6 +250,10 @@ class Sweep {
   std::span<const Row> rows(std::size_t i) const {
     const std::span all = schedule_.begins();
     return all.subspan(i * stretch_, std::min(stretch_, all.size() - i * stretch_));
+  }
+
+  Bytes top_since(std::size_t from) const {
+    return *std::max_element(tops_.begin() + static_cast<std::ptrdiff_t>(from), tops_.end());
   }
 
   Front& front_before(std::size_t i) { return fronts_[fronts_.size() - 1 - (tops_.size() - i)]; }
@@ -327,14 +331,16 @@ class Sweep {
     return next;
   }
 
-  /// Places the stretches up to `last` again, from one or some before it, for a lower end of the last.
+  /// Places the stretches up to `last` again, from one or some before it, for a lower top of them all.
   void come_again(std::size_t last) {
     constexpr std::size_t most_tries = 32;
-    for (std::size_t n = 0; n < most_tries && tops_[last] > limits_.enough; ++n) {
+    for (std::size_t n = 0; n < most_tries && top_since(last - std::min(last, most_back)) > limits_.enough; ++n) {
       constexpr std::array<std::size_t, 4> lifetimes{1, 2, 4, 8};
       const std::size_t back =
           std::min<std::size_t>(lifetimes[n % lifetimes.size()] * mean_alive_ / stretch_, most_back);
       const std::size_t from = last - std::min(last, back);
+      const Bytes below = top_since(from);
+      if (below <= limits_.enough) continue;  // what is too high began before
       const std::uint64_t effort = paths_followed * preferences_tried * (last - from + 1) * stretch_;
       if (again_ < effort) return;
       again_ -= effort;
@@ -342,7 +348,7 @@ class Sweep {
       const Bytes enough = n % 2 == 0 ? a_little_less_than(limits_.enough) : limits_.enough;
       std::vector<Path> paths(1);
       for (std::size_t i = from; i <= last && !paths.empty(); ++i)
-        paths = followed(i, paths, front_before(from), enough, tops_[last]);
+        paths = followed(i, paths, front_before(from), enough, below);
       if (!paths.empty()) adopt(*std::ranges::min_element(paths, std::less{}, &Path::top), from);
     }
   }

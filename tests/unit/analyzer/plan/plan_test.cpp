@@ -174,6 +174,17 @@ TEST(Outward, ComesAgainWhereItWasTooHigh) {
   EXPECT_LT(sum_again, sum);
 }
 
+TEST(Outward, KnowsItsPeakWhereItEndedHigherBeforeWhatWasPlacedAgain) {
+  const std::array preferences{Preference{}, Preference{.reuse = 1}};
+  for (const auto& [seed, longest, share] : {std::array{53U, 500U, 200U}, {51U, 1000U, 50U}, {60U, 1000U, 200U}}) {
+    const Buffers buffers = short_lived(seed, longest);
+    const Problem problem = make_problem(buffers, 1_B);
+    const Bytes enough = problem.load + Bytes{problem.load.count / share};
+    const Placement again = place_outward(problem, preferences, {.enough = enough, .again = 100'000});
+    EXPECT_EQ(fault_of(buffers, again.offsets, {.capacity = again.peak}), std::nullopt) << seed;
+  }
+}
+
 TEST(PlanBest, FindsTheLeastPeakOfTinyInstances) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const Buffers buffers = testing::random_buffers(seed, 7, 6 + seed % 5, 3 + seed % 9);
