@@ -223,10 +223,10 @@ void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histo
 /// Requests refused on any of the process's GPUs.
 void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSummary& summary) {
   const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::alloc_failed ||
-        std::ranges::find(heaps, trace.tables[events.origin[i]].heap, &Prepared::heap) == heaps.end())
-      continue;
+  for (auto at = events.kind.begin();
+       (at = std::find(at, events.kind.end(), EventKind::alloc_failed)) != events.kind.end(); ++at) {
+    const auto i = static_cast<std::size_t>(at - events.kind.begin());
+    if (std::ranges::find(heaps, trace.tables[events.origin[i]].heap, &Prepared::heap) == heaps.end()) continue;
     if (++summary.failed_allocations > 1) continue;
     summary.first_failure = events.size[i];
     summary.first_failure_time = events.time[i] - summary.begin;

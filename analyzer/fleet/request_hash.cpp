@@ -5,7 +5,8 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "formats/model/flat_map.h"
 
@@ -21,6 +22,34 @@ constexpr std::uint64_t power_of_chunk_base() {
 }
 
 std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(hash * 31 + value + 1); }
+
+struct ChunkHash {
+  std::uint64_t operator()(std::uint64_t hash) const { return hash; }  // is mixed
+};
+
+/// Counts chunks by their hashes.
+class ChunkCounts {
+ public:
+  void add(std::uint64_t hash) {
+    const std::uint32_t row = rows_.find(hash);
+    if (row != absent) {
+      ++chunks_[row].times;
+      return;
+    }
+    rows_.put(hash, static_cast<std::uint32_t>(chunks_.size()));
+    chunks_.push_back({hash, 1});
+  }
+
+  std::vector<RequestChunk> smallest() && {
+    std::ranges::sort(chunks_, {}, &RequestChunk::hash);
+    if (chunks_.size() > RequestHash::most_chunks) chunks_.resize(RequestHash::most_chunks);
+    return std::move(chunks_);
+  }
+
+ private:
+  FlatMap<std::uint64_t, ChunkHash> rows_;  // of chunks_
+  std::vector<RequestChunk> chunks_;
+};
 
 class Hasher {
  public:
@@ -81,16 +110,14 @@ class Hasher {
     whole_ = combine(whole_, freed_ordinals_);
     untimed_ = combine(untimed_, all_freed_);
     freed_ordinals_ = freed_sizes_ = all_freed_ = 0;
-    if (in_chunk_ < RequestHash::chunk_length) ++chunks_[mix_bits(chunk_)];  // a short program is one chunk
+    if (in_chunk_ < RequestHash::chunk_length) chunks_.add(mix_bits(chunk_));  // a short program is one chunk
     chunk_ = in_chunk_ = 0;
     latest_ = {};
   }
 
   RequestHash result() && {
     RequestHash hash{.whole = whole_, .untimed = untimed_, .requests = requests_};
-    for (const auto& [chunk, times] : chunks_) hash.sketch.push_back({chunk, times});
-    std::ranges::sort(hash.sketch, {}, &RequestChunk::hash);
-    if (hash.sketch.size() > RequestHash::most_chunks) hash.sketch.resize(RequestHash::most_chunks);
+    hash.sketch = std::move(chunks_).smallest();
     return hash;
   }
 
@@ -105,7 +132,7 @@ class Hasher {
     std::uint64_t& oldest = latest_.at(in_chunk_ % RequestHash::chunk_length);
     chunk_ = chunk_ * chunk_base + item - oldest * power_of_chunk_base();
     oldest = item;
-    if (++in_chunk_ >= RequestHash::chunk_length) ++chunks_[mix_bits(chunk_)];
+    if (++in_chunk_ >= RequestHash::chunk_length) chunks_.add(mix_bits(chunk_));
     freed_ordinals_ = freed_sizes_ = 0;
   }
 
@@ -116,7 +143,7 @@ class Hasher {
   std::uint64_t all_freed_ = 0;                         // of the heap
   std::uint64_t chunk_ = 0, in_chunk_ = 0;              // of the heap's latest requests, and their number
   std::array<std::uint64_t, RequestHash::chunk_length> latest_{};
-  std::unordered_map<std::uint64_t, std::uint64_t> chunks_;
+  ChunkCounts chunks_;
 };
 
 /// The largest hash whose presence a sketch determines.

@@ -303,6 +303,7 @@ TiedLevels LevelTies::finish() && { return std::move(*impl_).finish(); }
 void TiedLevels::add(AllocationId allocation, const Fate& fate) {
   of_allocation_.put(allocation, static_cast<std::uint32_t>(fates_.size()));
   fates_.push_back(fate);
+  tied_.push_back(allocation);
 }
 
 template <class OriginIn>
@@ -341,8 +342,7 @@ void TiedLevels::rewrite(Trace& trace) {
   const auto count = static_cast<std::uint32_t>(events.count());
   std::vector<AllocationId> renumbered(trace.allocation_events.size(), AllocationId::none);
   std::vector<char> is_tied(trace.allocation_events.size());
-  for (std::size_t a = 0; a < is_tied.size(); ++a)
-    is_tied[a] = of_allocation_.find(AllocationId{static_cast<std::uint32_t>(a)}) != absent ? 1 : 0;
+  for (const AllocationId allocation : tied_) is_tied[index(allocation)] = 1;
   auto mapping = mappings_.begin();
   std::uint32_t kept = 0, allocations = 0;
   const auto renumber = [&](std::uint32_t first, std::uint32_t last) {

@@ -11,15 +11,39 @@
 namespace memreel {
 namespace {
 
+/// How many of `sorted` are not above `address`. Without branches: which half it is in can't be predicted.
+std::size_t count_until(const std::vector<Address>& sorted, Address address) {
+  const Address* first = sorted.data();
+  std::size_t count = sorted.size();
+  if (count == 0) return 0;
+  while (count > 1) {
+    const std::size_t half = count / 2;
+    first += half & (0 - static_cast<std::size_t>(first[half - 1].value <= address.value));
+    count -= half;
+  }
+  return static_cast<std::size_t>(first - sorted.data()) + (first->value <= address.value ? 1 : 0);
+}
+
 /// Live blocks of the large pools in segments that are not expandable: only their unsplit remainders depend on
 /// neighbours.
 class LargeSegments {
  public:
-  void add(Address address, Bytes size) { segments_[address] = {.end = address + size}; }
+  void add(Address address, Bytes size) {
+    const auto at = std::ranges::lower_bound(begins_, address);
+    const auto row = at - begins_.begin();
+    if (at == begins_.end() || *at != address) {
+      begins_.insert(at, address);
+      segments_.emplace(segments_.begin() + row);
+    }
+    segments_[static_cast<std::size_t>(row)] = {.end = address + size, .blocks = {}};
+  }
 
   void remove(Address address, Bytes size) {
-    const auto first = segments_.lower_bound(address);
-    segments_.erase(first, segments_.lower_bound(address + size));
+    const auto first = std::ranges::lower_bound(begins_, address) - begins_.begin();
+    const auto last = std::ranges::lower_bound(begins_, address + size) - begins_.begin();
+    if (first >= last) return;
+    begins_.erase(begins_.begin() + first, begins_.begin() + last);
+    segments_.erase(segments_.begin() + first, segments_.begin() + last);
   }
 
   /// The bytes from `address` to the next block or the end of the segment; 0 if no segment is known there. Marks
@@ -27,17 +51,20 @@ class LargeSegments {
   Bytes take(Address address) {
     Segment* const segment = segment_of(address);
     if (segment == nullptr) return {};
-    const auto next = std::ranges::upper_bound(segment->blocks, address);
-    const Address end = next == segment->blocks.end() ? segment->end : *next;
-    segment->blocks.insert(next, address);
+    std::vector<Address>& blocks = segment->blocks;
+    const std::size_t next = count_until(blocks, address);
+    const Address end = next == blocks.size() ? segment->end : blocks[next];
+    blocks.insert(blocks.begin() + static_cast<std::ptrdiff_t>(next), address);
     return end - address;
   }
 
   void give_back(Address address) {
     Segment* const segment = segment_of(address);
     if (segment == nullptr) return;
-    const auto block = std::ranges::lower_bound(segment->blocks, address);
-    if (block != segment->blocks.end() && *block == address) segment->blocks.erase(block);
+    std::vector<Address>& blocks = segment->blocks;
+    const std::size_t behind = count_until(blocks, address);
+    if (behind > 0 && blocks[behind - 1] == address)
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(behind) - 1);
   }
 
  private:
@@ -47,13 +74,14 @@ class LargeSegments {
   };
 
   Segment* segment_of(Address address) {
-    const auto after = segments_.upper_bound(address);
-    if (after == segments_.begin()) return nullptr;
-    Segment& segment = std::prev(after)->second;
+    const std::size_t behind = count_until(begins_, address);
+    if (behind == 0) return nullptr;
+    Segment& segment = segments_[behind - 1];
     return address < segment.end ? &segment : nullptr;
   }
 
-  std::map<Address, Segment> segments_;
+  std::vector<Address> begins_;  // ascending
+  std::vector<Segment> segments_;
 };
 
 std::map<std::string, std::string> text_of_settings(const Tables& tables, const Settings& settings) {
@@ -99,34 +127,35 @@ BlockSizes::BlockSizes(const Tables& tables) : tables_(tables) {
 
 BlockSizes::~BlockSizes() = default;
 
-std::optional<Bytes> BlockSizes::see(const Event& event) {
-  const HeapId heap = tables_[event.origin].heap;
+std::optional<Bytes> BlockSizes::see(EventKind kind, OriginId origin, std::uint64_t address_or_value, Bytes size) {
+  const HeapId heap = tables_[origin].heap;
   TorchBlocks& blocks = heaps_[index(heap)];
-  const Bytes size = event.size;
-  switch (event.kind) {
+  const Address address{address_or_value};
+  switch (kind) {
     case EventKind::alloc:
-      return blocks.is_torch() ? blocks.block_size(event.address, size) : size;
+      return blocks.is_torch() ? blocks.block_size(address, size) : size;
     case EventKind::free_requested:
     case EventKind::free_completed:
       if (!blocks.is_torch() || size <= TorchSettings::max_small) break;
-      if (event.kind == EventKind::free_completed || !tables_[heap].observes_completion)
-        blocks.segments().give_back(event.address);
+      if (kind == EventKind::free_completed || !tables_[heap].observes_completion) blocks.segments().give_back(address);
       break;
     case EventKind::segment_alloc:
-      if (blocks.is_torch() && size != TorchSettings::small_segment) blocks.segments().add(event.address, size);
+      if (blocks.is_torch() && size != TorchSettings::small_segment) blocks.segments().add(address, size);
       break;
     case EventKind::segment_free:
-      if (blocks.is_torch()) blocks.segments().remove(event.address, size);
+      if (blocks.is_torch()) blocks.segments().remove(address, size);
       break;
-    case EventKind::settings: {
-      const SettingsId id{static_cast<std::uint32_t>(event.value)};
-      blocks.set(TorchSettings::recorded(text_of_settings(tables_, tables_[id])));
+    case EventKind::settings:
+      set(heap, SettingsId{static_cast<std::uint32_t>(address_or_value)});
       break;
-    }
     default:
       break;
   }
   return std::nullopt;
+}
+
+[[gnu::noinline]] void BlockSizes::set(HeapId heap, SettingsId settings) {
+  heaps_[index(heap)].set(TorchSettings::recorded(text_of_settings(tables_, tables_[settings])));
 }
 
 Bytes BlockSizes::large_run(HeapId heap) const { return heaps_[index(heap)].settings().run_size(false); }
@@ -140,7 +169,8 @@ RecordedBlocks recorded_blocks(const Trace& trace) {
     const EventKind kind = events.kind[i];
     const bool is_free = kind == EventKind::free_requested || kind == EventKind::free_completed;
     if (is_free && events.size[i] <= TorchSettings::max_small) continue;  // most events; they change nothing
-    if (const auto size = blocks.see(events[i])) result.sizes[index(events.allocation[i])] = *size;
+    if (const auto size = blocks.see(kind, events.origin[i], events.address_or_value[i], events.size[i]))
+      result.sizes[index(events.allocation[i])] = *size;
   }
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h)
     result.large_runs.push_back(blocks.large_run(HeapId{h}));

@@ -40,12 +40,18 @@ class BlockSizes {
 
   /// Processes the next event of the recording; events must come in order and without gaps. Returns what an allocation
   /// takes, nothing for other events.
-  std::optional<Bytes> see(const Event& event);
+  std::optional<Bytes> see(const Event& event) {
+    return see(event.kind, event.origin, has_value(event.kind) ? event.value : event.address.value, event.size);
+  }
+  /// The same from the columns that it looks at.
+  std::optional<Bytes> see(EventKind kind, OriginId origin, std::uint64_t address_or_value, Bytes size);
   /// The unit in which the large pools of a heap map and unmap, by its latest settings.
   Bytes large_run(HeapId heap) const;
 
  private:
   class TorchBlocks;
+
+  void set(HeapId heap, SettingsId settings);
 
   const Tables& tables_;
   std::vector<TorchBlocks> heaps_;  // by HeapId

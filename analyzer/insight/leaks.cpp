@@ -209,10 +209,13 @@ class Search {
     for (const std::uint32_t event : trace_.allocation_events)
       has_allocations[index(trace_.tables[trace_.events.origin[event]].heap)] = 1;
     const std::vector<Headroom> headrooms = headrooms_of_heaps();
-    for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap) {
-      if (has_allocations[heap] == 0) continue;
-      look_into(HeapId{heap});
-    }
+    std::vector<HeapInRounds> heaps;
+    for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap)
+      if (has_allocations[heap] != 0)
+        heaps.push_back(
+            in_rounds(trace_, HeapId{heap}, rounds_until(end_of_life(trace_, HeapId{heap}), rounds_of(HeapId{heap}))));
+    std::vector<std::vector<Population>> found = populations(trace_, heaps);
+    for (std::size_t i = 0; i < heaps.size(); ++i) look_into(std::move(heaps[i]), std::move(found[i]));
     report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
     for (HeapRounds& heap : report_.heaps) heap.steps_left = steps_left(heap.heap, headrooms[index(heap.heap)]);
     for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
@@ -223,12 +226,13 @@ class Search {
  private:
   using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
 
-  void look_into(HeapId heap) {
-    Rounds rounds = rounds_until(end_of_life(trace_, heap), rounds_of(heap));
-    end_ = wind_up(trace_, heap, rounds);
+  void look_into(HeapInRounds of, std::vector<Population> found) {
+    const HeapId heap = of.heap;
+    const Rounds& rounds = of.rounds;
+    end_ = of.end;
     const std::size_t first = report_.findings.size();
     std::map<Line, std::vector<Population>> by_line;
-    for (Population& population : populations(trace_, heap, rounds)) {
+    for (Population& population : found) {
       const std::vector<Judged> judged = judge(population, rounds);
       if (const auto swelling = swelling_of(population, rounds);
           swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
@@ -247,7 +251,7 @@ class Search {
     if (end_.life < trace_.events.count())
       for (LeakFinding& finding : std::span(report_.findings).subspan(first))
         if (accuses(finding.verdict)) finding.evidence += "; it was live when its pool was destroyed";
-    report_.heaps.push_back({.heap = heap, .rounds = std::move(rounds), .steps_left = {}});
+    report_.heaps.push_back({.heap = heap, .rounds = std::move(of.rounds), .steps_left = {}});
   }
 
   /// Rounds in which there was no pool any more say nothing about it.
@@ -533,15 +537,10 @@ class Search {
   }
 
   std::vector<std::uint32_t> live_allocations(HeapId heap) const {
-    std::vector<char> is_live(trace_.allocation_events.size(), 1);
-    for (std::size_t i = 0; i < trace_.events.count(); ++i) {
-      if (trace_.events.kind[i] == EventKind::free_requested && trace_.events.allocation[i] != AllocationId::none)
-        is_live[index(trace_.events.allocation[i])] = 0;
-    }
     std::vector<std::uint32_t> live;
-    for (std::size_t a = 0; a < is_live.size(); ++a) {
+    for (std::size_t a = 0; a < frees_.size(); ++a) {
       const std::uint32_t event = trace_.allocation_events[a];
-      if (is_live[a] != 0 && trace_.tables[trace_.events.origin[event]].heap == heap) live.push_back(event);
+      if (frees_[a] == never && trace_.tables[trace_.events.origin[event]].heap == heap) live.push_back(event);
     }
     return live;
   }

@@ -47,56 +47,125 @@ void sort_by_id(std::vector<Held>& held) {
   std::sort(held.begin(), held.end(), [](const Held& a, const Held& b) { return a.id < b.id; });
 }
 
-/// What the events say, before grouping by stack.
+/// What the events say of one heap, before grouping by stack.
 struct Census {
-  std::vector<StackId> site;          // by stack: the representative of all stacks of the same code
-  std::vector<Tally> tallies;         // by site
-  std::vector<Crossing> crossings;    // allocations that outlived their round and were freed
-  std::vector<std::uint32_t> births;  // by allocation: its round, while it is live
+  const HeapInRounds* of = nullptr;
+  std::unordered_set<std::uint64_t> reserves;
+  std::uint32_t round = 0;          // of the latest event
+  std::vector<Tally> tallies;       // by site
+  std::vector<Crossing> crossings;  // allocations that outlived their round and were freed
+  std::vector<Population> found{};
+
+  std::uint32_t round_at(std::uint32_t event) {
+    const std::vector<std::uint32_t>& ends = of->rounds.ends;
+    while (round < ends.size() && ends[round] <= event) ++round;
+    return round;
+  }
 };
 
-Census census_of(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  const EventColumns& events = trace.events;
-  const std::unordered_set<std::uint64_t> reserves = reserves_of_pools(trace, heap);
-  std::vector<char> is_ours(trace.tables.origins.size());
-  for (std::size_t origin = 0; origin < is_ours.size(); ++origin)
-    is_ours[origin] = trace.tables.origins[origin].heap == heap ? 1 : 0;
+/// The censuses of several heaps in one walk over the events.
+class CensusTaker {
+ public:
+  CensusTaker(const Trace& trace, std::span<const HeapInRounds> heaps)
+      : trace_(trace),
+        site_(same_code(trace.tables)),
+        row_(trace.tables.origins.size(), not_here),
+        births_(trace.allocation_events.size(), not_here) {
+    for (const HeapInRounds& heap : heaps)
+      censuses_.push_back({.of = &heap,
+                           .reserves = reserves_of_pools(trace, heap.heap),
+                           .tallies = std::vector<Tally>(trace.tables.stacks.size()),
+                           .crossings = {}});
+    for (std::size_t origin = 0; origin < row_.size(); ++origin)
+      for (std::uint32_t row = 0; row < heaps.size(); ++row)
+        if (trace.tables.origins[origin].heap == heaps[row].heap) row_[origin] = row;
+  }
 
-  Census census{.site = same_code(trace.tables),
-                .tallies = std::vector<Tally>(trace.tables.stacks.size()),
-                .crossings = {},
-                .births = std::vector<std::uint32_t>(trace.allocation_events.size(), not_here)};
-  const WindUp end = wind_up(trace, heap, rounds);
-  if (end.all == 0) return census;  // the heap has no allocations
-  std::uint32_t round = 0;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    while (round < rounds.ends.size() && rounds.ends[round] <= i) ++round;
-    const EventKind kind = events.kind[i];
-    if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
-    const AllocationId id = events.allocation[i];
-    if (id == AllocationId::none) continue;
-    if (kind == EventKind::alloc) {
-      if (is_ours[index(events.origin[i])] == 0) continue;
-      if (!reserves.empty() && reserves.contains(events.address(i).value)) continue;
-      census.births[index(id)] = round;
-      ++census.tallies[index(census.site[index(events.stack[i])])].allocations;
-      continue;
+  std::vector<std::vector<Population>> take() && {
+    walk();
+    for (Census& census : censuses_) begin_populations(census);
+    for (std::uint32_t a = 0; a < births_.size(); ++a) {
+      if (births_[a] == not_here) continue;
+      const std::uint32_t event = trace_.allocation_events[a];
+      Census& census = censuses_[row_[index(trace_.events.origin[event])]];
+      population_of(census, site_of(event))
+          .held.push_back({.id = AllocationId{a}, .birth = births_[a], .size = trace_.events.size[event]});
     }
-    const std::uint32_t birth = census.births[index(id)];
-    if (birth == not_here) continue;
-    const std::uint32_t made = trace.allocation_events[index(id)];
-    if (end.frees(i, made)) continue;
-    census.births[index(id)] = not_here;
-    const StackId stack = census.site[index(events.stack[made])];
-    Tally& tally = census.tallies[index(stack)];
+    std::vector<std::vector<Population>> all;
+    for (Census& census : censuses_) {
+      for (Population& population : census.found) sort_by_id(population.held);
+      all.push_back(std::move(census.found));
+    }
+    return all;
+  }
+
+ private:
+  StackId site_of(std::uint32_t event) const { return site_[index(trace_.events.stack[event])]; }
+
+  static Population& population_of(Census& census, StackId site) {
+    return census.found[census.tallies[index(site)].population];
+  }
+
+  void walk() {
+    const EventColumns& events = trace_.events;
+    const auto count = static_cast<std::uint32_t>(events.count());
+    for (std::uint32_t i = 0; i < count; ++i) {
+      const EventKind kind = events.kind[i];
+      if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
+      const AllocationId id = events.allocation[i];
+      if (id == AllocationId::none) continue;
+      if (kind == EventKind::alloc)
+        see_alloc(i, id);
+      else if (births_[index(id)] != not_here)
+        see_free(i, id);
+    }
+  }
+
+  void see_alloc(std::uint32_t event, AllocationId id) {
+    const std::uint32_t row = row_[index(trace_.events.origin[event])];
+    if (row == not_here) return;
+    Census& census = censuses_[row];
+    if (!census.reserves.empty() && census.reserves.contains(trace_.events.address(event).value)) return;
+    births_[index(id)] = census.round_at(event);
+    ++census.tallies[index(site_of(event))].allocations;
+  }
+
+  void see_free(std::uint32_t event, AllocationId id) {
+    const std::uint32_t made = trace_.allocation_events[index(id)];
+    Census& census = censuses_[row_[index(trace_.events.origin[made])]];
+    if (census.of->end.frees(event, made)) return;
+    const std::uint32_t birth = std::exchange(births_[index(id)], not_here);
+    const std::uint32_t round = census.round_at(event);
+    const StackId site = site_of(made);
+    Tally& tally = census.tallies[index(site)];
     ++tally.frees;
     tally.last_free = round;
-    if (round == birth) continue;
+    if (round == birth) return;
     tally.crosses = true;
-    census.crossings.push_back({stack, {.id = id, .birth = birth, .death = round, .size = events.size[i]}});
+    census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = trace_.events.size[event]}});
   }
-  return census;
-}
+
+  static void begin_populations(Census& census) {
+    for (std::uint32_t site = 0; site < census.tallies.size(); ++site) {
+      Tally& tally = census.tallies[site];
+      if (tally.allocations == tally.frees && !tally.crosses) continue;
+      tally.population = static_cast<std::uint32_t>(census.found.size());
+      census.found.push_back({.stack = StackId{site},
+                              .allocations = tally.allocations,
+                              .frees = tally.frees,
+                              .last_free = tally.last_free,
+                              .held = {}});
+    }
+    for (const Crossing& crossing : census.crossings)
+      population_of(census, crossing.stack).held.push_back(crossing.held);
+  }
+
+  const Trace& trace_;
+  std::vector<StackId> site_;          // by stack: the representative of all stacks of the same code
+  std::vector<std::uint32_t> row_;     // of a census, by origin
+  std::vector<std::uint32_t> births_;  // by allocation: its round, while it is live
+  std::vector<Census> censuses_;
+};
 
 constexpr std::uint64_t most_of_an_interval = 64;
 
@@ -169,29 +238,13 @@ WindUp wind_up(const Trace& trace, HeapId heap, const Rounds& rounds) {
   return end;
 }
 
-std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  auto [site, tallies, crossings, births] = census_of(trace, heap, rounds);
-  std::vector<Population> found;
-  for (std::uint32_t stack = 0; stack < tallies.size(); ++stack) {
-    Tally& tally = tallies[stack];
-    if (tally.allocations == tally.frees && !tally.crosses) continue;
-    tally.population = static_cast<std::uint32_t>(found.size());
-    found.push_back({.stack = StackId{stack},
-                     .allocations = tally.allocations,
-                     .frees = tally.frees,
-                     .last_free = tally.last_free,
-                     .held = {}});
-  }
-  for (const Crossing& crossing : crossings)
-    found[tallies[index(crossing.stack)].population].held.push_back(crossing.held);
-  for (std::uint32_t a = 0; a < births.size(); ++a) {
-    if (births[a] == not_here) continue;
-    const std::uint32_t event = trace.allocation_events[a];
-    found[tallies[index(site[index(trace.events.stack[event])])].population].held.push_back(
-        {.id = AllocationId{a}, .birth = births[a], .size = trace.events.size[event]});
-  }
-  for (Population& population : found) sort_by_id(population.held);
-  return found;
+HeapInRounds in_rounds(const Trace& trace, HeapId heap, Rounds rounds) {
+  const WindUp end = wind_up(trace, heap, rounds);
+  return {.heap = heap, .rounds = std::move(rounds), .end = end};
+}
+
+std::vector<std::vector<Population>> populations(const Trace& trace, std::span<const HeapInRounds> heaps) {
+  return CensusTaker(trace, heaps).take();
 }
 
 Population merged(std::vector<Population> parts) {
@@ -227,7 +280,8 @@ Rounds folded_rounds(const Trace& trace) {
 }
 
 std::vector<Population> folded_populations(const Trace& trace, HeapId heap, const Rounds& intervals) {
-  std::vector<Population> found = populations(trace, heap, intervals);
+  const HeapInRounds of = in_rounds(trace, heap, intervals);
+  std::vector<Population> found = std::move(populations(trace, std::span(&of, 1)).front());
   const FoldedHistory& folded = trace.folded;
   const std::vector<StackId> site = same_code(trace.tables);
   std::map<StackId, Past> pasts;

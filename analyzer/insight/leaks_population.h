@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "analyzer/insight/rounds.h"
@@ -56,11 +57,20 @@ struct Population {
   bool has_survivors() const { return allocations != frees; }
 };
 
-/// The populations of `heap` with anything that outlived its round, by stack. Temporary memory: 4 bytes per
-/// allocation of the trace, and 32 per allocation that outlived its round.
+/// A heap, and the rounds by which its allocations are judged.
+struct HeapInRounds {
+  HeapId heap = HeapId::none;
+  Rounds rounds;
+  WindUp end{};  // wind_up() of both
+};
+
+HeapInRounds in_rounds(const Trace& trace, HeapId heap, Rounds rounds);
+
+/// For each of `heaps`, which differ, its populations with anything that outlived its round, by stack: one walk over
+/// the events. Temporary memory: 4 bytes per allocation of the trace, and 32 per allocation that outlived its round.
 ///
-/// Excludes what the heap gave to a pool inside it (segments of its child heaps), which is the pool's reserve.
-std::vector<Population> populations(const Trace& trace, HeapId heap, const Rounds& rounds);
+/// Excludes what a heap gave to a pool inside it (segments of its child heaps), which is the pool's reserve.
+std::vector<std::vector<Population>> populations(const Trace& trace, std::span<const HeapInRounds> heaps);
 
 /// Merges them into one, under the stack of the first.
 Population merged(std::vector<Population> parts);

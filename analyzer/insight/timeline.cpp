@@ -7,9 +7,16 @@
 namespace memreel {
 namespace {
 
-void widen(MemoryRange& range, Bytes value) {
-  range.least = std::min(range.least, value);
-  range.most = std::max(range.most, value);
+// A value that rises can only be a range's highest, one that falls its lowest.
+
+void rise(Bytes& value, Bytes by, MemoryRange& range) {
+  value += by;
+  if (value > range.most) range.most = value;
+}
+
+void fall(Bytes& value, Bytes by, MemoryRange& range) {
+  value = value > by ? value - by : Bytes{};
+  if (value < range.least) range.least = value;
 }
 
 /// One heap, event by event.
@@ -22,35 +29,32 @@ class TimelineBuilder {
 
   /// `block`: of the allocation, for allocations and frees.
   void see(EventKind kind, Bytes size, Bytes block, std::size_t column) {
-    fill_until(column);
+    if (column >= filled_) fill_until(column);
+    MemoryColumn& now = timeline_.columns.back();
     switch (kind) {
       case EventKind::alloc:
         used_ = true;
-        live_ += size;
-        allocated_ += block;
+        rise(live_, size, now.live);
+        rise(allocated_, block, now.allocated);
         break;
       case EventKind::free_requested:
-        live_ -= std::min(live_, size);
-        allocated_ -= std::min(allocated_, block);
+        fall(live_, size, now.live);
+        fall(allocated_, block, now.allocated);
         break;
       case EventKind::segment_alloc:
       case EventKind::segment_map:
-        reserved_ += size;
+        rise(reserved_, size, now.reserved);
         break;
       case EventKind::segment_free:
       case EventKind::segment_unmap:
-        reserved_ -= std::min(reserved_, size);
+        fall(reserved_, size, now.reserved);
         break;
       case EventKind::alloc_failed:
         if (timeline_.failures.empty() || timeline_.failures.back() != column) timeline_.failures.push_back(column);
         break;
       default:
-        return;
+        break;
     }
-    MemoryColumn& now = timeline_.columns.back();
-    widen(now.live, live_);
-    widen(now.allocated, allocated_);
-    widen(now.reserved, reserved_);
   }
 
   bool used() const { return used_; }
@@ -65,9 +69,11 @@ class TimelineBuilder {
     while (timeline_.columns.size() <= column)
       timeline_.columns.push_back(
           {.live = {live_, live_}, .allocated = {allocated_, allocated_}, .reserved = {reserved_, reserved_}});
+    filled_ = timeline_.columns.size();
   }
 
   MemoryTimeline timeline_;
+  std::size_t filled_ = 0;  // columns
   Bytes live_, allocated_, reserved_;
   bool used_ = false;
 };

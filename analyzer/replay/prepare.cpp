@@ -30,20 +30,26 @@ class Allocations {
   /// All ids are below `count`: a table of them is faster than a map.
   void expect(std::size_t count) { table_.assign(count, absent); }
 
-  void add(const Allocation& allocation) {
+  void add(AllocationId id, HeapId heap, std::uint32_t slot, Bytes size) {
     std::uint32_t place = 0;
     if (empty_places_.empty()) {
       place = static_cast<std::uint32_t>(allocations_.size());
-      allocations_.push_back(allocation);
+      allocations_.emplace_back();
     } else {
       place = empty_places_.back();
       empty_places_.pop_back();
-      allocations_[place] = allocation;
     }
-    if (index(allocation.id) < table_.size())
-      table_[index(allocation.id)] = place;
+    // Field by field: a copy of what was just written in parts waits for all of them.
+    Allocation& allocation = allocations_[place];
+    allocation.id = id;
+    allocation.heap = heap;
+    allocation.slot = slot;
+    allocation.size = size;
+    allocation.requested = false;
+    if (index(id) < table_.size())
+      table_[index(id)] = place;
     else
-      places_.put(allocation.id, place);
+      places_.put(id, place);
   }
   Allocation* find(AllocationId id) {
     const std::uint32_t place = place_of(id);
@@ -473,12 +479,9 @@ class Preparation::Impl {
     if (kind == EventKind::alloc) {
       HeapBuilder& heap = heaps_[index(origin.heap)];
       capacities_.see(kind, origin.heap, origin, size, 0);
-      if (allocation == nullptr)
-        allocations_.add(
-            {.id = id,
-             .heap = origin.heap,
-             .slot = heap.alloc(origin, size, events.address(i), event, restoring_.contains(events.stack[i])),
-             .size = size});
+      if (allocation != nullptr) return;
+      const bool restores = restoring_.contains(events.stack[i]);
+      allocations_.add(id, origin.heap, heap.alloc(origin, size, events.address(i), event, restores), size);
       return;
     }
     if (allocation == nullptr) return;  // damaged traces free twice
