@@ -191,6 +191,26 @@ class Doubts(JobTest):
         self.assertEqual(shown["file"], str(self.job / "rank0.pickle"))
         self.end(view)
 
+    def test_of_a_job_with_one_recording_it_says_which_ranks_are_missing(self):
+        """As `memreel fleet` says it, over the open recording; not of a program that ran alone."""
+        for environment, said in (({"RANK": 1, "WORLD_SIZE": 4}, True), ({}, False)):
+            (self.job / "run.reel").write_bytes(
+                fleet_job.with_header((SAMPLES / "gpt_default.reel").read_bytes(), "node7", 4711, 0, environment))
+            view = self.open(self.job)
+            shown = view.settled()
+            self.assertEqual(shown["file"], str(self.job / "run.reel"))
+            self.assertEqual("3 of 4 ranks missing: 0, 2, 3" in (shown["notice"] or ""), said, shown["notice"])
+            self.assertEqual("job" in shown, said)
+            if said:
+                self.assertTrue(self.text().startswith(shown["notice"]), shown["notice"])
+                self.assertFalse(shown["job"]["shown"])
+                answer = view.key("Escape", "j")
+                self.assertIsNone(answer["notice"])
+                self.assertTrue(answer["job"]["shown"])
+                self.assertIn("rank/0", answer["places"])
+                self.assertEqual(view.click_on("rank/0")["file"], str(self.job / "run.reel"))
+            self.end(view)
+
     def test_nothing_that_can_be_read(self):
         for rank in range(2):
             (self.job / f"rank{rank}.reel").write_bytes(b"nothing of the kind")

@@ -272,6 +272,9 @@ int run(const Arguments& arguments, Clock::time_point started) {
     viewer.open_ranks(*files);
   else if (!settings.tour_done)
     viewer.begin_tour();
+  const bool is_alone_in_folder =
+      files->size() == 1 && predicted->empty() && files->front() != arguments.traces.front();
+  if (is_alone_in_folder) viewer.look_for_missing_ranks(files->front());
   if (!arguments.compare.empty()) {
     viewer.compare_with(arguments.compare);
     viewer.show_tab("compare");

@@ -27,7 +27,8 @@ std::string job_name(std::span<const std::filesystem::path> files) {
   };
   while (folder.has_relative_path() && !std::ranges::all_of(files, is_inside)) folder = folder.parent_path();
   const std::string called = printable(folder.filename().string());
-  return "job " + (called.empty() ? "" : called + ", ") + text_of(std::uint64_t{files.size()}) + " recordings";
+  return "job " + (called.empty() ? "" : called + ", ") + text_of(std::uint64_t{files.size()}) +
+         (files.size() == 1 ? " recording" : " recordings");
 }
 
 }  // namespace
@@ -39,8 +40,27 @@ void Viewer::open(const std::filesystem::path& file) {
         file, [] { Window::wake(); }, memory_limit_));
   auto files = recordings_in(std::vector{file});
   if (!files) return complain(files.error());
-  if (files->size() == 1) return open(files->front());
-  open_ranks(*std::move(files));
+  if (files->size() != 1) return open_ranks(*std::move(files));
+  open(files->front());
+  look_for_missing_ranks(files->front());
+}
+
+void Viewer::look_for_missing_ranks(const std::filesystem::path& file) {
+  alone_ = std::make_unique<const Ranks>(
+      std::vector{file}, [] { Window::wake(); }, memory_limit_);
+}
+
+void Viewer::tell_missing_ranks() {
+  if (!alone_ || opening_) return;
+  const bool is_shown = source_ && source_->path() == alone_->files().front();
+  const auto overview = alone_->overview();
+  if (is_shown && !overview) return;
+  auto alone = std::exchange(alone_, nullptr);
+  if (!is_shown || overview->jobs.empty() || !overview->jobs.front().misses_ranks) return;
+  ranks_pane_ = RanksPane();
+  ranks_ = std::move(alone);
+  job_name_ = job_name(ranks_->files());
+  notice_ = overview->jobs.front().headline;
 }
 
 void Viewer::open_ranks(std::vector<std::filesystem::path> files) {

@@ -141,6 +141,7 @@ void Viewer::draw() {
   }
   follow_opening();
   open_decider();
+  tell_missing_ranks();
   begin(std::exchange(chosen_, {}));
   if (ranks_) choose(std::exchange(choice_, {}));
   follow_document();
@@ -154,7 +155,8 @@ void Viewer::draw() {
 
   selection_.cursor = std::min(selection_.cursor, document_->event_count());
   places_.clear();
-  busy_ = (ranks_ != nullptr && !ranks_->complete()) || (prediction_ != nullptr && prediction_->result() == nullptr);
+  busy_ = alone_ != nullptr || (ranks_ != nullptr && !ranks_->complete()) ||
+          (prediction_ != nullptr && prediction_->result() == nullptr);
   update_judged(now);
   update_classification();
   update_axis();

@@ -87,6 +87,9 @@ class Viewer {
   /// Opens several recordings, of the ranks of a job: shows the answer about it; any can be selected. The one that
   /// decides is opened behind it.
   void open_ranks(std::vector<std::filesystem::path> files);
+  /// `file` is being opened, and is the only recording of its folder. If it is a rank of a job, says which others are
+  /// missing, and has the answer about the job.
+  void look_for_missing_ranks(const std::filesystem::path& file);
   /// Opens recordings of a program at several sizes: shows the last, and a prediction of larger runs.
   void open_prediction(std::unique_ptr<const PredictionJob> prediction);
   /// Closes the file and stops reading it.
@@ -142,6 +145,7 @@ class Viewer {
   /// Replaces what is shown without waiting.
   void show(std::unique_ptr<Source> source, bool is_sample);
   void open_decider();
+  void tell_missing_ranks();
   /// Whether the answer about the job fills the window.
   bool shows_job() const { return ranks_ && layout_.maximised() == "ranks"; }
   void follow_opening();
@@ -200,13 +204,14 @@ class Viewer {
   bool is_sample_ = false;
   bool is_remembered_ = false;  // among the recent files, in the title of the window
   std::optional<Opening> opening_;
-  std::string notice_;                               // why another file was not opened; empty: it was
+  std::string notice_;                               // why another file was not opened, or which ranks are missing
   std::unique_ptr<const Ranks> ranks_;               // null: a single file is open
   std::unique_ptr<const PredictionJob> prediction_;  // null: none was requested
   RanksPane ranks_pane_;
-  std::string job_name_;        // "job run7, 64 recordings"
-  bool wants_decider_ = false;  // as soon as it is known
-  RankChoice choice_;           // applied in the next frame: this frame's scene uses the file
+  std::string job_name_;                // "job run7, 64 recordings"
+  bool wants_decider_ = false;          // as soon as it is known
+  std::unique_ptr<const Ranks> alone_;  // the only recording of a folder, until it is known whether ranks are missing
+  RankChoice choice_;                   // applied in the next frame: this frame's scene uses the file
   std::shared_ptr<const Document> document_ = std::make_shared<const Document>();
   Selection selection_;
   AxisBy axis_ = AxisBy::time;               // as chosen

@@ -52,6 +52,7 @@ class Overview {
     job_.decides = decision_of(fleet_);
     job_.fails = first_failure_of(fleet_);
     job_.failed = fleet_.decides && !fleet_.decides->failed.empty();
+    job_.misses_ranks = !fleet_.missing.empty();
     add_lines();
     find_clock();
     return std::move(job_);

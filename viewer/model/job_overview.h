@@ -42,6 +42,7 @@ struct JobOverview {
   Nanoseconds begin{}, end{};          // of that axis
   Bytes highest;                       // peak of its ranks
   bool failed = false;                 // a rank ran out of memory
+  bool misses_ranks = false;           // as the headline says
   std::vector<RankLine> lines;         // what decides, failed ranks, outliers, those known in part, the others
   std::optional<std::size_t> decider;  // index into Ranks::files()
 };

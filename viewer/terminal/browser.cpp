@@ -80,7 +80,7 @@ void Browser::take_answer() {
   if (overview->jobs.empty()) return;
   const JobOverview& job = overview->jobs.front();
   if (ranks_->files().size() == 1) {
-    if (job.headline.find(" missing: ") != std::string::npos) said_ = job.headline;
+    if (job.misses_ranks) said_ = job.headline;
     return;
   }
   if (tab_ != Tab::ranks || !job.decider) return;
