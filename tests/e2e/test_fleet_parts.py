@@ -31,7 +31,7 @@ LAUNCHERS = ("SLURM_", "OMPI_", "PMI_", "PMIX_", "RANK", "WORLD_SIZE", "JOB_COMP
 
 def content_of(out, names="*"):
     """The contents of a directory of results: names and bytes. A killed process may leave files not yet renamed."""
-    return {file.name: file.read_bytes() for file in sorted(out.glob(names)) if file.suffix != ".partial"}
+    return {file.name: file.read_bytes() for file in sorted(out.glob(names)) if file.suffix != ".part"}
 
 
 def environment_of(launcher=None):
@@ -422,6 +422,7 @@ class Mpi(Recordings):
         os.kill(worker, signal.SIGKILL)
         job.communicate(timeout=500)
         self.assertNotEqual(job.returncode, 0)
+        (out / "rank2.reel-0123456789abcdef.rank.4f2a.part").write_bytes(b"half of a result")  # as if killed while it wrote
         kept = content_of(out)
         self.assertLess(0, len(kept))
         self.assertLess(len(kept), len(expected))
