@@ -36,7 +36,7 @@ class Image(ProgramTest):
     def test_its_steps_use_what_is_there(self):
         for script in re.findall(r"(?:\./|cmake/)\S+", " ".join(self.arguments("RUN"))):
             self.assertTrue((REPOSITORY / script).exists(), script)
-        self.assertRegex((REPOSITORY / "dev").read_text(), r"\n    wheel\) wheel ;;")
+        self.assertRegex((REPOSITORY / "dev").read_text(), r"\n    wheel\) wheel \"\$@\" ;;")
         # The first image builds the wheel, and the programs are where the second one looks for them.
         self.assertEqual(self.arguments("FROM"), ["debian:12 AS build", "debian:12-slim"])
         self.assertIn("--from=build /opt/memreel /opt/memreel", self.arguments("COPY"))
