@@ -509,6 +509,7 @@ class Check(ProgramTest):
     def test_a_missing_rank_is_within_no_budget(self):
         (self.job / "rank1.reel").unlink()
         self.assertIn("rank 1 is missing", self.check("--max-reserved", "1TiB", code=1)["complete"]["reason"])
+        self.assertTrue(self.check("--max-reserved", "1TiB", "--allow-incomplete")["complete"]["passed"])
 
     def test_a_damaged_second_recording_is_no_missing_rank(self):
         (self.job / "again").mkdir()

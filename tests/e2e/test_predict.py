@@ -427,6 +427,16 @@ class Doubts(Predicting):
         recordings = [self.record(training, batch=batch, steps=1).replace(",steps=1", "") for batch in (1, 2, 4)]
         self.assertTrue(any("one step at most" in doubt for doubt in self.doubts(recordings)["doubts"]))
 
+    def test_the_range_is_as_wide_as_a_recording_is_missed(self):
+        document = self.doubts([self.record(convolutions, batch=batch) for batch in (2, 4, 5)])
+        missed = max(abs(row["peak_reserved_bytes"] / row["recorded_peak_reserved_bytes"] - 1) for row in document["leave_one_out"])
+        self.assertGreater(missed, 0.5)
+        self.assertTrue(any("a recording is missed by up to" in doubt for doubt in document["doubts"]), document["doubts"])
+        prediction = document["predictions"][0]
+        for bound in ("low", "high"):
+            beyond = abs(prediction[f"peak_reserved_{bound}_bytes"] / prediction["peak_reserved_bytes"] - 1)
+            self.assertGreaterEqual(beyond, missed, bound)
+
     def test_what_is_older_is_known_by_its_sizes(self):
         document = self.doubts([self.late(1), self.late(2)])
         self.assertTrue(any("began late" in doubt for doubt in document["doubts"]))
