@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A policy's parameters, described once: from these rows come the defaults, the check of what a user gives, its error,
-// `memreel replay --list` and the tables of the documents.
+// `memreel policies` and the tables of the documents.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/engine/policy_spec.h"
@@ -77,7 +78,7 @@ std::optional<Bytes> parse_size(std::string_view text);
 /// The shortest exact form: "2MiB", "512".
 std::string size_text(Bytes size);
 
-// AllowedValues of a completed spec, whose rows admit them.
+// Values of a completed spec, whose rows admit them.
 
 bool is_true(const PolicySpec& spec, const std::string& parameter);
 std::uint64_t number_of(const PolicySpec& spec, const std::string& parameter);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "analyzer/engine/parameters.h"
 #include "analyzer/engine/policy_spec.h"

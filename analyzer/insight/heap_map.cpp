@@ -28,22 +28,11 @@ std::size_t count_until(const std::vector<Address>& sorted, Address address) {
 /// neighbours.
 class LargeSegments {
  public:
-  void add(Address address, Bytes size) {
-    const auto at = std::ranges::lower_bound(begins_, address);
-    const auto row = at - begins_.begin();
-    if (at == begins_.end() || *at != address) {
-      begins_.insert(at, address);
-      segments_.emplace(segments_.begin() + row);
-    }
-    segments_[static_cast<std::size_t>(row)] = {.end = address + size, .blocks = {}};
-  }
+  void add(Address address, Bytes size) { segments_[address] = {.end = address + size, .blocks = {}}; }
 
   void remove(Address address, Bytes size) {
-    const auto first = std::ranges::lower_bound(begins_, address) - begins_.begin();
-    const auto last = std::ranges::lower_bound(begins_, address + size) - begins_.begin();
-    if (first >= last) return;
-    begins_.erase(begins_.begin() + first, begins_.begin() + last);
-    segments_.erase(segments_.begin() + first, segments_.begin() + last);
+    const auto first = segments_.lower_bound(address);
+    segments_.erase(first, segments_.lower_bound(address + size));
   }
 
   /// The bytes from `address` to the next block or the end of the segment; 0 if no segment is known there. Marks
@@ -74,14 +63,13 @@ class LargeSegments {
   };
 
   Segment* segment_of(Address address) {
-    const std::size_t behind = count_until(begins_, address);
-    if (behind == 0) return nullptr;
-    Segment& segment = segments_[behind - 1];
+    const auto after = segments_.upper_bound(address);
+    if (after == segments_.begin()) return nullptr;
+    Segment& segment = std::prev(after)->second;
     return address < segment.end ? &segment : nullptr;
   }
 
-  std::vector<Address> begins_;  // ascending
-  std::vector<Segment> segments_;
+  std::map<Address, Segment> segments_;
 };
 
 std::map<std::string, std::string> text_of_settings(const Tables& tables, const Settings& settings) {

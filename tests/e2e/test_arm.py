@@ -112,7 +112,7 @@ class Wheel(ProgramTest):
         subprocess.run([arm.SOURCES / "cmake/wheel/check_floor.py", self.wheel], check=True, stdout=subprocess.DEVNULL)
 
     def inside(self, script, **variables):
-        process = arm.inside(self.root, "mount -t proc proc /proc\ncd /work\n" + script, **variables)
+        process = arm.inside(self.root, "mount -t proc proc /proc\ncd /try\n" + script, **variables)
         self.assertEqual(process.returncode, 0, process.stdout + process.stderr)
         return process
 
@@ -128,7 +128,7 @@ class Wheel(ProgramTest):
             process = arm.inside(self.root, "/debootstrap/debootstrap --second-stage", container="lxc")
             self.assertEqual(process.returncode, 0, process.stdout[-2000:] + process.stderr)
             (self.root / "complete").touch()
-        work = self.root / "work"
+        work = self.root / "try"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
         for file in (self.wheel, SAMPLES / "gpt_default.reel", BIN / "fake_program"):
@@ -138,7 +138,7 @@ class Wheel(ProgramTest):
         self.assertIn("11,583 of 11,583", self.inside("v/bin/memreel demo").stdout)
         self.assertEqual(self.inside("v/bin/memreel report gpt_default.reel").stdout,
                          self.answer("report", SAMPLES / "gpt_default.reel").stdout, "as on this machine")
-        said = self.inside("v/bin/memreel record -o run.reel -- ./fake_program single 50", LD_LIBRARY_PATH="/work/fake", MEMREEL_TRUTH="/work/truth")
+        said = self.inside("v/bin/memreel record -o run.reel -- ./fake_program single 50", LD_LIBRARY_PATH="/try/fake", MEMREEL_TRUTH="/try/truth")
         self.assertIn("none lost", said.stderr)
         self.assertEqual(differences(read_truth((work / "truth").read_text()), read_trace(MEMREEL, work / "run.reel")), [])
 
