@@ -65,10 +65,10 @@ class Terminal:
         return self.until(lambda shown: all(text in shown for text in texts))
 
     def has_taken_keys(self):
-        """Whether the program has read its input and waits for more, or has ended."""
+        """Whether the program has read its input and waits for more, none of its threads at work, or has ended."""
         try:
-            process = self.process()
-            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+            threads = Path(f"/proc/{self.process()}/task").glob("*/stat")
+            states = {thread.read_text().rpartition(")")[2].split()[0] for thread in threads}
             tty = os.open(self.tty, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         except (OSError, IndexError):
             return True
@@ -76,7 +76,7 @@ class Terminal:
             unread, = struct.unpack("i", fcntl.ioctl(tty, termios.FIONREAD, bytes(4)))
         finally:
             os.close(tty)
-        return unread == 0 and state != "R"
+        return unread == 0 and not states & {"R", "D"}
 
     def settled(self):
         """The screen once nothing is being done and it stays as it is."""
@@ -105,7 +105,9 @@ class Terminal:
     def mouse(self, x, y, button=0):
         """A press of a button (64, 65: the wheel) at a column and row, from 0."""
         for sign in [button] if button >= 64 else [button, 3]:  # the wheel has no release
-            self.tmux("send-keys", "-t", "0", "-l", "\033[M" + "".join(chr(32 + n) for n in (sign, x + 1, y + 1)))
+            # At once: an escape that comes alone is a key.
+            self.tmux("set-buffer", "-b", "press", "\033[M" + "".join(chr(32 + n) for n in (sign, x + 1, y + 1)))
+            self.tmux("paste-buffer", "-t", "0", "-b", "press", "-d")
         time.sleep(0.05)
         return self.settled()
 

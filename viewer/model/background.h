@@ -62,6 +62,9 @@ class Progress {
 
 /// The value for a key, or the latest one computed so far. For use from one thread.
 ///
+/// Only request() and value() notice that a job is done, so that what shows a value and what says that it is being
+/// computed agree: a value that came after it was asked for is not current before the next time.
+///
 /// One job runs at a time; of the keys requested meanwhile, only the last is computed. A job that runs out of memory is
 /// abandoned.
 template <class Key, class Value>
@@ -92,18 +95,11 @@ class Background {
   }
   /// The key of value().
   const std::optional<Key>& key() const { return value_key_; }
-  /// Whether value() is the value last requested.
-  bool is_current() {
-    poll();
-    return !job_ && (given_up_ || wanted_ == value_key_);
-  }
-  bool running() {
-    poll();
-    return job_ != nullptr;
-  }
+  /// Whether what value() last returned is the value last requested.
+  bool is_current() const { return !job_ && (given_up_ || wanted_ == value_key_); }
+  bool running() const { return job_ != nullptr; }
   /// Zero if no job runs.
-  std::chrono::steady_clock::duration running_for() {
-    poll();
+  std::chrono::steady_clock::duration running_for() const {
     return job_ ? std::chrono::steady_clock::now() - job_->start : std::chrono::steady_clock::duration::zero();
   }
   float progress() const { return job_ ? job_->share.load(std::memory_order_relaxed) : 1.0F; }

@@ -375,7 +375,7 @@ TEST(Background, KeepsTheLastCompleteValueUntilTheNextIsThere) {
     };
   };
   const auto wait = [&] {
-    while (background.running()) std::this_thread::yield();
+    while (background.value(), background.running()) std::this_thread::yield();
   };
   EXPECT_EQ(background.value(), nullptr);
   background.request(1, work(10));
@@ -400,6 +400,17 @@ TEST(Background, KeepsTheLastCompleteValueUntilTheNextIsThere) {
   EXPECT_EQ(*background.value(), 50);
 }
 
+TEST(Background, AValueIsNotCurrentBeforeItWasTaken) {
+  Background<int, int> background;
+  background.request(1, [](const Progress&) { return std::optional(10); });
+  std::this_thread::sleep_for(std::chrono::milliseconds{20});  // whether or not it is done by then
+  EXPECT_TRUE(background.running()) << "who showed nothing must be told to come again";
+  EXPECT_FALSE(background.is_current());
+  while (!background.value()) std::this_thread::yield();
+  EXPECT_FALSE(background.running());
+  EXPECT_TRUE(background.is_current());
+}
+
 TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
   Background<int, int> background;
   std::atomic<int> begun{0};
@@ -413,7 +424,7 @@ TEST(Background, WhatIsGivenUpIsNotComputedAgainUntilItIsWanted) {
     });
   };
   const auto wait = [&] {
-    while (background.running()) std::this_thread::yield();
+    while (background.value(), background.running()) std::this_thread::yield();
   };
   ask(1);
   wait();
