@@ -339,6 +339,7 @@ Exit run_check_of_job(const CheckArguments& arguments) {
   job.max_reserved = arguments.max_reserved;
   job.max_leaked = arguments.max_leaked;
   job.capacity = arguments.capacity;
+  job.heap = arguments.heap;
   job.memory_limit = arguments.memory_limit;
   job.allow_incomplete = arguments.allow_incomplete;
   job.tolerance = default_tolerance;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "analyzer/cli/arguments.h"
+#include "analyzer/cli/fleet.h"
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/fleet/fleet_gate.h"
@@ -53,9 +54,16 @@ Result<FleetBaseline> read_baseline_of_job(const std::filesystem::path& file) {
   return parse_fleet_baseline(*text, file.string());
 }
 
+Error of_another_heap(const FleetBaseline& before, const CheckFleetArguments& arguments) {
+  return {.what = before.heap.empty() ? "is not of one heap" : "is of the heap '" + before.heap + "'",
+          .where = arguments.baseline.string(),
+          .remedy = before.heap.empty() ? "leave out --heap, or write another with --write-baseline"
+                                        : "give --heap " + before.heap + ", or write another with --write-baseline"};
+}
+
 Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
-  FleetOptions options{.world_size = arguments.world_size, .job = arguments.job};
-  MapOptions map;
+  FleetOptions options{.world_size = arguments.world_size, .job = arguments.job, .heap = arguments.heap};
+  MapOptions map{.heap = arguments.heap};
   if (!arguments.rank_pattern.empty()) {
     Result<RankPattern> pattern = RankPattern::parse(arguments.rank_pattern);
     if (!pattern) return std::move(pattern).error();
@@ -69,6 +77,7 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs->files, map), options);
   if (!jobs) return std::move(jobs).error();
+  if (const auto known = must_have_heap(*jobs, arguments.heap); !known) return known.error();
   if (jobs->size() == 1) return std::move(jobs->front());
   std::string names;
   for (const Fleet& job : *jobs) names += (names.empty() ? "" : ", ") + job.job;
@@ -85,10 +94,11 @@ Check completeness_of(const Fleet& fleet, bool allowed) {
   for (const FleetRow& row : fleet.rows) {
     const RankStatus status = row.summary.status;
     const bool is_missing = std::ranges::binary_search(fleet.missing, row.rank);
-    if (status == RankStatus::ok || (!row.judged() && !is_missing)) continue;
+    if (row.judged() ? status == RankStatus::ok : !is_missing) continue;
     if (row.judged()) ++incomplete;
     if (first.empty())
-      first = "rank " + std::to_string(row.rank) + " is " + std::string(name_of(status)) + ": " + row.summary.reason;
+      first = "rank " + std::to_string(row.rank) + " is " +
+              (status == RankStatus::ok ? "not judged" : std::string(name_of(status))) + ": " + row.summary.reason;
   }
   const std::uint64_t limit = allowed ? fleet.world_size : 0;
   return {.name = "complete",
@@ -179,6 +189,7 @@ Exit run_check_fleet(const CheckFleetArguments& arguments) {
     if (!baseline) return fail(baseline.error());
     before = *std::move(baseline);
   }
+  if (before && before->heap != arguments.heap) return fail(of_another_heap(*before, arguments));
   const Result<Fleet> fleet = fleet_of(arguments);
   if (!fleet) return fail(fleet.error());
   Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);

@@ -15,7 +15,7 @@ namespace memreel::cli {
 
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
-  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern, job;
+  std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern, heap, job;
   std::optional<std::uint32_t> world_size;  // none: from the recordings, else the highest rank
   double tolerance = 0;
   Bytes memory_limit;

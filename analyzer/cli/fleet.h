@@ -6,10 +6,12 @@
 #include <iosfwd>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/fleet_settings.h"
+#include "formats/model/result.h"
 
 namespace memreel::cli {
 
@@ -24,5 +26,8 @@ void print_fleet_text(std::span<const FleetReport> jobs, std::size_t top, std::o
 void write_fleet_json(std::span<const FleetReport> jobs, std::ostream& out);
 /// A self-contained page: histogram, heat map over the mesh, the deciding rank next to the median.
 void write_fleet_html(const FleetReport& report, std::ostream& out);
+
+/// Errors: no rank of these jobs has the heap that --heap named, and some have others.
+Result<void> must_have_heap(std::span<const Fleet> jobs, const std::string& heap);
 
 }  // namespace memreel::cli

@@ -79,6 +79,7 @@ Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, co
            const FleetQuestion& question) {
   Result<std::vector<Fleet>> fleets = assemble_jobs(std::move(summaries), question.fleet);
   if (!fleets) return fail(fleets.error());
+  if (const auto known = must_have_heap(*fleets, arguments.heap); !known) return fail(known.error());
   if (fleets->size() > 1 && !(arguments.html.empty() && arguments.parquet.empty()))
     return fail({.what = "these are recordings of " + std::to_string(fleets->size()) + " jobs, and a page is of one",
                  .where = arguments.html.empty() ? "--parquet" : "--html",
@@ -131,6 +132,7 @@ Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--rank-pattern", arguments.rank_pattern);
+  add("--heap", arguments.heap);
   add("--job", arguments.job);
   add("--memory-limit", arguments.memory_limit);
   add("--host-memory", arguments.host_memory);
@@ -237,7 +239,7 @@ Exit run_merge(const FleetArguments& arguments) {
   for (const fs::directory_entry& entry : fs::directory_iterator(arguments.out, problem))
     results.push_back(entry.path());
   bound_memory(results, arguments.max_memory);
-  Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
+  Result<std::vector<RankSummary>> summaries = read_results(arguments.out, arguments.heap);
   if (!summaries) return fail(summaries.error());
   note_files("judged by its results, but deleted since", deleted_recordings(*summaries),
              "if they are of another run, delete " + arguments.out.string() + " and map again");
@@ -249,10 +251,11 @@ Exit run_settings(const FleetArguments& arguments) {
   if (!question) return fail(question.error());
   const Result<Shard> shard = arguments.shard.empty() ? shard_of(environment_variable) : parse_shard(arguments.shard);
   if (!shard) return fail(shard.error());
-  Result<std::vector<RankSummary>> summaries = read_results(arguments.out);
+  Result<std::vector<RankSummary>> summaries = read_results(arguments.out, arguments.heap);
   if (!summaries) return fail(summaries.error());
   const Result<std::vector<Fleet>> fleets = assemble_jobs(*std::move(summaries), question->fleet);
   if (!fleets) return fail(fleets.error());
+  if (const auto known = must_have_heap(*fleets, arguments.heap); !known) return fail(known.error());
   std::size_t done = 0, others = 0;
   for (const Fleet& fleet : *fleets) {
     if (!fleet.decides) continue;
@@ -298,6 +301,7 @@ void add_reading_options(CLI::App& command, FleetArguments& arguments) {
   command.add_option("--rank-pattern", arguments.rank_pattern,
                      "Regular expression whose first group is the rank, where neither recordings nor names show it; "
                      "comes before both");
+  add_heap_option(command, arguments.heap, "Judge", " on each rank, as if it had the device for itself");
 }
 
 void add_limits(CLI::App& command, FleetArguments& arguments) {
@@ -358,6 +362,13 @@ void add_merge_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& a
 }
 
 }  // namespace
+
+Result<void> must_have_heap(std::span<const Fleet> jobs, const std::string& heap) {
+  std::set<std::string> known;
+  for (const Fleet& job : jobs)
+    for (const FleetRow& row : job.rows) known.insert(row.summary.heaps.begin(), row.summary.heaps.end());
+  return known.empty() ? Result<void>() : must_have_heap(known, heap);
+}
 
 void add_fleet_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand(

@@ -225,6 +225,7 @@ Json json_of(const FleetReport& report) {
   for (const std::string& file : report.fleet.launchers) skipped.push_back(file);
   return {{"schema", "memreel.fleet/1"},
           {"job", fleet.job.empty() ? Json(nullptr) : Json(fleet.job)},
+          {"heap", fleet.heap.empty() ? Json(nullptr) : Json(fleet.heap)},
           {"world_size", fleet.world_size},
           {"missing_ranks", fleet.missing},
           {"ranks", std::move(ranks)},
@@ -421,8 +422,9 @@ std::string findings(const Fleet& fleet) {
   HtmlTable troubles({{"rank", true}, {"status"}, {"reason"}});
   std::size_t shown = 0;
   for (const FleetRow& row : fleet.rows)
-    if (row.summary.status != RankStatus::ok && ++shown <= most_fleet_rows)
-      troubles.add_row({std::to_string(row.rank), std::string(name_of(row.summary.status)),
+    if (!row.summary.reason.empty() && ++shown <= most_fleet_rows)
+      troubles.add_row({std::to_string(row.rank),
+                        row.summary.status == RankStatus::ok ? "not judged" : std::string(name_of(row.summary.status)),
                         html_escaped(clipped(row.summary.reason, 500))});
   if (shown > 0) html += "<h2>Incomplete: " + std::to_string(shown) + "</h2>\n" + troubles.text();
   return html;
@@ -432,11 +434,13 @@ std::string findings(const Fleet& fleet) {
 
 void write_fleet_html(const FleetReport& report, std::ostream& out) {
   const Fleet& fleet = report.fleet;
-  std::string body = "<h1>" + std::to_string(fleet.world_size) + " ranks</h1>\n<p class=quiet>" +
-                     (fleet.missing.empty() ? std::string("none missing")
-                                            : std::to_string(fleet.missing.size()) + " missing: " +
-                                                  html_escaped(clipped(text_of_ranks(fleet.missing), 400))) +
-                     "</p>\n";
+  std::string body =
+      "<h1>" + std::to_string(fleet.world_size) + " ranks" +
+      (fleet.heap.empty() ? "" : ", heap " + html_escaped(clipped(fleet.heap, 100))) + "</h1>\n<p class=quiet>" +
+      (fleet.missing.empty() ? std::string("none missing")
+                             : std::to_string(fleet.missing.size()) +
+                                   " missing: " + html_escaped(clipped(text_of_ranks(fleet.missing), 400))) +
+      "</p>\n";
   if (fleet.decides) {
     body += "<ul class=headlines><li>" + rank_name(fleet, fleet.decides->row) +
             " decides: " + html_escaped(fleet.decides->why) + "</li>";

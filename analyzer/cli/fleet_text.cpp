@@ -254,7 +254,7 @@ class TextPage {
     std::size_t shown = 0, hidden = 0;
     for (const FleetRow& row : fleet_.rows) {
       const RankSummary& s = row.summary;
-      if (s.status == RankStatus::ok || s.status == RankStatus::missing) continue;
+      if (s.reason.empty() || s.status == RankStatus::missing) continue;
       if (!any) out_ << '\n';
       any = true;
       if (++shown > top_) {
@@ -263,7 +263,7 @@ class TextPage {
       }
       const std::string name = s.file.substr(s.file.rfind('/') + 1);
       line("rank " + std::to_string(row.rank) + (row.rank_assumed ? " (assumed)" : "") + ", " + name + ": " +
-           std::string(name_of(s.status)) + ": " + s.reason);
+           (s.status == RankStatus::ok ? "not judged" : std::string(name_of(s.status))) + ": " + s.reason);
     }
     if (hidden > 0) line("and " + std::to_string(hidden) + " more");
     if (std::ranges::any_of(fleet_.rows, &FleetRow::rank_assumed))

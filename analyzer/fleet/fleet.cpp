@@ -43,7 +43,7 @@ void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
 void forget_shared_ranks(std::vector<RankSummary>& summaries) {
   std::map<std::uint32_t, std::vector<RankSummary*>> recorded;
   for (RankSummary& s : summaries)
-    if (s.identity.rank && s.has_memory) recorded[*s.identity.rank].push_back(&s);
+    if (s.identity.rank && s.held_memory()) recorded[*s.identity.rank].push_back(&s);
   for (const auto& [rank, group] : recorded) {
     std::set<RankSummary*> shared;
     for (std::size_t i = 0; i < group.size(); ++i)
@@ -72,7 +72,7 @@ std::vector<std::string> take_launchers(std::vector<RankSummary>& summaries) {
   std::vector<std::string> files;
   if (std::ranges::none_of(summaries, [](const RankSummary& s) { return s.identity.rank.has_value(); })) return files;
   const auto first = std::stable_partition(summaries.begin(), summaries.end(), [](const RankSummary& s) {
-    return s.identity.rank || s.has_memory || s.status != RankStatus::ok;
+    return s.identity.rank || s.held_memory() || s.status != RankStatus::ok;
   });
   for (auto at = first; at != summaries.end(); ++at) files.push_back(std::move(at->file));
   summaries.erase(first, summaries.end());
@@ -292,7 +292,7 @@ Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOpti
   if (options.mesh) place_on(*options.mesh, summaries);
   forget_shared_ranks(summaries);
   join_processes(summaries);
-  Fleet fleet{.launchers = take_launchers(summaries)};
+  Fleet fleet{.heap = options.heap, .launchers = take_launchers(summaries)};
   fleet.rows = rows_of(std::move(summaries));
   find_duplicates(fleet.rows);
   fleet.world_size = world_of(fleet.rows, options);

@@ -101,10 +101,12 @@ struct FleetOptions {
   std::optional<Bytes> capacity;  // of each device, overriding the recorded one: nobody else uses it
   RankPattern pattern;            // for ranks in names; overrides what recordings state
   std::string job;                // only this one; empty: all
+  std::string heap;               // the only one judged, as if it had its device for itself; empty: the program's
 };
 
 struct Fleet {
-  std::string job;  // of the scheduler, or what its files have in common; empty: the only one
+  std::string job;   // of the scheduler, or what its files have in common; empty: the only one
+  std::string heap;  // the only one judged; empty: what each program requested
   std::uint32_t world_size = 0;
   std::vector<std::uint32_t> missing;  // ranks without a usable recording
   std::vector<FleetRow> rows;          // by rank; for each rank, the judged one first

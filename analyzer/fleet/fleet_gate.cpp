@@ -103,7 +103,7 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
 }
 
 FleetBaseline baseline_of(const Fleet& fleet) {
-  FleetBaseline baseline;
+  FleetBaseline baseline{.heap = fleet.heap};
   for (const RankClass& c : fleet.classes) {
     FleetBaseline::Class& entry = baseline.classes.emplace_back();
     for (const std::uint32_t row : c.rows) entry.ranks.push_back(fleet.rows[row].rank);
@@ -116,7 +116,10 @@ std::string text_of(const FleetBaseline& baseline) {
   Json classes = Json::array();
   for (const FleetBaseline::Class& c : baseline.classes)
     classes.push_back({{"ranks", c.ranks}, {"peak_reserved_bytes", c.peak_reserved.count}});
-  return Json{{"schema", schema}, {"classes", std::move(classes)}}.dump(1) + "\n";
+  Json document{{"schema", schema}};
+  if (!baseline.heap.empty()) document["heap"] = baseline.heap;
+  document["classes"] = std::move(classes);
+  return document.dump(1) + "\n";
 }
 
 Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::string& where) {
@@ -127,6 +130,7 @@ Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::str
   if (!document.is_object() || document.value("schema", Json()) != schema || !document.contains("classes")) return bad;
   FleetBaseline baseline;
   try {
+    baseline.heap = document.value("heap", "");
     for (const Json& entry : document.at("classes"))
       baseline.classes.push_back({.ranks = entry.at("ranks").get<std::vector<std::uint32_t>>(),
                                   .peak_reserved = {entry.at("peak_reserved_bytes").get<std::uint64_t>()}});

@@ -36,6 +36,7 @@ struct FleetBaseline {
 
     friend bool operator==(const Class&, const Class&) = default;
   };
+  std::string heap;  // the only one that was judged; empty: what each program requested
   std::vector<Class> classes;
 
   friend bool operator==(const FleetBaseline&, const FleetBaseline&) = default;

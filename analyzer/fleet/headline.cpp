@@ -52,6 +52,7 @@ std::string headline_of(const Fleet& fleet) {
   constexpr std::size_t longest_list = 240;
   const auto world = static_cast<std::uint64_t>(fleet.world_size);
   std::string text = fleet.job.empty() ? "" : "job " + fleet.job + ": ";
+  if (!fleet.heap.empty()) text += "heap " + fleet.heap + " only: ";
   if (fleet.decides) text += failures_of(fleet, *fleet.decides);
   if (fleet.missing.empty())
     text += "all " + text_of(world) + " ranks";

@@ -101,7 +101,7 @@ Jobs by_id(std::vector<RankSummary> summaries) {
 bool has_two_of_a_rank(const std::vector<const RankSummary*>& summaries) {
   std::map<std::uint32_t, std::vector<const RankSummary*>> of_rank;
   for (const RankSummary* const s : summaries) {
-    if (!s->identity.rank || !s->has_memory) continue;
+    if (!s->identity.rank || !s->held_memory()) continue;
     std::vector<const RankSummary*>& others = of_rank[*s->identity.rank];
     if (std::ranges::any_of(others, [&](const RankSummary* other) { return are_two_processes(*s, *other); }))
       return true;
@@ -114,7 +114,7 @@ bool has_two_of_a_rank(const std::vector<const RankSummary*>& summaries) {
 bool has_two_worlds(const std::vector<RankSummary>& summaries) {
   std::map<std::uint32_t, std::pair<Nanoseconds, Nanoseconds>> spans;
   for (const RankSummary& s : summaries) {
-    if (!s.identity.world_size || !s.has_memory) continue;
+    if (!s.identity.world_size || !s.held_memory()) continue;
     auto& [begin, end] = spans.try_emplace(*s.identity.world_size, s.begin, s.end).first->second;
     begin = std::min(begin, s.begin);
     end = std::max(end, s.end);

@@ -52,10 +52,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RankSummary received(const ChildOutcome& outcome, const fs::path& recording, const RankPattern& pattern) {
-  if (!outcome.failure.empty()) return unreadable(recording, pattern, outcome.failure);
+RankSummary received(const ChildOutcome& outcome, const fs::path& recording, const MapOptions& options) {
+  const auto without = [&](const std::string& reason) {
+    RankSummary summary = unreadable(recording, options.pattern, reason);
+    summary.heap = options.heap;
+    return summary;
+  };
+  if (!outcome.failure.empty()) return without(outcome.failure);
   Result<RankSummary> summary = decode_rank(outcome.output, recording.string());
-  return summary ? *std::move(summary) : unreadable(recording, pattern, summary.error().what);
+  return summary ? *std::move(summary) : without(summary.error().what);
 }
 
 Result<void> make_directory(const fs::path& out) {
@@ -84,17 +89,19 @@ bool has_result(const fs::path& recording, const MapOptions& options) {
   if (!bytes) return false;
   const Result<RankSummary> summary = decode_rank(*bytes, result.string());
   const auto named = options.pattern.rank_of(recording);
-  if (!summary || (options.pattern.is_given() && named && named != summary->identity.rank)) return false;
+  if (!summary || summary->heap != options.heap ||
+      (options.pattern.is_given() && named && named != summary->identity.rank))
+    return false;
   // What was read with too little memory or time may be read with more; what could not be opened has no size.
   return summary->bytes == size && summary->file == recording.string() && summary->status != RankStatus::hostile;
 }
 
 std::string judge_recording(const fs::path& recording, const MapOptions& options) {
-  return encode_rank(summarize(recording, options.pattern));
+  return encode_rank(summarize(recording, options.pattern, {}, options.heap));
 }
 
 Result<void> keep_outcome(const fs::path& recording, const ChildOutcome& outcome, const MapOptions& options) {
-  return write_whole(result_path(options.out, recording), encode_rank(received(outcome, recording, options.pattern)));
+  return write_whole(result_path(options.out, recording), encode_rank(received(outcome, recording, options)));
 }
 
 Result<MapOutcome> map_recordings(const std::vector<fs::path>& recordings, const MapOptions& options) {
@@ -145,7 +152,21 @@ Result<MapOutcome> map_recordings(const std::vector<fs::path>& recordings, const
   return outcome;
 }
 
-Result<std::vector<RankSummary>> read_results(const fs::path& out) {
+namespace {
+
+/// "the heap 'main'", "all heaps".
+std::string text_of_heap(const std::string& heap) { return heap.empty() ? "all heaps" : "the heap '" + heap + "'"; }
+
+Error of_another_heap(const std::string& made_of, const std::string& asked, const fs::path& result) {
+  const std::string as_made = made_of.empty() ? "leave out --heap" : "give --heap " + made_of;
+  return {.what = "was made of " + text_of_heap(made_of) + ", not of " + text_of_heap(asked),
+          .where = result.string(),
+          .remedy = as_made + ", or make it again with memreel fleet map" + (asked.empty() ? "" : " --heap " + asked)};
+}
+
+}  // namespace
+
+Result<std::vector<RankSummary>> read_results(const fs::path& out, const std::string& heap) {
   std::error_code problem;
   std::vector<fs::path> files;
   for (auto at = fs::directory_iterator(out, problem); !problem && at != fs::directory_iterator();
@@ -164,6 +185,7 @@ Result<std::vector<RankSummary>> read_results(const fs::path& out) {
     if (!bytes) return bytes.error();
     Result<RankSummary> summary = decode_rank(*bytes, file.string());
     if (!summary) return std::move(summary).error();
+    if (summary->heap != heap) return of_another_heap(summary->heap, heap, file);
     summaries.push_back(*std::move(summary));
   }
   return summaries;
@@ -187,7 +209,7 @@ std::vector<RankSummary> summarize_recordings(const std::vector<fs::path>& recor
       recordings.size(), options.jobs, options.limits,
       [&](std::size_t i) { return judge_recording(recordings[i], options); },
       [&](std::size_t i, const ChildOutcome& child) {
-        summaries[i] = received(child, recordings[i], options.pattern);
+        summaries[i] = received(child, recordings[i], options);
         if (options.on_progress) options.on_progress(++done, recordings.size());
       },
       [&](std::size_t i) { return file_bytes(recordings[i]); });

@@ -29,6 +29,7 @@ std::filesystem::path result_path(const std::filesystem::path& out, const std::f
 struct MapOptions {
   std::filesystem::path out;  // directory of the results; created if missing
   RankPattern pattern;
+  std::string heap;  // to summarize; empty: what each program requested
   ChildLimits limits;
   unsigned jobs = 0;    // recordings read at once; 0: one per core
   bool resume = false;  // keep existing results, unless the recording is newer or its size differs
@@ -45,8 +46,8 @@ struct MapOutcome {
 /// The path of its .rank file.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording);
 
-/// Whether there is a result of exactly this recording, under this pattern, which did not exceed its limits or end by a
-/// signal.
+/// Whether there is a result of exactly this recording and heap, under this pattern, which did not exceed its limits or
+/// end by a signal.
 bool has_result(const std::filesystem::path& recording, const MapOptions& options);
 
 /// The two halves of one recording's work, for callers with their own ChildPool: what the child does, and storing its
@@ -58,9 +59,9 @@ Result<void> keep_outcome(const std::filesystem::path& recording, const ChildOut
 /// Processes all recordings. Errors: a result can't be written.
 Result<MapOutcome> map_recordings(const std::vector<std::filesystem::path>& recordings, const MapOptions& options);
 
-/// Every result in a directory, in order of their names. An invalid result becomes a summary that says so. Errors: the
-/// directory can't be read, or has none.
-Result<std::vector<RankSummary>> read_results(const std::filesystem::path& out);
+/// Every result in a directory, in order of their names. Errors: the directory can't be read, or has none; a result is
+/// invalid, or of another heap than `heap`.
+Result<std::vector<RankSummary>> read_results(const std::filesystem::path& out, const std::string& heap);
 
 /// The recordings of results that have been deleted since: their folder is on a disk of this machine, or of all, and
 /// does not have them any more.

@@ -23,6 +23,7 @@ Result<FleetQuestion> parse_question(const FleetWords& words) {
   FleetQuestion question;
   question.fleet.world_size = words.world_size;
   question.fleet.job = words.job;
+  question.map.heap = question.fleet.heap = words.heap;
   if (!words.mesh.empty()) {
     Result<Mesh> mesh = Mesh::parse(words.mesh);
     if (!mesh) return std::move(mesh).error();

@@ -14,7 +14,7 @@ namespace memreel {
 
 /// Options as typed; empty or zero: the default.
 struct FleetWords {
-  std::string mesh, capacity, rank_pattern, memory_limit, host_memory, job;
+  std::string mesh, capacity, rank_pattern, heap, memory_limit, host_memory, job;
   std::optional<std::uint32_t> world_size;
   std::uint64_t time_limit = 0;  // in seconds
 };

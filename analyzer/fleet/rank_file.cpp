@@ -72,6 +72,8 @@ enum class Field : pbf_tag_type {
   beside = 51,
   untimed_hash = 52,
   machine = 53,
+  heap = 54,
+  heaps = 55,
 };
 enum class PairField : pbf_tag_type { first = 1, second = 2 };  // of Coordinate and of Setting
 enum class DeviceField : pbf_tag_type { device = 1, peak_reserved = 2, other = 3, capacity = 4, beside = 5 };
@@ -417,6 +419,10 @@ bool read_identity(MessageReader<Field>& in, RankSummary& s) {
     }
     case Field::policy:
       return s.policy = printable(in.bytes()), true;
+    case Field::heap:
+      return s.heap = in.bytes(), true;
+    case Field::heaps:
+      return s.heaps.push_back(printable(in.bytes())), true;
     default:
       return false;
   }
@@ -535,6 +541,8 @@ std::string encode_rank(const RankSummary& summary) {
   message.add_string(Field::producer, summary.producer);
   for (const auto& [key, value] : summary.settings) add_pair(message, Field::settings, key, value);
   message.add_string(Field::policy, summary.policy);
+  if (!summary.heap.empty()) message.add_string(Field::heap, summary.heap);
+  for (const std::string& name : summary.heaps) message.add_string(Field::heaps, name);
   write_metrics(message, summary);
 
   FrameTable frames;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -220,6 +221,19 @@ void add_other_devices(const Trace& trace, const std::vector<HeapHistory>& histo
   for (const auto& [device, history] : heaviest) summary.devices.push_back(device_of(trace, *history));
 }
 
+/// A heap that is asked for by name is judged as if it had its device for itself, as replays do.
+void have_devices_alone(RankSummary& summary) {
+  summary.other = summary.beside = 0_B;
+  for (RankDevice& device : summary.devices) device.other = device.beside = 0_B;
+}
+
+std::vector<std::string> names_of_heaps(const Tables& tables, const std::vector<HeapHistory>& histories) {
+  std::set<std::string> names;
+  for (const HeapHistory& history : histories)
+    if (history.allocations > 0) names.insert(tables[tables[history.heap].name]);
+  return {names.begin(), names.end()};
+}
+
 /// Requests refused on any of the process's GPUs.
 void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSummary& summary) {
   const EventColumns& events = trace.events;
@@ -251,8 +265,9 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
 
 std::string_view name_of(RankStatus status) { return status_names.at(static_cast<std::size_t>(status)); }
 
-RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern) {
-  RankSummary summary{.file = file.string()};
+RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern,
+                      const std::string& only) {
+  RankSummary summary{.file = file.string(), .heap = only};
   summary.identity = identify(trace.header, file, pattern);
   summary.source = trace.header.source;
   summary.producer = trace.header.producer;
@@ -263,12 +278,17 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
     summary.begin = trace.events.time.front();
     summary.end = *std::ranges::max_element(trace.events.time);
   }
-  const std::vector<Prepared> heaps = program_heaps(trace);
+  const std::vector<Prepared> heaps = program_heaps(trace, only);
   const Analysis analysis(trace);
   const std::vector<HeapHistory>& histories = analysis.histories();
+  summary.heaps = names_of_heaps(trace.tables, histories);
   const HeapHistory* const main = main_heap(histories, heaps);
   if (main == nullptr) {
-    if (summary.reason.empty()) summary.reason = "it holds no allocations";
+    if (!only.empty())
+      summary.reason =
+          "it has no memory in a heap '" + only + "'" + (summary.reason.empty() ? "" : "; " + summary.reason);
+    else if (summary.reason.empty())
+      summary.reason = "it holds no allocations";
     return summary;
   }
   summary.has_memory = true;
@@ -301,6 +321,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.beside = device.beside;
   summary.capacity = device.capacity;
   add_other_devices(trace, histories, heaps, summary);
+  if (!only.empty()) have_devices_alone(summary);
   add_failures(trace, heaps, summary);
   if (heap.implied_capacity)
     summary.capacity = std::min(summary.capacity.value_or(*heap.implied_capacity), *heap.implied_capacity);
@@ -325,8 +346,9 @@ RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pat
   return summary;
 }
 
-RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit) {
-  RankSummary unread{.file = file.string(), .status = RankStatus::damaged};
+RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit,
+                      const std::string& heap) {
+  RankSummary unread{.file = file.string(), .status = RankStatus::damaged, .heap = heap};
   unread.machine = machine_of(file);
   unread.identity = identify(Header{}, file, pattern);
   const auto bytes = open_file(file);
@@ -350,7 +372,7 @@ RankSummary summarize(const std::filesystem::path& file, const RankPattern& patt
     unread.reason = trace.error().what;
     return unread;
   }
-  RankSummary summary = summarize(*std::move(trace), file, pattern);
+  RankSummary summary = summarize(*std::move(trace), file, pattern, heap);
   summary.machine = std::move(unread.machine);
   summary.bytes = size;
   summary.checksum = checksum;

@@ -79,17 +79,19 @@ struct RankSummary {
   std::uint64_t bytes = 0;     // of the file
   std::uint32_t checksum = 0;  // of the file's bytes
   RankStatus status = RankStatus::ok;
-  std::string reason;  // why the status is not ok, in a sentence
+  std::string reason;  // why the status is not ok, or why there is nothing to judge, in a sentence
+  std::string heap;    // the only one that is summarized; empty: what the program requested
   Identity identity;
   std::string source, producer;
   std::map<std::string, std::string> settings;  // of the allocator
   std::string policy;                           // that it ran with, all parameters given; empty: unknown
+  std::vector<std::string> heaps;               // names of those that hold allocations, in order
 
   // Its contents.
   std::uint64_t events = 0, allocations = 0, failed_allocations = 0;
   Nanoseconds begin{}, end{};
   std::int32_t device = 0;
-  bool has_memory = false;  // false: the recording has no allocations, and the following members are meaningless
+  bool has_memory = false;  // false: the recording has no such allocations, and the following members are meaningless
   Bytes peak_live, peak_allocated, peak_reserved, end_live, end_reserved;
   Nanoseconds peak_reserved_time{};    // since begin, to the resolution of the timeline
   Bytes other;                         // the most that the process held outside that heap
@@ -113,18 +115,24 @@ struct RankSummary {
     return has_memory && (status == RankStatus::ok || status == RankStatus::overflowed ||
                           status == RankStatus::truncated || status == RankStatus::damaged);
   }
+  /// Whether the process held memory, if only in other heaps than the one asked for.
+  bool held_memory() const { return has_memory || !heaps.empty(); }
   /// Whether parts of the recording are missing, so that its peaks are only known to be reached.
   bool at_least() const { return status != RankStatus::ok; }
 };
 
 /// Opens and summarizes one recording. Never fails: an unreadable one gives a summary with the corresponding status.
-RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit = {});
+/// `heap`: only the heaps with this name, as if they had their devices for themselves; empty: what the program
+/// requested.
+RankSummary summarize(const std::filesystem::path& file, const RankPattern& pattern, Bytes memory_limit = {},
+                      const std::string& heap = {});
 
 /// The summary of a recording that could not be read safely.
 RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pattern, const std::string& reason);
 
 /// The same for a trace in memory, without file, bytes and checksum.
-RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern);
+RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern,
+                      const std::string& heap = {});
 
 // Rank summaries as files: formats/proto/memreel/rank.proto.
 

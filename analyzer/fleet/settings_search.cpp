@@ -21,6 +21,7 @@ ReplayTask replay_task(const Fleet& fleet, const RankClass& of, const SettingOpt
   ReplayTask task{
       .file = file(of.heaviest), .witness = witness ? file(*witness) : std::string(), .limit = options.capacity};
   task.machine = fleet.rows[of.heaviest].summary.machine;
+  task.heap = fleet.heap;
   // A witness on another machine's disk can't be read with it.
   if (witness && fleet.rows[*witness].summary.machine != task.machine) task.witness.clear();
   if (task.limit) *task.limit -= std::min(*task.limit, fleet.rows[of.heaviest].beside);

@@ -39,16 +39,16 @@ struct RankHeaps {
   std::optional<DeviceModel> device;
 };
 
-Result<RankHeaps> open_rank(const std::string& file, const std::optional<Bytes>& capacity) {
-  Result<Trace> trace = open_any(file);
+Result<RankHeaps> open_rank(const ReplayTask& task) {
+  Result<Trace> trace = open_any(task.file);
   if (!trace) return std::move(trace).error();
   complete_trace(*trace);
-  RankHeaps rank{.heaps = program_heaps(*trace)};
+  RankHeaps rank{.heaps = program_heaps(*trace, task.heap)};
   const auto recorded = recorded_policy(*trace, rank.heaps);
   if (!recorded)
-    return Error{.what = "it did not run with PyTorch's allocator, whose settings are searched", .where = file};
+    return Error{.what = "it did not run with PyTorch's allocator, whose settings are searched", .where = task.file};
   rank.recorded = *recorded;
-  if (capacity) rank.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
+  if (task.limit) rank.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *task.limit};
   return rank;
 }
 
@@ -68,8 +68,8 @@ ClassSettings not_replayed(std::string why) {
   return settings;
 }
 
-Result<std::vector<std::string>> propose(const std::string& file, const std::optional<Bytes>& capacity) {
-  const Result<RankHeaps> rank = open_rank(file, capacity);
+Result<std::vector<std::string>> propose(const ReplayTask& task) {
+  const Result<RankHeaps> rank = open_rank(task);
   if (!rank) return rank.error();
   const Result<TuneResult> tuned = tune(rank->heaps, rank->recorded, {.device = rank->device, .threads = 1});
   if (!tuned) return tuned.error();
@@ -81,8 +81,9 @@ Result<std::vector<std::string>> propose(const std::string& file, const std::opt
   return settings;
 }
 
-/// How many of a recording's addresses its allocator's rules reproduce: allocations and matches.
-std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file) {
+/// How many of a recording's addresses its allocator's rules reproduce, those of the asked heap: allocations and
+/// matches.
+std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file, const std::string& heap) {
   Result<Trace> trace = open_any(file);
   if (!trace) return {};
   complete_trace(*trace);
@@ -90,15 +91,15 @@ std::pair<std::uint64_t, std::uint64_t> verify_rank(const std::string& file) {
   std::pair<std::uint64_t, std::uint64_t> sum;
   if (!verified) return sum;
   for (const Verification& v : *verified) {
+    if (!heap.empty() && trace->tables[trace->tables[v.heap].name] != heap) continue;
     sum.first += v.allocations;
     sum.second += v.address_matches;
   }
   return sum;
 }
 
-Result<ClassSettings> replay_on(const std::string& file, std::span<const std::string> candidates,
-                                const std::optional<Bytes>& capacity, bool verifies) {
-  const Result<RankHeaps> rank = open_rank(file, capacity);
+Result<ClassSettings> replay_on(const ReplayTask& task, std::span<const std::string> candidates, bool verifies) {
+  const Result<RankHeaps> rank = open_rank(task);
   if (!rank) return rank.error();
   std::vector<PolicySpec> specs{rank->recorded};
   for (const std::string& candidate : candidates) {
@@ -129,7 +130,7 @@ Result<ClassSettings> replay_on(const std::string& file, std::span<const std::st
       most = std::max(most, (*then)[i].peak_reserved);
     }
   });
-  if (verifies) std::tie(settings.allocations, settings.address_matches) = verify_rank(file);
+  if (verifies) std::tie(settings.allocations, settings.address_matches) = verify_rank(task.file, task.heap);
   return settings;
 }
 
@@ -180,6 +181,7 @@ std::string heading_of(const SettingWork& work) {
   if (!work.proposes) conditions = {{"candidates", work.candidates}, {"witness", work.task.witness}};
   if (!work.proposes && !work.verifies) conditions["verified"] = false;
   conditions["capacity"] = work.task.limit ? Json(work.task.limit->count) : Json(nullptr);
+  if (!work.task.heap.empty()) conditions["heap"] = work.task.heap;
   return conditions.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -189,14 +191,14 @@ std::string make_result(const SettingWork& work) {
     return work.proposes ? "[]"
                          : text_of(not_replayed("its recording is not on this machine (memreel fleet settings)"));
   if (work.proposes) {
-    const Result<std::vector<std::string>> proposals = propose(task.file, task.limit);
+    const Result<std::vector<std::string>> proposals = propose(task);
     return Json(proposals ? *proposals : std::vector<std::string>{})
         .dump(-1, ' ', false, Json::error_handler_t::replace);
   }
-  Result<ClassSettings> replayed = replay_on(task.file, work.candidates, task.limit, work.verifies);
+  Result<ClassSettings> replayed = replay_on(task, work.candidates, work.verifies);
   if (!replayed) return text_of(not_replayed(replayed.error().message()));
   if (!task.witness.empty() && work.verifies)
-    std::tie(replayed->witness_allocations, replayed->witness_matches) = verify_rank(task.witness);
+    std::tie(replayed->witness_allocations, replayed->witness_matches) = verify_rank(task.witness, task.heap);
   return text_of(*replayed);
 }
 

@@ -19,6 +19,7 @@ struct ReplayTask {
   std::string file, witness;
   std::string machine;  // whose disk has them (claim.h); empty: all machines see the same
   std::optional<Bytes> limit;
+  std::string heap;  // the only one that is replayed; empty: what the program requested
 };
 
 struct SettingWork {

@@ -42,6 +42,13 @@ std::vector<Prepared> program_heaps(const Trace& trace) {
   return preferring(only_requests(prepare(trace)), [&](const Prepared& heap) { return is_torch(trace, heap); });
 }
 
+std::vector<Prepared> program_heaps(const Trace& trace, const std::string& name) {
+  if (name.empty()) return program_heaps(trace);
+  std::vector<Prepared> heaps = prepare(trace);
+  std::erase_if(heaps, [&](const Prepared& heap) { return trace.tables[trace.tables[heap.heap].name] != name; });
+  return heaps;
+}
+
 std::optional<PolicySpec> recorded_policy(const Trace& trace, const std::vector<Prepared>& heaps) {
   if (heaps.empty() || !is_torch(trace, heaps.front())) return std::nullopt;
   PolicySpec recorded = spec_of(TorchSettings::recorded(heaps.front().settings));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "analyzer/engine/policy_spec.h"
@@ -25,6 +26,9 @@ std::vector<Prepared> only_pinned_memory(std::vector<Prepared> heaps);
 /// PyTorch's device heaps if there are any, else those of other frameworks, else the driver's. To compare policies on
 /// heaps that began late: begun_afresh().
 std::vector<Prepared> program_heaps(const Trace& trace);
+
+/// The same, or with a name all heaps that have it, on any device and of any level: none, if the trace has none.
+std::vector<Prepared> program_heaps(const Trace& trace, const std::string& name);
 
 /// The allocator that the heaps of a device ran with, and its non-default settings; nothing if unknown. Settings are
 /// per process: any of its heaps has them.

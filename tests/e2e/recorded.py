@@ -4,6 +4,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 from ground_truth import differences, read_trace, read_truth
@@ -11,6 +12,35 @@ from program import MEMREEL, REPOSITORY, ProgramTest
 
 FAKE = Path(os.environ.get("MEMREEL_FAKE", REPOSITORY / "build/release/fake"))
 PROGRAM = os.environ.get("MEMREEL_FAKE_PROGRAM", str(REPOSITORY / "build/release/bin/fake_program"))
+
+# The beginning of each program: what a pool's author has.
+PRELUDE = """
+import ctypes, sys
+sys.path.insert(0, sys.argv[1])
+import memreel
+
+MIB = 1 << 20
+cuda = ctypes.CDLL("libcuda.so.1")
+assert cuda.cuInit(0) == 0
+contexts = {}
+
+def use(device):
+    if device not in contexts:
+        contexts[device] = ctypes.c_void_p()
+        assert cuda.cuCtxCreate_v2(ctypes.byref(contexts[device]), 0, device) == 0
+    assert cuda.cuCtxSetCurrent(contexts[device]) == 0
+
+def malloc(size):
+    pointer = ctypes.c_uint64()
+    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+    return pointer.value
+
+def free(pointer):
+    assert cuda.cuMemFree_v2(ctypes.c_uint64(pointer)) == 0
+
+use(0)
+"""
+
 
 class RecordTest(ProgramTest):
     def setUp(self):
@@ -68,3 +98,18 @@ class RecordTest(ProgramTest):
 
     def assert_died_of(self, process, number):
         self.assertEqual(process.returncode, -number, f"{signal.Signals(number).name}: {process.returncode}")
+
+
+class ScriptTest(RecordTest):
+    """Records programs in Python that call the driver and annotate pools."""
+
+    count = 0
+
+    def run_python(self, script):
+        """The trace of a program, in a file of its own."""
+        self.count += 1
+        trace = self.directory / f"{self.count}.reel"
+        process = self.record(sys.executable, "-c", PRELUDE + script, REPOSITORY / "collector/python_module",
+                              options=["-o", trace], environment=self.environment(FAKE_CUDA_GPUS=2))
+        self.assertIn("none lost", process.stderr)
+        return trace

@@ -56,6 +56,15 @@ def get_runtime_context(): return types.SimpleNamespace(get_node_id=lambda: "")
 """
 
 
+def stand_in_for_ray(directory):
+    """A folder with a package `ray` whose tasks run at once, and which says something on standard output, as Ray does."""
+    (directory / "ray/util").mkdir(parents=True)
+    (directory / "ray/util/__init__.py").write_text("")
+    (directory / "ray/util/scheduling_strategies.py").write_text("NodeAffinitySchedulingStrategy = None\n")
+    (directory / "ray/__init__.py").write_text(STANDS_IN_FOR_RAY)
+    return directory
+
+
 class Recordings(ProgramTest):
     """Six recordings, one cut off, and the output of `fleet map` for them: self.expected."""
 
@@ -234,6 +243,20 @@ class Parts(Recordings):
         merged = self.document("fleet", "merge", self.directory / "whole", "--no-setting", code=1)
         self.assertEqual(merged, direct)
 
+    def test_settings_are_those_of_the_heap(self):
+        out = self.directory / "heap"
+        self.mapped("heap", "--shard", "0/1", "--heap", "torch.cuda")
+        self.answer("fleet", "settings", out, "--heap", "torch.cuda")
+        kept = content_of(out)
+        headings = {json.loads(content.splitlines()[0]).get("heap") for name, content in kept.items() if not name.endswith(".rank")}
+        self.assertEqual(headings, {"torch.cuda"})
+        merged = self.document("fleet", "merge", out, "--heap", "torch.cuda", code=1)
+        self.assertEqual(content_of(out), kept, "nothing is replayed again")
+        self.assertEqual(merged, self.document("fleet", self.job, "--heap", "torch.cuda", code=1))
+        whole = self.document("fleet", self.job, code=1)  # these recordings have no other heap
+        self.assertEqual(merged["setting"], whole["setting"])
+        self.assertGreater(merged["setting"]["classes"][0]["address_matches"], 0)
+
     def test_results_of_deleted_recordings_are_named(self):
         merge = ("fleet", "merge", self.directory / "whole", "--no-setting")
         self.assertNotIn("deleted", run(*merge).stderr)
@@ -243,16 +266,11 @@ class Parts(Recordings):
         self.assertNotIn("deleted", run(*merge).stderr)
 
     def test_ray_gets_a_list_of_files_and_its_words_are_not_in_the_answer(self):
-        """With what stands in for Ray: tasks run at once, and it says something on standard output, as Ray does."""
-        (self.directory / "modules/ray/util").mkdir(parents=True)
-        self.file("modules/ray/util/__init__.py", b"")
-        self.file("modules/ray/util/scheduling_strategies.py", b"NodeAffinitySchedulingStrategy = None\n")
-        self.file("modules/ray/__init__.py", STANDS_IN_FOR_RAY.encode())
         given = self.directory / "given.txt"
         chosen = self.file("chosen-python", f'#!/bin/sh\nprintf "%s\\n" "$@" >{given}\nexec {sys.executable} "$@"\n'.encode())
         chosen.chmod(0o755)
         out = self.directory / "ray"
-        modules = f"{self.directory / 'modules'}:{REPOSITORY / 'collector/python_module'}"
+        modules = f"{stand_in_for_ray(self.directory / 'modules')}:{REPOSITORY / 'collector/python_module'}"
         process = subprocess.run([MEMREEL, "fleet", "--engine", "ray", "-o", out, self.job, "--no-setting", "--json"], text=True,
                                  capture_output=True, env=environment_of({"MEMREEL_PYTHON": str(chosen), "PYTHONPATH": modules}))
         self.assertEqual(process.returncode, 1, process.stderr)  # one recording is cut off

@@ -5,42 +5,12 @@ import json
 import re
 import shutil
 import subprocess
-import sys
 import unittest
 
 from program import REPOSITORY, SAMPLES, run
-from recorded import RecordTest
+from recorded import RecordTest, ScriptTest
 
 MIB = 1 << 20
-
-
-# The beginning of each program: what a pool's author has.
-PRELUDE = """
-import ctypes, sys
-sys.path.insert(0, sys.argv[1])
-import memreel
-
-MIB = 1 << 20
-cuda = ctypes.CDLL("libcuda.so.1")
-assert cuda.cuInit(0) == 0
-contexts = {}
-
-def use(device):
-    if device not in contexts:
-        contexts[device] = ctypes.c_void_p()
-        assert cuda.cuCtxCreate_v2(ctypes.byref(contexts[device]), 0, device) == 0
-    assert cuda.cuCtxSetCurrent(contexts[device]) == 0
-
-def malloc(size):
-    pointer = ctypes.c_uint64()
-    assert cuda.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
-    return pointer.value
-
-def free(pointer):
-    assert cuda.cuMemFree_v2(ctypes.c_uint64(pointer)) == 0
-
-use(0)
-"""
 
 
 class Check(RecordTest):
@@ -66,19 +36,8 @@ class Check(RecordTest):
         self.answer("check", cut, "--max-leaked", "0", "--allow-incomplete")
 
 
-class Devices(RecordTest):
+class Devices(ScriptTest):
     """What is judged is the device: all of it, each byte once, at one instant."""
-
-    count = 0
-
-    def run_python(self, script):
-        """The trace of a program, in a file of its own."""
-        self.count += 1
-        trace = self.directory / f"{self.count}.reel"
-        process = self.record(sys.executable, "-c", PRELUDE + script, REPOSITORY / "collector/python_module",
-                              options=["-o", trace], environment=self.environment(FAKE_CUDA_GPUS=2))
-        self.assertIn("none lost", process.stderr)
-        return trace
 
     def judged(self, *arguments, code=0):
         """By name, policy and device: the value."""

@@ -102,7 +102,8 @@ class Documents(SchemaTest):
         fleet = self.assert_valid("fleet", self.directory, "--mesh", "pp=5", "--capacity", "8GiB")
         self.assertEqual(fleet["missing_ranks"], [3, 4])
         self.assertEqual(len(fleet["setting"]["classes"]), 2)
-        self.assert_valid("fleet", self.directory, "--no-setting")
+        self.assertIsNone(self.assert_valid("fleet", self.directory, "--no-setting")["heap"])
+        self.assertEqual(self.assert_valid("fleet", self.directory, "--heap", "torch.cuda")["heap"], "torch.cuda")
         self.assert_valid("check", "--fleet", self.directory, "--max-reserved", "1GiB", "--max-imbalance", "1.1",
                           "--min-headroom", "1GiB", "--capacity", "8GiB", codes=(1,))
 

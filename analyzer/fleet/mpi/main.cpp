@@ -113,16 +113,17 @@ std::optional<Error> map_all(const mpi::Session& session, const Recordings& reco
 }
 
 // A round of the search as texts, which the first process sends to all.
-constexpr std::size_t words_of_work = 7;
+constexpr std::size_t words_of_work = 8;
 
 std::vector<std::string> text_of(const std::vector<SettingWork>& works) {
   std::vector<std::string> words;
   for (const SettingWork& work : works) {
     std::string candidates;
     for (const std::string& candidate : work.candidates) candidates += candidate + '\n';
-    words.insert(words.end(), {work.task.file, work.task.witness, work.task.machine,
-                               work.task.limit ? std::to_string(work.task.limit->count) : std::string(),
-                               work.proposes ? "proposes" : "", work.verifies ? "verifies" : "", candidates});
+    words.insert(words.end(),
+                 {work.task.file, work.task.witness, work.task.machine,
+                  work.task.limit ? std::to_string(work.task.limit->count) : std::string(),
+                  work.proposes ? "proposes" : "", work.verifies ? "verifies" : "", work.task.heap, candidates});
   }
   return words;
 }
@@ -135,10 +136,11 @@ std::vector<SettingWork> works_in(const std::vector<std::string>& words) {
         SettingWork{.task = {.file = words[at],
                              .witness = words[at + 1],
                              .machine = words[at + 2],
-                             .limit = limit.empty() ? std::nullopt : std::optional(Bytes{std::stoull(limit)})},
+                             .limit = limit.empty() ? std::nullopt : std::optional(Bytes{std::stoull(limit)}),
+                             .heap = words[at + 6]},
                     .proposes = !words[at + 4].empty(),
                     .verifies = !words[at + 5].empty()});
-    std::string_view rest = words[at + 6];
+    std::string_view rest = words[at + 7];
     for (std::size_t end = 0; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1))
       work.candidates.emplace_back(rest.substr(0, end));
   }
@@ -184,6 +186,7 @@ std::vector<std::string> merge_words(const Arguments& arguments, const std::vect
   const fs::path self = fs::read_symlink("/proc/self/exe", problem);
   std::vector<std::string> words{(self.parent_path() / "memreel").string(), "fleet", "merge", arguments.out.string()};
   if (!arguments.job.empty()) words.insert(words.end(), {"--job", arguments.job});
+  if (!arguments.heap.empty()) words.insert(words.end(), {"--heap", arguments.heap});
   if (!arguments.mesh.empty()) words.insert(words.end(), {"--mesh", arguments.mesh});
   if (!arguments.capacity.empty()) words.insert(words.end(), {"--capacity", arguments.capacity});
   if (arguments.world_size) words.insert(words.end(), {"--world-size", std::to_string(*arguments.world_size)});
@@ -211,7 +214,7 @@ std::optional<Error> work(const mpi::Session& session, const Recordings& recordi
 
   std::vector<Fleet> jobs;
   if (session.first()) {
-    Result<std::vector<RankSummary>> summaries = read_results(question.map.out);
+    Result<std::vector<RankSummary>> summaries = read_results(question.map.out, question.map.heap);
     if (!summaries) return std::move(summaries).error();
     Result<std::vector<Fleet>> assembled = assemble_jobs(*std::move(summaries), question.fleet);
     if (!assembled) return std::move(assembled).error();
@@ -231,6 +234,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--jobs,-j", arguments.jobs, "Recordings that each process reads at once [1]")
       ->check(CLI::PositiveNumber);
   app.add_option("--rank-pattern", arguments.rank_pattern, "As in memreel fleet");
+  app.add_option("--heap", arguments.heap, "As in memreel fleet")->type_name("NAME");
   app.add_option("--job", arguments.job, "As in memreel fleet");
   app.add_option("--world-size", arguments.world_size, "As in memreel fleet");
   app.add_option("--mesh", arguments.mesh, "As in memreel fleet");

@@ -23,8 +23,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="memreel fleet --engine ray")
     parser.add_argument("--memreel", default="memreel")
     parser.add_argument("--out", required=True)
-    for option in ("--rank-pattern", "--job", "--memory-limit", "--host-memory", "--time-limit", "--world-size", "--mesh", "--capacity", "--html",
-                   "--parquet", "--top"):
+    for option in ("--rank-pattern", "--heap", "--job", "--memory-limit", "--host-memory", "--time-limit", "--world-size", "--mesh", "--capacity",
+                   "--html", "--parquet", "--top"):
         parser.add_argument(option)
     for flag in ("--json", "--no-setting", "--allow-incomplete", "--resume"):
         parser.add_argument(flag, action="store_true")
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not ray.is_initialized():
         ray.init(log_to_driver=False, logging_level="error")
     command = [arguments.memreel, "fleet", "map", "-o", arguments.out, "--shard", "0/1", "--jobs", "1",
-               *options(arguments, "--rank-pattern", "--memory-limit", "--host-memory", "--time-limit", "--resume")]
+               *options(arguments, "--rank-pattern", "--heap", "--memory-limit", "--host-memory", "--time-limit", "--resume")]
     task = ray.remote(num_cpus=1, max_retries=RETRIES, retry_exceptions=True)(map_file)
     nodes = nodes_of(ray, arguments.files)
     largest_first = sorted(arguments.files, key=lambda file: -os.path.getsize(file) if os.path.exists(file) else 0)
@@ -106,8 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
                 print(message or f"memreel: error: {file}: memreel fleet map exited with code {code}", file=sys.stderr)
     if failed == 0 and not arguments.no_setting and len(arguments.files) > FEW:
         settings = [arguments.memreel, "fleet", "settings", arguments.out, "--jobs", "1",
-                    *options(arguments, "--rank-pattern", "--job", "--world-size", "--mesh", "--capacity", "--memory-limit", "--host-memory",
-                             "--time-limit")]
+                    *options(arguments, "--rank-pattern", "--heap", "--job", "--world-size", "--mesh", "--capacity", "--memory-limit",
+                             "--host-memory", "--time-limit")]
         count = max(1, min(len(arguments.files) // FEW, int(ray.cluster_resources().get("CPU", 1))))
         helper = ray.remote(num_cpus=1, max_retries=RETRIES, scheduling_strategy="SPREAD")(find_settings)
         ray.get([helper.remote([*settings, "--shard", f"{part}/{count}"]) for part in range(count)])
@@ -132,7 +132,7 @@ def main(words: Optional[Sequence[str]] = None) -> int:
     if failed > 0:
         return 2
     merge = [arguments.memreel, "fleet", "merge", arguments.out,
-             *options(arguments, "--job", "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
+             *options(arguments, "--heap", "--job", "--world-size", "--mesh", "--capacity", "--html", "--parquet", "--top", "--json",
                       "--no-setting", "--allow-incomplete", "--memory-limit", "--host-memory", "--time-limit")]
     return subprocess.run(merge, check=False).returncode
 

@@ -29,6 +29,8 @@ RankSummary full() {
   s.producer = "memreel 0.1.0";
   s.settings = {{"expandable_segments", "True"}, {"max_split_size", "-1"}};
   s.policy = "torch.native{expandable_segments=True}";
+  s.heap = "main";
+  s.heaps = {"cuda.driver", "main"};
   s.events = 9;
   s.failed_allocations = 1;
   s.device = -1;
