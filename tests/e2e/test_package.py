@@ -117,6 +117,10 @@ class Several(PackageTest):
                          [0, [3], [[0, 1, 2]], expected["ranks"][1]["peak_reserved_bytes"],
                           "<fleet of 4 ranks, 1 missing, rank 0 decides>"])
         self.assertIn("<svg", self.value(f"{given}._repr_html_()"))
+        of_heap = f"memreel.fleet({str(job)!r}, setting=False, heap='torch.cuda')"
+        self.assertEqual(self.value(f"(lambda f: [f.heap, f.ranks[0].beside_bytes, f.ranks[0].end_live_bytes])({of_heap})"),
+                         ["torch.cuda", 0, expected["ranks"][0]["end_live_bytes"]])
+        self.assertIn("no heap 'mian'", self.python("-c", f"import memreel; memreel.fleet({str(job)!r}, heap='mian')", code=1).stderr)
 
     def test_a_prediction(self):
         named = {}
@@ -129,12 +133,30 @@ class Several(PackageTest):
                          [2, 8, expected["predictions"][1]["peak_reserved_bytes"]])
         self.assertLess(len(self.value(f"repr({given}[0])")), 100)
         self.assertRegex(self.value(f"repr(memreel.predict({named!r}, to=[4], capacity='80GiB')[0])"), ", (likely )?fits>$")
+        fields = ["device_bytes", "driver_recorded", "capacity_bytes", "card", "other_bytes", "other_bytes_assumed"]
+        for card in ("80GiB", "H100-80GB"):
+            answer = self.document("predict", *(f"batch={n}:{file}" for n, file in named.items()), "--to", "batch=4", "--capacity", card)
+            given = f"memreel.predict({named!r}, to=[4], capacity={card!r})"
+            self.assertEqual(self.value(f"(lambda p: [getattr(p, name) for name in {fields}] + [p[0].beside_bytes])({given})"),
+                             [answer[name] for name in fields] + [answer["predictions"][0]["beside_bytes"]])
+        of_heap = f"memreel.predict({named!r}, to=[4], capacity='80GiB', heap='torch.cuda')"
+        self.assertEqual(self.value(f"[{of_heap}.other_bytes, {of_heap}[0].beside_bytes]"), [0, 0])
+        said = self.python("-c", f"import memreel; memreel.predict({named!r}, to=[4], heap='mian')", code=1).stderr
+        self.assertIn("no heap 'mian'", said)
 
     def test_a_difference(self):
         other = SAMPLES / "leak.reel"
         expected = self.document("diff", SAMPLE, other)
         self.assertEqual(self.value(f"[d.b_live_bytes for d in memreel.diff({str(SAMPLE)!r}, {str(other)!r}).devices]"),
                          [device["b"]["live_bytes"] for device in expected["devices"]])
+        totals = expected["device_totals"]
+        self.assertEqual(self.value(f"[[t.a, t.b, t.parts] for t in memreel.diff({str(SAMPLE)!r}, {str(other)!r}).device_totals]"),
+                         [[total["a"], total["b"], total["parts"]] for total in totals])
+        self.assertTrue(totals)
+        of_heap = f"memreel.diff({str(SAMPLE)!r}, {str(other)!r}, heap='torch.cuda')"
+        self.assertEqual(self.value(f"(lambda d: [[one.heap for one in d.devices], d.device_totals])({of_heap})"), [["torch.cuda"], []])
+        said = self.python("-c", f"import memreel; memreel.diff({str(SAMPLE)!r}, {str(other)!r}, heap='mian')", code=1).stderr
+        self.assertIn("no heap 'mian'", said)
 
     def test_tables_are_made_without_a_loop(self):
         if importlib.util.find_spec("pandas") is None or importlib.util.find_spec("pyarrow") is None:

@@ -198,9 +198,11 @@ USE = """
 
     from memreel.integrations.transformers import MemreelCallback
 
-    job = memreel.fleet("job/")
+    job = memreel.fleet("job/", heap="main")
     MemreelCallback("run.pickle", dump_at_end=True)
     peak: int = job.ranks[0].peak_live_bytes or 0
+    beside: list[int] = [job.ranks[0].beside_bytes or 0, memreel.predict({1: "a.reel"}, to=[2], heap="main")[0].beside_bytes or 0]
+    parts: list[dict[str, object]] = memreel.diff("a.reel", "b.reel", heap="main").device_totals[0].parts
     with memreel.tag("evaluation"), memreel.pool("activations", kind="arena") as pool:
         pool.alloc(4096, peak)
     memreel.usage()[0].live_bytes.bit_length()

@@ -49,27 +49,32 @@ def explain(text: str | bytes) -> list[Document]:
 
 def fleet(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]], *, mesh: str | None = None, world_size: int | None = None,
           capacity: int | str | None = None, rank_pattern: str | None = None, job: str | None = None,
-          setting: bool = True) -> Fleet:
+          heap: str | None = None, setting: bool = True) -> Fleet:
     """All ranks of a job, from recordings or directories of them: which rank decides, which do the same, stand out or are
-    missing. Options are those of `memreel fleet`; `setting=False` skips the search for a setting that suits all ranks."""
+    missing. Options are those of `memreel fleet`; `setting=False` skips the search for a setting that suits all ranks.
+    `heap`: judge only the heaps with this name, as if they had their devices for themselves."""
     from .results import fleet as judged
-    return judged(paths, mesh=mesh, world_size=world_size, capacity=capacity, rank_pattern=rank_pattern, job=job, setting=setting)
+    return judged(paths, mesh=mesh, world_size=world_size, capacity=capacity, rank_pattern=rank_pattern, job=job, heap=heap,
+                  setting=setting)
 
 
 def predict(recordings: Mapping[int, str | os.PathLike[str]] | Iterable[tuple[Mapping[str, int], str | os.PathLike[str]]],
             to: int | Iterable[int] | Mapping[str, Iterable[int]] = (), *, parameter: str = "batch",
-            capacity: int | str | None = None, policy: str | None = None) -> Predictions:
+            capacity: int | str | None = None, policy: str | None = None, heap: str | None = None) -> Predictions:
     """What larger runs need, from recordings of small ones: predict({1: "a.pickle", 2: "b.pickle", 4: "c.pickle"}, to=[8, 16]).
     With several parameters: predict([({"batch": 1, "seq": 256}, "a.pickle"), ...], to={"batch": [8], "seq": [1024]}).
-    `capacity`: bytes, "24GiB" or a card such as "H100-80GB"; then predictions say whether they fit."""
+    `capacity`: bytes, "24GiB" or a card such as "H100-80GB"; then predictions say whether they fit.
+    `heap`: the name of the heap to predict, instead of the busiest one, as if it had the device for itself."""
     from .results import predict as predicted
-    return predicted(recordings, to, parameter=parameter, capacity=capacity, policy=policy)
+    return predicted(recordings, to, parameter=parameter, capacity=capacity, policy=policy, heap=heap)
 
 
-def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, at: tuple[str, str] | None = None) -> Difference:
-    """What recording `b` needs more or less than `a`, at their peaks or at two instants, as in `memreel diff A@INSTANT B@INSTANT`."""
+def diff(a: str | os.PathLike[str], b: str | os.PathLike[str], *, at: tuple[str, str] | None = None,
+         heap: str | None = None) -> Difference:
+    """What recording `b` needs more or less than `a`, at their peaks or at two instants, as in `memreel diff A@INSTANT B@INSTANT`.
+    `heap`: compare only the heaps with this name, without `device_totals`."""
     from .results import diff as difference
-    return difference(a, b, at=at)
+    return difference(a, b, at=at, heap=heap)
 
 
 def torch_oom_hook(file: str | None = None, *, dumps: int = 8, max_entries: int = 100_000, holders: bool = True) -> TorchOomHook:

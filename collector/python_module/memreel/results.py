@@ -72,7 +72,9 @@ class Rank:
     peak_live_bytes: Optional[int]
     peak_allocated_bytes: Optional[int]
     peak_reserved_bytes: Optional[int]
+    end_live_bytes: Optional[int]
     other_bytes: Optional[int]
+    beside_bytes: Optional[int]  # of the device that headroom_bytes is of
     capacity_bytes: Optional[int]
     headroom_bytes: Optional[int]
     failed_allocations: int
@@ -105,6 +107,7 @@ class Fleet:
     classes: list[list[int]]
     outliers: list[int]
     recommended: Optional[str]  # the setting for all ranks
+    heap: Optional[str]  # the only one judged; None: what each program requested
     other_jobs: list[Fleet]
     notes: tuple[str, ...]
     document: Document = field(repr=False, compare=False)
@@ -143,11 +146,11 @@ def _fleet_of(document: Document, notes: tuple[str, ...]) -> Fleet:
 
 def fleet(paths: Union[Path, Iterable[Path]], *, mesh: Optional[str] = None, world_size: Optional[int] = None,
           capacity: Union[int, str, None] = None, rank_pattern: Optional[str] = None, job: Optional[str] = None,
-          setting: bool = True) -> Fleet:
+          heap: Optional[str] = None, setting: bool = True) -> Fleet:
     """See memreel.fleet()."""
     named = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     options = words_of({"mesh": mesh, "world_size": world_size, "capacity": capacity, "rank_pattern": rank_pattern, "job": job,
-                        "no_setting": not setting})
+                        "heap": heap, "no_setting": not setting})
     document, notes = _document("fleet", *options, *map(path_word, named))
     return _fleet_of(document, notes)
 
@@ -164,6 +167,7 @@ class Prediction:
     peak_reserved_bytes: int
     peak_reserved_low_bytes: int
     peak_reserved_high_bytes: int
+    beside_bytes: Optional[int]  # what others hold of the device; None: no capacity was named
     fits: Optional[bool]
     verdict: Optional[str]  # "yes", "likely" where the range exceeds the capacity, "no"
 
@@ -180,6 +184,12 @@ class Predictions(Sequence[Prediction]):
     largest_that_fits: Optional[int]
     aligned_share: float
     exact_share: float
+    device_bytes: Optional[int]
+    driver_recorded: Optional[bool]
+    capacity_bytes: Optional[int]
+    card: Optional[str]
+    other_bytes: Optional[int]
+    other_bytes_assumed: Optional[bool]
     notes: tuple[str, ...]
     document: Document = field(repr=False, compare=False)
 
@@ -215,7 +225,7 @@ class Predictions(Sequence[Prediction]):
 
 def predict(recordings: Union[Mapping[int, Path], Iterable[tuple[Mapping[str, int], Path]]],
             to: Union[int, Iterable[int], Mapping[str, Iterable[int]]] = (), *, parameter: str = "batch",
-            capacity: Union[int, str, None] = None, policy: Optional[str] = None) -> Predictions:
+            capacity: Union[int, str, None] = None, policy: Optional[str] = None, heap: Optional[str] = None) -> Predictions:
     """See memreel.predict()."""
     pairs = ([({parameter: value}, file) for value, file in recordings.items()] if isinstance(recordings, Mapping)
              else list(recordings))
@@ -223,7 +233,7 @@ def predict(recordings: Union[Mapping[int, Path], Iterable[tuple[Mapping[str, in
     targets = to if isinstance(to, Mapping) else {parameter: [to] if isinstance(to, int) else list(to)}
     words = [word for name, values in targets.items() if list(values)
              for word in ("--to", f"{name}=" + ",".join(map(str, values)))]
-    document, notes = _document("predict", *named, *words, *words_of({"capacity": capacity, "policy": policy}))
+    document, notes = _document("predict", *named, *words, *words_of({"capacity": capacity, "policy": policy, "heap": heap}))
     return _made(Predictions, document, predictions=[_made(Prediction, one) for one in document["predictions"]],
                  notes=notes, document=document)
 
@@ -243,11 +253,20 @@ class DeviceDifference:
 
 
 @dataclass(frozen=True)
+class DeviceTotals:
+    """What a device holds over all its heaps, each recording at its own peak; None: the recording lacks it."""
+    a: Optional[Document]
+    b: Optional[Document]
+    parts: list[Document]  # whose memory the difference is: name, a_bytes, b_bytes, change_bytes
+
+
+@dataclass(frozen=True)
 class Difference:
     """What recording `b` needs more or less than `a`."""
     a: str
     b: str
     devices: list[DeviceDifference]
+    device_totals: list[DeviceTotals]  # none with `heap`
     notes: tuple[str, ...]
     document: Document = field(repr=False, compare=False)
 
@@ -270,13 +289,14 @@ class Difference:
         return _bars(rows)
 
 
-def diff(a: Path, b: Path, *, at: Optional[tuple[str, str]] = None) -> Difference:
+def diff(a: Path, b: Path, *, at: Optional[tuple[str, str]] = None, heap: Optional[str] = None) -> Difference:
     """See memreel.diff()."""
     names = [path_word(a), path_word(b)]
     if at is not None:
         names = [f"{name}@{instant}" for name, instant in zip(names, at)]
-    document, notes = _document("diff", *names)
+    document, notes = _document("diff", *words_of({"heap": heap}), *names)
 
     devices = [_made(DeviceDifference, one, **{f"{name}_live_bytes": one[name] and one[name]["live_bytes"] for name in ("a", "b")})
                for one in document["devices"]]
-    return Difference(a=os.fspath(a), b=os.fspath(b), devices=devices, notes=notes, document=document)
+    totals = [_made(DeviceTotals, one) for one in document["device_totals"]]
+    return Difference(a=os.fspath(a), b=os.fspath(b), devices=devices, device_totals=totals, notes=notes, document=document)
