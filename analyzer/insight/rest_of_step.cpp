@@ -134,6 +134,18 @@ bool keeps(const std::vector<Request>& requests, std::size_t earliest, std::size
   return requests[requests.size() - count].lowest_before > first + Bytes{first.count / 100} + 1_MiB;
 }
 
+/// The first request in the newest of the pools and streams that the program has used.
+std::size_t newest_lane(const Prepared& heap, const std::vector<Request>& requests) {
+  std::vector<bool> known(heap.pool_streams.size(), false);
+  std::size_t newest = 0;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const std::uint32_t lane = heap.pool_stream[requests[i].row];
+    if (!known[lane]) newest = i;
+    known[lane] = true;
+  }
+  return newest;
+}
+
 /// The bytes of the last `count` requests up to `i`.
 Bytes asked(const std::vector<Request>& requests, std::size_t i, std::size_t count) {
   Bytes sum;
@@ -356,10 +368,12 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
 
   RestOfStep rest{.rows = served_request(heap, row), .rounds = points.size(), .growth = ratio(now, most)};
   const Bytes live = all[last].live_before + all[last].size;
-  const bool alike = ratio(std::max(now, most), least) < 1.02;
+  const double spread = ratio(std::max(now, most), least) - 1;
   const Bytes held = live - std::min(live, all[begin].lowest_before);
-  rest.margin =
-      alike ? part(0.03, held) : std::max(part(0.07, held), part(0.05, live)) + part(0.5 * (rest.growth - 1), held);
+  rest.margin = spread < 0.02 ? part(0.03, held) : std::max({part(0.07, held), part(0.05, live), part(spread, held)});
+  const std::size_t newest = newest_lane(heap, all);
+  rest.settled_rounds = static_cast<std::uint64_t>(
+      std::ranges::count_if(points, [&](std::size_t point) { return point + 1 - of_step >= newest; }));
   const Sizes sizes(requests, begin, last - nearest, ratio(now, asked(all, nearest, of_step)));
   rest.more = Continuation(heap, requests, nearest, common[nearest], sizes, rest.rows)
                   .append(std::max(nearest + 1, next + 1 - of_step));

@@ -23,14 +23,17 @@ struct RestOfStep {
   Prepared rows;             // the failed request as if served, and the rest; slots go on from the history's
   Bytes more;                // how far live memory rises in the rest
   std::uint64_t rounds = 0;  // earlier steps that reached this point
-  double growth = 1;         // bytes requested in this step so far, relative to the most of any earlier one
+  /// Those of them that began after the program had first used its newest pool or stream: one that captures a graph in
+  /// each step, or makes a stream, needs more in each.
+  std::uint64_t settled_rounds = 0;
+  double growth = 1;  // bytes requested in this step so far, relative to the most of any earlier one
   /// What must stay free beyond that for later steps to be called served, as they differ from this one: 3 % of what the
-  /// step holds if all asked alike; otherwise 7 % of that, at least 5 % of all live memory, and half of what this step
-  /// asked beyond the largest before. Measured with tests/lab/advice.
+  /// step holds if all asked alike; otherwise as much of it as steps have differed by, at least 7 % of it, and 5 % of
+  /// all live memory. Measured with tests/lab/advice.
   Bytes margin;
 
   /// Whether there were enough earlier steps to say what later ones ask; a leak needs as many to be judged.
-  bool shows_later_steps() const { return rounds >= 4; }
+  bool shows_later_steps() const { return settled_rounds >= 4; }
 };
 
 /// The history of `heap` up to the request that failed at `event`, with that request served and kept.

@@ -78,6 +78,32 @@ TEST_F(Training, ThreeEarlierStepsAreTooFew) {
   EXPECT_FALSE(fail(50_MiB, layer_)->shows_later_steps());
 }
 
+TEST_F(Training, NothingIsKnownOfLaterStepsWhileEachMakesAPoolOfItsOwn) {
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    step(50_MiB, 6, 6);
+    const OriginId capture = builder_.origin(HeapId{1}, 0, PoolId{7 + i});
+    builder_.free(builder_.alloc(capture, next(), 20_MiB, layer_));
+  }
+  step(50_MiB, 6, 4);
+  const auto rest = fail(50_MiB, layer_);
+  ASSERT_TRUE(rest);
+  EXPECT_FALSE(rest->shows_later_steps());
+}
+
+TEST_F(Training, PoolsAndStreamsOfTheFirstStepAreNoSurprise) {
+  builder_.alloc(builder_.origin(HeapId{1}, 0x40), next(), 20_MiB, layer_);
+  for (int i = 0; i < 4; ++i) step(50_MiB, 6, 6);
+  step(50_MiB, 6, 4);
+  EXPECT_TRUE(fail(50_MiB, layer_)->shows_later_steps());
+}
+
+TEST_F(Training, LaterStepsMayDifferAsMuchAsEarlierOnesDid) {
+  for (const Bytes size : {20_MiB, 50_MiB, 30_MiB, 45_MiB}) step(size, 6, 6);
+  step(50_MiB, 6, 4);
+  const Bytes held{270 << 20};
+  EXPECT_GT(fail(50_MiB, layer_)->margin, held);
+}
+
 TEST_F(Training, StepsThatDifferLeaveMoreOpenThanStepsThatAreAlike) {
   for (int i = 0; i < 4; ++i) step(50_MiB, 6, 6);
   step(50_MiB, 6, 4);
