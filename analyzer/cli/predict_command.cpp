@@ -257,7 +257,7 @@ PredictSetting better_setting(const Predictor& predictor, const Prediction& pred
   TuneOptions tuning{.device = DeviceModel{}, .deadline = options.deadline};
   if (!heaps.empty() && !predicted_run.beside.empty()) {
     number_from_one(heaps);
-    tuning.beside[heaps.front().device] = predicted_run.beside;
+    tuning.around.emplace().beside[heaps.front().device] = predicted_run.beside;
   }
   if (options.capacity) tuning.device = {.kind = DeviceModel::Kind::capacity, .capacity = *options.capacity};
   const Result<TuneResult> result = tune(heaps, options.policy, tuning);

@@ -112,7 +112,8 @@ bool has_capacity(const TuneOptions& options) {
 /// What others hold beside the heaps at once, at most.
 Bytes most_beside(const TuneOptions& options) {
   Bytes most;
-  for (const auto& [device, beside] : options.beside)
+  if (!options.around) return most;
+  for (const auto& [device, beside] : options.around->beside)
     for (const HeldFrom& from : beside) most = std::max(most, from.held);
   return most;
 }
@@ -125,9 +126,10 @@ Exit run_tune(const TuneArguments& arguments) {
   std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
   if (const Result<void> left = leave_heap(trace->tables, arguments.heap, heaps); !left) return fail(left.error());
-  if (arguments.heap.empty() && has_capacity(*options))
-    options->beside = surroundings_of(*trace, device_memory(*trace), heaps).beside;
-  options->beside.erase(-1);  // host memory
+  if (arguments.heap.empty() && has_capacity(*options)) {
+    options->around = surroundings_of(*trace, device_memory(*trace), heaps);
+    options->around->beside.erase(-1);  // host memory
+  }
   const Result<PolicySpec> baseline = baseline_of(*trace, heaps, arguments);
   if (!baseline) return fail(baseline.error());
   const Result<TorchRules> rules = torch_rules(*trace, heaps, arguments.torch_version);

@@ -2,6 +2,7 @@
 #include "analyzer/tune/tune.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <string>
 #include <tuple>
@@ -40,7 +41,8 @@ class Tuner {
       : recorded_(heaps),
         begun_(any_late(heaps) ? begun_afresh(heaps) : std::vector<Prepared>()),
         heaps_(begun_.empty() ? heaps : begun_),
-        options_(options) {}
+        options_(options),
+        groups_(groups_of()) {}
 
   Result<TuneResult> run(const PolicySpec& asked) {
     auto trials = trials_of(std::span(&asked, 1));
@@ -132,32 +134,82 @@ class Tuner {
     return std::ranges::none_of(outcome.heaps, [](const ReplayResult& r) { return r.policy.name.empty(); });
   }
 
-  /// What others leave of a device on which they hold most, if its capacity is given.
-  DeviceModel least_device_of(const Prepared& heap) const {
-    DeviceModel device = device_of(heap);
-    const auto beside = options_.beside.find(heap.device);
-    if (!options_.device || device.kind != DeviceModel::Kind::capacity || beside == options_.beside.end())
-      return device;
+  bool is_inside(const Prepared& heap) const {
+    return options_.around && std::ranges::find(options_.around->inside, heap.heap) != options_.around->inside.end();
+  }
+
+  /// Whether a given capacity is also for others on its device. Heaps inside others take nothing from it.
+  bool shares_device(const Prepared& heap) const {
+    return options_.around && options_.device && options_.device->kind == DeviceModel::Kind::capacity &&
+           heap.device >= 0 && !is_inside(heap);
+  }
+
+  /// Indices of the heaps that are replayed together: those that share a device.
+  std::vector<std::vector<std::size_t>> groups_of() const {
+    std::vector<std::vector<std::size_t>> groups;
+    std::map<std::int32_t, std::size_t> of_device;
+    for (std::size_t i = 0; i < heaps_.size(); ++i) {
+      if (!shares_device(heaps_[i])) {
+        groups.push_back({i});
+        continue;
+      }
+      const auto [group, is_new] = of_device.try_emplace(heaps_[i].device, groups.size());
+      if (is_new) groups.emplace_back();
+      groups[group->second].push_back(i);
+    }
+    return groups;
+  }
+
+  std::span<const HeldFrom> beside(const Prepared& heap) const {
+    if (!shares_device(heap)) return {};
+    const auto held = options_.around->beside.find(heap.device);
+    return held == options_.around->beside.end() ? std::span<const HeldFrom>() : std::span(held->second);
+  }
+  Bytes most_beside(const Prepared& heap) const {
     Bytes most;
-    for (const HeldFrom& from : beside->second) most = std::max(most, from.held);
-    device.capacity = device.capacity - std::min(device.capacity, most);
+    for (const HeldFrom& from : beside(heap)) most = std::max(most, from.held);
+    return most;
+  }
+
+  /// What the peaks of all else leave of the device that the heaps share, if its capacity is given.
+  DeviceModel least_device_of(std::span<const std::size_t> group, std::size_t heap) const {
+    DeviceModel device = device_of(heaps_[heap]);
+    if (!shares_device(heaps_[heap])) return device;
+    Bytes held = most_beside(heaps_[heap]);
+    for (const std::size_t other : group)
+      if (other != heap) held += result_.baseline.heaps[other].peak_reserved;
+    device.capacity = device.capacity - std::min(device.capacity, held);
     return device;
   }
 
-  /// With a capacity, on a device that others are on, too.
-  ReplayResult run(const Trial& trial, const Prepared& heap, RunOptions options) const {
-    const auto beside = options_.beside.find(heap.device);
-    if (!options_.device || options.device.kind != DeviceModel::Kind::capacity || beside == options_.beside.end())
-      return trial.policy.run(heap, options);
+  /// By heap of the group.
+  std::vector<ReplayResult> run(const Trial& trial, std::span<const std::size_t> group, RunOptions options) const {
+    const Prepared& first = trial.heaps[group.front()];
+    std::vector<ReplayResult> results;
     const auto known = std::ranges::find(policies(), trial.policy.spec.name, &PolicyInfo::name);
-    if (known != policies().end() && known->needs_whole_trace) {
-      options.device = least_device_of(heap);
-      return trial.policy.run(heap, options);
+    const bool is_alone = group.size() == 1 && beside(first).empty();
+    if (is_alone || (known != policies().end() && known->needs_whole_trace)) {
+      if (is_inside(first)) options.device = DeviceModel{};
+      Bytes held = most_beside(first);  // and, one heap after the other, what those before reserve
+      const DeviceModel whole = options.device;
+      for (const std::size_t heap : group) {
+        options.device.capacity = whole.capacity - std::min(whole.capacity, held);
+        results.push_back(trial.policy.run(trial.heaps[heap], options));
+        held += results.back().peak_reserved;
+      }
+      return results;
     }
-    SharedReplay shared = SharedDevice({&heap}, beside->second).replay(trial.policy, options.device, options);
-    ReplayResult& result = shared.heaps.front();
-    result.failed_allocations = std::max(result.failed_allocations, shared.failed_allocations);
-    return std::move(result);
+    std::vector<const Prepared*> heaps;
+    for (const std::size_t heap : group) heaps.push_back(&trial.heaps[heap]);
+    SharedReplay shared = SharedDevice(std::move(heaps), beside(first)).replay(trial.policy, options.device, options);
+    std::uint64_t refused = 0;
+    for (ReplayResult& heap : shared.heaps) {
+      refused += heap.failed_allocations;
+      heap.unfinished |= shared.unfinished;
+    }
+    // A device may be over its capacity although it refused nothing.
+    shared.heaps.front().failed_allocations += shared.failed_allocations - std::min(shared.failed_allocations, refused);
+    return std::move(shared.heaps);
   }
 
   Result<std::vector<Outcome>> outcomes_of(std::span<const Trial> trials) {
@@ -168,20 +220,20 @@ class Tuner {
                           .best_known = only_expands(baseline_, trial.policy.spec),
                           .every_release = is_widely_usable(trial.policy.spec, baseline_, states_release(heaps_)),
                           .heaps = std::vector<ReplayResult>(heaps_.size())});
-    const bool enough_memory = in_parallel(trials.size() * heaps_.size(), options_.threads, [&](std::size_t i) {
-      const Trial& trial = trials[i / heaps_.size()];
-      const Prepared& heap = trial.heaps[i % heaps_.size()];
+    const bool enough_memory = in_parallel(trials.size() * groups_.size(), options_.threads, [&](std::size_t i) {
+      const Trial& trial = trials[i / groups_.size()];
+      const std::vector<std::size_t>& group = groups_[i % groups_.size()];
       if (baseline_is_known_ && std::chrono::steady_clock::now() > options_.deadline) return;
       RunOptions options = trial.options;
-      options.device = device_of(heap);
+      options.device = device_of(trial.heaps[group.front()]);
       if (baseline_is_known_) options.deadline = options_.deadline;
-      ReplayResult& result = outcomes[i / heaps_.size()].heaps[i % heaps_.size()];
-      result = run(trial, heap, options);
-      if (result.unfinished)
-        result = {};
-      else
-        result.policy = trial.policy.spec;
-      report_progress();
+      std::vector<ReplayResult> results = run(trial, group, options);
+      for (std::size_t k = 0; k < group.size(); ++k) {
+        if (results[k].unfinished) continue;
+        results[k].policy = trial.policy.spec;
+        outcomes[i / groups_.size()].heaps[group[k]] = std::move(results[k]);
+      }
+      report_progress(group.size());
     });
     if (!enough_memory) return out_of_memory();
     baseline_is_known_ = true;
@@ -190,10 +242,10 @@ class Tuner {
     return outcomes;
   }
 
-  void report_progress() {
+  void report_progress(std::size_t replays) {
     if (!options_.on_progress) return;
     const std::lock_guard lock(progress_);
-    options_.on_progress(++done_, planned_);
+    options_.on_progress(done_ += replays, planned_);
   }
 
   Result<void> search() {
@@ -338,8 +390,8 @@ class Tuner {
     const ReplayOptions options{
         .find_min_capacity = true, .series_points = 0, .threads = options_.threads, .deadline = options_.deadline};
     std::vector<std::optional<Bytes>> least;  // by policy, then heap or device
-    if (options_.device && !options_.beside.empty()) {
-      const auto replayed = replay_devices(heaps_, specs, options, {.beside = options_.beside, .inside = {}});
+    if (std::ranges::any_of(heaps_, [&](const Prepared& heap) { return shares_device(heap); })) {
+      const auto replayed = replay_devices(heaps_, specs, options, *options_.around);
       if (!replayed) return replayed.error();
       for (const DeviceReplay& device : *replayed) least.push_back(device.min_capacity);
     } else {
@@ -377,8 +429,9 @@ class Tuner {
     }
     std::optional<DeviceModel> least_device = options_.device;
     if (least_device)
-      for (const Prepared& heap : heaps_)
-        least_device->capacity = std::min(least_device->capacity, least_device_of(heap).capacity);
+      for (const std::vector<std::size_t>& group : groups_)
+        for (const std::size_t heap : group)
+          least_device->capacity = std::min(least_device->capacity, least_device_of(group, heap).capacity);
     for_each_beginning(recorded_, [&](std::span<const Prepared> begun) {
       const auto results = replay(
           begun, specs,
@@ -405,6 +458,7 @@ class Tuner {
   std::vector<Prepared> begun_;         // their likely beginnings; empty: none is late
   std::span<const Prepared> heaps_;     // what is replayed
   const TuneOptions& options_;
+  std::vector<std::vector<std::size_t>> groups_;
   PolicySpec baseline_;
   bool baseline_is_known_ = false;
   std::vector<std::size_t> calls_;

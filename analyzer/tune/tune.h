@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,8 +25,9 @@ namespace memreel {
 
 struct TuneOptions {
   std::optional<DeviceModel> device;  // default: unlimited, or the capacity implied by the recorded failures
-  /// By device: what others held of it in the recording, which they keep of a capacity in `device`.
-  std::map<std::int32_t, std::vector<HeldFrom>> beside = {};
+  /// With it, the heaps of a device share a capacity in `device`, and what others held of it in the recording they
+  /// keep. None: each heap has it for itself.
+  std::optional<Surroundings> around = {};
   bool sets_fraction = false;          // the program set a memory fraction: PyTorch collects garbage only then
   std::vector<PolicySpec> allocators;  // to compare in addition to the settings
   std::vector<WhatIf> questions;

@@ -368,6 +368,33 @@ for name in "ab":
         alone = self.document("replay", trace, "--capacity", "400MiB", "--policy", "fit.best", "--heap", "a")
         self.assertEqual(alone["policies"][0]["min_capacity_bytes"], 290 * MIB)
 
+    def test_pools_that_are_tuned_share_their_device(self):
+        trace = self.run_python("""
+for name in "ab":
+    pool = memreel.pool(name, "arena", device=0)
+    address = malloc(300 * MIB)
+    pool.segment_add(address, 300 * MIB)
+    for i in range(29):
+        pool.alloc(address + i * 10 * MIB, 10 * MIB)
+inner = memreel.pool("inside", "arena", device=0, parent=pool)
+inner.segment_add(address, 10 * MIB)
+inner.alloc(address, 10 * MIB)
+""")
+        for policy, capacity, fits in (("cuda.malloc", "580MiB", True), ("cuda.malloc", "400MiB", False), ("torch.native", "1GiB", True),
+                                       ("torch.native", "400MiB", False)):
+            with self.subTest(policy=policy, capacity=capacity):
+                baseline = self.document("tune", trace, "--policy", policy, "--capacity", capacity)["baseline"]
+                replay, = self.document("replay", trace, "--policy", policy, "--capacity", capacity)["policies"]
+                total, = replay["device_totals"]
+                self.assertEqual(baseline["failed_allocations"], total["failed_allocations"])
+                self.assertEqual(baseline["failed_allocations"] == 0, fits)
+                if policy == "torch.native":  # which has settings to search
+                    self.assertEqual(baseline["min_capacity_bytes"], total["min_capacity_bytes"])
+        tune = ("tune", trace, "--policy", "cuda.malloc")
+        self.assertEqual(self.document(*tune, "--capacity", "400MiB", "--heap", "a")["baseline"]["failed_allocations"], 0)
+        alone = self.document(*tune, "--capacity", "400MiB", "--allocators", "plan.size")["allocators"]
+        self.assertGreater(alone[0]["failed_allocations"], 0)
+
     @unittest.skipIf(shutil.which("cc") is None, "there is no compiler here")
     def test_policies_of_ones_own_that_share_a_device_run_in_processes_of_their_own(self):
         trace = self.run_python("""

@@ -138,6 +138,21 @@ TEST(Tune, SeveralDevicesGetOneSettingForTheWorst) {
   EXPECT_EQ(result.recommended()->driver_calls().map, 2 * result.recommended()->heaps[0].driver_calls.map);
 }
 
+TEST(Tune, HeapsOfADeviceShareItsCapacityIfTheyAreSaidTo) {
+  std::array heaps{growing_batches(), growing_batches()};
+  TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 1700_MiB}};
+  EXPECT_EQ(tuned(heaps, options).baseline.failures(), 0U) << "each has it for itself";
+  options.around = Surroundings{};
+  const TuneResult both = tuned(heaps, options);
+  EXPECT_GT(both.baseline.failures(), 0U);
+  ASSERT_TRUE(both.baseline.min_capacity);
+  options.device->capacity = *both.baseline.min_capacity;
+  EXPECT_EQ(tuned(heaps, options).baseline.failures(), 0U);
+  heaps[1].device = 1;
+  options.device->capacity = 1700_MiB;
+  EXPECT_EQ(tuned(heaps, options).baseline.failures(), 0U);
+}
+
 TEST(Tune, ComparesAllocatorsAndAnswersQuestions) {
   const std::array heaps{growing_batches()};
   TuneOptions options{.allocators = *parse_policies("fit.best,cuda.malloc")};
