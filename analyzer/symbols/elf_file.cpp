@@ -18,6 +18,8 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace memreel {
 
@@ -37,9 +39,45 @@ int opened(int looked_up) {
   return file;
 }
 
-/// Fallback where the kernel has no openat2 (before 5.6, or in a sandbox): looks the file up, then checks its location.
+/// `path` in `root`, following links as the machine would whose root that is; empty if there are too many.
+fs::path resolved_below(const fs::path& root, const fs::path& path) {
+  constexpr int most_links = 40;  // the kernel's limit
+  fs::path done;
+  std::vector<fs::path> left;  // the next one last
+  const auto follow = [&](const fs::path& to) {
+    if (to.is_absolute()) done.clear();
+    const fs::path parts = to.relative_path();
+    const auto at = static_cast<std::ptrdiff_t>(left.size());
+    left.insert(left.end(), parts.begin(), parts.end());
+    std::reverse(left.begin() + at, left.end());
+  };
+  follow(path);
+  int links = 0;
+  while (!left.empty()) {
+    const fs::path part = std::move(left.back());
+    left.pop_back();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      done = done.parent_path();  // of the root: the root
+      continue;
+    }
+    std::error_code no_link;
+    const fs::path to = fs::read_symlink(root / done / part, no_link);
+    if (no_link) {
+      done /= part;
+    } else {
+      if (++links > most_links) return {};
+      follow(to);
+    }
+  }
+  return root / done;
+}
+
+/// Fallback where the kernel has no openat2 (before 5.6, in a sandbox, or as qemu plays it): looks the file up, then
+/// checks its location, in case somebody replaced a folder meanwhile.
 int open_and_check(const fs::path& root, const fs::path& path) {
-  const int file = ::open((root / path.relative_path()).c_str(), flags);
+  const fs::path found = resolved_below(root, path);
+  const int file = ::open(found.c_str(), flags | O_NOFOLLOW);
   if (file < 0) return file;
   std::error_code problem;
   const fs::path real = fs::read_symlink("/proc/self/fd/" + std::to_string(file), problem);

@@ -183,7 +183,8 @@ constexpr std::array<std::string_view, 19> names{"GROUP_RANK",
                                                  "PYTORCH_NO_CUDA_MEMORY_CACHING",
                                                  "TF_FORCE_GPU_ALLOW_GROWTH",
                                                  "TF_GPU_ALLOCATOR"};
-constexpr std::array<std::string_view, 4> prefixes{"SLURM_", "OMPI_", "PMI_", "XLA_PYTHON_CLIENT_"};
+// Open MPI's last: it may have settings by the thousands, which would leave no room for others.
+constexpr std::array<std::string_view, 4> prefixes{"SLURM_", "PMI_", "XLA_PYTHON_CLIENT_", "OMPI_"};
 
 bool is_one_that_counts(std::string_view name) {
   const auto of_a_launcher = [name](const Launcher& launcher) {
@@ -193,9 +194,8 @@ bool is_one_that_counts(std::string_view name) {
   return std::ranges::find(names, name) != names.end() || std::ranges::any_of(launchers, of_a_launcher);
 }
 
-bool has_a_known_prefix(std::string_view name) {
-  return name.size() <= longest_name && is_printable(name) &&
-         std::ranges::any_of(prefixes, [name](std::string_view prefix) { return name.starts_with(prefix); });
+bool begins_with(std::string_view name, std::string_view prefix) {
+  return name.size() <= longest_name && is_printable(name) && name.starts_with(prefix);
 }
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -256,7 +256,8 @@ Variables job_environment(const char* const* environment, bool mask) {
     }
   };
   add_those(is_one_that_counts);  // whatever else there is
-  add_those(has_a_known_prefix);
+  for (const std::string_view prefix : prefixes)
+    add_those([prefix](std::string_view name) { return begins_with(name, prefix); });
   return found;
 }
 

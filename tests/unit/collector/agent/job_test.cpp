@@ -56,10 +56,12 @@ TEST(JobEnvironment, IsSmallAndPrintableWhateverThereIs) {
                                    "SLURM_X=" + std::string(1'000'000, 'x')};
   for (int i = 0; i < 10'000; ++i) entries.push_back("OMPI_" + std::to_string(i) + "=1");
   entries.emplace_back("WORLD_SIZE=8");  // behind all of those
+  entries.emplace_back("SLURM_JOB_ID=4711");
   const Variables found = job_of(entries);
   EXPECT_THAT(found, SizeIs(max_variables));
   EXPECT_EQ(found.at("RANK"), "\\xff\\n\\x1b[2J");
   EXPECT_EQ(found.at("WORLD_SIZE"), "8");
+  EXPECT_EQ(found.at("SLURM_JOB_ID"), "4711");
   EXPECT_EQ(found.at("SLURM_X").size(), 1000U);
   for (const auto& [name, value] : found) EXPECT_TRUE(is_printable(name) && is_printable(value)) << name;
 }
