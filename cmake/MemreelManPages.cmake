@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages, generated from the programs' --help. Skipped where the programs can't run or run slowly.
 find_package(Python3 QUIET COMPONENTS Interpreter)
-if(Python3_Interpreter_FOUND AND NOT CMAKE_CROSSCOMPILING AND NOT MEMREEL_SANITIZE)
+set(can_run ON)
+if(CMAKE_CROSSCOMPILING AND NOT CMAKE_CROSSCOMPILING_EMULATOR)
+  set(can_run OFF)
+endif()
+if(Python3_Interpreter_FOUND AND can_run AND NOT MEMREEL_SANITIZE)
   set(man ${PROJECT_BINARY_DIR}/man)
   add_custom_command(OUTPUT ${man}/memreel.1.gz
     COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/cmake/man_pages.py $<TARGET_FILE_DIR:memreel> ${man} ${PROJECT_VERSION}
+      ${CMAKE_CROSSCOMPILING_EMULATOR}
     DEPENDS ${PROJECT_SOURCE_DIR}/cmake/man_pages.py memreel memreel-attach memreel-record memreel-top $<$<BOOL:${MEMREEL_VIEWER}>:memreel-view>
       $<$<TARGET_EXISTS:memreel-fleet-mpi>:memreel-fleet-mpi>)
   add_custom_target(memreel_man ALL DEPENDS ${man}/memreel.1.gz)

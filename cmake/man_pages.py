@@ -1,6 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a manual page from the --help of each command, and of programs that are none: man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION."""
+"""Makes a manual page from the --help of each command, and of programs that are none:
+
+    man_pages.py FOLDER-OF-MEMREEL FOLDER VERSION [EMULATOR...]
+
+EMULATOR: words that run a program for another processor here.
+"""
 import gzip
 import os
 import re
@@ -8,9 +13,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+# Programs that have these commands. memreel starts them, which an emulator can't.
+PROGRAMS = {"record": "memreel-record", "attach": "memreel-attach", "detach": "memreel-attach", "dump": "memreel-attach",
+            "holders": "memreel-attach", "top": "memreel-top", "view": "memreel-view"}
 
-def help_of(program, *command):
-    done = subprocess.run([program, *command, "--help"], text=True, capture_output=True, stdin=subprocess.DEVNULL,
+
+def help_of(emulator, program, *command):
+    if not program.exists():  # it is not built
+        return None
+    done = subprocess.run([*emulator, program, *command, "--help"], text=True, capture_output=True, stdin=subprocess.DEVNULL,
                           env=os.environ | {"COLUMNS": "400", "LC_ALL": "C.UTF-8"})
     return done.stdout if done.returncode == 0 else None
 
@@ -66,14 +77,15 @@ def page(name, text, version):
 
 
 def main():
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__)
-    program, folder, version = Path(sys.argv[1]) / "memreel", Path(sys.argv[2]), sys.argv[3]
+    programs, folder, version, *emulator = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
     folder.mkdir(parents=True, exist_ok=True)
-    overview = help_of(program)
-    texts = {"memreel": overview} | {f"memreel-{command}": help_of(program, command) for command in commands_of(overview)}
-    if (alone := program.with_name("memreel-fleet-mpi")).exists():  # which is no command of memreel
-        texts[alone.name] = help_of(alone)
+    overview = help_of(emulator, programs / "memreel")
+    texts = {"memreel": overview}
+    for command in commands_of(overview):
+        texts[f"memreel-{command}"] = help_of(emulator, programs / PROGRAMS.get(command, "memreel"), command)
+    texts["memreel-fleet-mpi"] = help_of(emulator, programs / "memreel-fleet-mpi")  # which is no command of memreel
     for name, text in texts.items():
         if text is not None:  # of a program that is not built
             text = "\n".join(page(name, text, version)) + "\n"

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import unittest
+import zipfile
 from pathlib import Path
 
 import arm
@@ -30,20 +31,19 @@ class ArmTest(ProgramTest):
 
 
 class Units(ArmTest):
-    """Of what differs between processors: stacks, Python's frames, what attaching makes a thread run."""
+    """Unit tests that are not one run of one program; CMakeLists.txt has the others."""
 
-    def assert_passes(self, *words):
-        process = self.run_there(*words)
+    def assert_passes(self, *words, **variables):
+        process = self.run_there(*words, **variables)
         self.assertEqual(process.returncode, 0, process.stdout[-4000:] + process.stderr[-2000:])
 
-    def test_stacks(self):
-        self.assert_passes(BIN / "stacks_test", "--gtest_brief=1")
-
-    def test_formats(self):
-        self.assert_passes(BIN / "formats_test", "--gtest_brief=1")
-
-    def test_attach(self):
-        self.assert_passes(BIN / "attach_test", "--gtest_brief=1", "--gtest_filter=Bootstrap.*:WayBack.*:Calls.*:Registers.*")
+    def test_torch(self):
+        """Each test by itself: they interpose functions of the process."""
+        program = BIN / "torch_test"
+        tests = len(re.findall("(?m)^  ", self.run_there(program, "--gtest_list_tests").stdout))
+        self.assertGreater(tests, 10)
+        for i in range(tests):
+            self.assert_passes(program, "--gtest_brief=1", GTEST_TOTAL_SHARDS=str(tests), GTEST_SHARD_INDEX=str(i))
 
     def test_python(self):
         self.assert_passes(BIN / "python_test", "--gtest_brief=1")
@@ -110,6 +110,13 @@ class Wheel(ProgramTest):
 
     def test_nothing_newer_than_glibc_2_28(self):
         subprocess.run([arm.SOURCES / "cmake/wheel/check_floor.py", self.wheel], check=True, stdout=subprocess.DEVNULL)
+
+    def test_manual_pages_are_those_of_this_machine(self):
+        with zipfile.ZipFile(self.wheel) as wheel:
+            pages = {Path(name).name: wheel.read(name) for name in wheel.namelist() if name.endswith(".1.gz")}
+        here = {page.name: page.read_bytes() for page in (Path(MEMREEL).parents[1] / "man").glob("*.1.gz") if "mpi" not in page.name}
+        self.assertGreater(len(here), 20)
+        self.assertEqual(pages, here)
 
     def inside(self, script, **variables):
         process = arm.inside(self.root, "mount -t proc proc /proc\ncd /try\n" + script, **variables)
