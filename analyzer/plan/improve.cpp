@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <queue>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -78,18 +80,22 @@ struct Edge {
   Row row = 0;  // the lowest bit: whether its weight is in the way no more
 };
 
-/// By offset.
+/// By offset, which is at most `most`.
 void sort(std::vector<Edge>& edges, std::vector<Edge>& scratch, Offset most) {
-  constexpr unsigned bits = 11;
+  constexpr unsigned most_bits = 11;
   constexpr std::size_t few = 200;
   if (edges.size() < few) {
     std::ranges::sort(edges, std::less{}, &Edge::at);
     return;
   }
   scratch.resize(edges.size());
-  for (unsigned shift = 0; shift < 32 && most >> shift != 0; shift += bits) {
-    std::array<std::uint32_t, 1U << bits> begin{};
-    const auto digit = [&](const Edge& edge) { return edge.at >> shift & (begin.size() - 1); };
+  // Digits of as few bits as the number of passes allows.
+  const auto width = static_cast<unsigned>(std::bit_width(most));
+  const unsigned passes = (width + most_bits - 1) / most_bits, bits = passes == 0 ? 0 : (width + passes - 1) / passes;
+  for (unsigned pass = 0; pass < passes; ++pass) {
+    std::array<std::uint32_t, 1U << most_bits> counts{};
+    const std::span begin = std::span(counts).first(std::size_t{1} << bits);
+    const auto digit = [&, shift = pass * bits](const Edge& edge) { return edge.at >> shift & (begin.size() - 1); };
     for (const Edge& edge : edges) ++begin[digit(edge)];
     std::exclusive_scan(begin.begin(), begin.end(), begin.begin(), 0U);
     for (const Edge& edge : edges) scratch[begin[digit(edge)]++] = edge;
@@ -185,30 +191,34 @@ class Ejection {
   std::pair<Offset, Weight> lightest(Row row) {
     const Offset size = sizes_[row], top = target_ - size;
     edges_.clear();
-    Weight weight = 0;
+    Weight lowest = 0;  // in the way at offset 0
     effort_ += overlaps_.for_each(row, [&](Row other) {
       if (!placed_[other]) return;
       const Offset begin = offsets_[other], end = begin + sizes_[other];
       if (begin < size)
-        weight += weight_[other];
+        lowest += weight_[other];
       else if (begin - size < top)
         edges_.push_back({begin - size + 1, other << 1U});
       if (end <= top) edges_.push_back({end, other << 1U | 1U});
     });
     sort(edges_, scratch_, top);
     std::pair<Offset, Weight> best{0, std::numeric_limits<Weight>::max()};
+    Weight weight = lowest;
     Offset at = 0, width = 0;
-    for (std::size_t i = 0;;) {
-      const Offset next = i < edges_.size() ? edges_[i].at : top + 1;
+    const auto consider_up_to = [&](Offset next) {
       if (next > at && (weight < best.second || (weight == 0 && next - at < width))) {
         best = {at, weight};
         width = next - at;
       }
-      if (i == edges_.size()) return best;
       at = next;
-      for (; i < edges_.size() && edges_[i].at == at; ++i)
-        weight += (edges_[i].row & 1U) != 0 ? -weight_[edges_[i].row >> 1U] : weight_[edges_[i].row >> 1U];
+    };
+    for (const Edge& edge : edges_) {
+      consider_up_to(edge.at);
+      const Weight change = weight_[edge.row >> 1U], sign = -static_cast<Weight>(edge.row & 1U);
+      weight += (change ^ sign) - sign;
     }
+    consider_up_to(top + 1);
+    return best;
   }
 
   const Overlaps& overlaps_;

@@ -8,8 +8,9 @@
 #include <limits>
 #include <memory>
 #include <random>
-#include <set>
 #include <utility>
+
+#include "analyzer/heap/sorted_chunks.h"
 
 namespace memreel::plan {
 namespace {
@@ -96,8 +97,9 @@ class Front {
   /// Bytes: small gaps are lost, large ones will be used.
   double lost() const {
     double sum = 0;
-    for (const auto& [gap, under] : gaps_)
-      if (extents_[under].above != ground_) sum += lost(gap, 2 / mean_size_);
+    for (std::size_t i = 0; i < gaps_.directory().size(); ++i)
+      for (const auto& [gap, under] : gaps_.chunk(i))
+        if (extents_[under].above != ground_) sum += lost(gap, 2 / mean_size_);
     return sum;
   }
 
@@ -115,11 +117,13 @@ class Front {
     Bytes offset;
     double least = std::numeric_limits<double>::infinity();
     std::size_t looked_at = 0;
-    for (auto gap = gaps_.lower_bound({size, 0}); gap != gaps_.end() && looked_at < most_gaps; ++gap, ++looked_at) {
-      const Slot under = gap->second, over = extents_[under].above;
+    // Returns whether what follows may cost less.
+    const auto look_at = [&](const Gap& gap) {
+      if (looked_at++ == most_gaps) return false;
+      const Slot under = gap.second, over = extents_[under].above;
       const Bytes begin = extents_[under].end;
-      const double left = over == ground_ ? left_below_enough(begin + size) : lost(gap->first - size, uses_);
-      if (uses_ == 0 && left >= least) break;  // as is what follows
+      const double left = over == ground_ ? left_below_enough(begin + size) : lost(gap.first - size, uses_);
+      if (left >= least) return uses_ > 0;  // without further uses, what follows leaves more
       const auto consider = [&](Slot neighbour, Bytes at) {
         const double cost = left + worth_ * apart(until, neighbour);
         if (cost >= least) return;
@@ -129,7 +133,9 @@ class Front {
       };
       consider(under, begin);
       if (over != ground_) consider(over, extents_[over].begin - size);
-    }
+      return true;
+    };
+    look_at_gaps(size, look_at);
     insert(b, offset, best);
     return offset;
   }
@@ -143,14 +149,32 @@ class Front {
     Slot above = 0, below = 0;
   };
 
-  /// A gap is known by what lies below it.
-  std::pair<Bytes, Slot> gap_above(Slot under) const {
-    return {extents_[extents_[under].above].begin - extents_[under].end, under};
+  using Gap = std::pair<Bytes, Slot>;  // its size, and what lies below it, by which it is known
+
+  struct Largest {
+    Gap last;
+
+    static Largest of(std::span<const Gap> gaps) { return {gaps.back()}; }
+    void add(const Gap& gap) { last = std::max(last, gap); }
+    bool depends_on(const Gap& gap) const { return gap == last; }
+  };
+
+  Gap gap_above(Slot under) const { return {extents_[extents_[under].above].begin - extents_[under].end, under}; }
+  /// Visits those of at least `size`, smallest first, while `visit` returns true.
+  void look_at_gaps(Bytes size, const auto& visit) const {
+    const Gap least{size, 0};
+    std::size_t i = gaps_.chunk_of(least);
+    if (i == gaps_.directory().size()) return;
+    for (std::size_t first = gaps_.position_of(gaps_.chunk(i), least); i < gaps_.directory().size(); ++i, first = 0)
+      for (const Gap& gap : gaps_.chunk(i).subspan(first))
+        if (!visit(gap)) return;
   }
   void add_gap(Slot under) {
-    if (const auto gap = gap_above(under); gap.first > 0_B) gaps_.insert(gap);
+    if (const Gap gap = gap_above(under); gap.first > 0_B) gaps_.insert(gap);
   }
-  void remove_gap(Slot under) { gaps_.erase(gap_above(under)); }
+  void remove_gap(Slot under) {
+    if (const Gap gap = gap_above(under); gap.first > 0_B) gaps_.erase(gap);
+  }
 
   void insert(Row b, Bytes offset, Slot under) {
     remove_gap(under);
@@ -199,7 +223,7 @@ class Front {
   std::size_t ended_ = 0;
   std::vector<Extent> extents_;  // by slot, of what is alive; the last is the ground, and what lies above everything
   Slot ground_;
-  std::set<std::pair<Bytes, Slot>> gaps_;
+  SortedChunks<Gap, Largest> gaps_;
 };
 
 /// A sweep under way, by stretches of buffers.
