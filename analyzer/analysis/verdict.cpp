@@ -23,6 +23,12 @@ namespace {
 /// A site that holds more than this share explains nothing.
 constexpr double nearly_all = 0.9;
 
+/// XLA's and TensorFlow's arenas of host memory reserve as many addresses as the host has memory, and use little of it.
+bool is_host_arena(const Tables& tables, HeapId heap) {
+  const std::string& name = tables[tables[heap].name];
+  return tables[heap].device < 0 && (name.ends_with("_bfc") || name == "mklcpu");
+}
+
 bool is_framework(const Tables& tables, const HeapHistory& history) {
   return tables[history.heap].level == Level::framework;
 }
@@ -356,25 +362,27 @@ std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapH
   return setting;
 }
 
-/// What XLA's allocators get from the driver, for JAX and TensorFlow.
+/// What the allocators of JAX and of TensorFlow get from the driver.
 constexpr std::string_view xla_pool = "XLA's pool";
+constexpr std::string_view tensorflow_pool = "TensorFlow's pool";
 
 /// The name by which users know a library: "NCCL" of "libnccl.so.2".
 std::string library_name(std::string_view label) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> known{{{"nccl", "NCCL"},
-                                                                                 {"cublas", "cuBLAS"},
-                                                                                 {"cudnn", "cuDNN"},
-                                                                                 {"cufft", "cuFFT"},
-                                                                                 {"cusparse", "cuSPARSE"},
-                                                                                 {"cusolver", "cuSOLVER"},
-                                                                                 {"nvshmem", "NVSHMEM"},
-                                                                                 {"torch", "PyTorch"},
-                                                                                 {"xla_", xla_pool},  // plugins
-                                                                                 {"jax_common", xla_pool},
-                                                                                 {"pjrt_", xla_pool},
-                                                                                 {"tensorflow", xla_pool},
-                                                                                 {"_pywrap_tensorflow", xla_pool},
-                                                                                 {"_xla", xla_pool}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 14> known{
+      {{"nccl", "NCCL"},
+       {"cublas", "cuBLAS"},
+       {"cudnn", "cuDNN"},
+       {"cufft", "cuFFT"},
+       {"cusparse", "cuSPARSE"},
+       {"cusolver", "cuSOLVER"},
+       {"nvshmem", "NVSHMEM"},
+       {"torch", "PyTorch"},
+       {"xla_", xla_pool},  // plugins
+       {"jax_common", xla_pool},
+       {"pjrt_", xla_pool},
+       {"tensorflow", tensorflow_pool},
+       {"_pywrap_tensorflow", tensorflow_pool},
+       {"_xla", xla_pool}}};
   label = label.substr(0, label.find(", communicator"));
   std::string_view stem = label;
   if (stem.starts_with("lib")) stem.remove_prefix(3);
@@ -383,9 +391,21 @@ std::string library_name(std::string_view label) {
   return std::string(label);
 }
 
+/// The owner of the pool that a profile calls GPU_0_bfc, for JAX as for TensorFlow.
+std::string_view bfc_owner(const Tables& tables) {
+  std::string_view owner = xla_pool;
+  for (const Module& module : tables.modules) {
+    const std::string_view path = tables[module.path];
+    const std::string name = library_name(path.substr(path.rfind('/') + 1));
+    if (name == xla_pool) return xla_pool;
+    if (name == tensorflow_pool) owner = tensorflow_pool;
+  }
+  return owner;
+}
+
 std::string heap_name(const Tables& tables, HeapId heap) {
   const std::string& name = tables[tables[heap].name];
-  if (name.starts_with("GPU_") && name.ends_with("_bfc")) return std::string(xla_pool);
+  if (name.ends_with("_bfc") && tables[heap].device >= 0) return std::string(bfc_owner(tables));
   return name.starts_with("torch") ? "PyTorch" : name;
 }
 
@@ -397,7 +417,7 @@ Holders holders_by_pool(const Trace& trace, const std::vector<Lifetime>& lives, 
     libraries[library_name(group.label)] += group.bytes;
     holders.total += group.bytes;
   }
-  if (!libraries.contains(std::string(xla_pool))) return holders;
+  if (!libraries.contains(std::string(xla_pool)) && !libraries.contains(std::string(tensorflow_pool))) return holders;
   for (const auto& [name, bytes] : libraries) holders.parts.push_back({.label = name, .bytes = bytes, .mostly = {}});
   std::ranges::stable_sort(holders.parts, std::ranges::greater{}, &Holder::bytes);
   return holders;
@@ -457,12 +477,12 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
 
 std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>& lives, const DeviceInstant& instant) {
   std::vector<DevicePart> parts;
-  for (const HeapPart& part : instant.parts) {
-    if (part.held == 0_B) continue;
-    if (trace.tables[part.heap].level == Level::framework) {
+  const auto is_pool = [&](const HeapPart& part) { return trace.tables[part.heap].level == Level::framework; };
+  for (const HeapPart& part : instant.parts)
+    if (part.held != 0_B && is_pool(part))
       parts.push_back({.name = heap_name(trace.tables, part.heap), .heap = part.heap, .bytes = part.held});
-      continue;
-    }
+  for (const HeapPart& part : instant.parts) {
+    if (part.held == 0_B || is_pool(part)) continue;
     std::map<std::string, DevicePart> libraries;
     for (const LiveGroup& group : live_groups(trace, lives, {}, part.heap, instant.event + 1, GroupBy::library)) {
       DevicePart& library = libraries[library_name(group.label)];
@@ -470,6 +490,12 @@ std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>
       library.communicators += group.label.find(", communicator") == std::string::npos ? 0U : 1U;
     }
     for (auto& [name, library] : libraries) {
+      // Regions in which the pool's profile shows no tensor: they are older.
+      const auto pool = std::ranges::find(parts, name, &DevicePart::name);
+      if (pool != parts.end() && (name == xla_pool || name == tensorflow_pool)) {
+        pool->bytes += library.bytes;
+        continue;
+      }
       library.name = name;
       library.heap = part.heap;
       parts.push_back(std::move(library));
@@ -512,7 +538,8 @@ const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHisto
     return h.failures > 0 || weight(h).count >= most[tables[h.heap].device].count / 10;
   };
   const auto rank = [&](const HeapHistory& h) {
-    return std::tuple(is_framework(tables, h) && matters(h), h.failures > 0, weight(h), h.peak_live);
+    return std::tuple(is_framework(tables, h) && matters(h) && !is_host_arena(tables, h.heap), h.failures > 0,
+                      weight(h), h.peak_live);
   };
   for (const HeapHistory& heap : heaps)
     if (heap.allocations > 0 || heap.failures > 0)

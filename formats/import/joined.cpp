@@ -132,7 +132,9 @@ Result<void> can_be_joined(const Trace& recording, const Trace& profile) {
   if (recording.losses.folded_events > 0)
     return refuse("a flight recorder's trace is not joined with a profile", "record without --flight");
   if (!has_heap_on_device(profile.tables, Level::framework))
-    return refuse("the profile holds no memory of a device", "profile a program that runs on a GPU");
+    return refuse("the profile holds no memory of a device",
+                  "profile a program that runs on a GPU; with allocators of cudaMallocAsync the recording itself has "
+                  "each tensor");
   const auto& when = recording.events.time;
   const auto& then = profile.events.time;
   if (then.front() > when.back() || then.back() < when.front())

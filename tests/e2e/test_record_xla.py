@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX and TensorFlow under memreel record: XLA's pool is named, and joined with the profile that the program made of itself.
+"""JAX and TensorFlow under memreel record: their pools are named, and joined with the profile that the program made of itself.
 
-Stand-ins: a library with the name of jaxlib's that calls the driver, and a profile as jax.profiler.trace() writes it."""
+Stand-ins: a library with the name of jaxlib's that calls the driver, and a profile as jax.profiler.trace() writes it. And what
+TensorFlow 2.21.0 did on the fake driver (tests/lab/tensorflow_bfc.py --pool)."""
 
 import json
 import shutil
@@ -9,10 +10,11 @@ import subprocess
 import sys
 import unittest
 
-from program import REPOSITORY, run
+from program import REPOSITORY, ProgramTest, run
 from recorded import FAKE, RecordTest
 
 MIB = 1 << 20
+DATA = REPOSITORY / "tests/data/tensorflow"
 
 PLUGIN = b"""
 int cuMemAlloc_v2(unsigned long long*, unsigned long);
@@ -52,26 +54,27 @@ assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(MIB))
 
 
 class Xla(RecordTest):
-    def recorded(self, library="libjax_common.so", age=0):
+    def recorded(self, library="libjax_common.so", age=0, program=PROGRAM):
         source, plugin = self.file("plugin.c", PLUGIN), self.directory / "site-packages" / library
         plugin.parent.mkdir(exist_ok=True)
         if shutil.which("cc") is None:
             self.skipTest("there is no compiler here")
         subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", plugin, source, f"-L{FAKE}", "-l:libcuda.so.1"], check=True)
-        self.record(sys.executable, "-c", PROGRAM.replace("AGE", str(age)), plugin, REPOSITORY / "tests/e2e", options=["-o", "run.reel"])
+        self.record(sys.executable, "-c", program.replace("AGE", str(age)), plugin, REPOSITORY / "tests/e2e", options=["-o", "run.reel"])
         return self.directory / "run.reel"
 
     def test_the_pool_is_named(self):
-        for library in ("xla_cuda_plugin.so", "libjax_common.so", "pjrt_c_api_gpu_plugin.so", "libtensorflow_framework.so.2",
-                        "_pywrap_tensorflow_internal.so", "xla_extension.so"):
+        xla = ("xla_cuda_plugin.so", "libjax_common.so", "pjrt_c_api_gpu_plugin.so", "xla_extension.so")
+        for library in (*xla, "libtensorflow_framework.so.2", "_pywrap_tensorflow_internal.so"):
+            pool = "XLA's pool" if library in xla else "TensorFlow's pool"
             with self.subTest(library):
                 shutil.rmtree(self.directory / "profile", ignore_errors=True)
                 trace = self.recorded(library)
                 verdict = self.document("report", trace)["verdict"]
                 parts = [(part["label"], part["bytes"] // MIB) for part in verdict["held_by"]["parts"]]
-                self.assertEqual((verdict["held_by"]["by"], parts[0]), ("library", ("XLA's pool", 64)))
+                self.assertEqual((verdict["held_by"]["by"], parts[0]), ("library", (pool, 64)))
                 self.assertEqual(sum(size for _, size in parts), 73)
-                self.assertRegex(self.answer("report", trace).stdout, r"(?m)^held by +XLA's pool 88 %")
+                self.assertRegex(self.answer("report", trace).stdout, rf"(?m)^held by +{pool} 88 %")
                 trace.unlink()
 
     def test_a_profile_of_the_same_run_is_joined_with_it(self):
@@ -93,6 +96,16 @@ class Xla(RecordTest):
             self.answer("check", joined, "--max-reserved", "72MiB", "--allow-incomplete", code=1)
         self.assertEqual(json.loads(self.answer("import", trace, "--profile", self.directory / "profile", "-o", joined, "--json").stdout)["source"],
                          self.document("info", trace)["source"])
+
+    def test_regions_older_than_the_profile_are_the_pools(self):
+        older = PROGRAM.replace("base = plugin", "assert plugin.region(32 * MIB)\nbase = plugin")
+        for library, pool in (("libjax_common.so", "XLA's pool"), ("libtensorflow_framework.so.2", "TensorFlow's pool")):
+            with self.subTest(library):
+                shutil.rmtree(self.directory / "profile", ignore_errors=True)
+                trace, joined = self.recorded(library, program=older), self.directory / "joined.reel"
+                self.answer("import", trace, "--profile", self.directory / "profile", "-o", joined)
+                self.assertRegex(self.answer("report", joined).stdout, rf"(?m)^held by +{pool}.* 96\.00 MiB")
+                trace.unlink()
 
     # The allocator's own region of 2 MiB, mapped as XLA does it, or by cudaMalloc; in it what BFC's rules place there.
     PLACED = """
@@ -136,6 +149,31 @@ must(cuda.cuMemAlloc_v2(ctypes.byref(place), size(512)))
         (self.directory / "empty").mkdir()
         self.assert_refused(run("import", trace, "--profile", self.directory / "empty", "-o", self.directory / "j.reel"), "no *.xplane.pb")
         self.assertFalse((self.directory / "j.reel").exists())
+
+
+class TensorFlow(ProgramTest):
+    """Its own statistics of the runs: 37,110,784 and 31,759,390 bytes in use at most."""
+
+    def test_a_growing_pool_and_its_profile(self):
+        trace, joined = DATA / "growth.reel", self.directory / "joined.reel"
+        self.assertRegex(self.answer("report", trace).stdout, r"(?m)^held by +TensorFlow's pool 100 %")
+        self.answer("import", trace, "--profile", DATA / "growth.xplane.pb.xz", "-o", joined)
+        verified, = [device for device in self.document("verify", joined)["devices"] if device["device"] == 0]
+        self.assertEqual((verified["exact"], verified["address_matches"], verified["segment_matches"]), (True, 61, 5))
+        tree, = [tree for tree in self.document("report", joined)["device_trees"] if tree["device"] == 0]
+        self.assertEqual([(heap["heap"], heap["peak_bytes"] // MIB) for heap in tree["heaps"] if heap["bytes"]], [("GPU_0_bfc", 62)])
+        text = self.answer("report", joined).stdout
+        self.assertRegex(text, r"(?m)^peak +62\.00 MiB reserved, 30\.29 MiB live")
+        # TensorFlow calls what it copies to the device an empty tensor of floats.
+        self.assertIn("_EagerConst", text)
+        self.assertNotIn("[0]", text)
+
+    def test_cuda_malloc_async(self):
+        trace = DATA / "async.reel"
+        verdict = self.document("report", trace)["verdict"]["held_by"]
+        self.assertEqual([(part["label"], part["bytes"]) for part in verdict["parts"]], [("TensorFlow's pool", 31759390)])
+        refused = run("import", trace, "--profile", DATA / "async.xplane.pb.xz", "-o", self.directory / "j.reel")
+        self.assert_refused(refused, "memreel record has each tensor")
 
 
 if __name__ == "__main__":

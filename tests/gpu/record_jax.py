@@ -113,6 +113,9 @@ def leave_free(size):
 GROWTH = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
 
+ASYNC = {"XLA_PYTHON_CLIENT_ALLOCATOR": "cuda_async"}
+
+
 def fraction(value):
     return {"XLA_PYTHON_CLIENT_MEM_FRACTION": value}
 
@@ -129,6 +132,9 @@ RUNS = {
     "oom_fraction": (oom, fraction(".02"), False),
     "late_growth": (late, GROWTH, False),
     "crowded_growth": (crowded, GROWTH, False),  # alone on its device
+    "churn_async": (churn, {**GROWTH, **ASYNC}, False),
+    "churn_async_fraction": (churn, {**ASYNC, **fraction(".05")}, False),
+    "churn_platform": (churn, {"XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, False),
 }
 
 

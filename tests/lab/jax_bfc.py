@@ -4,10 +4,14 @@
 reports what it did.
 
 jax_bfc.py OUT --count N [--seed S]
+jax_bfc.py OUT --pool
 
 Prints a JSON line per program: file, program, seed, conf, limit, and, after a crash, crashed: the signal. The programs
 are those of tests/gpu/record_jax.py that launch no kernels: to the allocator all arrays are alike, however they were
 made.
+
+--pool runs one program, with the allocator that the environment asks for, for `memreel record`. Prints JAX's own
+statistics: peak, the bytes in use at most, and pool, those that the pool held.
 """
 
 import argparse
@@ -42,12 +46,29 @@ def record(path, program, seed, fraction):
         return record_jax.record(program, seed, path)["num_allocs"]
 
 
+def pool(out, seed):
+    """Runs the program with a profile in the directory `out`. Returns the statistics of the allocator."""
+    import jax
+
+    options = jax.profiler.ProfileOptions()
+    options.device_tracer_level = options.python_tracer_level = 0
+    with jax.profiler.trace(str(out), profiler_options=options):
+        record_jax.churn(jax, random.Random(seed), steps=60, largest=24, most=10)
+        stats = jax.local_devices()[0].memory_stats()
+    return {"peak": stats["peak_bytes_in_use"]} | ({"pool": stats["peak_pool_bytes"]} if "peak_pool_bytes" in stats else {})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--pool", action="store_true")
     args = parser.parse_args()
+    if args.pool:
+        hardware_utils.has_visible_nvidia_gpu = lambda: True  # it checks for /dev/nvidia0
+        print(json.dumps(pool(args.out, args.seed)))
+        return 0
     args.out.mkdir(parents=True, exist_ok=True)
     rng = random.Random(args.seed)
     made = 0

@@ -81,10 +81,13 @@ def compile_library(path, source, versions):
     code.unlink()
 
 
-def stand_in_for(soname, prefix, library, out):
-    """A library with all functions named in `library` that have the prefix, for one that is opened by name."""
-    names = {name.decode() for name in re.findall(rb"(?<=\0)(%s[A-Z]\w*)(?=\0)" % prefix.encode(), library.read_bytes())}
-    compile_library(out / soname, doing_nothing(names), {UNVERSIONED: " ".join(f"{name};" for name in sorted(names))})
+def stand_ins_for(prefixes, libraries, out):
+    """Libraries with all functions named in `libraries` that have a prefix, for those that are opened by name. `prefixes`: by soname."""
+    pattern = rb"(?<=\0)((?:%s)[A-Z]\w*)(?=\0)" % "|".join(prefixes.values()).encode()
+    found = {name.decode() for library in libraries for name in re.findall(pattern, library.read_bytes())}
+    for soname, prefix in prefixes.items():
+        names = {name for name in found if re.match(prefix + "[A-Z]", name)}
+        compile_library(out / soname, doing_nothing(names), {UNVERSIONED: " ".join(f"{name};" for name in sorted(names))})
 
 
 def make(wheel, provided, out):

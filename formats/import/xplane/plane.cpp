@@ -322,15 +322,26 @@ class PlaneReader {
     event.allocator = allocator_number(allocator);
     event.stack = open.stack([&](std::uint64_t metadata) { return frame(metadata); }, writer_);
     push_frame(event.stack, std::string(operation));
-    push_frame(event.stack, tensor_text(region_type, data_type, shape));
+    // TensorFlow describes copies to the device as an empty tensor of floats, whatever they are.
+    const bool is_unset = shape == "[0]" && event.requested.count > 0;
+    if (!is_unset) push_frame(event.stack, tensor_text(region_type, data_type, shape));
     recording_.events.push_back(event);
   }
 
-  /// "output, data type 1, [8,128]": TensorFlow's description of the tensor.
+  /// TensorFlow's DataType (tensorflow/core/framework/types.proto).
+  static std::string data_type_name(std::uint64_t type) {
+    constexpr std::array<std::string_view, 24> names{
+        "",          "float32", "float64",    "int32",   "uint8",    "int16",   "int8",     "string",
+        "complex64", "int64",   "bool",       "qint8",   "quint8",   "qint32",  "bfloat16", "qint16",
+        "quint16",   "uint16",  "complex128", "float16", "resource", "variant", "uint32",   "uint64"};
+    return type < names.size() ? std::string(names[type]) : "data type " + std::to_string(type);
+  }
+
+  /// "output, float32, [8,128]": TensorFlow's description of the tensor.
   static std::string tensor_text(std::string_view region_type, std::uint64_t data_type, std::string_view shape) {
     std::string text(region_type);
     const auto add = [&](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-    if (data_type != 0) add("data type " + std::to_string(data_type));
+    if (data_type != 0) add(data_type_name(data_type));
     if (!shape.empty()) add(std::string(shape));
     return text;
   }

@@ -19,9 +19,10 @@
 namespace memreel::xplane {
 namespace {
 
-/// "GPU_0_bfc" is on device 0; names without such a number are host memory.
+/// "GPU_0_bfc" is on device 0, as is "XLA_backend_0_bfc" of JAX's allocator `platform`; names without such a number are
+/// host memory.
 std::int32_t device_of(std::string_view allocator) {
-  if (!allocator.starts_with("GPU_")) return -1;
+  if (!allocator.starts_with("GPU_") && !allocator.starts_with("XLA_backend_")) return -1;
   for (std::size_t at = allocator.find('_'); at != std::string_view::npos; at = allocator.find('_', at + 1)) {
     std::int32_t device = 0;
     const char* const end = allocator.data() + allocator.size();
@@ -208,9 +209,12 @@ class SpaceReader {
     }
     if (bytes_.failure()) return *bytes_.failure();
     if (recording_.events.empty())
-      return Error{.what = "the profile holds no memory events (MemoryAllocation, MemoryDeallocation)",
-                   .where = bytes_.where(),
-                   .remedy = "profile a program that runs on a GPU with host_tracer_level=2 or more"};
+      return Error{
+          .what = "the profile holds no memory events (MemoryAllocation, MemoryDeallocation)",
+          .where = bytes_.where(),
+          .remedy =
+              "profile a program that runs on a GPU with host_tracer_level=2 or more; allocators of cudaMallocAsync "
+              "tell profiles nothing: memreel record has each tensor"};
     return std::move(recording_);
   }
 

@@ -156,8 +156,20 @@ TEST(XPlane, EnclosingEventsAreTheStack) {
   std::vector<std::string> texts;
   texts.reserve(frames.size());
   for (const FrameText& frame : frames) texts.push_back(text_of(frame));
-  EXPECT_EQ(texts, (std::vector<std::string>{"output, data type 1, [8,128]", "dense/MatMul", "Execute (jit_f)", "$odd",
+  EXPECT_EQ(texts, (std::vector<std::string>{"output, float32, [8,128]", "dense/MatMul", "Execute (jit_f)", "$odd",
                                              "step (train.py:12)"}));
+}
+
+TEST(XPlane, AnEmptyTensorDescribesNoMemory) {
+  AllocatorProfile gpu("GPU_0_bfc");
+  ProfileEvent allocation = gpu.alloc(10, region_base, 4, 256, 0);
+  for (const auto& [name, value] : {std::pair{"tf_op", "_EagerConst"}, {"region_type", "dynamic"}, {"shape", "[0]"}})
+    allocation.stats.emplace_back(name, std::string(value));
+  allocation.stats.emplace_back("data_type", std::uint64_t{1});
+  const Trace trace = imported(profile({{.events = {allocation}}}));
+  const auto frames = frames_of(trace.tables, events_of(trace, EventKind::alloc)[0].stack);
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(text_of(frames[0]), "_EagerConst");
 }
 
 TEST(XPlane, EventsOfAllThreadsAreInOrder) {
@@ -173,13 +185,14 @@ TEST(XPlane, EventsOfAllThreadsAreInOrder) {
 }
 
 TEST(XPlane, EachAllocatorIsAHeapHostMemoryLast) {
-  AllocatorProfile host("xla_gpu_host_bfc"), collective("GPU_collectivememory_1_bfc"), gpu("GPU_0_bfc");
+  AllocatorProfile host("xla_gpu_host_bfc"), collective("GPU_collectivememory_1_bfc"), gpu("GPU_0_bfc"),
+      platform("XLA_backend_2_bfc");
   const Trace trace = imported(
       profile({{.events = {host.alloc(1, region_base, 4, 256, 0), collective.alloc(2, 2 * region_base, 4, 256, 0),
-                           gpu.alloc(3, 3 * region_base, 4, 256, 0)}}}));
+                           gpu.alloc(3, 3 * region_base, 4, 256, 0), platform.alloc(4, 4 * region_base, 4, 256, 0)}}}));
   std::vector<std::int32_t> devices;
   for (std::size_t i = 1; i < trace.tables.heaps.size(); ++i) devices.push_back(trace.tables.heaps[i].device);
-  EXPECT_EQ(devices, (std::vector<std::int32_t>{0, 1, -1}));
+  EXPECT_EQ(devices, (std::vector<std::int32_t>{0, 1, 2, -1}));
 }
 
 TEST(XPlane, WhatWasHeldBeforeIsALoss) {
