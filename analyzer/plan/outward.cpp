@@ -100,6 +100,36 @@ std::vector<std::array<Swept, 2>> sweep_all(const Problem& problem, std::span<co
   return swept;
 }
 
+/// What sweeps make of stacks of which the first ones count: they give up where one before has done as well.
+std::array<std::array<Swept, 2>, stacks_swept> sweep_in_turn(const Problem& problem,
+                                                             const std::array<Outward, stacks_swept>& stacks,
+                                                             std::span<const Preference> preferences,
+                                                             const SweepLimits& limits, unsigned threads) {
+  std::array<std::array<Swept, 2>, stacks_swept> swept;
+  std::array<std::atomic<Bytes>, stacks_swept> found;  // by those before each
+  for (std::atomic<Bytes>& peak : found) peak = limits.below;
+  std::array<std::atomic<int>, stacks_swept> left;
+  for (std::atomic<int>& courses : left) courses = 2;
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t n = next++; n < 2 * stacks.size(); n = next++) {
+      const std::size_t i = n / 2;
+      SweepLimits own = limits;
+      own.found = &found[i];
+      swept[i][n % 2] = sweep(problem, stacks[i].courses[n % 2], stacks[i].offsets, preferences, own);
+      if (--left[i] > 0) continue;
+      const Bytes peak = peak_of(swept[i]) <= limits.enough ? 0_B : peak_of(swept[i]);
+      for (std::size_t later = i + 1; later < stacks.size(); ++later)
+        for (Bytes known = found[later]; peak < known && !found[later].compare_exchange_weak(known, peak);) continue;
+    }
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t i = 1; i < std::min<std::size_t>(threads, 2 * stacks.size()); ++i) others.emplace_back(work);
+  work();
+  others.clear();
+  return swept;
+}
+
 }  // namespace
 
 Placement place_outward(const Problem& problem, std::span<const Preference> preferences, const SweepLimits& limits,
@@ -120,12 +150,13 @@ Placement place_outward(const Problem& problem, std::span<const Preference> pref
   std::iota(order.begin(), order.end(), 0U);
   std::ranges::stable_sort(order, std::less{}, [&](std::size_t i) { return peak_of(tried[i]); });
   nearby = {};
-  for (std::size_t i = 0; i < stacks_swept && best.peak > limits.enough; ++i) {
-    const Outward outward(problem, busiest, balances[order[i]]);
-    const auto swept = sweep_all(problem, {&outward, 1}, preferences,
-                                 {.enough = limits.enough, .below = best.peak, .again = limits.again}, threads);
-    if (peak_of(swept.front()) < best.peak) best = outward.joined(swept.front());
-  }
+  // The second stack is swept while the first still is, in vain if that is enough.
+  std::array<Outward, stacks_swept> stacks;
+  for (std::size_t i = 0; i < stacks.size(); ++i) stacks[i] = Outward(problem, busiest, balances[order[i]]);
+  const std::array<std::array<Swept, 2>, stacks_swept> swept =
+      sweep_in_turn(problem, stacks, preferences, limits, threads);
+  for (std::size_t i = 0; i < stacks.size() && best.peak > limits.enough; ++i)
+    if (peak_of(swept[i]) < best.peak) best = stacks[i].joined(swept[i]);
   return best;
 }
 

@@ -248,7 +248,7 @@ class Sweep {
   }
 
   Swept run() {
-    for (std::size_t i = 0; i * stretch_ < schedule_.begins().size() && top_ < limits_.below; ++i) {
+    for (std::size_t i = 0; i * stretch_ < schedule_.begins().size() && top_ < below(); ++i) {
       go_on(i);
       if (tops_[i] > limits_.enough) come_again(i);
       top_ = std::max(top_, top_since(i - std::min(i, most_back)));
@@ -274,6 +274,10 @@ class Sweep {
   std::span<const Row> rows(std::size_t i) const {
     const std::span all = schedule_.begins();
     return all.subspan(i * stretch_, std::min(stretch_, all.size() - i * stretch_));
+  }
+
+  Bytes below() const {
+    return limits_.found == nullptr ? limits_.below : std::min(limits_.below, limits_.found->load());
   }
 
   Bytes top_since(std::size_t from) const {

@@ -17,6 +17,7 @@
 // allocation for C++ server workloads", ASPLOS 2020).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -47,6 +48,7 @@ struct SweepLimits {
   Bytes enough;                                            // gaps above are taken only if there is no other
   Bytes below{std::numeric_limits<std::uint64_t>::max()};  // gives up at this peak
   std::uint64_t again = 0;                                 // how many buffers may be placed again, about
+  const std::atomic<Bytes>* found = nullptr;               // gives up at it, too: found elsewhere meanwhile
 };
 
 struct Swept {
