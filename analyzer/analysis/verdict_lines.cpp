@@ -77,8 +77,9 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
   if (decides.failed == 1) {
     const std::string before = requested + " refused" + gpu_of(decides) + " at ";
     std::string reason = decides.reason.empty() ? "" : ": " + decides.reason;
-    // The verdict alone, where what stands out leaves no room for the place.
-    if (display_width(before + reason) + least_place > room) reason.resize(std::min(reason.size(), reason.find(", ")));
+    // How far a step grew says more than the place, where both don't fit.
+    if (display_width(before + reason) + least_place > room && reason.find(", ") != std::string::npos)
+      return {"OOM", requested + " refused" + gpu_of(decides) + reason, true};
     return {"OOM", line_with(before, decides.site, reason), true};
   }
   std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);

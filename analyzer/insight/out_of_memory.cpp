@@ -128,8 +128,8 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
                   .bounded = bounds.by_device,
                   .device_total = bounds.device,
                   .by_program = bounds.by_program};
-  if (event.value != 0) {
-    oom.device_free = Bytes{event.value};
+  if (const auto free = free_when_failed(event.value)) {
+    oom.device_free = free;
   } else if (device) {
     oom.device_free = device->free;
     oom.sample_age = device->age;
@@ -306,7 +306,7 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     oom.fragmentation_index = fragmentation_index(oom);
     const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
     oom.is_last = heap != remedies.heaps.end() && is_last(*heap, oom.event);
-    if (oom.is_last && may_have_survivors(oom))
+    if (oom.is_last && oom.verdict != OomVerdict::unknown)
       oom.rest = rest_of_step(trace, *heap, static_cast<std::uint32_t>(oom.event));
   });
   result.fragmented =
@@ -490,7 +490,8 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
   if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
     return "hold less; if the card has over " + text_of(*oom.capacity) + ", others hold it";
-  if (!oom.capacity || oom.live + oom.requested <= *oom.capacity) return "the program must hold less";
+  // Where only refusals bound it, the capacity may be far below that.
+  if (!oom.capacity || !oom.bounded || oom.live + oom.requested <= *oom.capacity) return "the program must hold less";
   return "the program must hold " + text_of(oom.live + oom.requested - *oom.capacity) + " less";
 }
 

@@ -91,7 +91,7 @@ void ImpliedCapacity::see_other(EventKind kind, Bytes size, std::uint64_t value)
       refuse(std::max(sum(burst_.held_before, size), settings_.collected_below(burst_.held_before)));
     hold(size);
   } else if (kind == EventKind::alloc_failed) {
-    see_request_fail(is_torch_ ? settings_.segment_size(settings_.round(size)) : size, Bytes{value});
+    see_request_fail(is_torch_ ? settings_.segment_size(settings_.round(size)) : size, free_when_failed(value));
   }
   burst_ = {.asked_for = kind == EventKind::empty_cache};
 }
@@ -102,15 +102,15 @@ void ImpliedCapacity::see_driver(EventKind kind, Bytes size, std::uint64_t value
   else if (kind == EventKind::free_requested)
     held_ -= std::min(size, held_);
   else if (kind == EventKind::alloc_failed)
-    see_request_fail(size, Bytes{value});
+    see_request_fail(size, free_when_failed(value));
 }
 
-void ImpliedCapacity::see_request_fail(Bytes needed, Bytes device_free) {
+void ImpliedCapacity::see_request_fail(Bytes needed, std::optional<Bytes> device_free) {
   refuse(sum(held_, needed));
-  if (device_free == 0_B) return;
+  if (!device_free) return;
   // The device's refusal is the certain one: a fraction above what others leave never takes effect.
-  by_program_ = by_program_.value_or(true) && device_free >= needed;
-  const Bytes all = sum(held_, device_free);
+  by_program_ = by_program_.value_or(true) && *device_free >= needed;
+  const Bytes all = sum(held_, *device_free);
   at_refusals_ = std::min(at_refusals_.value_or(all), all);
 }
 

@@ -71,7 +71,7 @@ class ImpliedCapacity {
 
   void see_other(EventKind kind, Bytes size, std::uint64_t value);
   void see_driver(EventKind kind, Bytes size, std::uint64_t value);
-  void see_request_fail(Bytes needed, Bytes device_free);
+  void see_request_fail(Bytes needed, std::optional<Bytes> device_free);
   void refuse(Bytes total);
   void hold(Bytes size);
 

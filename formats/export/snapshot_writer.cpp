@@ -219,7 +219,7 @@ class SnapshotWriter {
     pickle_.text("action");
     pickle_.text(action);
     if (event.kind == EventKind::alloc_failed)
-      member("device_free", event.value);
+      member("device_free", free_when_failed(event.value).value_or(0_B).count);
     else
       member("addr", event.address.value);
     member("size", event.size.count);

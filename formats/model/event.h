@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,7 +24,7 @@ enum class EventKind : std::uint8_t {
   segment_free = 5,
   segment_map = 6,  // a pool mapped `size` bytes of physical memory at `address` (cuMemMap)
   segment_unmap = 7,
-  alloc_failed = 8,     // a request for `size` bytes failed; `value` = bytes the device said were free, 0 if unknown
+  alloc_failed = 8,     // a request for `size` bytes failed; `value`: see free_when_failed()
   pool_begin = 9,       // from here on allocations of this origin's thread or stream go to its pool
   pool_end = 10,        // the origin's pool is destroyed: it grows no more, and its unused memory may be released
   sync = 11,            // the host waited, or an event edge; `value`: see sync_* below
@@ -59,6 +60,14 @@ constexpr bool has_value(EventKind kind) {
 inline constexpr std::uint64_t sync_stream = 0;
 inline constexpr std::uint64_t sync_device = 1;
 inline constexpr std::uint64_t sync_edge = 2;
+
+/// `value` of an `alloc_failed` event: the bytes that the device said were free, 1 if it had none, 0 if it said
+/// nothing.
+constexpr std::uint64_t free_when_failed_value(Bytes free) { return free.count == 0 ? 1 : free.count; }
+constexpr std::optional<Bytes> free_when_failed(std::uint64_t value) {
+  if (value == 0) return std::nullopt;
+  return Bytes{value == 1 ? 0 : value};
+}
 
 /// A complete event. Fields that its kind does not have are zero (`allocation`: none).
 ///

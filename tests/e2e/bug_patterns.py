@@ -130,6 +130,15 @@ def held_by_traceback():
     return program.document()
 
 
+def loading():
+    """Weights fill the card, which has nothing left."""
+    program = Program()
+    for _ in range(80):
+        program.alloc(GIB, 8)
+    program.fail(GIB, 0, 8)
+    return program.document()
+
+
 def bursts():
     """Reference cycles wait for Python's collector."""
     program = Program()
@@ -147,4 +156,4 @@ def bursts():
     return program.document()
 
 
-PATTERNS = {function.__name__: function for function in (kept_graph, growing_cache, other_process, own_limit, larger_batch, held_by_traceback, bursts)}
+PATTERNS = {function.__name__: function for function in (kept_graph, growing_cache, other_process, own_limit, larger_batch, held_by_traceback, loading, bursts)}

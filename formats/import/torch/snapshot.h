@@ -76,7 +76,7 @@ inline constexpr std::int64_t no_time = std::numeric_limits<std::int64_t>::min()
 /// One record of a device's history. Millions are in memory at once.
 struct Entry {
   std::int64_t time_us = no_time;  // since the Unix epoch
-  std::uint64_t address = 0;       // oom: free bytes of the device; mark: MarkId
+  std::uint64_t address = 0;       // oom: of free_when_failed(); mark: MarkId
   std::uint64_t size = 0;          // bytes; of allocations as requested
   StackId stack = StackId::none;
   std::uint32_t place_and_action = 0;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string_view>
 
+#include "formats/model/event.h"
 #include "formats/torch/alloc_conf.h"
 #include "formats/torch/settings.h"
 
@@ -316,6 +317,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     if (entry.size > max_allocation.count) return values_.fail_size("size");
   } else {
     entry.address = as_request(entry.address);
+    if (*action == Action::oom && has_address) entry.address = free_when_failed_value({entry.address});
     entry.size = as_request(entry.size);
   }
   StringId said = tables_.name(metadata);

@@ -166,7 +166,17 @@ TEST(Snapshot, OutOfMemoryBecomesAllocFailed) {
   entries.push_back(oom);
   const Event failed = event_of(imported_ok(snapshot({}, entries)), EventKind::alloc_failed);
   EXPECT_EQ(failed.size, 4096_B);
-  EXPECT_EQ(failed.value, 777U);
+  EXPECT_EQ(free_when_failed(failed.value), 777_B);
+}
+
+TEST(Snapshot, ADeviceThatHadNothingFreeSaidSo) {
+  Document oom = entry("oom", 0, 4096, 102);
+  oom.erase("addr");
+  oom["device_free"] = 0;
+  std::vector<Document> entries = simple_entries();
+  entries.push_back(oom);
+  const Event failed = event_of(imported_ok(snapshot({}, entries)), EventKind::alloc_failed);
+  EXPECT_EQ(free_when_failed(failed.value), 0_B);
 }
 
 TEST(Snapshot, AnnotationsAndUserDefinedEntriesBecomeMarks) {
