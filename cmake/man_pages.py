@@ -18,8 +18,8 @@ PROGRAMS = {"record": "memreel-record", "attach": "memreel-attach", "detach": "m
             "holders": "memreel-attach", "top": "memreel-top", "view": "memreel-view"}
 
 
-def help_of(emulator, program, *command):
-    if not program.exists():  # it is not built
+def help_of(program, *command, emulator=()):
+    if not os.path.exists(program):  # it is not built
         return None
     done = subprocess.run([*emulator, program, *command, "--help"], text=True, capture_output=True, stdin=subprocess.DEVNULL,
                           env=os.environ | {"COLUMNS": "400", "LC_ALL": "C.UTF-8"})
@@ -81,11 +81,11 @@ def main():
         sys.exit(__doc__)
     programs, folder, version, *emulator = Path(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:]
     folder.mkdir(parents=True, exist_ok=True)
-    overview = help_of(emulator, programs / "memreel")
+    overview = help_of(programs / "memreel", emulator=emulator)
     texts = {"memreel": overview}
     for command in commands_of(overview):
-        texts[f"memreel-{command}"] = help_of(emulator, programs / PROGRAMS.get(command, "memreel"), command)
-    texts["memreel-fleet-mpi"] = help_of(emulator, programs / "memreel-fleet-mpi")  # which is no command of memreel
+        texts[f"memreel-{command}"] = help_of(programs / PROGRAMS.get(command, "memreel"), command, emulator=emulator)
+    texts["memreel-fleet-mpi"] = help_of(programs / "memreel-fleet-mpi", emulator=emulator)  # which is no command of memreel
     for name, text in texts.items():
         if text is not None:  # of a program that is not built
             text = "\n".join(page(name, text, version)) + "\n"

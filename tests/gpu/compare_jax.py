@@ -55,6 +55,9 @@ def main():
     held_by = report["verdict"]["held_by"]["parts"]
     if not held_by or held_by[0]["label"] != "XLA's pool":
         sys.exit(f"held by {held_by[:1]}, not XLA's pool")
+    if stats is None:  # of the allocator "platform", a call of the driver for each request
+        print(f"held by XLA's pool, {max(live_series(memreel, recordings[0]))} B at the peak by the driver's calls; JAX counts nothing")
+        return
     if "peak_pool_bytes" not in stats:
         compare_async(memreel, recordings[0], stats)
         return
