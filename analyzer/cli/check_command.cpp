@@ -331,8 +331,8 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
 Exit run_check_of_job(const CheckArguments& arguments) {
   CheckFleetArguments job = arguments.fleet;
   if (!arguments.max_peak.empty() || !arguments.max_fragmentation.empty() || !arguments.max_category.empty() ||
-      !arguments.policies.empty())
-    return fail({.what = "--max-peak, --max-category, --max-fragmentation and --policy are for one recording",
+      !arguments.policies.empty() || arguments.valid)
+    return fail({.what = "--max-peak, --max-category, --max-fragmentation, --policy and --valid are for one recording",
                  .where = "--fleet",
                  .remedy = "for a job: --max-reserved, --max-p99, --max-imbalance, --min-headroom, --max-leaked"});
   if (!arguments.file.empty()) job.files.insert(job.files.begin(), arguments.file);

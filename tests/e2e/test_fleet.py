@@ -550,7 +550,8 @@ class Check(ProgramTest):
 
     def test_refusals(self):
         self.assert_refused(run("check", "--fleet", self.job), "nothing to check")
-        self.assert_refused(run("check", "--fleet", self.job, "--max-peak", "1GiB"), "--max-p99")
+        for words in (("--max-peak", "1GiB"), ("--valid",)):
+            self.assert_refused(run("check", "--fleet", self.job, *words), words[0], "--max-p99")
         self.assert_refused(run("check", SAMPLE, "--min-headroom", "1GiB"), "--fleet")
         self.assert_refused(run("check", "--fleet", self.job, "--max-imbalance", "0.5"), "--max-imbalance")
 
