@@ -77,9 +77,13 @@ VerdictLine line_of_failures(const Verdict::Decides& decides) {
   if (decides.failed == 1) {
     const std::string before = requested + " refused" + gpu_of(decides) + " at ";
     std::string reason = decides.reason.empty() ? "" : ": " + decides.reason;
-    // How far a step grew says more than the place, where both don't fit.
-    if (display_width(before + reason) + least_place > room && reason.find(", ") != std::string::npos)
-      return {"OOM", requested + " refused" + gpu_of(decides) + reason, true};
+    if (display_width(before + reason) + least_place > room) {
+      // How far a step grew says more than the place, where both don't fit.
+      const std::string without_place = requested + " refused" + gpu_of(decides) + reason;
+      const std::size_t comma = reason.find(", ");
+      if (comma != std::string::npos && display_width(without_place) <= room) return {"OOM", without_place, true};
+      reason.resize(std::min(reason.size(), comma));
+    }
     return {"OOM", line_with(before, decides.site, reason), true};
   }
   std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);

@@ -135,13 +135,13 @@ bool keeps(const std::vector<Request>& requests, std::size_t earliest, std::size
 }
 
 /// The first request in the newest of the pools and streams that the program has used.
-std::size_t newest_lane(const Prepared& heap, const std::vector<Request>& requests) {
+std::size_t first_in_newest_pool_or_stream(const Prepared& heap, const std::vector<Request>& requests) {
   std::vector<bool> known(heap.pool_streams.size(), false);
   std::size_t newest = 0;
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const std::uint32_t lane = heap.pool_stream[requests[i].row];
-    if (!known[lane]) newest = i;
-    known[lane] = true;
+    const std::uint32_t pool_stream = heap.pool_stream[requests[i].row];
+    if (!known[pool_stream]) newest = i;
+    known[pool_stream] = true;
   }
   return newest;
 }
@@ -371,7 +371,7 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
   const double spread = ratio(std::max(now, most), least) - 1;
   const Bytes held = live - std::min(live, all[begin].lowest_before);
   rest.margin = spread < 0.02 ? part(0.03, held) : std::max({part(0.07, held), part(0.05, live), part(spread, held)});
-  const std::size_t newest = newest_lane(heap, all);
+  const std::size_t newest = first_in_newest_pool_or_stream(heap, all);
   rest.settled_rounds = static_cast<std::uint64_t>(
       std::ranges::count_if(points, [&](std::size_t point) { return point + 1 - of_step >= newest; }));
   const Sizes sizes(requests, begin, last - nearest, ratio(now, asked(all, nearest, of_step)));

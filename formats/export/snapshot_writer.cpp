@@ -218,10 +218,13 @@ class SnapshotWriter {
     pickle_.begin_dict();
     pickle_.text("action");
     pickle_.text(action);
-    if (event.kind == EventKind::alloc_failed)
-      member("device_free", free_when_failed(event.value).value_or(0_B).count);
-    else
+    if (event.kind == EventKind::alloc_failed) {
+      const auto free = free_when_failed(event.value);
+      member("device_free", free.value_or(0_B).count);  // PyTorch's tools need it
+      if (!free) member("memreel_free_unknown", 1);
+    } else {
       member("addr", event.address.value);
+    }
     member("size", event.size.count);
     member("stream", stream_of(event.origin));
     write_time(event.time);

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import unittest
 
+from bug_patterns import PATTERNS
 from program import MEMREEL, SAMPLES, ProgramTest, run
 from snapshot import BASE, encodings, snapshot
 
@@ -108,6 +109,20 @@ class Export(ProgramTest):
         self.answer("export", SAMPLES / "oom_default.reel", "--format", "perfetto", "-o", target)
         failures = self.document("info", SAMPLES / "oom_default.reel")["kinds"]["alloc_failed"]
         self.assertEqual(target.read_bytes().count(b"out of memory"), failures)
+
+    def test_snapshots_keep_what_a_device_said_to_have_free(self):
+        document = PATTERNS["loading"]()
+        failed = document["device_traces"][0][-1]
+        for free in (0, 64 << 20, None):  # None: it said nothing
+            failed["device_free"] = free
+            if free is None:
+                del failed["device_free"]
+            before = self.file("before.json", json.dumps(document).encode())
+            after = self.directory / "after.pickle"
+            self.answer("export", before, "--format", "torch", "-o", after)
+            for snapshot_file in (before, after):
+                self.assertEqual(self.document("report", snapshot_file, "--oom")["ooms"][0]["device_free_bytes"], free)
+            self.assertIn("device_free", pickle.loads(after.read_bytes())["device_traces"][0][-1], "PyTorch's tools need it")
 
     def test_an_instant_of_what_has_none(self):
         self.assert_refused(run("export", SAMPLE, "--format", "csv", "--at", "end"), "csv", "--at")

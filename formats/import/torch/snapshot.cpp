@@ -60,6 +60,7 @@ constexpr auto sorted_words = [] {
       Spelling{"addr", SnapshotKey::addr},
       Spelling{"compile_context", SnapshotKey::compile_context},
       Spelling{"device_free", SnapshotKey::device_free},
+      Spelling{"memreel_free_unknown", SnapshotKey::memreel_free_unknown},
       Spelling{"pool_id", SnapshotKey::pool_id},
       Spelling{"time_us", SnapshotKey::time_us},
       Spelling{"user_metadata", SnapshotKey::user_metadata},

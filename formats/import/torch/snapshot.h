@@ -215,6 +215,7 @@ enum class SnapshotKey : std::uint8_t {
   addr,
   compile_context,
   device_free,
+  memreel_free_unknown,  // of an export whose trace does not say it
   pool_id,
   time_us,
   user_metadata,

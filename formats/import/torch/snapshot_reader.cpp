@@ -262,6 +262,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   PoolStream pool_stream;
   bool has_address = false;
   bool has_size = false;
+  bool states_free = true;
   Value metadata, compiled;
   for (std::size_t i = 0; i < items->size(); i += 2) {
     const Value value = (*items)[i + 1];
@@ -275,6 +276,9 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
       case SnapshotKey::device_free:  // an oom has it instead of an address
         good = values_.read_unsigned(value, "addr", entry.address);
         has_address = true;
+        break;
+      case SnapshotKey::memreel_free_unknown:
+        states_free = false;
         break;
       case SnapshotKey::size:
         good = values_.read_unsigned(value, "size", entry.size);
@@ -317,7 +321,7 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
     if (entry.size > max_allocation.count) return values_.fail_size("size");
   } else {
     entry.address = as_request(entry.address);
-    if (*action == Action::oom && has_address) entry.address = free_when_failed_value({entry.address});
+    if (*action == Action::oom && has_address && states_free) entry.address = free_when_failed_value({entry.address});
     entry.size = as_request(entry.size);
   }
   StringId said = tables_.name(metadata);
