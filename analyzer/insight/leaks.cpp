@@ -133,8 +133,10 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
   if (population.frees == 0)
     return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
                                 : "nothing allocated there was ever freed";
-  return count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") +
-         " freed, " +
+  const std::string freed =
+      count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") + " freed";
+  if (finding.rounds == 0) return freed;
+  return freed + ", " +
          (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
                                            : "after at most " + count_of(finding.growth.longest_life, unit)) +
          (finding.freed_at_end ? ", these only after the last" : "");
@@ -175,6 +177,8 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       return text_of(finding.bytes) +
              " of the device is not explained by the recording: contexts, code, other processes";
     default:
+      if (finding.rounds == 0)
+        return total + " " + place + " is held at the end; " + fate_of_others(finding, population, unit);
       return total + " " + place + " " +
              (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
                                        text_of(std::uint64_t{finding.rounds})

@@ -12,6 +12,7 @@
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/category/observations.h"
 #include "analyzer/history/lifetimes.h"
+#include "analyzer/insight/private_pools.h"
 #include "analyzer/replay/steps.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
@@ -55,6 +56,24 @@ void drop_empty(std::vector<std::uint32_t>& ends, std::span<const std::uint32_t>
   const auto last = std::ranges::upper_bound(ends, allocations.back());
   if (last != ends.end()) ends.erase(last + 1, ends.end());
 }
+
+/// What is allocated in pools that CUDA graphs were captured into. A graph keeps what its capture requested, so a loop
+/// of captures builds something: it is no loop of steps.
+class Captured {
+ public:
+  explicit Captured(const Trace& trace) : trace_(trace), is_of_graphs_(trace.tables.pools.size()) {
+    for (const HeapPools& heap : private_pools(trace))
+      for (const PrivatePool& pool : heap.pools) is_of_graphs_[index(pool.pool)] = pool.has_captures ? 1 : 0;
+  }
+
+  bool operator()(std::uint32_t event) const {
+    return is_of_graphs_[index(trace_.tables[trace_.events.origin[event]].pool)] != 0;
+  }
+
+ private:
+  const Trace& trace_;
+  std::vector<char> is_of_graphs_;  // by PoolId
+};
 
 /// Whether the recording ends with a failure: no round was completed after its last failed request.
 bool ends_in_failure(const Trace& trace, const std::vector<std::uint32_t>& ends) {
@@ -155,8 +174,9 @@ struct Course {
 
 class CourseFinder {
  public:
-  CourseFinder(const Trace& trace, const std::vector<StackMeaning>& stacks, const ModuleCalls& modules)
-      : trace_(trace), stacks_(stacks), modules_(modules), phases_(find_phases(trace, stacks)) {}
+  CourseFinder(const Trace& trace, const std::vector<StackMeaning>& stacks, const ModuleCalls& modules,
+               const Captured& captured)
+      : trace_(trace), stacks_(stacks), modules_(modules), captured_(captured), phases_(find_phases(trace, stacks)) {}
 
   Course find() && {
     const EventColumns& events = trace_.events;
@@ -174,7 +194,7 @@ class CourseFinder {
         add(course_.backward, Phase::backward, i);
       } else if (stack.in_module) {
         course_.has_modules = true;
-        if (allocates) see_call(i, modules_.site(events.stack[i]));
+        if (allocates && !captured_(i)) see_call(i, modules_.site(events.stack[i]));
       } else if (stack.has_python) {
         site_ = ModuleCalls::no_site;
         if (now_ == Phase::backward) now_ = Phase::other;
@@ -201,6 +221,7 @@ class CourseFinder {
   const Trace& trace_;
   const std::vector<StackMeaning>& stacks_;
   const ModuleCalls& modules_;
+  const Captured& captured_;
   Phases phases_;
   Course course_;
   Phase now_ = Phase::other;
@@ -420,8 +441,9 @@ double share_freed(const Trace& trace, const Rounds& rounds, std::span<const std
   return allocated == 0 ? 0 : freed / allocated;
 }
 
-Rounds rounds_of_repetition(const Trace& trace, const std::vector<StackMeaning>& stacks) {
+Rounds rounds_of_repetition(const Trace& trace, const std::vector<StackMeaning>& stacks, const Captured& captured) {
   std::vector<std::uint32_t> allocations = own_allocations(trace);
+  std::erase_if(allocations, captured);
   const bool has_stacks =
       std::ranges::any_of(allocations, [&](std::uint32_t event) { return trace.events.stack[event] != StackId::none; });
   Rounds rounds;
@@ -459,9 +481,10 @@ Rounds unmarked_rounds(const Trace& trace) {
   const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
   const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
   const ModuleCalls modules(trace.tables, rules);
-  const Course course = CourseFinder(trace, stacks, modules).find();
+  const Captured captured(trace);
+  const Course course = CourseFinder(trace, stacks, modules, captured).find();
   Rounds rounds = rounds_of_course(trace, course, modules);
-  if (rounds.source == RoundSource::none && !course.has_modules) rounds = rounds_of_repetition(trace, stacks);
+  if (rounds.source == RoundSource::none && !course.has_modules) rounds = rounds_of_repetition(trace, stacks, captured);
   if (rounds.source == RoundSource::optimizer) drop_empty(rounds.ends, own_allocations(trace));
   cut_off_failed_round(trace, rounds);
   return rounds;

@@ -55,6 +55,8 @@ Rounds marked_rounds(const Trace& trace, HeapId heap);
 /// - Repetition, only where there is nothing of the above. Stacks: the outermost function whose lines recur, in rounds
 ///   that free some of what they allocate (before a failure: half); a loop that keeps it builds something, e.g. loads
 ///   weights. No stacks at all: sizes that recur evenly, eight times or more.
+///
+/// What is requested in pools of CUDA graphs is neither a call nor repetition: captures build graphs, which keep it.
 Rounds unmarked_rounds(const Trace& trace);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "formats/model/stack_text.h"
 #include "tests/unit/sample_trace.h"
 
@@ -33,6 +35,17 @@ class RoundsOfAProgram : public ::testing::Test {
   }
   void backward(int gradients = 4) {
     for (int k = 0; k < gradients; ++k) alloc(engine_);
+  }
+  /// A server that warms up: for each of 32 batch sizes a graph, which keeps its output; its pool reuses the rest.
+  void capture_graphs(StackId first, StackId second) {
+    for (std::uint32_t graph = 1; graph <= 32; ++graph) {
+      build_.trace().tables.pools.push_back({.key_high = graph, .key_low = 0});
+      const OriginId program = std::exchange(origin_, build_.origin(HeapId{1}, 7, PoolId{graph}));
+      alloc(first, 40_MiB);
+      alloc(second, 8_MiB);
+      keep(loss_, 4_MiB);
+      origin_ = program;
+    }
   }
   Rounds rounds() { return find_rounds(build_.trace(), HeapId{1}); }
 
@@ -210,6 +223,28 @@ TEST_F(RoundsOfAProgram, ALoopThatKeepsWhatItAllocatesBuildsSomething) {
     alloc(loss_);
   }
   EXPECT_FALSE(rounds().suffice());
+}
+
+TEST_F(RoundsOfAProgram, CapturesOfGraphsAreNoSteps) {
+  capture_graphs(loss_, load_);
+  EXPECT_EQ(rounds().source, RoundSource::none);
+  for (int i = 0; i < 20; ++i) {
+    alloc(load_, 500_MiB);
+    alloc(loss_);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 20U);
+}
+
+TEST_F(RoundsOfAProgram, CallsOfTheModelInCapturesAreNoSteps) {
+  capture_graphs(layer_, other_layer_);
+  EXPECT_EQ(rounds().source, RoundSource::none);
+  for (int i = 0; i < 20; ++i) {
+    forward();
+    alloc(loss_);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().count(), 20U);
 }
 
 TEST_F(RoundsOfAProgram, LayersBeforeAFailureAreNoSteps) {
