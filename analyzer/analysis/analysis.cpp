@@ -42,8 +42,10 @@ const std::vector<HeapPools>& Analysis::pools() const {
 
 const std::optional<HostMemory>& Analysis::host_memory() const {
   return host_memory_.get([&] {
-    const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
-    return memreel::host_memory(trace_, histories(), heap == nullptr ? Rounds{} : find_rounds(trace_, heap->heap));
+    return memreel::host_memory(trace_, histories(), [&] {
+      const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
+      return heap == nullptr ? Rounds{} : find_rounds(trace_, heap->heap);
+    });
   });
 }
 
@@ -53,7 +55,9 @@ const std::vector<PoolError>& Analysis::pool_errors() const {
 
 const std::vector<MemorySummary>& Analysis::summaries() const {
   return summaries_.get([&] {
-    Result<std::vector<MemorySummary>> summaries = memory_summaries(trace_);
+    // A long trace's requests take as much memory as its events.
+    Result<std::vector<MemorySummary>> summaries =
+        untried().as_recorded ? memory_summaries(trace_, untried().heaps) : memory_summaries(trace_);
     return summaries ? *std::move(summaries) : std::vector<MemorySummary>{};
   });
 }

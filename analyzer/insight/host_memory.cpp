@@ -75,7 +75,8 @@ bool add_pinned(const Trace& trace, std::span<const HeapHistory> heaps, Level le
 
 }  // namespace
 
-std::optional<HostMemory> host_memory(const Trace& trace, std::span<const HeapHistory> heaps, const Rounds& rounds) {
+std::optional<HostMemory> host_memory(const Trace& trace, std::span<const HeapHistory> heaps,
+                                      const std::function<Rounds()>& rounds) {
   HostMemory memory;
   const bool has_pinned =
       add_pinned(trace, heaps, Level::driver, memory) || add_pinned(trace, heaps, Level::framework, memory);
@@ -83,7 +84,7 @@ std::optional<HostMemory> host_memory(const Trace& trace, std::span<const HeapHi
   if (samples.empty()) return has_pinned ? std::optional(memory) : std::nullopt;
   const auto most = std::ranges::max_element(samples, {}, &Sample::resident);
   memory.resident = {.first = samples.front().resident, .peak = most->resident, .last = samples.back().resident};
-  find_growth(samples, rounds, *memory.resident);
+  find_growth(samples, rounds(), *memory.resident);
   return memory;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -29,10 +30,12 @@ struct HostMemory {
   std::optional<ResidentSet> resident;  // none: not sampled, as in snapshots
 };
 
-/// None if the trace tells nothing of the host's memory. `heaps`: all of the trace; `rounds`: of the program's loop.
+/// None if the trace tells nothing of the host's memory. `heaps`: all of the trace; `rounds`: of the program's
+/// loop, asked for only if the resident set was sampled.
 ///
 /// A resident set grows steadily if its least value in each quarter of the steps' second half exceeds that in the
 /// quarter before, and all of them together by 16 MiB or more: what a collector of garbage frees again is no growth.
-std::optional<HostMemory> host_memory(const Trace& trace, std::span<const HeapHistory> heaps, const Rounds& rounds);
+std::optional<HostMemory> host_memory(const Trace& trace, std::span<const HeapHistory> heaps,
+                                      const std::function<Rounds()>& rounds);
 
 }  // namespace memreel

@@ -37,15 +37,18 @@ struct Candidate {
 constexpr Bytes nonsense = 64_GiB * 1024;
 
 /// PyTorch's pools if there are any, else those of other frameworks.
-std::vector<Prepared> pools_of(const Trace& trace) {
+Remedies pools_of(const Trace& trace) {
   std::vector<Prepared> heaps = prepare(trace);
+  const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
+  const std::ptrdiff_t recorded = std::ranges::count_if(heaps, is_torch);
   std::erase_if(heaps, [](const Prepared& heap) {
     return heap.level != Level::framework || std::ranges::any_of(heap.size, [](Bytes size) { return size > nonsense; });
   });
-  const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
-  if (any_late(heaps)) return begun_afresh(heaps);
-  return heaps;
+  const bool late = any_late(heaps);
+  const bool as_recorded = !late && recorded != 0 && std::ranges::count_if(heaps, is_torch) == recorded;
+  if (late) heaps = begun_afresh(heaps);
+  return {.heaps = std::move(heaps), .as_recorded = as_recorded};
 }
 
 bool uses_streams(std::span<const Prepared> heaps) {
@@ -234,7 +237,7 @@ std::optional<Bytes> stated_limit(const Prepared& heap) {
 }
 
 Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
-  Remedies remedies{.heaps = pools_of(trace)};
+  Remedies remedies = pools_of(trace);
   if (remedies.heaps.empty()) return remedies;
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
   bool any_bounded = false;

@@ -39,6 +39,7 @@ struct Remedies {
   std::vector<Prepared> heaps;       // what was replayed: one process's, of one kind of allocator
   std::vector<DeviceModel> devices;  // on which: of each heap
   bool is_torch = false;
+  bool as_recorded = false;    // `heaps` are all that prepare() finds of PyTorch, unchanged
   bool sets_fraction = false;  // a limit of the program's own refused
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one

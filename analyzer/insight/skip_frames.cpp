@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "formats/model/stack_text.h"
 
@@ -142,23 +143,28 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   const FrameKinds kinds(tables, patterns);
   StackRows rows(tables);
   std::unordered_map<StackId, Frames> shorter;                       // by original stack
+  std::vector<bool> known(tables.stacks.size());                     // whether it is in there: asked for every event
   std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
+  std::vector<bool> may_have_wrappers;  // by heap
+  for (const Heap& heap : tables.heaps) may_have_wrappers.push_back(!is_torch(tables[heap.name]));
   for (std::size_t i = 0; i < events.count(); ++i) {
     const StackId stack = events.stack[i];
     const HeapId heap = tables[events.origin[i]].heap;
+    const bool counts = events.kind[i] == EventKind::alloc && may_have_wrappers[index(heap)];
     if (stack == StackId::none) {
-      if (events.kind[i] == EventKind::alloc) with_unknown.insert(heap);
+      if (counts) with_unknown.insert(heap);
       continue;
     }
-    if (!shorter.contains(stack)) shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
-    if (events.kind[i] == EventKind::alloc) of_heaps[heap].insert(stack);
+    if (!known[index(stack)]) shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
+    known[index(stack)] = true;
+    if (counts) of_heaps[heap].insert(stack);
   }
 
   std::vector<std::string> sentences;
   std::unordered_map<HeapId, std::size_t> depths;
   for (const auto& [heap, stacks] : of_heaps) {
-    if (stacks.size() < 2 || with_unknown.contains(heap) || is_torch(tables[tables[heap].name])) continue;
+    if (stacks.size() < 2 || with_unknown.contains(heap)) continue;
     std::vector<Frames> frames;
     for (const StackId stack : stacks) frames.push_back(shorter[stack]);
     const std::size_t depth = wrapper_depth(tables, frames, kinds);
@@ -170,19 +176,25 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   }
   std::ranges::sort(sentences);
 
-  std::map<std::pair<StackId, std::size_t>, StackId> now;
+  // By original stack, for each number of frames to skip; that number for each heap.
+  std::map<std::size_t, std::vector<std::optional<StackId>>> now;
+  std::vector<std::pair<std::size_t, std::vector<std::optional<StackId>>*>> of_heap;
+  for (std::uint32_t heap = 0; heap < tables.heaps.size(); ++heap) {
+    const auto depth = depths.find(HeapId{heap});
+    const std::size_t count = depth == depths.end() ? 0 : depth->second;
+    of_heap.emplace_back(count, &now.try_emplace(count, known.size()).first->second);
+  }
   for (std::size_t i = 0; i < events.count(); ++i) {
     const StackId stack = events.stack[i];
     if (stack == StackId::none) continue;
-    const auto depth = depths.find(tables[events.origin[i]].heap);
-    const std::size_t count = depth == depths.end() ? 0 : depth->second;
-    const auto [place, is_new] = now.try_emplace({stack, count}, StackId::none);
-    if (is_new) {
+    const auto& [count, stacks] = of_heap[index(tables[events.origin[i]].heap)];
+    std::optional<StackId>& place = (*stacks)[index(stack)];
+    if (!place) {
       const Frames& frames = shorter[stack];
       const std::size_t through = frames_through(frames, kinds, count);
-      place->second = rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
+      place = rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
     }
-    events.stack[i] = place->second;
+    events.stack[i] = *place;
   }
   return sentences;
 }

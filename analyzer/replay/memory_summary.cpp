@@ -117,8 +117,12 @@ MemorySummary summarize(const Trace& trace, const Prepared& heap) {
 }  // namespace
 
 Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace) {
+  return memory_summaries(trace, prepare(trace));
+}
+
+Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace, std::span<const Prepared> heaps) {
   std::vector<MemorySummary> summaries;
-  for (const Prepared& heap : prepare(trace))
+  for (const Prepared& heap : heaps)
     if (is_torch(trace, heap)) summaries.push_back(summarize(trace, heap));
   if (summaries.empty())
     return Error{.what = "no heap of this trace is PyTorch's allocator", .where = trace.header.source_name};

@@ -12,8 +12,10 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
+#include "analyzer/engine/prepared.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -59,5 +61,7 @@ struct MemorySummary {
 /// One summary per heap of PyTorch's allocator, from walking its history as verify() does. Errors: there is no such
 /// heap.
 Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace);
+/// The same for heaps that prepare() made of the trace.
+Result<std::vector<MemorySummary>> memory_summaries(const Trace& trace, std::span<const Prepared> heaps);
 
 }  // namespace memreel

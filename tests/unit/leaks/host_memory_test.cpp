@@ -24,7 +24,9 @@ class Sampled : public ::testing::Test {
     rounds_.ends.push_back(static_cast<std::uint32_t>(builder_.trace().events.count() - 1));
   }
 
-  std::optional<HostMemory> found() { return host_memory(builder_.trace(), heap_histories(builder_.trace()), rounds_); }
+  std::optional<HostMemory> found() {
+    return host_memory(builder_.trace(), heap_histories(builder_.trace()), [&] { return rounds_; });
+  }
 
   testing::TraceBuilder builder_;
   HeapId host_ = builder_.heap("cuda.host", Level::driver, -1);
