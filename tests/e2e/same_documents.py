@@ -297,6 +297,8 @@ def main():
     else:
         screen = viewing.Screen()
     total, differing = 0, 0
+    if not asked.histories and not histories.SHARED.is_dir():
+        print(f"the samples only: {histories.SHARED} is not there (MEMREEL_HISTORIES names another folder)", file=sys.stderr)
     names = asked.histories or all_histories()
     with ThreadPoolExecutor(asked.jobs) as pool:
         for count, texts in pool.map(lambda history: compare(programs, history, asked.only, screen), [None, *names]):
