@@ -11,18 +11,15 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/plan/stack.h"
+
 namespace memreel::plan {
 namespace {
 
 /// The first section in which most is alive.
 std::uint32_t busiest_section(const Problem& problem) {
-  std::vector<std::int64_t> change(problem.section_count + 1);
-  for (Row b = 0; b < problem.count(); ++b) {
-    change[problem.lifetimes[b].first] += static_cast<std::int64_t>(problem.sizes[b].count);
-    change[problem.lifetimes[b].last + 1] -= static_cast<std::int64_t>(problem.sizes[b].count);
-  }
-  std::partial_sum(change.begin(), change.end(), change.begin());
-  return static_cast<std::uint32_t>(std::ranges::max_element(change) - change.begin());
+  const std::vector<Bytes> alive = bytes_alive(problem);
+  return static_cast<std::uint32_t>(std::ranges::max_element(alive) - alive.begin());
 }
 
 Bytes peak_of(const std::array<Swept, 2>& swept) { return std::max(swept[0].peak, swept[1].peak); }
@@ -30,25 +27,12 @@ Bytes peak_of(const std::array<Swept, 2>& swept) { return std::max(swept[0].peak
 /// One way to stack what is alive at an instant, and what a sweep in each direction meets.
 struct Outward {
   Outward() = default;
-  /// Old is what has spent the share `balance` of its life.
+  /// See stack_at().
   Outward(const Problem& problem, std::uint32_t instant, double balance) : offsets(problem.count()) {
-    std::vector<Row> stack;
-    for (Row b = 0; b < problem.count(); ++b) {
-      if (problem.lifetimes[b].overlaps({instant, instant}))
-        stack.push_back(b);
-      else
+    const std::vector<Row> stack = stack_at(problem, instant, balance, offsets);
+    for (Row b = 0; b < problem.count(); ++b)
+      if (!problem.lifetimes[b].overlaps({instant, instant}))
         courses[problem.lifetimes[b].first > instant ? 0 : 1].begins.push_back(b);
-    }
-    std::ranges::stable_sort(stack, std::less{}, [&](Row b) {
-      const auto [first, last] = problem.lifetimes[b];
-      const bool is_old = instant - first >= balance * (last - first);
-      return std::pair{is_old, is_old ? ~last : first};
-    });
-    Bytes top;
-    for (const Row b : stack) {
-      offsets[b] = top;
-      top += problem.sizes[b];
-    }
     for (Course& course : courses) {
       course.forwards = &course == courses.data();
       course.stack = stack;

@@ -1,19 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Places outward from the instant at which most is alive, first what is alive then, without any gap.
 //
-// From there, time is swept in both directions (sweep.h). The further from the busiest instant, the less is alive, so
-// that more may be wasted: gaps between what is placed grow as room for them does. Other instants that are as busy are
-// where a plan exceeds LOAD.
-//
-// How the stack is ordered decides whether what ends soon after the instant, and what has begun shortly before it,
-// leaves one gap or many. In order of their ends, a stack is emptied from the top forwards in time, but leaves gaps
-// everywhere backwards. So what has lived for long lies above the rest, in order of ends, and the rest in order of
-// begins:
-//
-//   forwards, the top is free soon     | old: ends last ... ends first  |  top
-//   backwards, so is the middle        | young: began first ... last    |  bottom
-//
-// Buchsbaum et al. (see plan.h) box together what is alive at one instant.
+// From a stack of it (stack.h), time is swept in both directions (sweep.h). The further from the busiest instant, the
+// less is alive, so that more may be wasted: gaps between what is placed grow as room for them does. Other instants
+// that are as busy are where a plan exceeds LOAD.
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,7 @@
 
 #include "analyzer/plan/greedy.h"
 #include "analyzer/plan/improve.h"
+#include "analyzer/plan/joined.h"
 #include "analyzer/plan/least_peak.h"
 #include "analyzer/plan/online.h"
 #include "analyzer/plan/outward.h"
@@ -144,16 +145,22 @@ Plan best_of_canonical(std::span<const Buffer> buffers, const Options& options) 
       dense ? std::min<std::uint64_t>(6 * std::uint64_t{problem.count()},
                                       (options.effort - std::min(swept, options.effort)) / sweeps / effort_of_buffer)
             : 0;
-  const auto outward = [&](std::span<const Preference> by, std::uint64_t share, unsigned threads) {
+  const auto limits = [&](std::uint64_t share) {
     const Bytes enough = std::max(portfolio.enough(), problem.load + Bytes{problem.load.count / share});
-    portfolio.add("outward", [&] {
-      return place_outward(problem, by, {.enough = enough, .below = portfolio.best().peak, .again = again}, threads);
-    });
+    return SweepLimits{.enough = enough, .below = portfolio.best().peak, .again = again};
+  };
+  const auto outward = [&](std::span<const Preference> by, std::uint64_t share, unsigned threads) {
+    portfolio.add("outward", [&] { return place_outward(problem, by, limits(share), threads); });
   };
   if (searched)  // the rest finds more from where one preference led
     for (const Preference& preference : preferences) outward({&preference, 1}, 100, 1);
-  else
-    outward(preferences, 110, options.threads);
+  else {
+    constexpr std::uint64_t share = 110;
+    if (dense)
+      portfolio.add("joined", [&] { return place_joined(problem, preferences, limits(share), options.threads); });
+    const bool is_joined = dense && portfolio.best().peak <= limits(share).enough;
+    if (!is_joined) outward(preferences, share, options.threads);
+  }
 
   std::uint64_t effort = 0;
   const auto greedy = [&](std::string_view method, Order (*order)(const Problem&), Fit fit) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <random>
 #include <utility>
 
@@ -22,8 +23,10 @@ constexpr Bytes endless{std::numeric_limits<std::uint64_t>::max()};
 /// A course in order of time.
 class Schedule {
  public:
-  Schedule(const Problem& problem, const Course& course)
-      : problem_(problem), forwards_(course.forwards), begins_(course.begins), ends_(course.begins) {
+  Schedule(const Problem& problem, const Course& course, const std::vector<Bytes>& offsets)
+      : problem_(problem), forwards_(course.forwards), begins_(course.begins) {
+    begins_.insert(begins_.end(), course.awaited.begin(), course.awaited.end());
+    ends_ = begins_;
     ends_.insert(ends_.end(), course.stack.begin(), course.stack.end());
     // Of what begins together, the largest first.
     std::ranges::stable_sort(begins_, std::less{}, [&](Row b) {
@@ -31,6 +34,15 @@ class Schedule {
     });
     std::ranges::stable_sort(ends_, std::less{}, [&](Row b) { return end_of(b); });
     number(course);
+    if (course.awaited.empty()) return;
+    awaited_at_.resize(problem.count());
+    for (const Row b : course.awaited) {
+      awaited_.push_back({.begin = offsets[b], .end = offsets[b] + problem.sizes[b], .from = begin_of(b)});
+      awaited_at_[b] = offsets[b];
+    }
+    std::ranges::sort(awaited_, std::less{}, &Awaited::begin);
+    Bytes highest;
+    for (Awaited& each : awaited_) each.highest = highest = std::max(highest, each.end);
   }
 
   const Problem& problem() const { return problem_; }
@@ -42,11 +54,46 @@ class Schedule {
   }
   Time end_of(Row b) const { return forwards_ ? Time{problem_.lifetimes[b].last} : -Time{problem_.lifetimes[b].first}; }
 
+  bool awaits() const { return !awaited_.empty(); }
+  /// Where `b` is awaited.
+  std::optional<Bytes> awaited_at(Row b) const { return awaits() ? awaited_at_[b] : std::nullopt; }
+  /// Visits what is left of a gap when `b` begins, without what is awaited before it ends.
+  void for_each_part(Row b, Bytes begin, Bytes end, const auto& visit) const {
+    for (auto each = std::ranges::upper_bound(awaited_, begin, std::less{}, &Awaited::highest);
+         each != awaited_.end() && each->begin < end; ++each) {
+      if (each->end <= begin || each->from > end_of(b) || each->from < begin_of(b)) continue;
+      if (each->begin > begin) visit(begin, each->begin);
+      begin = each->end;
+    }
+    if (begin < end) visit(begin, end);
+  }
+
+  /// How long it takes after `b` until what is awaited begins, at most `most`, in units of that: the mean of the bytes.
+  double wait(Row b, Bytes begin, Bytes end, double most) const {
+    double sum = 0;
+    Bytes taken;
+    for (auto each = std::ranges::upper_bound(awaited_, begin, std::less{}, &Awaited::highest);
+         each != awaited_.end() && each->begin < end; ++each) {
+      if (each->end <= begin || each->from <= end_of(b)) continue;
+      const Bytes part = std::min(each->end, end) - std::max(each->begin, begin);
+      taken += part;
+      sum += static_cast<double>(part.count) * std::min(1.0, static_cast<double>(each->from - end_of(b)) / most);
+    }
+    const Bytes all = end - begin, free = all - std::min(all, taken);
+    return (sum + static_cast<double>(free.count)) / static_cast<double>(all.count);
+  }
+
   /// Of what is alive at the same time, no two have the same one.
   std::uint32_t slot(Row b) const { return slots_[b]; }
   std::uint32_t slot_count() const { return slot_count_; }
 
  private:
+  struct Awaited {
+    Bytes begin, end;
+    Time from = 0;
+    Bytes highest = {};  // end of those up to it
+  };
+
   void number(const Course& course) {
     slots_.resize(problem_.count());
     std::vector<std::uint32_t> free;
@@ -68,6 +115,8 @@ class Schedule {
   std::vector<Row> begins_, ends_;
   std::vector<std::uint32_t> slots_;  // by row
   std::uint32_t slot_count_ = 0;
+  std::vector<Awaited> awaited_;                  // by offset
+  std::vector<std::optional<Bytes>> awaited_at_;  // by row
 };
 
 /// What is alive at one instant of a sweep, in order of its offsets, and the gaps between. Copied to try something.
@@ -111,12 +160,23 @@ class Front {
     constexpr std::size_t most_gaps = 32;  // looked at: more find little more
     for (; schedule_->end_of(schedule_->ends()[ended_]) < schedule_->begin_of(b); ++ended_)
       remove(schedule_->slot(schedule_->ends()[ended_]));
+    if (const std::optional<Bytes> awaited = schedule_->awaited_at(b)) {
+      insert(b, *awaited, below(*awaited));
+      return *awaited;
+    }
     const Bytes size = schedule_->problem().sizes[b];
     const double until = end_of(b);
     Slot best = ground_;
     Bytes offset;
     double least = std::numeric_limits<double>::infinity();
     std::size_t looked_at = 0;
+    const auto consider = [&](double left, Slot under, Slot neighbour, Bytes at) {
+      const double cost = left + worth_ * apart(until, neighbour);
+      if (cost >= least) return;
+      least = cost;
+      best = under;
+      offset = at;
+    };
     // Returns whether what follows may cost less.
     const auto look_at = [&](const Gap& gap) {
       if (looked_at++ == most_gaps) return false;
@@ -124,18 +184,29 @@ class Front {
       const Bytes begin = extents_[under].end;
       const double left = over == ground_ ? left_below_enough(begin + size) : lost(gap.first - size, uses_);
       if (left >= least) return uses_ > 0;  // without further uses, what follows leaves more
-      const auto consider = [&](Slot neighbour, Bytes at) {
-        const double cost = left + worth_ * apart(until, neighbour);
-        if (cost >= least) return;
-        least = cost;
-        best = under;
-        offset = at;
-      };
-      consider(under, begin);
-      if (over != ground_) consider(over, extents_[over].begin - size);
+      consider(left, under, under, begin);
+      if (over != ground_) consider(left, under, over, extents_[over].begin - size);
       return true;
     };
-    look_at_gaps(size, look_at);
+    // The same where some of it is awaited.
+    const auto look_at_parts = [&](const Gap& gap) {
+      const Slot under = gap.second, over = extents_[under].above;
+      const Bytes begin = extents_[under].end, end = extents_[over].begin;
+      bool fits = false;
+      schedule_->for_each_part(b, begin, end, [&](Bytes from, Bytes to) {
+        if (to - from < size) return;
+        fits = true;
+        const double left = to == endless ? left_below_enough(from + size) : lost(to - from - size, uses_);
+        consider(left + wait(b, from, size), under, from == begin ? under : ground_, from);
+        if (to != endless) consider(left + wait(b, to - size, size), under, to == end ? over : ground_, to - size);
+      });
+      looked_at += fits ? 1 : 0;
+      return looked_at < most_gaps;
+    };
+    if (schedule_->awaits())
+      look_at_gaps(size, look_at_parts);
+    else
+      look_at_gaps(size, look_at);
     insert(b, offset, best);
     return offset;
   }
@@ -159,6 +230,14 @@ class Front {
     bool depends_on(const Gap& gap) const { return gap == last; }
   };
 
+  /// What lies below an offset at which nothing is alive.
+  Slot below(Bytes offset) const {
+    Slot under = ground_;
+    for (Slot over = extents_[under].above; over != ground_ && extents_[over].begin < offset;
+         over = extents_[over].above)
+      under = over;
+    return under;
+  }
   Gap gap_above(Slot under) const { return {extents_[extents_[under].above].begin - extents_[under].end, under}; }
   /// Visits those of at least `size`, smallest first, while `visit` returns true.
   void look_at_gaps(Bytes size, const auto& visit) const {
@@ -213,6 +292,11 @@ class Front {
     constexpr double unknown = 0.3;  // next to nothing: neither good nor bad
     return neighbour == ground_ ? unknown : std::min(1.0, std::abs(until - extents_[neighbour].until));
   }
+  /// Bytes that are lost if an extent is not in use between the end of `b` and the begin of what is awaited there.
+  double wait(Row b, Bytes begin, Bytes size) const {
+    constexpr double worth = 0.5;
+    return worth * worth_ * schedule_->wait(b, begin, begin + size, 1 / per_mean_lifetime_);
+  }
   double end_of(Row b) const { return static_cast<double>(schedule_->end_of(b)) * per_mean_lifetime_; }
 
   const Schedule* schedule_;
@@ -231,7 +315,7 @@ class Sweep {
  public:
   Sweep(const Problem& problem, const Course& course, const std::vector<Bytes>& offsets,
         std::span<const Preference> preferences, const SweepLimits& limits)
-      : schedule_(problem, course),
+      : schedule_(problem, course, offsets),
         preferences_(preferences),
         limits_(limits),
         again_(limits.again),
@@ -254,8 +338,14 @@ class Sweep {
       top_ = std::max(top_, top_since(i - std::min(i, most_back)));
       raise_enough();
     }
-    return {
-        .rows = {schedule_.begins().begin(), schedule_.begins().end()}, .offsets = std::move(placed_), .peak = top_};
+    Swept swept{.rows = {}, .offsets = {}, .peak = top_};
+    for (std::size_t i = 0; i < schedule_.begins().size(); ++i) {
+      const Row b = schedule_.begins()[i];
+      if (schedule_.awaited_at(b)) continue;
+      swept.rows.push_back(b);
+      if (i < placed_.size()) swept.offsets.push_back(placed_[i]);
+    }
+    return swept;
   }
 
  private:
@@ -319,7 +409,7 @@ class Sweep {
 
   /// Above the peak that is there, nothing is gained by smaller gaps.
   void raise_enough() {
-    if (top_ <= limits_.enough) return;
+    if (top_ <= limits_.enough || schedule_.awaits()) return;
     limits_.enough = top_;
     fronts_.back().set_enough(top_);
   }

@@ -42,6 +42,9 @@ struct Course {
   bool forwards = true;
   std::vector<Row> stack;   // alive where it begins, placed, by offset
   std::vector<Row> begins;  // to be placed: all that begins later
+  /// Placed, begins later, and is kept free. What then fits nowhere below SweepLimits::enough lies above, to be placed
+  /// by other means.
+  std::vector<Row> awaited;
 };
 
 struct SweepLimits {
@@ -57,7 +60,7 @@ struct Swept {
   Bytes peak;                  // of them and of the stack
 };
 
-/// `offsets` has those of the stack.
+/// `offsets` has those of the stack, and of what is awaited.
 Swept sweep(const Problem& problem, const Course& course, const std::vector<Bytes>& offsets,
             std::span<const Preference> preferences, const SweepLimits& limits);
 

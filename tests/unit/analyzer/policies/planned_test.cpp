@@ -57,9 +57,10 @@ Prepared random_heap(std::uint64_t seed) {
 }
 
 /// Drives the policy through the heap it was made for, and checks it after every operation.
-class Driven {
+class DrivenByPlan {
  public:
-  Driven(const Prepared& heap, const Planned::Settings& settings) : heap_(heap), policy_(heap, settings, device_) {}
+  DrivenByPlan(const Prepared& heap, const Planned::Settings& settings)
+      : heap_(heap), policy_(heap, settings, device_) {}
 
   void run() {
     for (std::size_t row = 0; row < heap_.count() && !::testing::Test::HasFatalFailure(); ++row) {
@@ -134,8 +135,8 @@ class Driven {
 TEST(Planned, ServesEveryRequestWhereThePlanSays) {
   for (const std::uint64_t seed : {1U, 2U, 3U, 4U}) {
     const Prepared heap = random_heap(seed);
-    Driven(heap, {}).run();
-    Driven(heap, {.options = {.align = 4_KiB, .effort = 1000}, .make = plan::plan_best}).run();
+    DrivenByPlan(heap, {}).run();
+    DrivenByPlan(heap, {.options = {.align = 4_KiB, .effort = 1000}, .make = plan::plan_best}).run();
   }
 }
 
