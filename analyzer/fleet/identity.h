@@ -10,11 +10,13 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/fleet/mesh.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/wire/members.h"
 
 namespace re2 {
 class RE2;
@@ -36,6 +38,15 @@ struct Identity {
   std::vector<Coordinate> coordinates;  // on the mesh, if known
 
   friend bool operator==(const Identity&, const Identity&) = default;
+};
+/// The numbers are those of RankSummary.
+template <>
+struct wire::MembersOf<Identity> {
+  static constexpr std::tuple all{
+      member(7, &Identity::job),         member(8, &Identity::rank),   member(9, &Identity::world_size),
+      member(10, &Identity::local_rank), member(11, &Identity::host),  member(12, &Identity::process),
+      member(13, &Identity::attempt),    member(49, &Identity::start), verbatim(50, &Identity::visible_devices),
+      member(14, &Identity::coordinates)};
 };
 
 /// A user's pattern for ranks in file names, which takes precedence over what recordings state.

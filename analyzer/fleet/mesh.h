@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "formats/model/result.h"
+#include "formats/wire/members.h"
 
 namespace memreel {
 
@@ -19,6 +21,10 @@ struct Coordinate {
   std::uint32_t at = 0;
 
   friend bool operator==(const Coordinate&, const Coordinate&) = default;
+};
+template <>
+struct wire::MembersOf<Coordinate> {
+  static constexpr std::tuple all{member(1, &Coordinate::axis), member(2, &Coordinate::at)};
 };
 
 /// Axes from slowest- to fastest-changing with the rank, as in torch's init_device_mesh.

@@ -7,16 +7,18 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/fleet/identity.h"
 #include "analyzer/fleet/request_hash.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
+#include "formats/wire/members.h"
 
 namespace memreel {
 
-/// How far a rank's metrics can be trusted. The numbers are part of the file format (formats/proto/memreel/rank.proto).
+/// How far a rank's metrics can be trusted. The numbers are part of the file format.
 enum class RankStatus : std::uint8_t {
   ok = 0,
   overflowed = 1,  // events were lost or not understood, or the recording began late
@@ -27,6 +29,8 @@ enum class RankStatus : std::uint8_t {
   missing = 6,     // there is no recording
 };
 
+constexpr RankStatus highest(RankStatus) { return RankStatus::missing; }
+
 /// "ok", "overflowed"...
 std::string_view name_of(RankStatus status);
 
@@ -35,6 +39,11 @@ struct CodeFrame {
   std::uint32_t line = 0;
 
   friend bool operator==(const CodeFrame&, const CodeFrame&) = default;
+};
+template <>
+struct wire::MembersOf<CodeFrame> {
+  static constexpr std::tuple all{interned(1, &CodeFrame::function), interned(2, &CodeFrame::file),
+                                  member(3, &CodeFrame::line)};
 };
 
 /// What one call stack holds. Equal code has equal ids on every rank.
@@ -45,6 +54,12 @@ struct RankSite {
   std::uint64_t count_at_peak = 0;
 
   friend bool operator==(const RankSite&, const RankSite&) = default;
+};
+template <>
+struct wire::MembersOf<RankSite> {
+  static constexpr std::tuple all{fixed(1, &RankSite::id), interned(2, &RankSite::frames),
+                                  member(3, &RankSite::at_peak), member(4, &RankSite::at_end),
+                                  member(5, &RankSite::count_at_peak)};
 };
 
 struct RankLeak {
@@ -58,6 +73,13 @@ struct RankLeak {
 
   friend bool operator==(const RankLeak&, const RankLeak&) = default;
 };
+template <>
+struct wire::MembersOf<RankLeak> {
+  static constexpr std::tuple all{member(1, &RankLeak::verdict), member(2, &RankLeak::bytes),
+                                  member(3, &RankLeak::count),   member(4, &RankLeak::growth_bytes_per_step),
+                                  member(5, &RankLeak::steps),   fixed(7, &RankLeak::site),
+                                  interned(8, &RankLeak::frames)};
+};
 
 /// What a process used of one GPU. Limits apply to a device.
 struct RankDevice {
@@ -67,6 +89,12 @@ struct RankDevice {
   std::optional<Bytes> capacity;  // likewise
 
   friend bool operator==(const RankDevice&, const RankDevice&) = default;
+};
+template <>
+struct wire::MembersOf<RankDevice> {
+  static constexpr std::tuple all{member(1, &RankDevice::device), member(2, &RankDevice::peak_reserved),
+                                  member(3, &RankDevice::other), member(5, &RankDevice::beside),
+                                  member(4, &RankDevice::capacity)};
 };
 
 struct RankSummary {
@@ -120,6 +148,48 @@ struct RankSummary {
   /// Whether parts of the recording are missing, so that its peaks are only known to be reached.
   bool at_least() const { return status != RankStatus::ok; }
 };
+template <>
+struct wire::MembersOf<RankSummary> {
+  static constexpr std::tuple all{verbatim(2, &RankSummary::file),
+                                  member(53, &RankSummary::machine),
+                                  member(3, &RankSummary::bytes),
+                                  fixed(4, &RankSummary::checksum),
+                                  member(5, &RankSummary::status),
+                                  member(6, &RankSummary::reason),
+                                  inlined(&RankSummary::identity),
+                                  member(15, &RankSummary::source),
+                                  member(16, &RankSummary::producer),
+                                  member(17, &RankSummary::settings),
+                                  member(18, &RankSummary::policy),
+                                  verbatim(54, &RankSummary::heap),
+                                  member(55, &RankSummary::heaps),
+                                  member(19, &RankSummary::has_memory),
+                                  member(20, &RankSummary::events),
+                                  member(21, &RankSummary::allocations),
+                                  member(22, &RankSummary::failed_allocations),
+                                  member(23, &RankSummary::begin),
+                                  member(24, &RankSummary::end),
+                                  member(25, &RankSummary::device),
+                                  member(26, &RankSummary::peak_live),
+                                  member(27, &RankSummary::peak_allocated),
+                                  member(28, &RankSummary::peak_reserved),
+                                  member(29, &RankSummary::end_live),
+                                  member(30, &RankSummary::end_reserved),
+                                  member(31, &RankSummary::peak_reserved_time),
+                                  member(32, &RankSummary::other),
+                                  member(51, &RankSummary::beside),
+                                  member(33, &RankSummary::capacity),
+                                  member(34, &RankSummary::least_free),
+                                  member(35, &RankSummary::first_failure),
+                                  member(47, &RankSummary::first_failure_time),
+                                  member(48, &RankSummary::devices),
+                                  member(36, &RankSummary::lost_events),
+                                  inlined(&RankSummary::requests),
+                                  member(41, &RankSummary::reserved),
+                                  member(42, &RankSummary::allocated),
+                                  member(45, &RankSummary::sites),
+                                  member(46, &RankSummary::leaks)};
+};
 
 /// Opens and summarizes one recording. Never fails: an unreadable one gives a summary with the corresponding status.
 /// `heap`: only the heaps with this name, as if they had their devices for themselves; empty: what the program
@@ -134,7 +204,7 @@ RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pat
 RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern,
                       const std::string& heap = {});
 
-// Rank summaries as files: formats/proto/memreel/rank.proto.
+// Rank summaries as files: a protobuf message by the lists above, with tables of texts and frames (rank_file.cpp).
 
 inline constexpr std::string_view rank_file_extension = ".rank";
 

@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
+#include "formats/wire/members.h"
 
 namespace memreel {
 
@@ -23,6 +25,11 @@ struct RequestChunk {
   std::uint64_t times = 0;  // how often the program makes them
 
   friend bool operator==(const RequestChunk&, const RequestChunk&) = default;
+};
+/// The numbers are those of RankSummary.
+template <>
+struct wire::MembersOf<RequestChunk> {
+  static constexpr std::tuple all{fixed(39, &RequestChunk::hash), member(40, &RequestChunk::times)};
 };
 
 struct RequestHash {
@@ -34,6 +41,11 @@ struct RequestHash {
   std::uint64_t requests = 0;        // allocations and failed requests
   std::vector<RequestChunk> sketch;  // by hash: the smallest `most_chunks` of them, a sample common to all ranks
   friend bool operator==(const RequestHash&, const RequestHash&) = default;
+};
+template <>
+struct wire::MembersOf<RequestHash> {
+  static constexpr std::tuple all{fixed(37, &RequestHash::whole), fixed(52, &RequestHash::untimed),
+                                  member(38, &RequestHash::requests), columns(&RequestHash::sketch)};
 };
 
 /// `heaps`: the judged heaps of one process. `is_older(event)`: whether that request was made before a late recording

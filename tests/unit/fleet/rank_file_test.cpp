@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <protozero/pbf_writer.hpp>
+#include <set>
+
 #include "tests/unit/fleet/ranks.h"
 
 namespace memreel {
@@ -68,17 +72,100 @@ TEST(RankFile, KeepsEverything) {
   }
 }
 
-TEST(RankFile, RefusesWhatIsNone) {
-  for (const std::string& bytes : {std::string(), std::string("nothing"), encode_rank(full()).substr(0, 100)}) {
-    const Result<RankSummary> read = decode_rank(bytes, "x.rank");
-    ASSERT_FALSE(read);
-    EXPECT_THAT(read.error().message(), HasSubstr("x.rank"));
-  }
+/// Where the members of a message that `row` is or is part of end, by where they begin, and the fields' numbers.
+struct Listed {
+  std::map<std::size_t, std::pair<std::size_t, std::size_t>> end_and_alignment;
+  std::multiset<std::uint32_t> numbers;
+};
+
+template <class Row>
+Listed listed() {
+  const Row row{};
+  Listed result;
+  const auto add = [&]<class M>(const M& member) {
+    const auto& value = row.*member.at;
+    using Value = std::remove_cvref_t<decltype(value)>;
+    const auto begin =
+        static_cast<std::size_t>(reinterpret_cast<const char*>(&value) - reinterpret_cast<const char*>(&row));
+    result.end_and_alignment[begin] = {begin + sizeof(value), alignof(Value)};
+    if constexpr (M::coding == wire::Coding::inlined)
+      result.numbers.merge(listed<Value>().numbers);
+    else if constexpr (M::coding == wire::Coding::columns)
+      result.numbers.merge(listed<typename Value::value_type>().numbers);
+    else
+      result.numbers.insert(member.number);
+  };
+  std::apply([&](const auto&... member) { (add(member), ...); }, wire::MembersOf<Row>::all);
+  return result;
 }
 
-TEST(RankFile, IsReadWhateverIsCutOffOrChanged) {
+/// Whether nothing but padding lies between the listed members, and no number is given twice.
+template <class Row>
+void expect_all_listed() {
+  const Listed members = listed<Row>();
+  const auto rounded_up = [](std::size_t at, std::size_t alignment) {
+    return (at + alignment - 1) / alignment * alignment;
+  };
+  std::size_t at = 0;
+  for (const auto& [begin, end] : members.end_and_alignment) {
+    EXPECT_EQ(begin, rounded_up(at, end.second)) << "a member of " << typeid(Row).name() << " is not listed";
+    at = end.first;
+  }
+  EXPECT_EQ(sizeof(Row), rounded_up(at, alignof(Row))) << "the last member of " << typeid(Row).name();
+  for (const std::uint32_t number : members.numbers) EXPECT_EQ(members.numbers.count(number), 1) << number;
+}
+
+TEST(RankFile, EveryMemberIsListed) {
+  expect_all_listed<RankSummary>();
+  expect_all_listed<Identity>();
+  expect_all_listed<Coordinate>();
+  expect_all_listed<RequestHash>();
+  expect_all_listed<RequestChunk>();
+  expect_all_listed<RankDevice>();
+  expect_all_listed<RankSite>();
+  expect_all_listed<RankLeak>();
+  expect_all_listed<CodeFrame>();
+}
+
+void expect_refused(const std::string& bytes, const std::string& what) {
+  const Result<RankSummary> read = decode_rank(bytes, "x.rank");
+  ASSERT_FALSE(read) << what;
+  EXPECT_THAT(read.error().message(), testing::AllOf(HasSubstr("x.rank"), HasSubstr(what)));
+}
+
+TEST(RankFile, RefusesWhatIsNone) {
+  for (const std::string bytes : {"", "nothing", "\x08\x01"}) expect_refused(bytes, "is not a rank summary");
+  expect_refused("\x08\x07", "newer memreel (version 7)");
+}
+
+TEST(RankFile, RefusesWhatIsCutOff) {
+  const std::string bytes = encode_rank(full());
+  for (std::size_t size = 0; size < bytes.size(); ++size)
+    expect_refused(bytes.substr(0, size), "is not a rank summary");
+}
+
+TEST(RankFile, ReadsResultsOfTheVersionBefore) {
   std::string bytes = encode_rank(full());
-  for (std::size_t size = 0; size < bytes.size(); ++size) (void)decode_rank(bytes.substr(0, size), "x.rank");
+  bytes[1] = 2;
+  bytes.resize(bytes.size() - 3);  // the mark that it is complete
+  const Result<RankSummary> read = decode_rank(bytes, "x.rank");
+  ASSERT_TRUE(read) << read.error().message();
+  EXPECT_EQ(*read, full());
+}
+
+TEST(RankFile, RefusesWhatExpandsWithoutLimit) {
+  std::string bytes;
+  protozero::pbf_writer message(bytes);
+  message.add_uint32(1, 2);
+  message.add_string(43, std::string(1U << 20U, 'x'));                               // a text
+  message.add_string(44, "");                                                        // a frame
+  message.add_string(44, std::string("\x08\x00", 2));                                // one of that function
+  protozero::pbf_writer(message, 45).add_string(2, std::string(1U << 20U, '\x01'));  // a site with 2^20 such frames
+  expect_refused(bytes, "is not a rank summary");
+}
+
+TEST(RankFile, IsReadWhateverIsChanged) {
+  const std::string bytes = encode_rank(full());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     std::string changed = bytes;
     changed[i] = static_cast<char>(changed[i] ^ 0x55);
