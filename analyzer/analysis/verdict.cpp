@@ -14,6 +14,7 @@
 #include "analyzer/tune/search_space.h"
 #include "formats/model/folded_peak.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/torch/alloc_conf.h"
 
@@ -396,7 +397,7 @@ std::string_view bfc_owner(const Tables& tables) {
   std::string_view owner = xla_pool;
   for (const Module& module : tables.modules) {
     const std::string_view path = tables[module.path];
-    const std::string name = library_name(path.substr(path.rfind('/') + 1));
+    const std::string name = library_name(base_name(path));
     if (name == xla_pool) return xla_pool;
     if (name == tensorflow_pool) owner = tensorflow_pool;
   }

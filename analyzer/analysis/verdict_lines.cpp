@@ -5,6 +5,7 @@
 
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -27,11 +28,11 @@ std::string name(const std::string& text, std::size_t width) {
 }
 
 /// "train.py:41" of "step (src/train.py:41)".
-std::string base_name(const std::string& place) {
+std::string short_place(const std::string& place) {
   const std::size_t open = place.rfind(" (");
   std::string path =
       open == std::string::npos || !place.ends_with(')') ? place : place.substr(open + 2, place.size() - open - 3);
-  return clipped_middle(path.substr(path.rfind('/') + 1), 34);
+  return clipped_middle(base_name(path), 34);
 }
 
 /// Joins `before`, a place and `after` in one line.
@@ -132,12 +133,12 @@ VerdictLine line_of(const Holders& holders) {
       continue;
     }
     const auto fits = [&] { return display_width(first + rest + ", " + part) <= room; };
-    if (!fits()) part = base_name(holder.label) + " " + percent(share);
+    if (!fits()) part = short_place(holder.label) + " " + percent(share);
     if (!fits()) break;
     rest += ", " + part;
   }
   if (!holders.parts.empty() && !holders.parts.front().mostly.empty()) {
-    const std::string place = " (most at " + base_name(holders.parts.front().mostly) + ")";
+    const std::string place = " (most at " + short_place(holders.parts.front().mostly) + ")";
     if (display_width(first + place + rest) <= room) first += place;
   }
   return {"held by", first + rest, false};

@@ -10,6 +10,7 @@
 #include <tuple>
 
 #include "analyzer/category/observations.h"
+#include "formats/model/paths.h"
 
 namespace memreel {
 namespace {
@@ -507,7 +508,7 @@ std::string layer_path(const Tables& tables, const Categories& categories, Stack
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
     const FrameText frame = frame_text(tables, tables[*layer].frame);
     if (!path.empty()) path += '/';
-    path += frame.file.substr(frame.file.rfind('/') + 1);
+    path += base_name(frame.file);
     path += ':' + std::to_string(frame.line);
     if (call != LayerCalls::none && *layer == categories.calls.line[index(stack)]) path += " #" + std::to_string(call);
   }

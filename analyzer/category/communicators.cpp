@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "formats/model/nccl_range.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -19,8 +20,6 @@ struct NcclCall {
   Call call = Call::none;
   StackId caller = StackId::none;
 };
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool makes_communicator(std::string_view function) {
   return function.starts_with("ncclCommInit") || function.starts_with("ncclCommSplit");

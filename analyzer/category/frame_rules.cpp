@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 
 namespace memreel {
 namespace {
@@ -253,7 +254,7 @@ bool has_folder(std::string_view path, std::string_view folder) {
 
 bool fits_file(std::string_view path, std::string_view pattern) {
   if (pattern.empty()) return true;
-  if (pattern.front() == '*') return contains(path.substr(path.rfind('/') + 1), pattern.substr(1));
+  if (pattern.front() == '*') return contains(base_name(path), pattern.substr(1));
   if (pattern.back() == '/') return has_folder(path, pattern);
   if (!path.ends_with(pattern)) return false;
   return path.size() == pattern.size() || path[path.size() - pattern.size() - 1] == '/';

@@ -11,6 +11,7 @@
 #include "analyzer/report/html/charts.h"
 #include "analyzer/report/markup.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -381,8 +382,7 @@ std::string site_html(const std::vector<CodeFrame>& frames) {
   for (const CodeFrame& frame : frames) {
     text += (text.empty() ? "" : " &larr; ") + html_escaped(clipped(frame.function, 80));
     if (!frame.file.empty())
-      text += " (" + html_escaped(clipped(frame.file.substr(frame.file.rfind('/') + 1), 60)) + ":" +
-              std::to_string(frame.line) + ")";
+      text += " (" + html_escaped(clipped(base_name(frame.file), 60)) + ":" + std::to_string(frame.line) + ")";
     if (text.size() > 400) break;
   }
   return text.empty() ? "(no stack)" : text;

@@ -11,6 +11,7 @@
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -54,7 +55,7 @@ std::string site_text(const std::vector<CodeFrame>& frames) {
   }
   if (texts.empty()) return "(no stack)";
   FrameText own = own_frame(texts);
-  own.file = own.file.substr(own.file.rfind('/') + 1);
+  own.file = base_name(own.file);
   return text_of(own);
 }
 
@@ -261,7 +262,7 @@ class TextPage {
         ++hidden;
         continue;
       }
-      const std::string name = s.file.substr(s.file.rfind('/') + 1);
+      const std::string name(base_name(s.file));
       line("rank " + std::to_string(row.rank) + (row.rank_assumed ? " (assumed)" : "") + ", " + name + ": " +
            (s.status == RankStatus::ok ? "not judged" : std::string(name_of(s.status))) + ": " + s.reason);
     }

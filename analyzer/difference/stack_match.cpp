@@ -8,17 +8,13 @@
 #include <utility>
 
 #include "formats/model/flat_map.h"
+#include "formats/model/paths.h"
 
 namespace memreel {
 namespace {
 
 std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(hash * 31 + value); }
 std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
-
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 /// Two identities of every stack of a table: one down to the line, and one that survives edits and moved checkouts.
 class Identities {

@@ -9,6 +9,7 @@
 
 #include "analyzer/fleet/fleet_parts.h"
 #include "analyzer/fleet/inputs.h"
+#include "formats/model/paths.h"
 
 namespace memreel {
 namespace {
@@ -119,7 +120,7 @@ void find_duplicates(std::vector<FleetRow>& rows) {
     if (!rows[i].summary.usable()) continue;  // keeps the status that says why
     rows[i].summary.status = RankStatus::duplicate;
     const std::string& judged = rows[best].summary.file;
-    rows[i].summary.reason = judged.substr(judged.rfind('/') + 1) + " is judged for this rank";
+    rows[i].summary.reason = std::string(base_name(judged)) + " is judged for this rank";
   }
 }
 

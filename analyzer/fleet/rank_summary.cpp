@@ -19,6 +19,7 @@
 #include "formats/model/flat_map.h"
 #include "formats/model/folded_peak.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/framing.h"
@@ -28,8 +29,6 @@ namespace {
 
 constexpr std::array<std::string_view, 7> status_names{"ok",      "overflowed", "truncated", "damaged",
                                                        "hostile", "duplicate",  "missing"};
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;  // FNV-1a

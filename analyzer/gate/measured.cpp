@@ -11,6 +11,7 @@
 #include "analyzer/report/live_groups.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
@@ -46,11 +47,6 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
 }
 
 namespace {
-
-std::string_view base_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 /// What one function holds, and its largest stack.
 struct Held {

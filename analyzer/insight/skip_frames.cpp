@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/insight/suppressions.h"
+#include "formats/model/paths.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +27,7 @@ Frames frames_in(const Tables& tables, StackId stack) {
   return frames;
 }
 
-bool is_named(std::string_view file, std::string_view name) { return file.substr(file.rfind('/') + 1) == name; }
+bool is_named(std::string_view file, std::string_view name) { return base_name(file) == name; }
 
 /// Frames of collector/include/memreel/memreel.h or the Python package, wherever a program keeps its copy. The package
 /// is a single file, which may be called memreel.py.

@@ -9,6 +9,7 @@
 
 #include "analyzer/category/frame_rules.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 
 namespace memreel {
 namespace {
@@ -80,8 +81,6 @@ FrameText explaining_frame(const std::vector<FrameText>& frames) {
 }
 
 namespace {
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// The path within the packages that are installed, or PyTorch's in its own source; empty if the file is in none.
 std::string_view in_package(const FrameText& frame) {

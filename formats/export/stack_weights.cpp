@@ -7,6 +7,7 @@
 
 #include "formats/export/row.h"
 #include "formats/model/flat_map.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -26,8 +27,7 @@ std::string frame_label(const Tables& tables, FrameId frame) {
   const FrameText text = frame_text(tables, frame);
   if (!text.function.empty()) return utf8(text.function);
   if (text.module_path.empty()) return "(unknown)";
-  return utf8(text.module_path.substr(text.module_path.rfind('/') + 1)) + "+" +
-         hexadecimal(tables[frame].module_offset);
+  return utf8(base_name(text.module_path)) + "+" + hexadecimal(tables[frame].module_offset);
 }
 
 namespace {

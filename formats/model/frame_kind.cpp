@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/paths.h"
+
 namespace memreel {
 namespace {
 
@@ -136,8 +138,6 @@ constexpr std::string_view standard_library =
     "unittest/*|socketserver.py|pickle.py|timeit.py|cProfile.py|pdb.py|bdb.py|code.py|codeop.py|selectors.py";
 
 constexpr std::size_t max_short_file_at = std::numeric_limits<std::uint16_t>::max();
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// "/build/python3.11/Objects/call.c", wherever CPython was built.
 bool is_cpython_source(std::string_view file) {
