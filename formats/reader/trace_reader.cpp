@@ -59,6 +59,8 @@ const FoldedHistory& TraceReader::folded() const { return impl_->stream.folded()
 const std::vector<InitialHeap>& TraceReader::initial_heaps() const { return impl_->stream.initial_heaps(); }
 const PythonHolders& TraceReader::python_holders() const { return impl_->stream.python_holders(); }
 const ReadReport& TraceReader::report() const { return impl_->stream.report(); }
+Bytes TraceReader::memory() const { return impl_->stream.memory(); }
+Bytes TraceReader::memory_limit() const { return impl_->stream.memory_limit(); }
 
 namespace {
 
@@ -145,7 +147,49 @@ void complete_frees(Trace& trace, std::size_t begin) {
   event_of.pop_back();
 }
 
+/// All but tables and events. `From`: TraceStream or TraceReader.
+template <class From>
+void describe(Trace& trace, const From& from, Bytes file_size) {
+  trace.header = from.header();
+  trace.losses = from.losses();
+  trace.folded = from.folded();
+  trace.initial_heaps = from.initial_heaps();
+  trace.python_holders = from.python_holders();
+  trace.read = from.report();
+  trace.file_size = file_size;
+}
+
+template <class T>
+void append(Column<T>& column, const Column<T>& more) {
+  column.insert(column.end(), more.begin(), more.end());
+}
+
 }  // namespace
+
+TraceCollector::TraceCollector(ByteFile& file) {
+  if (const auto expected = expected_of(file)) reserve(trace_, *expected);
+}
+
+void TraceCollector::add(const EventBatch& batch) {
+  EventColumns& events = trace_.events;
+  const std::size_t begin = events.count();
+  append(events.kind, batch.events.kind);
+  append(events.origin, batch.events.origin);
+  append(events.stack, batch.events.stack);
+  append(events.allocation, batch.events.allocation);
+  append(events.time, batch.events.time);
+  append(events.address_or_value, batch.events.address_or_value);
+  append(events.size, batch.events.size);
+  complete_frees(trace_, begin);
+}
+
+std::optional<Trace> TraceCollector::finish(const TraceReader& reader, Bytes file_size) && {
+  if (Bytes{trace_.events.count() * bytes_per_event} + reader.memory() > reader.memory_limit()) return std::nullopt;
+  describe(trace_, reader, file_size);
+  trace_.tables = reader.tables();
+  shorten_paths(trace_.tables);
+  return std::move(trace_);
+}
 
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
   const std::uint64_t size = file->size();
@@ -163,13 +207,7 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
     if (auto fits = check_memory(trace.events, *stream, name); !fits) return std::move(fits).error();
     complete_frees(trace, begin);
   }
-  trace.header = stream->header();
-  trace.losses = stream->losses();
-  trace.folded = stream->folded();
-  trace.initial_heaps = stream->initial_heaps();
-  trace.python_holders = stream->python_holders();
-  trace.read = stream->report();
-  trace.file_size = {size};
+  describe(trace, *stream, {size});
   trace.tables = std::move(*stream).take_tables();
   shorten_paths(trace.tables);
   return trace;

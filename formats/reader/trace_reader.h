@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -62,6 +63,8 @@ class TraceReader {
   const std::vector<InitialHeap>& initial_heaps() const;  // as far as read
   const PythonHolders& python_holders() const;            // as far as read
   const ReadReport& report() const;                       // as far as read
+  Bytes memory() const;                                   // used by the tables
+  Bytes memory_limit() const;                             // given, or by default; that grows with the file
 
  private:
   class Impl;
@@ -74,6 +77,23 @@ class TraceReader {
 /// memory.
 Result<Trace> load(const std::filesystem::path& path);
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
+
+/// Puts what load() returns together from the batches of a reader, so that nothing is decoded twice where both are
+/// needed. Memory: as load().
+class TraceCollector {
+ public:
+  /// Reserves room for the probable contents of `file`.
+  explicit TraceCollector(ByteFile& file);
+
+  /// The next batch. Its events may have been checked (formats/model/value_check.h).
+  void add(const EventBatch& batch);
+  /// The trace, once `reader` has returned all of its `file_size` bytes. None if load() would fail: events and tables
+  /// need more than the reader's limit.
+  std::optional<Trace> finish(const TraceReader& reader, Bytes file_size) &&;
+
+ private:
+  Trace trace_;
+};
 
 /// True if a file with these first bytes is a trace.
 bool looks_like_trace(std::span<const std::byte> beginning);

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/replay/completed_trace.h"
 #include "formats/import/import.h"
 #include "formats/model/value_check.h"
 #include "formats/reader/trace_reader.h"
@@ -18,7 +19,6 @@
 #include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/heap_series.h"
-#include "viewer/model/source.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/model/typed_input.h"
 
@@ -53,10 +53,12 @@ std::shared_ptr<ByteFile> trace_of(std::span<const std::uint8_t> recording, std:
   return memory_file(imported);
 }
 
+constexpr std::uint32_t keyframes = 64;
+
 std::shared_ptr<const Document> document_of(const std::shared_ptr<ByteFile>& file) {
   auto reader = TraceReader::open(file, "fuzz");
   if (!reader) return nullptr;
-  DocumentBuilder builder(64);
+  DocumentBuilder builder(keyframes);
   ValueCheck values("fuzz");
   for (EventBatch batch;;) {
     const auto more = reader->next(batch);
@@ -101,8 +103,16 @@ void ask(const std::shared_ptr<const Document>& asked, const HeapSeries& series)
   if (const Steps steps = steps_of(document, heap); !steps.ends.empty()) SideScale::by_step(document, steps);
 }
 
-void ask(const std::shared_ptr<ByteFile>& file) {
-  const auto document = document_of(file);
+/// As it is shown; null if it is shown as recorded.
+std::shared_ptr<const Document> completed_document_of(const std::shared_ptr<ByteFile>& file) {
+  auto trace = load_checked(file, "fuzz");
+  if (!trace || complete_trace(*trace) == 0) return nullptr;
+  DocumentBuilder builder(keyframes);
+  builder.add(trace->events, 0, trace->events.count(), trace->tables);
+  return builder.publish(*trace, file->size(), true);
+}
+
+void ask(const std::shared_ptr<const Document>& document) {
   if (document == nullptr || document->empty()) return;
   recording_share(*document);
   has_known_rounding(*document);
@@ -115,8 +125,8 @@ void view(std::span<const std::uint8_t> recording) {
   std::vector<std::byte> imported;
   const std::shared_ptr<ByteFile> file = trace_of(recording, imported);
   if (file == nullptr) return;
-  ask(file);
-  if (const auto subject = completed_file(file, "fuzz"); subject && *subject != nullptr) ask(*subject);
+  ask(document_of(file));
+  ask(completed_document_of(file));
 }
 
 }  // namespace memreel::fuzz

@@ -52,6 +52,7 @@ void Viewer::forget_document() {
   wanted_instant_.reset();
   cursor_follows_ = true;
   judged_events_ = 0;
+  judged_.reset();
   axis_of_.reset();
   followed_heap_ = HeapId::none;
 }
@@ -163,7 +164,6 @@ void Viewer::draw() {
   update_sieve();
   update_heap();
   Scene scene{.document = document_,
-              .file = source_ ? source_->file() : nullptr,
               .memory_limit = memory_limit_,
               .selection = selection_,
               .theme = theme_,
@@ -177,6 +177,7 @@ void Viewer::draw() {
               .sieve = sieve_,
               .sieving = sieving_,
               .judged_events = judged_events_,
+              .judged = judged_,
               .findings = panes_->verdicts.known(),
               .overlays = overlays_,
               .places = places_,
@@ -224,6 +225,7 @@ void Viewer::draw() {
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
   remember_view(now);
   selection_.end_frame();
+  if (!busy_) release_traces();
   if (source_ && !showed_events && panes_->timeline.shows_events()) source_->hold(true);  // until this is on screen
 }
 
@@ -369,6 +371,7 @@ void Viewer::renumber(const Document& next) {
   sieve_.reset();
   heap_ = HeapAt();
   judged_events_ = 0;
+  judged_.reset();
   if (selection_.cursor != 0)
     selection_.cursor = next.events_until(document_->time(std::min(selection_.cursor, document_->event_count()) - 1));
   selection_.renumber();
@@ -379,15 +382,21 @@ void Viewer::update_judged(double now) {
   const std::uint32_t events = document_->event_count();
   if (events != std::exchange(grown_to_, events)) grown_at_ = now;
   const std::optional<std::uint32_t> judged = judged_events_ == 0 ? std::nullopt : std::optional(judged_events_);
-  if (is_due(judged, events, status().followed, now - grown_at_)) judged_events_ = events;
+  if (!is_due(judged, events, status().followed, now - grown_at_)) return;
+  if (!judged_ || judged_events_ != events) judged_ = document_->whole;
+  judged_events_ = events;
+}
+
+/// When no job needs them soon.
+void Viewer::release_traces() {
+  if (judged_) judged_->release();
+  if (document_->whole) document_->whole->release();
 }
 
 void Viewer::update_classification() {
-  const auto file = source_ ? source_->file() : nullptr;
-  if (!file || !document_->complete || document_->empty() || !can_be_classified(*document_)) return;
+  if (!judged_ || !document_->complete || document_->empty() || !can_be_classified(*document_)) return;
   panes_->classification.request(
-      judged_events_,
-      [file, limit = memory_limit_](const Progress& progress) { return classify_file(file, limit, progress); }, false);
+      judged_events_, [trace = judged_](const Progress& progress) { return classify_trace(*trace, progress); }, false);
   if (!panes_->classification.is_current()) busy_ = true;
 }
 

@@ -161,6 +161,7 @@ class Viewer {
   void update_heap();
   void update_judged(double now);
   void update_axis();
+  void release_traces();
   void update_classification();
   void handle_keys(double seconds);
   bool move_focus(const KeyPress& press);
@@ -221,14 +222,15 @@ class Viewer {
   HeapId followed_heap_ = HeapId::none;  // the default heap before the user chose one
   bool cursor_follows_ = true;           // the user has not set the cursor yet
   bool paused_ = false;
-  StartChoice chosen_;               // applied in the next frame: this frame's scene uses the file
-  bool close_wanted_ = false;        // applied in the next frame: this frame's scene uses the file
-  std::uint32_t grown_to_ = 0;       // events of the document when it last grew,
-  double grown_at_ = 0;              // in seconds
-  std::uint32_t judged_events_ = 0;  // of the judged version; later ones are judged when that is worth the time
-  TimeRange settled_view_;           // the view once it stopped moving
-  TimeRange last_view_;              // of the previous frame
-  double view_moved_ = 0;            // time of the last move, in seconds
+  StartChoice chosen_;                  // applied in the next frame: this frame's scene uses the file
+  bool close_wanted_ = false;           // applied in the next frame: this frame's scene uses the file
+  std::uint32_t grown_to_ = 0;          // events of the document when it last grew,
+  double grown_at_ = 0;                 // in seconds
+  std::uint32_t judged_events_ = 0;     // of the judged version; later ones are judged when that is worth the time
+  std::shared_ptr<WholeTrace> judged_;  // its trace; null until it is read
+  TimeRange settled_view_;              // the view once it stopped moving
+  TimeRange last_view_;                 // of the previous frame
+  double view_moved_ = 0;               // time of the last move, in seconds
   std::optional<std::string> wanted_instant_;
   HeapAt heap_;
   LiveByCategory live_{};                             // in heap_

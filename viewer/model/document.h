@@ -379,6 +379,8 @@ struct Columns {
   std::uint32_t span_depths = 0;  // the deepest nesting of ranges in a thread
 };
 
+class WholeTrace;
+
 class Document {
  public:
   Header header;
@@ -387,10 +389,11 @@ class Document {
   Losses losses;
   std::shared_ptr<const FoldedHistory> folded = std::make_shared<const FoldedHistory>();  // a flight recorder's sums
   ReadReport read;
-  std::uint64_t bytes = 0;       // of the file
-  bool complete = false;         // the whole file was read
-  bool renumbered = false;       // completed for judging (subject.h): events and allocations have new numbers
-  std::uint32_t begun_anew = 0;  // how often the file was overwritten with another trace: all ids change then
+  std::uint64_t bytes = 0;            // of the file
+  bool complete = false;              // the whole file was read
+  bool renumbered = false;            // completed (whole_trace.h): events and allocations have new numbers
+  std::uint32_t begun_anew = 0;       // how often the file was overwritten with another trace: all ids change then
+  std::shared_ptr<WholeTrace> whole;  // its trace, for jobs that read it whole; null while it is imported
   std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;

@@ -110,7 +110,11 @@ void DocumentBuilder::add_alloc(const Event& event) {
 void DocumentBuilder::add_free(const Event& event) {
   std::uint32_t id = index(event.allocation);
   if (event.allocation == AllocationId::none) id = by_place_.find({event.address, (*tables_)[event.origin].heap});
-  if (id >= address_.size() || completed_[id].get() != never) return add_other(event, 0);
+  if (id >= address_.size() || completed_[id].get() != never) {
+    Event other = event;
+    if (event.allocation != AllocationId::none) other.address = {}, other.size = {};  // the allocation's own
+    return add_other(other, 0);
+  }
   const HeapId heap = (*tables_)[OriginId{static_cast<std::uint32_t>(origin_[id])}].heap;
   Series& series = series_of(heap);
   const bool completes = event.kind == EventKind::free_completed;
@@ -215,19 +219,30 @@ void DocumentBuilder::take_keyframe() {
   keyframes_.push_back(std::move(keyframe));
 }
 
-void DocumentBuilder::add(const EventBatch& batch, const Tables& tables) {
+void DocumentBuilder::add(const EventColumns& events, std::size_t begin, std::size_t end, const Tables& tables) {
   tables_ = &tables;
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 1;
-  for (std::size_t i = 0; i < batch.events.count() && at_ < most; ++i) add_event(batch.events[i]);
+  for (std::size_t i = begin; i < end && at_ < most; ++i) add_event(events[i]);
 }
 
 std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& reader, std::uint64_t bytes,
                                                          bool complete) {
+  const Described described{reader.header(), reader.tables(), reader.losses(), reader.folded(), reader.report()};
+  return publish(described, bytes, complete);
+}
+
+std::shared_ptr<const Document> DocumentBuilder::publish(const Trace& trace, std::uint64_t bytes, bool complete) {
+  const Described described{trace.header, trace.tables, trace.losses, trace.folded, trace.read};
+  return publish(described, bytes, complete);
+}
+
+std::shared_ptr<const Document> DocumentBuilder::publish(const Described& trace, std::uint64_t bytes, bool complete) {
   auto document = std::make_shared<Document>();
   document->begun_anew = begun_anew_;
-  document->header = reader.header();
-  if (!published_tables_ || !same_size(*published_tables_, reader.tables())) {
-    Tables tables = reader.tables();
+  document->whole = whole_;
+  document->header = trace.header;
+  if (!published_tables_ || !same_size(*published_tables_, trace.tables)) {
+    Tables tables = trace.tables;
     shorten_paths(tables);  // as in a trace that was loaded whole: places have the same names in verdicts and lists
     published_tables_ = std::make_shared<const Tables>(std::move(tables));
   }
@@ -236,12 +251,12 @@ std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& read
   if (complete && published_sites_->size() != published_tables_->stacks.size())
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
-  document->losses = reader.losses();
+  document->losses = trace.losses;
   // It arrives in parts, before the events.
-  if (reader.folded().rows.size() != published_folded_->rows.size())
-    published_folded_ = std::make_shared<const FoldedHistory>(reader.folded());
+  if (trace.folded.rows.size() != published_folded_->rows.size())
+    published_folded_ = std::make_shared<const FoldedHistory>(trace.folded);
   document->folded = published_folded_;
-  document->read = reader.report();
+  document->read = trace.read;
   document->bytes = bytes;
   document->complete = complete;
   document->keyframes = keyframes_;

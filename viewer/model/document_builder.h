@@ -2,10 +2,12 @@
 // Turns a stream of events into Documents.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "formats/model/flat_map.h"
@@ -28,13 +30,27 @@ class DocumentBuilder {
   /// How often the file was overwritten with another trace: Document::begun_anew.
   void set_begun_anew(std::uint32_t times) { begun_anew_ = times; }
 
-  /// Adds the events of a batch. `tables`: those that the batch refers to.
-  void add(const EventBatch& batch, const Tables& tables);
+  /// The trace that the next documents show, for jobs: Document::whole.
+  void set_whole(std::shared_ptr<WholeTrace> whole) { whole_ = std::move(whole); }
 
-  /// The document up to here.
+  /// Adds the events of a batch. `tables`: those that the batch refers to.
+  void add(const EventBatch& batch, const Tables& tables) { add(batch.events, 0, batch.events.count(), tables); }
+  /// Adds the events `begin` .. `end` - 1.
+  void add(const EventColumns& events, std::size_t begin, std::size_t end, const Tables& tables);
+
+  /// The document up to here, of what is read or of what is in memory.
   std::shared_ptr<const Document> publish(const TraceReader& reader, std::uint64_t bytes, bool complete);
+  std::shared_ptr<const Document> publish(const Trace& trace, std::uint64_t bytes, bool complete);
 
  private:
+  /// What a trace has besides events.
+  struct Described {
+    const Header& header;
+    const Tables& tables;
+    const Losses& losses;
+    const FoldedHistory& folded;
+    const ReadReport& read;
+  };
   /// The running state of a heap.
   struct Series {
     HeapId heap = HeapId::none;
@@ -48,6 +64,7 @@ class DocumentBuilder {
     Growing<std::uint32_t> samples;
   };
 
+  std::shared_ptr<const Document> publish(const Described& trace, std::uint64_t bytes, bool complete);
   Series& series_of(HeapId heap);
   void begin_leaf(Nanoseconds time);
   void end_leaf();
@@ -64,6 +81,7 @@ class DocumentBuilder {
   void follow(Series& series) const;
 
   std::uint32_t begun_anew_ = 0;
+  std::shared_ptr<WholeTrace> whole_;
   std::uint32_t keyframe_interval_, next_keyframe_;
   const Tables* tables_ = nullptr;
   std::uint32_t at_ = 0;  // the event being added

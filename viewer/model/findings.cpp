@@ -10,18 +10,11 @@
 #include "analyzer/history/lifetimes.h"
 #include "analyzer/insight/kept_by.h"
 #include "analyzer/replay/memory_summary.h"
-#include "formats/model/files.h"
-#include "formats/reader/trace_reader.h"
-#include "formats/reader/trace_stream.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/source.h"
 #include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 namespace {
-
-/// The most that classifying takes for an event, besides the trace itself.
-constexpr std::uint64_t bytes_per_event = 64;
 
 void add(LiveByCategory& live, Category category, Bytes size) {
   CategoryHolding& holding = live.at(static_cast<std::size_t>(category));
@@ -50,36 +43,13 @@ bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool 
   return events >= std::uint64_t{*classified} + *classified / 8 || (events != *classified && still > patience);
 }
 
-std::shared_ptr<const Result<Trace>> TraceOnce::get() {
-  const std::lock_guard lock(mutex_);
-  if (!trace_) trace_ = std::make_shared<const Result<Trace>>(load_checked(file_, "the trace", memory_limit_));
-  return trace_;
-}
-
-Result<void> TraceOnce::check_memory(const Trace& trace) const {
-  const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file_->size()) : memory_limit_;
-  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
-  return over_memory_limit("the trace", "has categories that need more than", limit);
-}
-
-void TraceOnce::release() {
-  const std::lock_guard lock(mutex_);
-  trace_.reset();
-}
-
-std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
-                                            const Progress& progress) {
-  TraceOnce trace(file, memory_limit);
-  return classify_trace(trace, progress);
-}
-
-std::optional<Classification> classify_trace(TraceOnce& once, const Progress& progress) {
+std::optional<Classification> classify_trace(WholeTrace& whole, const Progress& progress) {
   Classification classification;
-  const auto loaded = once.get();
+  const auto loaded = whole.get();
   const Result<Trace>& trace = *loaded;
   if (progress.cancelled()) return std::nullopt;
   progress.set(0.3);
-  const Result<void> fits = trace ? once.check_memory(*trace) : trace.error();
+  const Result<void> fits = trace ? whole.check_memory(*trace) : trace.error();
   if (!fits) {
     classification.problem = fits.error().message();
     return classification;
@@ -148,15 +118,9 @@ void complete(Findings& findings, const Analysis& analysis) {
 
 }  // namespace
 
-std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
-                                   const std::shared_ptr<const Classification>& known, const Progress& progress) {
-  TraceOnce trace(file, memory_limit);
-  return judge_trace(trace, known, progress, {});
-}
-
-std::optional<Findings> judge_trace(TraceOnce& once, const std::shared_ptr<const Classification>& known,
+std::optional<Findings> judge_trace(WholeTrace& whole, const std::shared_ptr<const Classification>& known,
                                     const Progress& progress, const std::function<void(Findings)>& first) {
-  const auto loaded = once.get();
+  const auto loaded = whole.get();
   const Result<Trace>& trace = *loaded;
   Findings findings;
   if (!trace) {
@@ -194,7 +158,7 @@ std::optional<Findings> judge_trace(TraceOnce& once, const std::shared_ptr<const
   findings.verdict = analysis.verdict(Sections::all());
   complete(findings, analysis);
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
-  once.release();
+  whole.release();
   return findings;
 }
 

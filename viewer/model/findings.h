@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,34 +23,14 @@
 #include "formats/model/python_holders.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 #include "viewer/model/heap_at.h"
+#include "viewer/model/whole_trace.h"
 
 namespace memreel::viewer {
 
 class Sieve;
-
-/// A file's trace, for jobs that read it whole one after another: loaded by the first. For any thread.
-class TraceOnce {
- public:
-  /// `memory_limit` 0: based on its size.
-  TraceOnce(std::shared_ptr<ByteFile> file, Bytes memory_limit) : file_(std::move(file)), memory_limit_(memory_limit) {}
-
-  /// Fails as load_checked() does. Waits while another job loads it.
-  std::shared_ptr<const Result<Trace>> get();
-  /// Whether the limit has room for classifying it.
-  Result<void> check_memory(const Trace& trace) const;
-  /// Forgets it: the next job loads it again.
-  void release();
-
- private:
-  std::shared_ptr<ByteFile> file_;
-  Bytes memory_limit_;
-  std::mutex mutex_;
-  std::shared_ptr<const Result<Trace>> trace_;
-};
 
 /// Covers the allocations and stacks that existed when it was made; later ones are unknown. Memory: two bytes for each
 /// allocation, and a few for each stack.
@@ -85,11 +64,8 @@ bool can_be_classified(const Document& document);
 /// final number of events, however often it grows.
 bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool followed, double still);
 
-/// Reads the whole trace. The result is empty if this needs more than `memory_limit` (0: a limit based on its size).
-/// None when cancelled.
-std::optional<Classification> classify_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
-                                            const Progress& progress);
-std::optional<Classification> classify_trace(TraceOnce& trace, const Progress& progress);
+/// The result is empty if this needs more memory than allowed. None when cancelled.
+std::optional<Classification> classify_trace(WholeTrace& trace, const Progress& progress);
 
 struct CategoryHolding {
   Bytes bytes;
@@ -134,13 +110,10 @@ std::string evidence_of(const Findings& findings, const LeakFinding& finding);
 std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
                                           std::uint32_t row);
 
-/// Reads the whole trace. `known`: the classification, which tells who holds the peak; may be null. None when
-/// cancelled.
-std::optional<Findings> judge_file(const std::shared_ptr<ByteFile>& file, Bytes memory_limit,
-                                   const std::shared_ptr<const Classification>& known, const Progress& progress);
-/// The same; releases the trace at the end. `first` is called with what is known before settings are replayed, which
-/// takes longer than all the rest.
-std::optional<Findings> judge_trace(TraceOnce& trace, const std::shared_ptr<const Classification>& known,
+/// Releases the trace at the end. `known`: the classification, which tells who holds the peak; may be null. `first` is
+/// called with what is known before settings are replayed, which takes longer than all the rest; may be empty. None
+/// when cancelled.
+std::optional<Findings> judge_trace(WholeTrace& trace, const std::shared_ptr<const Classification>& known,
                                     const Progress& progress, const std::function<void(Findings)>& first);
 
 }  // namespace memreel::viewer

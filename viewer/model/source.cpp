@@ -15,46 +15,26 @@
 #include "formats/reader/packet_stream.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/reader/trace_stream.h"
-#include "formats/writer/trace_writer.h"
 #include "viewer/model/document_builder.h"
 
 namespace memreel::viewer {
 namespace {
 
-/// A file that owns its bytes.
-class OwnFile final : public ByteFile {
+/// The first bytes of a file that may grow.
+class Beginning final : public ByteFile {
  public:
-  explicit OwnFile(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}
+  Beginning(std::shared_ptr<ByteFile> file, std::uint64_t size) : file_(std::move(file)), size_(size) {}
   Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-    return file_->read(offset, into);
+    if (offset >= size_) return std::size_t{0};
+    return file_->read(offset,
+                       into.first(static_cast<std::size_t>(std::min<std::uint64_t>(into.size(), size_ - offset))));
   }
-  std::uint64_t size() override { return bytes_.size(); }
+  std::uint64_t size() override { return std::min(size_, file_->size()); }
 
  private:
-  std::vector<std::byte> bytes_;
   std::shared_ptr<ByteFile> file_;
+  std::uint64_t size_;
 };
-
-}  // namespace
-
-Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
-                                                 Bytes memory_limit) {
-  Result<Trace> trace = load_checked(file, name, memory_limit);
-  if (!trace) return std::move(trace).error();
-  if (complete_trace(*trace) == 0) return std::shared_ptr<ByteFile>();
-  std::vector<std::byte> bytes;
-  TraceWriter writer(memory_sink(bytes), trace->header);
-  writer.extend_tables(trace->tables);
-  for (InitialHeap& initial : trace->initial_heaps) writer.add_initial_heap(std::move(initial));
-  for (std::size_t i = 0; i < trace->events.count(); ++i) static_cast<void>(writer.append(trace->events[i]));
-  writer.set_losses(trace->losses);
-  writer.set_folded(std::move(trace->folded));
-  writer.set_python_holders(std::move(trace->python_holders));
-  if (Result<void> done = writer.finish(); !done) return std::move(done).error();
-  return std::shared_ptr<ByteFile>(std::make_shared<OwnFile>(std::move(bytes)));
-}
-
-namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
@@ -62,13 +42,53 @@ constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
 constexpr std::chrono::milliseconds longest_held{150}, held_check{1};
 constexpr std::chrono::milliseconds import_progress{100};  // each causes a frame, drawn on the CPUs that import
 
+/// None: the file may still grow.
+std::optional<std::uint64_t> events_by_footer(ByteFile& file) {
+  const auto footer = read_footer(file, file.size());
+  if (!footer || !*footer) return std::nullopt;
+  return (*footer)->footer.event_count;
+}
+
 /// For progress: from the footer, or a guess.
 std::uint64_t expected_events(ByteFile& file) {
-  const std::uint64_t size = file.size();
-  const auto footer = read_footer(file, size);
-  if (footer && *footer) return std::max<std::uint64_t>((*footer)->footer.event_count, 1);
-  return std::max<std::uint64_t>(size / 4, 1);
+  return std::max<std::uint64_t>(events_by_footer(file).value_or(file.size() / 4), 1);
 }
+
+/// A trace that is put together while it is read, unless it gets too long.
+class Collected {
+ public:
+  /// `most`: events.
+  Collected(ByteFile& file, std::uint64_t most) : most_(most) {
+    if (most != 0) within([&] { collector_.emplace(file); });
+  }
+  void add(const EventBatch& batch) {
+    events_ += batch.events.count();
+    if (events_ > most_) collector_.reset();
+    if (collector_) within([&] { collector_->add(batch); });
+  }
+  /// None if there is no such trace.
+  std::optional<Trace> finish(const TraceReader& reader, std::uint64_t file_size) {
+    if (!collector_) return std::nullopt;
+    std::optional<Trace> trace;
+    within([&] { trace = std::move(*collector_).finish(reader, {file_size}); });
+    collector_.reset();
+    return trace;
+  }
+
+ private:
+  /// The trace can be shown even if there is no memory to judge it.
+  template <class Work>
+  void within(const Work& work) {
+    try {
+      work();
+    } catch (const std::bad_alloc&) {
+      collector_.reset();
+    }
+  }
+
+  std::optional<TraceCollector> collector_;
+  std::uint64_t most_, events_ = 0;
+};
 
 /// Runs `work`, which may run out of memory.
 template <class Work>
@@ -84,10 +104,11 @@ Result<void> within_memory(const std::filesystem::path& file, const Work& work) 
 
 }  // namespace
 
-Source::Source(std::filesystem::path path, std::function<void()> changed, Bytes memory_limit)
+Source::Source(std::filesystem::path path, std::function<void()> changed, Bytes memory_limit, Whole whole)
     : path_(std::move(path)),
       changed_(std::move(changed)),
       memory_limit_(memory_limit),
+      whole_(whole),
       document_(std::make_shared<const Document>()),
       worker_([this](const std::stop_token& stop) { run(stop); }) {}
 
@@ -101,11 +122,6 @@ std::shared_ptr<const Document> Source::document() const {
 SourceStatus Source::status() const {
   const std::lock_guard lock(mutex_);
   return status_;
-}
-
-std::shared_ptr<ByteFile> Source::file() const {
-  const std::lock_guard lock(mutex_);
-  return file_;
 }
 
 void Source::set_status(const SourceStatus& status) {
@@ -123,11 +139,6 @@ void Source::publish(std::shared_ptr<const Document> document, const SourceStatu
     status_ = status;
   }
   if (changed_) changed_();
-}
-
-void Source::set_file(std::shared_ptr<ByteFile> file) {
-  const std::lock_guard lock(mutex_);
-  file_ = std::move(file);
 }
 
 class Source::Import {
@@ -188,35 +199,34 @@ Result<void> Source::open_and_read(const std::stop_token& stop) {
   auto opening = begin_to_open_trace(path_, options, stop);
   if (!opening) return std::move(opening).error();
   std::optional<Import> import;
-  if (opening->import)
-    import.emplace([&] { return within_memory(path_, opening->import);
+  if (opening->import) import.emplace([&] { return within_memory(path_, opening->import);
 });
-else set_file(opening->file);
 return read(stop, opening->file, import ? &*import : nullptr);
 }  // namespace memreel::viewer
 
-/// Reads a fully read trace again, completed for judging, and publishes it. False if that equals the recorded one.
-Result<bool> Source::publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
-                                     const TraceReader& raw, const SourceStatus& status) {
-  const auto subject = completed_file(file, path_.string(), memory_limit_);
-  if (!subject) return subject.error();
-  if (*subject == nullptr) return false;
-  auto reader = TraceReader::open(*subject, path_.string(), memory_limit_);
-  if (!reader) return std::move(reader).error();
+/// For jobs. `trace`: its contents, if they are known.
+std::shared_ptr<WholeTrace> Source::whole_of(std::shared_ptr<ByteFile> file, bool completed,
+                                             std::optional<Trace> trace) const {
+  if (!trace || whole_ == Whole::perhaps)
+    return std::make_shared<WholeTrace>(std::move(file), memory_limit_, completed);
+  return std::make_shared<WholeTrace>(std::move(file), memory_limit_, completed, *std::move(trace));
+}
+
+/// Completes a recorded trace for judging, and publishes it. False if that changes nothing. `file`: its file.
+bool Source::publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,
+                               const SourceStatus& status) {
+  if (complete_trace(trace) == 0) return false;
   DocumentBuilder builder;
   builder.set_begun_anew(begun_anew_);
-  for (EventBatch batch; !stop.stop_requested();) {
-    const auto more = reader->next(batch);
-    if (!more) return more.error();
-    if (!*more) break;
+  constexpr std::size_t at_once = std::size_t{1} << 16U;
+  for (std::size_t begin = 0; begin < trace.events.count() && !stop.stop_requested(); begin += at_once) {
     give_way();
-    builder.add(batch, reader->tables());
+    builder.add(trace.events, begin, std::min(begin + at_once, trace.events.count()), trace.tables);
   }
   if (stop.stop_requested()) return true;
-  auto document = std::make_shared<Document>(*builder.publish(*reader, file->size(), true));
-  document->read = raw.report();  // the losses are those of the file
+  auto document = std::make_shared<Document>(*builder.publish(trace, file->size(), true));
   document->renumbered = true;
-  set_file(*subject);
+  document->whole = whole_of(file, true, std::move(trace));
   publish(std::move(document), status);
   return true;
 }
@@ -232,6 +242,11 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
   builder.set_begun_anew(begun_anew_);
+  const auto set_loadable = [&] { builder.set_whole(whole_of(file, false, {})); };
+  if (import == nullptr) set_loadable();
+  // One that may grow is loaded once it is still, an imported one once the import has given back its memory.
+  const auto count = import == nullptr && whole_ == Whole::soon ? events_by_footer(*file) : std::nullopt;
+  Collected collected(*file, count && *count <= longest_in_memory ? longest_in_memory : 0);
   ValueCheck values(path_.string());
   EventBatch batch;
   std::uint64_t events = 0;
@@ -260,6 +275,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
       if (auto checked = values.check(batch.events); !checked) return checked;
       builder.add(batch, reader->tables());
+      collected.add(batch);
       published_end = false;
       if (const auto now = Clock::now(); now - last >= interval) {
         last = now;
@@ -267,12 +283,14 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
         if (!importing && expected == 0) expected = expected_events(*file);
         const double share = importing ? 0.99 : static_cast<double>(events) / static_cast<double>(expected);
         // Additions to a fully read file don't switch its status back to reading.
-        if (following)
+        if (following) {
+          set_loadable();
           publish(builder.publish(*reader, file->size(), true),
                   {.stage = Stage::complete, .progress = 1, .followed = true});
-        else
+        } else {
           publish(builder.publish(*reader, file->size(), false),
                   {.stage = importing ? Stage::importing : Stage::reading, .progress = std::min(0.99, share)});
+        }
       }
       continue;
     }
@@ -280,18 +298,26 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       pause(stop, import_check);
       continue;
     }
-    if (import != nullptr) {
-      if (!import->result()) return import->result();
-      set_file(file);
-    }
+    if (import != nullptr && !import->result()) return import->result();
+    set_loadable();
     const bool followed = import == nullptr && !reader->report().has_footer;
     // If that fails, the trace is shown as recorded.
-    const auto complete = [&](const SourceStatus& status) {
-      if (events > longest_in_memory || !may_be_completed(reader->header(), reader->tables())) return false;
-      const auto done = publish_subject(stop, file, *reader, status);
-      return done && *done;
+    const bool completes = events <= longest_in_memory && may_be_completed(reader->header(), reader->tables());
+    const auto complete = [&](std::optional<Trace>& trace, const SourceStatus& status) {
+      if (!completes) return false;
+      const auto whole_file = followed ? std::make_shared<Beginning>(file, size) : file;
+      if (!trace) {
+        auto loaded = load_checked(whole_file, path_.string(), memory_limit_);
+        if (!loaded) return false;
+        trace = *std::move(loaded);
+      }
+      return publish_completed(stop, whole_file, *trace, status);
     };
-    if (!followed && complete({.stage = Stage::complete, .progress = 1})) return {};
+    if (!followed) {
+      std::optional<Trace> trace = collected.finish(*reader, size);
+      if (complete(trace, {.stage = Stage::complete, .progress = 1})) return {};
+      builder.set_whole(whole_of(file, completes, std::move(trace)));
+    }
     if (!published_end || !followed) {  // the end may come alone, after all events
       publish(builder.publish(*reader, file->size(), true),
               {.stage = Stage::complete, .progress = 1, .followed = followed});
@@ -306,14 +332,14 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       if (file->size() != size || is_written_anew(beginning, size)) break;
       if (waited || Clock::now() - since < patience) continue;
       waited = true;
-      completed = complete(is_still);
+      std::optional<Trace> trace;
+      completed = complete(trace, is_still);
       if (!completed) set_status(is_still);
     }
     written_anew_ = is_written_anew(beginning, size);
     if (written_anew_) return {};
     if (waited) patience *= 4;
     if (!completed || stop.stop_requested()) continue;
-    set_file(file);
     publish(builder.publish(*reader, file->size(), true), {.stage = Stage::complete, .progress = 1, .followed = true});
   }
   return {};

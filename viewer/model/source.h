@@ -19,19 +19,9 @@
 #include "formats/reader/trace_reader.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
+#include "viewer/model/whole_trace.h"
 
 namespace memreel::viewer {
-
-// A trace completed as for judging (analyzer/replay/completed_trace.h), which is how it is shown.
-
-/// The most events of a trace that is held as a whole, at 37 bytes for each event, to be completed, judged or replayed.
-/// Longer ones are shown as recorded.
-inline constexpr std::uint64_t longest_in_memory = 50'000'000;
-
-/// The completed trace, as a file in memory; null if it equals the recorded one. Its events and allocations have other
-/// numbers, its table rows the same. Fails as load_checked() does.
-Result<std::shared_ptr<ByteFile>> completed_file(const std::shared_ptr<ByteFile>& file, const std::string& name,
-                                                 Bytes memory_limit = {});
 
 /// How long a file without a footer must stay as it is to be completed; four times as long after each addition that
 /// comes later than that, because completing renumbers events.
@@ -47,13 +37,17 @@ struct SourceStatus {
   std::optional<Error> error;
 };
 
+/// When jobs want the trace as a whole. `soon`: it is put together while it is read, and kept until it is released.
+enum class Whole : std::uint8_t { soon, perhaps };
+
 /// Reads in the background (background.h) until this object is destroyed. Imported files are read while the import
 /// runs.
 class Source {
  public:
   /// `changed` is called on the reading thread whenever document() or status() has changed; may be empty.
   /// `memory_limit`: for the file; 0: a limit based on its size.
-  explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {});
+  explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {},
+                  Whole whole = Whole::soon);
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   ~Source();
@@ -62,8 +56,6 @@ class Source {
   /// The latest version; never null.
   std::shared_ptr<const Document> document() const;
   SourceStatus status() const;
-  /// The trace file behind the latest document, for jobs that read it whole; null during an import.
-  std::shared_ptr<ByteFile> file() const;
   /// While held, reading waits, but not for longer than the first picture takes: on few processors a driver that draws
   /// in software needs them all.
   void hold(bool held) { held_.store(held, std::memory_order_relaxed); }
@@ -75,17 +67,19 @@ class Source {
   void run(const std::stop_token& stop);
   Result<void> open_and_read(const std::stop_token& stop);
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
-  Result<bool> publish_subject(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file,
-                               const TraceReader& raw, const SourceStatus& status);
+  std::shared_ptr<WholeTrace> whole_of(std::shared_ptr<ByteFile> file, bool completed,
+                                       std::optional<Trace> trace) const;
+  bool publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,
+                         const SourceStatus& status);
   /// Whether the file has been replaced since `size` bytes of it were read, the first of them `beginning`.
   bool is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const;
   void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
-  void set_file(std::shared_ptr<ByteFile> file);
 
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
+  Whole whole_;
   std::atomic<bool> held_{false};
   // Used by the reading thread.
   bool written_anew_ = false;     // reading ended because the file was overwritten with another trace
@@ -93,7 +87,6 @@ class Source {
 
   mutable std::mutex mutex_;
   std::shared_ptr<const Document> document_;
-  std::shared_ptr<ByteFile> file_;
   SourceStatus status_;
   Worker worker_;  // last member: it uses the others
 };

@@ -215,10 +215,11 @@ ClassificationPair ComparePane::classified(Scene& scene) {
   if (!scene.has_categories() || other_.empty()) return {scene.classification, scene.classification};
   const auto document = source_->document();
   if (can_be_classified(*document))
-    other_known_->request(document->event_count(),
-                          [file = source_->file(), limit = scene.memory_limit](const Progress& progress) {
-                            return classify_file(file, limit, progress);
-                          });
+    other_known_->request(document->event_count(), [whole = document->whole](const Progress& progress) {
+      auto known = classify_trace(*whole, progress);
+      whole->release();
+      return known;
+    });
   if (!other_known_->is_current()) scene.busy = true;
   return {scene.classification, other_known_->value()};
 }
@@ -274,7 +275,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
     say(scene, "The other trace was not read.");
     return nullptr;
   }
-  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake, scene.memory_limit);
+  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake, scene.memory_limit, Whole::perhaps);
   const SourceStatus status = source_->status();
   auto document = source_->document();
   if (status.stage == Stage::failed && status.error) {

@@ -49,14 +49,14 @@ PoliciesPane::PoliciesPane()
                           {"", 0, false}}) {}
 
 void PoliciesPane::request(Scene& scene) {
-  if (wanted_.empty() || !scene.file) return;
+  if (wanted_.empty() || !scene.doc().whole) return;
   replay_.request(wanted_,
-                  [file = scene.file, limit = scene.memory_limit,
-                   specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
+                  [whole = scene.doc().whole, specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
                     const auto parsed = parse_policies(specs);
                     if (!parsed) return Outcome{.problem = parsed.error().message()};
                     progress.set(0.05);
-                    const auto trace = load_checked(file, "the trace", limit);
+                    const auto loaded = whole->get();
+                    const Result<Trace>& trace = *loaded;
                     if (!trace) return Outcome{.problem = trace.error().message()};
                     if (progress.cancelled()) return std::nullopt;
                     const std::vector<Prepared> heaps = prepare(*trace);

@@ -35,7 +35,6 @@ struct Overlay {
 /// The state of one frame: valid for that frame only.
 struct Scene {
   std::shared_ptr<const Document> document;  // shared with jobs
-  std::shared_ptr<ByteFile> file;            // the whole trace, for jobs; null while it is imported
   Bytes memory_limit;                        // for the trace; 0: a limit based on its size
   Selection& selection;
   const Theme& theme;
@@ -49,6 +48,7 @@ struct Scene {
   std::shared_ptr<const Sieve> sieve;                    // the filter of lists and pictures; null: none
   bool sieving = false;                                  // a new one is being computed
   std::uint32_t judged_events = 0;           // events of a growing file that are judged; lags behind its growth
+  std::shared_ptr<WholeTrace> judged;        // the trace with these events; null until it is read
   std::shared_ptr<const Findings> findings;  // if requested; null until they are ready
   std::vector<Overlay>& overlays;
   std::map<std::string, ImVec4>& places;  // positions on screen: x, y, width, height

@@ -8,10 +8,9 @@
 
 #include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
-#include "formats/reader/trace_reader.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"
-#include "viewer/model/source.h"
+#include "viewer/model/whole_trace.h"
 
 namespace memreel::viewer {
 
@@ -54,14 +53,15 @@ bool Verdicts::knows_tags() {
 bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count() > longest_in_memory; }
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
-  if (is_too_long(scene) || !scene.file || !scene.doc().complete) return nullptr;
+  if (is_too_long(scene) || !scene.judged || !scene.doc().complete) return nullptr;
   if (scene.classifying) {
     scene.busy = true;  // who holds the peak is named by category
     return findings_.value();
   }
   findings_.request(scene.judged_events,
-                    [file = scene.file, limit = scene.memory_limit, known = scene.classification](
-                        const Progress& progress) { return judge_file(file, limit, known, progress); });
+                    [trace = scene.judged, known = scene.classification](const Progress& progress) {
+                      return judge_trace(*trace, known, progress, {});
+                    });
   if (!findings_.is_current()) scene.busy = true;
   return findings_.value();
 }
@@ -74,7 +74,7 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
     return std::shared_ptr<const Findings>();
   };
   if (is_too_long(scene)) return say("This trace is too long to judge here.", "Run: memreel report TRACE");
-  if (!scene.file || !scene.doc().complete) return say("Judged once the whole trace is read.");
+  if (!scene.judged || !scene.doc().complete) return say("Judged once the whole trace is read.");
   auto findings = ask(scene);
   draw_progress(scene, name);
   if (!findings) return say("Shows what leaks, what is unreleasable and why requests failed.");
@@ -239,8 +239,9 @@ std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
   }
   elsewhere_.request(
       key,
-      [file = scene.file, limit = scene.memory_limit, key](const Progress& progress) -> std::optional<Judged> {
-        const auto trace = load_checked(file, "the trace", limit);
+      [whole = scene.doc().whole, key](const Progress& progress) -> std::optional<Judged> {
+        const auto loaded = whole->get();
+        const Result<Trace>& trace = *loaded;
         if (!trace) return Judged();
         progress.set(0.4);
         if (progress.cancelled()) return std::nullopt;

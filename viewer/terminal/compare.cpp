@@ -47,7 +47,7 @@ HeapId other_heap(const Document& document, HeapId heap, const Document& other) 
 
 void Compare::set_other(const std::filesystem::path& file) {
   other_ = file;
-  source_ = file.empty() ? nullptr : std::make_unique<Source>(file, wake_, memory_limit_);
+  source_ = file.empty() ? nullptr : std::make_unique<Source>(file, wake_, memory_limit_, Whole::perhaps);
   other_known_.give_up();
   other_sieve_.give_up();
 }
@@ -86,10 +86,11 @@ void Compare::update(const Session& session) {
   if (!other_.empty()) {
     const auto document = moments_.b.document;
     if (session.classification() && can_be_classified(*document))
-      other_known_.request(document->event_count(),
-                           [file = source_->file(), limit = memory_limit_](const Progress& progress) {
-                             return classify_file(file, limit, progress);
-                           });
+      other_known_.request(document->event_count(), [whole = document->whole](const Progress& progress) {
+        auto known = classify_trace(*whole, progress);
+        whole->release();
+        return known;
+      });
     key.known.b = other_known_.value();
     waits_ = !other_known_.is_current();
     if (waits_) return;

@@ -15,10 +15,9 @@ std::string percent(double share) { return std::to_string(static_cast<int>(std::
 
 }  // namespace
 
-/// The trace is loaded once. The first verdict comes before settings are replayed, which takes longer than the rest.
+/// The first verdict comes before settings are replayed, which takes longer than the rest.
 struct Session::Judging {
-  Judging(std::shared_ptr<ByteFile> file, Bytes memory_limit, std::uint32_t events)
-      : trace(std::move(file), memory_limit), events(events) {}
+  Judging(std::shared_ptr<WholeTrace> whole, std::uint32_t events) : trace(std::move(whole)), events(events) {}
 
   void set_first(std::shared_ptr<const Findings> findings) {
     const std::lock_guard lock(mutex_);
@@ -30,7 +29,7 @@ struct Session::Judging {
     return first_;
   }
 
-  TraceOnce trace;
+  const std::shared_ptr<WholeTrace> trace;
   const std::uint32_t events;
 
  private:
@@ -105,9 +104,8 @@ void Session::renumber(const Document& next) {
 }
 
 void Session::judge(Clock::time_point now) {
-  const auto trace = source_->file();
   judging_ = trying_ = false;
-  if (!trace || !document_->complete || document_->empty() || is_too_long()) return;
+  if (!document_->whole || !document_->complete || document_->empty() || is_too_long()) return;
   const std::uint32_t events = document_->event_count();
   if (events != std::exchange(grown_to_, events)) grown_at_ = now;
   const std::optional<std::uint32_t> judged = judged_ == 0 ? std::nullopt : std::optional(judged_);
@@ -115,15 +113,15 @@ void Session::judge(Clock::time_point now) {
   if (is_due(judged, events, status().followed, still)) judged_ = events;
 
   if (!jobs_->judging || jobs_->judging->events != judged_)
-    jobs_->judging = std::make_shared<Judging>(trace, memory_limit_, judged_);
+    jobs_->judging = std::make_shared<Judging>(document_->whole, judged_);
   const auto judging = jobs_->judging;
   jobs_->classification.request(
-      judged_, [judging](const Progress& progress) { return classify_trace(judging->trace, progress); }, false);
+      judged_, [judging](const Progress& progress) { return classify_trace(*judging->trace, progress); }, false);
   classification_ = jobs_->classification.value();
   judging_ = !jobs_->classification.is_current();
   if (judging_) return;  // who holds the peak is named by category
   jobs_->findings.request(judged_, [judging, known = classification_](const Progress& progress) {
-    return judge_trace(judging->trace, known, progress,
+    return judge_trace(*judging->trace, known, progress,
                        [&](Findings first) { judging->set_first(std::make_shared<const Findings>(std::move(first))); });
   });
   const bool is_judged = jobs_->findings.is_current();

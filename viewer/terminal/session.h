@@ -35,7 +35,6 @@ class Session {
 
   const std::filesystem::path& path() const { return source_->path(); }
   SourceStatus status() const { return source_->status(); }
-  std::shared_ptr<ByteFile> file() const { return source_->file(); }
   Bytes memory_limit() const { return memory_limit_; }
   const Document& document() const { return *document_; }
   const std::shared_ptr<const Document>& shared_document() const { return document_; }

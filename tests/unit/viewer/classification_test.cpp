@@ -45,7 +45,8 @@ class Classified : public ::testing::Test {
     for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));
     EXPECT_TRUE(writer.finish());
     opened_ = open(memory_file(bytes_));
-    known_ = *classify_file(memory_file(bytes_), {}, progress_);
+    WholeTrace whole(memory_file(bytes_), {});
+    known_ = *classify_trace(whole, progress_);
   }
   const Document& document() const { return opened_.last(); }
   HeapId heap() const { return document().heaps.front().heap; }
@@ -58,8 +59,8 @@ class Classified : public ::testing::Test {
 };
 
 TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForCategories) {
-  TraceOnce once(memory_file(bytes_), {});
-  const auto loaded = once.get();
+  WholeTrace once(memory_file(bytes_), {});
+  auto loaded = once.get();
   const auto known = classify_trace(once, progress_);
   ASSERT_TRUE(known);
   EXPECT_EQ(once.get(), loaded);
@@ -74,7 +75,12 @@ TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForC
   ASSERT_TRUE(first[0].verdict.decides && all->verdict.decides);
   EXPECT_EQ(first[0].verdict.decides->peak_live, all->verdict.decides->peak_live);
   EXPECT_EQ(first[0].of_allocation, all->of_allocation);
-  EXPECT_NE(once.get(), loaded) << "it is released when all is found";
+  EXPECT_EQ(once.get(), loaded) << "it is shared while anybody has it";
+  once.release();
+  const std::weak_ptr<const Result<Trace>> released = loaded;
+  loaded.reset();
+  EXPECT_TRUE(released.expired());
+  EXPECT_TRUE(*once.get()) << "it is loaded again";
 }
 
 TEST_F(Classified, AllocationsAreWhatTheAnalyzerSays) {
@@ -149,7 +155,8 @@ TEST_F(Classified, ListsAreFilteredAndSortedByCategory) {
 }
 
 TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
-  const auto bounded = classify_file(memory_file(bytes_), Bytes{document().event_count() * 40}, progress_);
+  WholeTrace whole(memory_file(bytes_), Bytes{document().event_count() * 40});
+  const auto bounded = classify_trace(whole, progress_);
   ASSERT_TRUE(bounded);
   EXPECT_FALSE(bounded->knows_any);
   EXPECT_FALSE(bounded->problem.empty());
@@ -159,7 +166,8 @@ TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
 TEST_F(Classified, TheJobCanBeGivenUp) {
   const auto stop = std::make_unique<std::stop_source>();  // on the stack, GCC 12 warns that it is uninitialized
   stop->request_stop();
-  EXPECT_FALSE(classify_file(memory_file(bytes_), {}, Progress(stop->get_token(), share_)));
+  WholeTrace whole(memory_file(bytes_), {});
+  EXPECT_FALSE(classify_trace(whole, Progress(stop->get_token(), share_)));
   int asked = 0;
   static_cast<void>(classify(opened_.trace, [&] { return ++asked > 0; }));
   EXPECT_EQ(asked, 1) << "the rest is left out";

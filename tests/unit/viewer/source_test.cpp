@@ -9,6 +9,10 @@
 #include <chrono>
 #include <fstream>
 #include <functional>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
 #include <thread>
 
 #include "formats/import/import.h"
@@ -17,6 +21,7 @@
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/sample_trace.h"
 #include "viewer/model/device_memory.h"
+#include "viewer/model/findings.h"
 #include "viewer/model/navigation.h"
 #include "viewer/model/prediction.h"
 #include "viewer/model/ranks.h"
@@ -62,7 +67,8 @@ TEST_F(SourceOf, ATraceIsReadToItsEnd) {
   EXPECT_EQ(source.document()->event_count(), load(memory_file(bytes), "a")->events.count());
   EXPECT_TRUE(source.document()->complete);
   EXPECT_FALSE(source.status().followed);
-  EXPECT_NE(source.file(), nullptr);
+  ASSERT_NE(source.document()->whole, nullptr);
+  EXPECT_TRUE(*source.document()->whole->get());
 }
 
 TEST_F(SourceOf, AnImportableFileIsImported) {
@@ -141,7 +147,7 @@ std::vector<std::byte> written(const Trace& trace) {
 }
 
 /// PyTorch with its segments on a device whose driver was recorded, and a usage sample: 10 MiB. From a flight recorder.
-std::vector<std::byte> recording_of_two_levels() {
+std::vector<std::byte> recording_of_two_levels(std::size_t more = 0) {
   memreel::testing::TraceBuilder build;
   const HeapId torch{1}, driver = build.heap("cuda.driver", Level::driver, 0);
   const OriginId of_torch = build.origin(torch), of_driver = build.origin(driver);
@@ -151,6 +157,9 @@ std::vector<std::byte> recording_of_two_levels() {
   build.alloc(of_torch, {0x1000000}, 4_KiB);
   build.alloc(of_driver, {0x2000000}, 4_MiB);
   build.free(library);
+  std::mt19937_64 random(1);
+  for (std::size_t i = 0; i < more; ++i)
+    build.free(build.alloc(of_torch, {0x1001000 + 512 * (random() % 1024)}, {512 * (1 + random() % 1024)}));
   build.push({.kind = EventKind::memory_info, .origin = of_driver, .size = 10_MiB, .value = 5U << 20U});
   build.trace().losses = {.folded_events = 2, .folded_until = Nanoseconds{1}};
   build.trace().folded = {.until = Nanoseconds{1}, .interval = Nanoseconds{1}};
@@ -171,7 +180,8 @@ TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
   EXPECT_EQ(unattributed(*document, torch, document->event_count()), 4_MiB) << "10 used, 2 PyTorch's, 4 the driver's";
 
   // Events read by jobs have the same numbers.
-  const auto trace = load(source.file(), "a");
+  const auto loaded = document->whole->get();
+  const Result<Trace>& trace = *loaded;
   ASSERT_TRUE(trace);
   ASSERT_EQ(trace->events.count(), document->event_count());
   ASSERT_EQ(trace->allocation_events.size(), document->allocation_count());
@@ -181,6 +191,57 @@ TEST_F(SourceOf, WhatAFrameworkGotFromTheDriverIsCountedOnce) {
   ASSERT_EQ(document->folded->rows.size(), 1U);
   EXPECT_EQ(trace->folded, *document->folded);
   EXPECT_EQ(trace->losses.folded_events, 2U);
+}
+
+/// By this process, from files; none: not known here.
+std::optional<std::uint64_t> bytes_read() {
+  std::ifstream counters("/proc/self/io");
+  std::string name;
+  std::uint64_t bytes = 0;
+  if (!(counters >> name >> bytes) || name != "rchar:") return std::nullopt;
+  return bytes;
+}
+
+TEST_F(SourceOf, AFileIsReadOnceForThePictureAndTheVerdict) {
+  if (!bytes_read()) GTEST_SKIP() << "the kernel does not count what is read";
+  std::atomic<float> share{0};
+  const Progress progress({}, share);
+  for (const bool has_levels : {false, true}) {
+    const auto path = file(has_levels ? "b.reel" : "a.reel", has_levels ? recording_of_two_levels(200'000)
+                                                                        : memreel::testing::possible_trace(3, 200'000));
+    const std::uint64_t before = *bytes_read();
+    const Source source(path);
+    ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+    const auto document = source.document();
+    EXPECT_EQ(document->renumbered, has_levels);
+    const auto known = classify_trace(*document->whole, progress);
+    ASSERT_TRUE(known && known->problem.empty());
+    const auto findings = judge_trace(*document->whole, std::make_shared<const Classification>(*known), progress, {});
+    ASSERT_TRUE(findings && findings->problem.empty());
+    EXPECT_EQ(findings->of_allocation.size(), document->allocation_count());
+    EXPECT_LT(static_cast<double>(*bytes_read() - before), 1.5 * static_cast<double>(std::filesystem::file_size(path)));
+  }
+}
+
+TEST_F(SourceOf, WhatWasReleasedIsLoadedAgainAsItIsShown) {
+  for (const bool has_levels : {false, true}) {
+    const Source source(has_levels ? file("b.reel", recording_of_two_levels())
+                                   : file("a.reel", memreel::testing::possible_trace(1, 4'000)));
+    ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+    WholeTrace& whole = *source.document()->whole;
+    const Trace collected = **whole.get();
+    whole.release();
+    const Trace loaded = **whole.get();
+    EXPECT_EQ(collected.events, loaded.events);
+    EXPECT_EQ(collected.allocation_events, loaded.allocation_events);
+    EXPECT_EQ(collected.losses, loaded.losses);
+    EXPECT_EQ(collected.folded, loaded.folded);
+    EXPECT_EQ(collected.read, loaded.read);
+    EXPECT_EQ(collected.header, loaded.header);
+    EXPECT_EQ(collected.file_size, loaded.file_size);
+    EXPECT_EQ(collected.tables.strings.size(), loaded.tables.strings.size());
+    EXPECT_EQ(collected.tables.origins.size(), loaded.tables.origins.size());
+  }
 }
 
 /// PyTorch's allocator gets a segment, and releases it without being short of memory.

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "viewer/model/whole_trace.h"
+
+#include "analyzer/replay/completed_trace.h"
+#include "formats/model/files.h"
+#include "formats/reader/trace_stream.h"
+
+namespace memreel::viewer {
+
+std::shared_ptr<const Result<Trace>> WholeTrace::known() {
+  const std::lock_guard lock(mutex_);
+  auto trace = held_ ? held_ : lent_.lock();
+  lent_ = trace;
+  return trace;
+}
+
+std::shared_ptr<const Result<Trace>> WholeTrace::get() {
+  const std::lock_guard loading(loading_);
+  if (auto trace = known()) return trace;
+  Result<Trace> loaded = load_checked(file_, "the trace", memory_limit_);
+  if (loaded && completed_) complete_trace(*loaded);
+  const auto trace = std::make_shared<const Result<Trace>>(std::move(loaded));
+  const std::lock_guard lock(mutex_);
+  held_ = trace;
+  lent_ = trace;
+  return trace;
+}
+
+Result<void> WholeTrace::check_memory(const Trace& trace) const {
+  /// The most that classifying takes for an event, besides the trace itself.
+  constexpr std::uint64_t bytes_per_event = 64;
+  const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file_->size()) : memory_limit_;
+  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
+  return over_memory_limit("the trace", "has categories that need more than", limit);
+}
+
+void WholeTrace::release() {
+  std::shared_ptr<const Result<Trace>> released;  // destroyed after the lock is released
+  const std::lock_guard lock(mutex_);
+  released.swap(held_);
+}
+
+}  // namespace memreel::viewer
