@@ -198,11 +198,10 @@ Result<void> Source::open_and_read(const std::stop_token& stop) {
   };
   auto opening = begin_to_open_trace(path_, options, stop);
   if (!opening) return std::move(opening).error();
-  std::optional<Import> import;
-  if (opening->import) import.emplace([&] { return within_memory(path_, opening->import);
-});
-return read(stop, opening->file, import ? &*import : nullptr);
-}  // namespace memreel::viewer
+  std::optional<Import> running;
+  if (opening->import) running.emplace([&] { return within_memory(path_, opening->import); });
+  return read(stop, opening->file, running ? &*running : nullptr);
+}
 
 /// For jobs. `trace`: its contents, if they are known.
 std::shared_ptr<WholeTrace> Source::whole_of(std::shared_ptr<ByteFile> file, bool completed,
