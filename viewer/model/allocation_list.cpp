@@ -2,6 +2,8 @@
 #include "viewer/model/allocation_list.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
 
 #include "viewer/model/heap_at.h"
 
@@ -10,26 +12,35 @@ namespace {
 
 constexpr std::uint32_t piece = 1U << 16U;  // rows between checks for cancellation
 
-/// Sorts in pieces and merges them, so that it can be cancelled in between. Returns false when cancelled.
-template <class Less>
-bool sort_rows(std::vector<std::uint32_t>& rows, const Less& less, const Progress& progress) {
-  const std::size_t count = rows.size();
-  for (std::size_t begin = 0; begin < count; begin += piece) {
+/// Sorts stably by `key`, which is unpacked once for each row: a byte at a time from the lowest, without those that are
+/// equal in all rows. Returns false when cancelled.
+template <class Key>
+bool sort_rows(std::vector<std::uint32_t>& rows, const Key& key, bool descending, const Progress& progress) {
+  struct Keyed {
+    std::uint64_t key;
+    std::uint32_t row;
+  };
+  std::vector<Keyed> keyed(rows.size());
+  std::uint64_t differing = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (i % piece == 0 && progress.cancelled()) return false;
+    const auto ascending = static_cast<std::uint64_t>(key(rows[i]));
+    keyed[i] = {.key = descending ? ~ascending : ascending, .row = rows[i]};
+    differing |= keyed[i].key ^ keyed.front().key;
+  }
+  std::vector<Keyed> sorted(rows.size());
+  for (unsigned shift = 0; shift < 64; shift += 8) {
     if (progress.cancelled()) return false;
-    std::stable_sort(rows.begin() + static_cast<std::ptrdiff_t>(begin),
-                     rows.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(begin + piece, count)), less);
-    progress.set(0.3 + 0.4 * static_cast<double>(begin) / static_cast<double>(count));
+    progress.set(0.3 + 0.7 * shift / 64);
+    if ((differing >> shift & 0xFFU) == 0) continue;
+    const auto digit = [shift](const Keyed& of) { return static_cast<std::size_t>(of.key >> shift & 0xFFU); };
+    std::array<std::size_t, 257> begins{};
+    for (const Keyed& of : keyed) ++begins[digit(of) + 1];
+    std::partial_sum(begins.begin(), begins.end(), begins.begin());
+    for (const Keyed& of : keyed) sorted[begins[digit(of)]++] = of;
+    keyed.swap(sorted);
   }
-  std::vector<std::uint32_t> merged(count);
-  for (std::size_t width = piece; width < count; width *= 2) {
-    for (std::size_t begin = 0; begin < count; begin += 2 * width) {
-      if (progress.cancelled()) return false;
-      const auto at = [&](std::size_t i) { return rows.begin() + static_cast<std::ptrdiff_t>(std::min(i, count)); };
-      std::merge(at(begin), at(begin + width), at(begin + width), at(begin + 2 * width),
-                 merged.begin() + static_cast<std::ptrdiff_t>(begin), less);
-    }
-    rows.swap(merged);
-  }
+  std::ranges::transform(keyed, rows.begin(), &Keyed::row);
   return true;
 }
 
@@ -70,20 +81,14 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
     see(id);
   }
 
-  const auto by = [&](const auto& key) {
-    if (query.descending)
-      return sort_rows(
-          rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) > key(b); }, progress);
-    return sort_rows(
-        rows, [&](std::uint32_t a, std::uint32_t b) { return key(a) < key(b); }, progress);
-  };
+  const auto by = [&](const auto& key) { return sort_rows(rows, key, query.descending, progress); };
   bool done = true;
   switch (query.order) {
     case AllocationOrder::begin:
       if (query.descending) std::ranges::reverse(rows);
       break;
     case AllocationOrder::size:
-      done = by([&](std::uint32_t id) { return document.size_of(id); });
+      done = by([&](std::uint32_t id) { return document.size_of(id).count; });
       break;
     case AllocationOrder::lifetime: {
       // Looked up once for each row, because every comparison would search for both begins.
