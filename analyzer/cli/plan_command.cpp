@@ -18,6 +18,7 @@
 #include "analyzer/cli/json.h"
 #include "analyzer/cli/output_file.h"
 #include "analyzer/cli/program.h"
+#include "analyzer/insight/rounds.h"
 #include "analyzer/plan/plan.h"
 #include "analyzer/plan/planned.h"
 #include "analyzer/plan/verify.h"
@@ -69,6 +70,20 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
   return input;
 }
 
+/// The rows of a step, from 1 on: of those that the program marked or, if it marked none, of those that it does
+/// (rounds.h). Fails if there is no such step.
+Result<plan::TimeRange> time_of_step(const Trace& trace, Prepared& heap, std::uint64_t step) {
+  if (heap.step_ends.empty())
+    for (const std::uint32_t end : find_rounds(trace, heap.heap).ends)
+      heap.step_ends.push_back(
+          static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, end) - heap.event.begin()));
+  const auto rows = step == 0 ? std::nullopt : rows_of_step(heap, step - 1);
+  if (rows) return *rows;
+  const std::uint64_t count = heap.step_ends.size();
+  return Error{.what = count == 0 ? "shows no steps: without --step all of it is planned"
+                                  : "has " + text_of(count) + " steps: --step takes 1 to " + text_of(count)};
+}
+
 Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   std::vector<Prepared> heaps = prepare(trace);
   if (arguments.heap.empty()) heaps = only_requests(std::move(heaps));
@@ -82,9 +97,8 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   PlanInput input{.buffers = buffers_of(*largest), .align = 512_B};
   plan::TimeRange time{.lower = 0, .upper = largest->count()};
   if (arguments.step) {
-    const auto rows = *arguments.step == 0 ? std::nullopt : rows_of_step(*largest, *arguments.step - 1);
-    if (!rows)
-      return Error{.what = "has " + text_of(largest->step_ends.size()) + " steps", .where = arguments.file.string()};
+    const Result<plan::TimeRange> rows = time_of_step(trace, *largest, *arguments.step);
+    if (!rows) return Error{.what = rows.error().what, .where = arguments.file.string()};
     time = *rows;
   }
   Stretch alive = alive_within(input.buffers, time);
@@ -385,7 +399,7 @@ void add_plan_command(CLI::App& app, Exit& exit) {
   add_heap_option(*command, arguments->heap, "Plan", " [the one with most allocations]");
   command->add_option("--align", arguments->align,
                       "Alignment of offsets, a power of two [512; in a CSV its own, else 1]");
-  command->add_option("--step", arguments->step, "Only what is alive in step N of the trace, from 1 on");
+  command->add_option("--step", arguments->step, "Only what is alive in step N, from 1 on; memreel info counts them");
   command->add_option("--effort", arguments->effort,
                       "How long to search: sections visited [" + std::to_string(arguments->effort) + ", seconds]");
   command->add_option("--seconds", arguments->seconds, "Stop after so many seconds with the best plan so far");

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How close memreel plan comes to the bound on real programs: one step of each recording, or all of it if it marks none.
+"""How close memreel plan comes to the bound on real programs: one step of each recording, as memreel info counts them, or all of it if there are none.
 
 usage: tests/bench/plan_histories.py MEMREEL RECORDING... [-- ARGUMENTS of memreel plan]
 """

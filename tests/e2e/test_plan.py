@@ -202,6 +202,19 @@ class Files(ProgramTest):
         text = run("plan", SAMPLES / "gpt_default.reel").stdout
         self.assertIn(f"less than {document['best_allocator']['policy']}, the best allocator", text)
 
+    def test_a_step_is_one_of_those_that_info_counts(self):
+        for name, steps, how in (("gpt_default", 12, "each a pass of the optimizer"), ("leak", 40, "each a backward pass")):
+            with self.subTest(name):
+                trace = SAMPLES / f"{name}.reel"
+                self.assertRegex(run("info", trace).stdout, f"{steps} steps, .*{how}")
+                whole = self.document("plan", trace, "--effort", 1_000_000)["buffers"]
+                for step in (1, steps):
+                    self.assertLess(self.document("plan", trace, "--step", step, "--effort", 1_000_000)["buffers"], whole)
+                for step in (0, steps + 1):
+                    self.assert_refused(run("plan", trace, "--step", step), f"has {steps} steps: --step takes 1 to {steps}")
+        self.assert_refused(run("plan", SAMPLES / "streams_default.reel", "--step", 1),
+                            "shows no steps: without --step all of it is planned")
+
     def test_a_report_says_what_a_plan_of_the_step_with_the_peak_would_save(self):
         file = SAMPLES / "gpt_default.reel"
         found = self.document("report", file, "--fragmentation")["fragmentation"]
