@@ -73,10 +73,7 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 /// The rows of a step, from 1 on: of those that the program marked or, if it marked none, of those that it does
 /// (rounds.h). Fails if there is no such step.
 Result<plan::TimeRange> time_of_step(const Trace& trace, Prepared& heap, std::uint64_t step) {
-  if (heap.step_ends.empty())
-    for (const std::uint32_t end : find_rounds(trace, heap.heap).ends)
-      heap.step_ends.push_back(
-          static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, end) - heap.event.begin()));
+  if (heap.step_ends.empty()) heap.step_ends = rows_after(heap, find_rounds(trace, heap.heap).ends);
   const auto rows = step == 0 ? std::nullopt : rows_of_step(heap, step - 1);
   if (rows) return *rows;
   const std::uint64_t count = heap.step_ends.size();

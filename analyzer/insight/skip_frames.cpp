@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/insight/suppressions.h"
-#include "formats/model/paths.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -534,11 +534,15 @@ std::vector<Prepared> prepare(const Trace& trace) {
   for (const InitialHeap& initial : trace.initial_heaps) preparation.start_from(initial);
   preparation.add(trace.events, 0);
   std::vector<Prepared> heaps = std::move(preparation).finish();
-  for (Prepared& heap : heaps)
-    for (const std::uint32_t end : find_steps(trace, heap.heap).ends)
-      heap.step_ends.push_back(
-          static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, end) - heap.event.begin()));
+  for (Prepared& heap : heaps) heap.step_ends = rows_after(heap, find_steps(trace, heap.heap).ends);
   return heaps;
+}
+
+std::vector<std::uint32_t> rows_after(const Prepared& heap, std::span<const std::uint32_t> events) {
+  std::vector<std::uint32_t> rows;
+  for (const std::uint32_t event : events)
+    rows.push_back(static_cast<std::uint32_t>(std::ranges::lower_bound(heap.event, event) - heap.event.begin()));
+  return rows;
 }
 
 }  // namespace memreel

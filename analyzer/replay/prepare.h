@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "analyzer/engine/prepared.h"
@@ -15,6 +16,9 @@ namespace memreel {
 /// One entry per heap that has allocations or failed requests, except for the driver's page-locked host memory, which
 /// no policy allocates. Everything is copied: the trace may be freed.
 std::vector<Prepared> prepare(const Trace& trace);
+
+/// For each of these events of the trace, the first row of `heap` that comes at it or after it; count() if none does.
+std::vector<std::uint32_t> rows_after(const Prepared& heap, std::span<const std::uint32_t> events);
 
 /// Prepares a trace from its events, in order and in batches of any size. Memory: rows not yet taken, and live
 /// allocations.

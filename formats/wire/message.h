@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes and reads structs as protobuf messages by the lists of their members (members.h).
 //
-// Members with their default value are left out; a reader leaves them as they are. Of optional numbers, 0 stands for
-// none and N + 1 for N. `Rows` has the tables of interned values: row_of(value) gives a row, at(row, value) a value, or
-// false if there is no such row.
+// Members that equal their type's default are left out; a reader leaves them as they are, so that has to be a member's
+// own default, too. Of optional numbers, 0 stands for none and N + 1 for N. `Rows` has the tables of interned values:
+// row_of(value) gives a row, at(row, value) a value, or false if there is no such row.
 #pragma once
 
 #include <algorithm>

@@ -16,31 +16,29 @@ constexpr std::uint32_t piece = 1U << 16U;  // rows between checks for cancellat
 /// equal in all rows. Returns false when cancelled.
 template <class Key>
 bool sort_rows(std::vector<std::uint32_t>& rows, const Key& key, bool descending, const Progress& progress) {
-  struct Keyed {
-    std::uint64_t key;
-    std::uint32_t row;
-  };
-  std::vector<Keyed> keyed(rows.size());
+  std::vector<std::uint64_t> keys(rows.size());
   std::uint64_t differing = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (i % piece == 0 && progress.cancelled()) return false;
     const auto ascending = static_cast<std::uint64_t>(key(rows[i]));
-    keyed[i] = {.key = descending ? ~ascending : ascending, .row = rows[i]};
-    differing |= keyed[i].key ^ keyed.front().key;
+    keys[i] = descending ? ~ascending : ascending;
+    differing |= keys[i] ^ keys.front();
   }
-  std::vector<Keyed> sorted(rows.size());
+  std::vector<std::uint32_t> order(rows.size()), sorted(rows.size());
+  std::iota(order.begin(), order.end(), 0U);
   for (unsigned shift = 0; shift < 64; shift += 8) {
     if (progress.cancelled()) return false;
     progress.set(0.3 + 0.7 * shift / 64);
     if ((differing >> shift & 0xFFU) == 0) continue;
-    const auto digit = [shift](const Keyed& of) { return static_cast<std::size_t>(of.key >> shift & 0xFFU); };
+    const auto digit = [&keys, shift](std::uint32_t i) { return static_cast<std::size_t>(keys[i] >> shift & 0xFFU); };
     std::array<std::size_t, 257> begins{};
-    for (const Keyed& of : keyed) ++begins[digit(of) + 1];
+    for (const std::uint32_t i : order) ++begins[digit(i) + 1];
     std::partial_sum(begins.begin(), begins.end(), begins.begin());
-    for (const Keyed& of : keyed) sorted[begins[digit(of)]++] = of;
-    keyed.swap(sorted);
+    for (const std::uint32_t i : order) sorted[begins[digit(i)]++] = i;
+    order.swap(sorted);
   }
-  std::ranges::transform(keyed, rows.begin(), &Keyed::row);
+  std::ranges::transform(order, sorted.begin(), [&](std::uint32_t i) { return rows[i]; });
+  rows.swap(sorted);
   return true;
 }
 
