@@ -46,4 +46,10 @@ enum class PickleOpcode : std::uint8_t {
 /// "GLOBAL" for 'c'; empty for a byte that is no opcode of any protocol.
 std::string_view pickle_opcode_name(std::uint8_t opcode);
 
+/// The two's complement number whose lowest `bytes` (1 to 8) bytes are `bits`, as LONG1 has it.
+constexpr std::int64_t sign_extended(std::uint64_t bits, std::uint32_t bytes) {
+  const std::uint32_t unused = 8 * (static_cast<std::uint32_t>(sizeof bits) - bytes);
+  return static_cast<std::int64_t>(bits << unused) >> unused;
+}
+
 }  // namespace memreel

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/import/source/dict_at_hand.h"
 #include "formats/import/source/pickle_opcodes.h"
 #include "formats/import/source/value_arena.h"
 
@@ -28,12 +29,6 @@ constexpr std::size_t portion = 4096;
 // About the density of memo entries in snapshots. Reserved but unused memory is never touched.
 constexpr std::uint64_t bytes_per_memo_entry = 24;
 constexpr std::uint64_t max_expected_memo = std::uint64_t{1} << 26U;
-
-/// The two's complement number whose lowest `bytes` (1 to 8) bytes are `bits`.
-std::int64_t sign_extended(std::uint64_t bits, std::uint32_t bytes) {
-  const std::uint32_t unused = 8 * (static_cast<std::uint32_t>(sizeof bits) - bytes);
-  return static_cast<std::int64_t>(bits << unused) >> unused;
-}
 
 /// Bytes known to be available.
 struct BytesAtHand {
@@ -188,6 +183,8 @@ class Unpickler {
   /// If the list at `place` on the stack is one that the sink streams: which one.
   std::optional<std::size_t> streamed_list(std::size_t place) const;
   bool hand_on(std::size_t which, Value list, std::size_t first, std::size_t end);
+  /// Reads the next items of a streamed list without the machine, as long as they are what a DictAtHand reads.
+  bool take_dicts();
 
   ByteCursor& bytes_;
   ValueArena& arena_;
@@ -196,7 +193,9 @@ class Unpickler {
   std::vector<std::size_t> marks_;  // sizes of the stack
   std::vector<Value> memo_;
   RecentTexts texts_;
-  std::uint8_t opcode_ = 0;  // the latest, and the offset of its byte
+  DictAtHand dict_{arena_, memo_, texts_};
+  std::optional<Value> taken_;  // stands for every dict that the sink took
+  std::uint8_t opcode_ = 0;     // the latest, and the offset of its byte
   std::uint64_t opcode_at_ = 0;
   std::optional<Error> failed_;
 };
@@ -290,6 +289,7 @@ void Unpickler::run_at_hand() {
 bool Unpickler::execute() {
   for (;;) {
     run_at_hand();
+    if (!take_dicts()) return false;
     opcode_at_ = bytes_.position();
     if (memory() > arena_.memory_limit()) return fail_too_large();  // little is buffered between checks
     if (!bytes_.read(opcode_)) return false;
@@ -553,6 +553,37 @@ bool Unpickler::hand_on(std::size_t which, Value list, std::size_t first, std::s
   }
   arena_.recycle();
   return true;
+}
+
+bool Unpickler::take_dicts() {
+  // Changing over costs a little, so it comes only after some items.
+  constexpr std::size_t most_waiting = 32;
+  if (marks_.empty() || marks_.back() == 0) return true;
+  const std::size_t first = marks_.back();
+  const std::size_t waiting = stack_.size() - first;
+  if ((waiting > 0 && waiting < most_waiting) || !DictAtHand::may_follow(bytes_.at_hand())) return true;
+  const std::optional<std::size_t> which = streamed_list(first - 1);
+  const auto is_dict = [this](Value value) { return arena_.is(value, ValueKind::dict); };
+  // What waits may be incomplete, if it ends with a key.
+  if (!which || !std::ranges::all_of(stack_.from(first), is_dict)) return true;
+  if (!hand_on(*which, stack_[first - 1], first, stack_.size())) return false;
+  stack_.cut(first);
+  if (!taken_) {
+    taken_ = arena_.make(ValueKind::dict);
+    if (arena_.full()) return fail_too_large();
+    arena_.use(*taken_, std::numeric_limits<std::uint32_t>::max());
+  }
+  dict_.begin();
+  for (std::size_t count = 1;; ++count) {
+    const std::size_t length = dict_.read(bytes_.peek(DictAtHand::longest), *taken_);
+    if (length == 0) return true;
+    if (!sink_.take_dict(dict_.items(), dict_.has_same_keys())) {
+      dict_.undo();
+      return true;
+    }
+    bytes_.take(length);
+    if (count % portion == 0) arena_.recycle();
+  }
 }
 
 }  // namespace

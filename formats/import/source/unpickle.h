@@ -28,6 +28,10 @@ class DocumentSink {
   /// The next items of list `i`, in order. Their storage is recycled afterwards: they must be use()d, along with their
   /// unshared and shared contents. `list` must be use()d too.
   virtual Result<void> take(std::size_t i, Value list, std::span<const Value> items) = 0;
+  /// One more item of the list of the latest take(): a dict with these alternating keys and values, which are to be
+  /// use()d as above. `same_keys`: as in the one before. False if it can't be taken: it is then among the items of the
+  /// next take(), as if nothing had been.
+  virtual bool take_dict(std::span<const Value> /*items*/, bool /*same_keys*/) { return false; }
 };
 
 /// Reads the pickle (protocol 2 to 5) that begins at `bytes` and returns its root value. What `sink` streams is missing

@@ -185,7 +185,7 @@ class EmptyCacheFinder {
     std::vector<ReleaseRun> found;
     std::size_t covered = 0;  // by runs
     TotalBytes held(reserved);
-    for (const std::size_t i : segment_entries_) {
+    for (const std::size_t i : entries_.of_segments()) {
       if (i < covered) continue;
       if (acquires_segment(entries_[i].action())) {
         held += Bytes{entries_[i].size};
@@ -202,11 +202,11 @@ class EmptyCacheFinder {
   }
 
  private:
-  /// Finds the entries that change what the device holds, and a lower bound of its limit.
+  /// Finds a lower bound of the device's limit.
   void scan(TotalBytes reserved) {
     allowed_ = reserved.bytes();
     std::size_t covered = 0;  // by mallocs
-    for (std::size_t i = 0; i < entries_.count(); ++i) {
+    for (const std::size_t i : entries_.of_segments()) {
       const Entry& entry = entries_[i];
       if (acquires_segment(entry.action())) {
         if (i >= covered) {
@@ -215,12 +215,9 @@ class EmptyCacheFinder {
           covered = malloc.after;
         }
         reserved += Bytes{entry.size};
-      } else if (releases_segment(entry.action())) {
-        reserved -= Bytes{entry.size};
       } else {
-        continue;
+        reserved -= Bytes{entry.size};
       }
-      segment_entries_.push_back(i);
     }
   }
 
@@ -402,7 +399,6 @@ class EmptyCacheFinder {
   const TorchSettings& rules_;
   const Tables& tables_;
   std::vector<std::uint64_t> keys_;  // by PoolStreamId: what tells users of memory apart
-  std::vector<std::size_t> segment_entries_;
   Bytes allowed_;
   RecordedHeap heap_;  // before entry `followed_`
   std::size_t followed_ = 0;

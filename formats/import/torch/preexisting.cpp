@@ -266,12 +266,12 @@ void find_preexisting_segments(const DeviceHistory& history, const PoolStreams& 
           {.address = {gap.begin}, .size = {gap.end - gap.begin}, .pool_stream = pool_stream, .mapped = mapped});
     });
   };
-  for (std::size_t i = 0; i < history.entries.count(); ++i) {
+  for (const std::size_t i : history.entries.of_segments()) {
     const Entry& entry = history.entries[i];
     const Action action = entry.action();
     if (acquires_segment(action)) {
       held.set(Range::of(entry.address, entry.size), true);
-    } else if (releases_segment(action)) {
+    } else {
       const Range range = Range::of(entry.address, entry.size);
       add_gaps(range, entry.pool_stream(), action == Action::segment_unmap);
       held.remove(range);

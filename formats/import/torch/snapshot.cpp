@@ -7,13 +7,10 @@
 
 namespace memreel::torch {
 
-PoolStreamId PoolStreams::id(const PoolStream& pool_stream) {
-  // Consecutive entries usually share pool and stream.
-  if (!pool_streams_.empty() && (*this)[latest_] == pool_stream) return latest_;
+PoolStreamId PoolStreams::look_up(const PoolStream& pool_stream) {
   const auto [found, is_new] = ids_.try_emplace(pool_stream, static_cast<PoolStreamId>(pool_streams_.size()));
   if (is_new) pool_streams_.push_back(pool_stream);
-  latest_ = found->second;
-  return latest_;
+  return found->second;
 }
 
 std::size_t PoolStreams::Hash::operator()(const PoolStream& pool_stream) const {

@@ -2,6 +2,7 @@
 // A PyTorch memory snapshot as plain data: the result of torch.cuda.memory._snapshot(), reduced to what a trace needs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -37,7 +38,11 @@ enum class PoolStreamId : std::uint32_t {};
 /// The distinct (pool, stream) pairs of a snapshot.
 class PoolStreams {
  public:
-  PoolStreamId id(const PoolStream& pool_stream);
+  PoolStreamId id(const PoolStream& pool_stream) {
+    // Consecutive entries usually share pool and stream.
+    if (!pool_streams_.empty() && (*this)[latest_] == pool_stream) return latest_;
+    return latest_ = look_up(pool_stream);
+  }
   const PoolStream& operator[](PoolStreamId id) const { return pool_streams_[static_cast<std::size_t>(id)]; }
   std::size_t count() const { return pool_streams_.size(); }
 
@@ -45,6 +50,8 @@ class PoolStreams {
   struct Hash {
     std::size_t operator()(const PoolStream& pool_stream) const;
   };
+  PoolStreamId look_up(const PoolStream& pool_stream);
+
   std::vector<PoolStream> pool_streams_;
   std::unordered_map<PoolStream, PoolStreamId, Hash> ids_;
   PoolStreamId latest_{};
@@ -97,16 +104,24 @@ class Entries {
   void push_back(const Entry& entry) {
     if (count_ % chunk == 0) chunks_.emplace_back().reserve(chunk);
     chunks_.back().push_back(entry);
+    ++counts_[static_cast<std::size_t>(entry.action())];
+    if (acquires_segment(entry.action()) || releases_segment(entry.action())) of_segments_.push_back(count_);
     ++count_;
   }
   std::size_t count() const { return count_; }
+  std::size_t count(Action action) const { return counts_[static_cast<std::size_t>(action)]; }
+  /// Those that acquire or release segments, which are few.
+  const std::vector<std::size_t>& of_segments() const { return of_segments_; }
   const Entry& operator[](std::size_t i) const { return chunks_[i / chunk][i % chunk]; }
+  /// Its action must stay.
   Entry& operator[](std::size_t i) { return chunks_[i / chunk][i % chunk]; }
 
  private:
   static constexpr std::size_t chunk = 1U << 15U;
   std::vector<std::vector<Entry>> chunks_;
   std::size_t count_ = 0;
+  std::array<std::size_t, 16> counts_{};  // by action
+  std::vector<std::size_t> of_segments_;
 };
 
 /// An allocation that was live when the snapshot was taken.

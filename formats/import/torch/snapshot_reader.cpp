@@ -127,11 +127,22 @@ Result<void> SnapshotReader::take(std::size_t device, Value list, std::span<cons
   }
   if (!values_.become(list, ValueReader::Became::trace, static_cast<std::uint32_t>(device))) return *values_.failure();
   DeviceHistory& history = snapshot_.devices[static_cast<std::int32_t>(device)];
+  latest_ = &history;
   for (const Value entry : entries) {
     values_.at_item(history.recorded++);
     if (!read_entry(history, entry)) return *values_.failure();
   }
   return {};
+}
+
+bool SnapshotReader::take_dict(std::span<const Value> items, bool same_keys) {
+  if (!same_keys) look_up_keys(items);
+  if (!read_entry(*latest_, items)) {
+    values_.forget_failure();
+    return false;
+  }
+  ++latest_->recorded;
+  return true;
 }
 
 Result<Snapshot> SnapshotReader::finish(Value root) {
@@ -253,10 +264,20 @@ bool SnapshotReader::read_host_traces(Value traces) {
   });
 }
 
-// NOLINTNEXTLINE(readability-function-cognitive-complexity): a case for each key
 bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   const auto items = values_.consume(dict, ValueKind::dict, "the entry");
   if (!items) return false;
+  look_up_keys(*items);
+  return read_entry(history, *items);
+}
+
+void SnapshotReader::look_up_keys(std::span<const Value> items) {
+  keys_.clear();
+  for (std::size_t i = 0; i < items.size(); i += 2) keys_.push_back(values_.word(items[i]));
+}
+
+// NOLINTNEXTLINE(readability-function-cognitive-complexity): a case for each key
+bool SnapshotReader::read_entry(DeviceHistory& history, std::span<const Value> items) {
   SnapshotKey action_word = SnapshotKey::other;
   Entry entry;
   PoolStream pool_stream;
@@ -264,10 +285,10 @@ bool SnapshotReader::read_entry(DeviceHistory& history, Value dict) {
   bool has_size = false;
   bool states_free = true;
   Value metadata, compiled;
-  for (std::size_t i = 0; i < items->size(); i += 2) {
-    const Value value = (*items)[i + 1];
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    const Value value = items[i + 1];
     bool good = true;
-    switch (values_.word((*items)[i])) {
+    switch (keys_[i / 2]) {
       case SnapshotKey::action:
         good = values_.expect(value, ValueKind::text, "action");
         if (good) action_word = values_.word(value);

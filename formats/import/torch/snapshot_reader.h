@@ -40,6 +40,7 @@ class SnapshotReader final : public DocumentSink {
 
   std::string_view streamed_key() const override { return "device_traces"; }
   Result<void> take(std::size_t device, Value list, std::span<const Value> entries) override;
+  bool take_dict(std::span<const Value> items, bool same_keys) override;
 
   /// Receives the whole document: a snapshot dict, or a plain list of segments. Called once.
   Result<Snapshot> finish(Value root);
@@ -50,6 +51,9 @@ class SnapshotReader final : public DocumentSink {
   bool read_traces(Value traces);
   bool read_host_traces(Value traces);
   bool read_entry(DeviceHistory& history, Value dict);
+  /// With the meanings of the keys in keys_.
+  bool read_entry(DeviceHistory& history, std::span<const Value> items);
+  void look_up_keys(std::span<const Value> items);
   bool read_annotations(Value annotations);
   bool read_annotation(Value dict);
   bool read_settings(Value settings);
@@ -63,6 +67,8 @@ class SnapshotReader final : public DocumentSink {
   std::string_view shown_release() const;
 
   Snapshot snapshot_;
+  DeviceHistory* latest_ = nullptr;  // of the latest take()
+  std::vector<SnapshotKey> keys_;    // of an entry
   ValueReader values_;
   TableReader tables_;
   SegmentReader segments_;

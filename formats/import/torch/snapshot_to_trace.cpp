@@ -57,10 +57,7 @@ constexpr std::array between{
 }  // namespace
 
 EventKinds find_skipped_actions(const DeviceHistory& history) {
-  std::array<std::size_t, 16> count{};  // by Action
-  for (std::size_t i = 0; i < history.entries.count(); ++i)
-    ++count.at(static_cast<std::size_t>(history.entries[i].action()));
-  const auto occurs = [&](Action action) { return count.at(static_cast<std::size_t>(action)) > 0; };
+  const auto occurs = [&](Action action) { return history.entries.count(action) > 0; };
   EventKinds skipped;
   for (const auto& [first, missing, second, kind] : between)
     if (!occurs(missing) && occurs(first) && occurs(second) && !skipped.contains(kind) &&
@@ -370,7 +367,8 @@ void write_all(std::vector<DeviceWriter>& devices) {
   while (!next.empty()) {
     const std::size_t device = next.top().second;
     next.pop();
-    devices[device].write_next();
+    do devices[device].write_next();
+    while (next.empty() && devices[device].next_time());
     wait(device);
   }
 }

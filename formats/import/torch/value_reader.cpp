@@ -11,18 +11,10 @@
 #include "formats/model/value_check.h"
 
 namespace memreel::torch {
-namespace {
 
-constexpr std::int64_t max_time_us = max_time.count() / 1000;
-
-}  // namespace
-
-bool ValueReader::read_time(Value value, std::int64_t& into) {
-  const std::optional<std::int64_t> time = arena_.as_signed(value);
-  if (!time) return fail("'time_us' is " + std::string(described(arena_.kind(value))) + ", expected an integer");
-  if (*time > max_time_us || *time < -max_time_us) return fail("'time_us' is out of range");
-  into = *time;
-  return true;
+bool ValueReader::fail_time(Value value) {
+  if (arena_.as_signed(value)) return fail("'time_us' is out of range");
+  return fail("'time_us' is " + std::string(described(arena_.kind(value))) + ", expected an integer");
 }
 
 bool ValueReader::read_device(Value value, std::int32_t& into) {

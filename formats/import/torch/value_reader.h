@@ -36,6 +36,7 @@ class ValueReader {
   void at(const Location& location) { location_ = location; }
   void at_item(std::size_t item) { location_.item = item; }
   const std::optional<Error>& failure() const { return failed_; }
+  void forget_failure() { failed_.reset(); }
 
   bool read_unsigned(Value value, std::string_view key, std::uint64_t& into) {
     const std::optional<std::uint64_t> number = arena_.as_unsigned(value);
@@ -50,7 +51,13 @@ class ValueReader {
   bool read_address(Value value, std::string_view key, std::uint64_t& into) {
     return read_unsigned(value, key, into) && (into <= max_address.value || fail_address(key));
   }
-  bool read_time(Value value, std::int64_t& into);
+  bool read_time(Value value, std::int64_t& into) {
+    constexpr std::int64_t most = max_time.count() / 1000;
+    const std::optional<std::int64_t> time = arena_.as_signed(value);
+    if (!time || *time > most || *time < -most) return fail_time(value);
+    into = *time;
+    return true;
+  }
   bool read_device(Value value, std::int32_t& into);
   bool read_device_type(Value value, std::string& into);
   bool read_pool(Value value, std::optional<PoolKey>& into);
@@ -97,6 +104,7 @@ class ValueReader {
   static constexpr std::uint32_t became_ids = std::uint32_t{1} << became_shift;
 
   [[gnu::cold, gnu::noinline]] bool fail_kind(Value value, ValueKind wanted, std::string_view key);
+  [[gnu::cold, gnu::noinline]] bool fail_time(Value value);
   [[gnu::cold, gnu::noinline]] bool fail_number(Value value, std::string_view key);
   [[gnu::cold, gnu::noinline]] bool fail_used(std::string_view key);
   SnapshotKey look_up(Value value);

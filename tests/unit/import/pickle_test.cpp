@@ -3,9 +3,16 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "formats/import/torch/snapshot_reader.h"
+#include "formats/import/torch/snapshot_to_trace.h"
 #include "tests/unit/import/history_document.h"
 #include "tests/unit/import/import_support.h"
 
@@ -257,6 +264,105 @@ TEST(Pickle, NumbersOfAllWidthsArrive) {
   const Result<Trace> huge =
       import_bytes("\x80\x04}(X\x08\x00\x00\x00segments]X\x01\x00\x00\x00x\x8A\x14"s + std::string(20, 'x') + "u.");
   EXPECT_TRUE(huge) << huge.error().message();
+}
+
+class StringStream final : public ByteStream {
+ public:
+  explicit StringStream(std::string bytes) : bytes_(std::move(bytes)) {}
+  Result<std::size_t> read(std::span<std::byte> into) override {
+    const std::size_t count = std::min(into.size(), bytes_.size() - at_);
+    std::memcpy(into.data(), bytes_.data() + at_, count);
+    at_ += count;
+    return count;
+  }
+  std::uint64_t stored_position() const override { return at_; }
+
+ private:
+  std::string bytes_;
+  std::size_t at_ = 0;
+};
+
+/// Has every entry read by the pickle's machine.
+class ByMachine final : public DocumentSink {
+ public:
+  explicit ByMachine(torch::SnapshotReader& reader) : reader_(reader) {}
+  std::string_view streamed_key() const override { return reader_.streamed_key(); }
+  Result<void> take(std::size_t i, Value list, std::span<const Value> items) override {
+    return reader_.take(i, list, items);
+  }
+
+ private:
+  torch::SnapshotReader& reader_;
+};
+
+struct ReadPickle {
+  bool good = false;
+  std::string what;  // the trace, or the error
+
+  friend bool operator==(const ReadPickle&, const ReadPickle&) = default;
+};
+
+ReadPickle read_pickle(const std::string& pickle, bool by_machine) {
+  std::vector<std::byte> bytes;
+  TraceWriter writer(memory_sink(bytes), Header{});
+  ByteCursor cursor({.bytes = std::make_unique<StringStream>(pickle), .stored_size = pickle.size()}, {});
+  ValueArena arena(pickle.size());
+  torch::SnapshotReader reader(arena, writer);
+  ByMachine machine(reader);
+  Result<Value> root = unpickle(cursor, arena, by_machine ? static_cast<DocumentSink&>(machine) : reader);
+  if (!root) return {.what = root.error().message()};
+  Result<torch::Snapshot> snapshot = reader.finish(*root);
+  if (!snapshot) return {.what = snapshot.error().message()};
+  torch::write_trace(*std::move(snapshot), writer);
+  if (Result<void> written = writer.finish(); !written) return {.what = written.error().message()};
+  return {.good = true, .what = std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size())};
+}
+
+/// Entries of every shape that PyTorch's releases write, and some that they don't.
+std::string pickle_of_many_shapes() {
+  std::vector<Document> entries;
+  for (int i = 0; i < 600; ++i) {
+    const std::uint64_t address = base + static_cast<std::uint64_t>(i / 3) * 512;
+    Document made = entry(i % 3 == 0   ? "alloc"
+                          : i % 3 == 1 ? "free_requested"
+                                       : "free_completed",
+                          address, 512, 1000 + i);
+    if (i % 7 != 0) made = with_frames(made, {frame("f" + std::to_string(i % 40), i % 5), frame("main", 1)});
+    if (i % 7 == 1) made["frames"] = Document::array({frame("alone", i % 3)});
+    if (i % 50 > 10) made["compile_context"] = i % 50 > 45 ? "Torch-Compiled Region: 0/0" : "N/A";
+    if (i % 50 > 20) made["user_metadata"] = i % 11 == 0 ? "note " + std::to_string(i) : "";
+    if (i % 50 > 30) made["segment_pool_id"] = Document::array({0, 0});
+    if (i % 50 > 30) made["pool_id"] = Document::array({0, i % 2});
+    if (i % 60 == 59) made["number"] = 0.5;
+    if (i % 60 == 58) made["nothing"] = nullptr;
+    if (i % 60 == 57) made["inside"] = Document{{"a", 1}, {"b", 2}};
+    if (i % 60 == 56) made["frames"] = Document::array();
+    if (i % 60 == 55) made["time_us"] = -5;
+    entries.push_back(made);
+  }
+  return pickled(snapshot({}, entries));
+}
+
+TEST(Pickle, EntriesAreReadAlikeWithAndWithoutTheMachine) {
+  const std::string whole = pickle_of_many_shapes();
+  const ReadPickle read = read_pickle(whole, false);
+  ASSERT_TRUE(read.good) << read.what;
+  ASSERT_TRUE(read == read_pickle(whole, true));
+  for (std::size_t size = 0; size < whole.size(); size += 211)
+    ASSERT_EQ(read_pickle(whole.substr(0, size), false).what, read_pickle(whole.substr(0, size), true).what) << size;
+}
+
+TEST(Pickle, DamagedEntriesAreReadAlikeWithAndWithoutTheMachine) {
+  const std::string whole = pickle_of_many_shapes();
+  std::mt19937 random(1);  // NOLINT(cert-msc32-c,cert-msc51-cpp): the same in every run
+  for (int i = 0; i < 1000; ++i) {
+    std::string damaged = whole;
+    char& byte = damaged[random() % damaged.size()];
+    byte = static_cast<char>(byte ^ (1 << (random() % 8)));
+    const ReadPickle directly = read_pickle(damaged, false), by_machine = read_pickle(damaged, true);
+    ASSERT_EQ(directly.good, by_machine.good) << directly.what << by_machine.what;
+    ASSERT_TRUE(!directly.good || directly == by_machine);
+  }
 }
 
 }  // namespace
