@@ -74,18 +74,19 @@ class Background {
 
   /// Requests the value of `key`; `work` computes it and must not touch mutable data. Does nothing if the value is
   /// present, being computed or abandoned. `cancel`: abandon the value being computed, which helps when jobs take long
-  /// and hurts when keys change faster than jobs finish.
-  void request(const Key& key, Work work, bool cancel = true) {
+  /// and hurts when keys change faster than jobs finish. Returns whether `work` was accepted.
+  bool request(const Key& key, Work work, bool cancel = true) {
     poll();
-    if (wanted_ && *wanted_ == key) return;
+    if (wanted_ && *wanted_ == key) return false;
     wanted_ = key;
     given_up_ = false;
     if (job_) {
       next_ = std::move(work);
       if (cancel) job_->worker.request_stop();
-      return;
+      return true;
     }
     start(key, std::move(work));
+    return true;
   }
 
   /// The latest value; null before there is one.

@@ -101,8 +101,9 @@ std::vector<HeapTags> tags_of(const Analysis& analysis) {
 namespace {
 
 /// All but the analysis' own results and the verdict.
-void complete(Findings& findings, const Analysis& analysis) {
+Findings beside(const Analysis& analysis) {
   const Trace& trace = analysis.trace();
+  Findings findings;
   findings.devices = analysis.devices();
   findings.tags = tags_of(analysis);
   findings.of_allocation.resize(trace.allocation_events.size());
@@ -114,6 +115,7 @@ void complete(Findings& findings, const Analysis& analysis) {
                           : std::optional(static_cast<std::uint32_t>(keeper - trace.python_holders.rows.data())));
   }
   findings.python_holders = trace.python_holders;
+  return findings;
 }
 
 }  // namespace
@@ -144,11 +146,11 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const std::shared_ptr<con
   analysis.pools();
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
+  findings = beside(analysis);
   if (first) {
-    Findings now;
+    Findings now = findings;
     static_cast<Analysis::Results&>(now) = analysis.first_results();
     now.verdict = analysis.first_verdict(Sections::all());
-    complete(now, analysis);
     first(std::move(now));
     if (progress.cancelled()) return std::nullopt;
   }
@@ -156,7 +158,6 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const std::shared_ptr<con
   if (progress.cancelled()) return std::nullopt;
   findings.tried = true;
   findings.verdict = analysis.verdict(Sections::all());
-  complete(findings, analysis);
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
   whole.release();
   return findings;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -100,6 +101,25 @@ struct Findings : Analysis::Results {
   std::vector<std::optional<std::uint32_t>> keepers;
   bool tried = false;   // whether settings have been replayed; before, `verdict` is the first one, without a setting
   std::string problem;  // why there are none; empty: no problem
+};
+
+/// The findings before settings are replayed, handed from the thread that judges to the one that shows them.
+class FirstFindings {
+ public:
+  void set(Findings findings) {
+    auto shared = std::make_shared<const Findings>(std::move(findings));
+    const std::lock_guard lock(mutex_);
+    findings_ = std::move(shared);
+  }
+  /// Null until known.
+  std::shared_ptr<const Findings> get() const {
+    const std::lock_guard lock(mutex_);
+    return findings_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<const Findings> findings_;
 };
 
 /// The evidence of one of `findings.leaks`, behind what keeps it, where that is known: "kept by `history` in `train`

@@ -35,13 +35,21 @@ Colour verdict_colour(const Theme& theme, LeakVerdict verdict) {
   return theme.hue(4);
 }
 
+// Before settings were replayed, which takes long, all but a setting is known. What was found before the file grew,
+// settings included, is shown until that is so again.
+std::shared_ptr<const Findings> Verdicts::known() {
+  const std::shared_ptr<const Findings>& judged = findings_.value();
+  if (findings_.is_current()) first_.reset();
+  return judged || !first_ ? judged : first_->get();
+}
+
 std::size_t Verdicts::leaks() {
-  const auto findings = findings_.value();
+  const auto findings = known();
   return findings ? findings->leaks.causes.size() : 0;
 }
 
 bool Verdicts::knows_holders() {
-  const auto findings = findings_.value();
+  const auto findings = known();
   return findings && !findings->python_holders.empty();
 }
 
@@ -56,14 +64,16 @@ std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
   if (is_too_long(scene) || !scene.judged || !scene.doc().complete) return nullptr;
   if (scene.classifying) {
     scene.busy = true;  // who holds the peak is named by category
-    return findings_.value();
+    return known();
   }
-  findings_.request(scene.judged_events,
-                    [trace = scene.judged, known = scene.classification](const Progress& progress) {
-                      return judge_trace(*trace, known, progress, {});
-                    });
+  auto first = std::make_shared<FirstFindings>();
+  const bool requested = findings_.request(
+      scene.judged_events, [trace = scene.judged, known = scene.classification, first](const Progress& progress) {
+        return judge_trace(*trace, known, progress, [&](Findings findings) { first->set(std::move(findings)); });
+      });
+  if (requested) first_ = std::move(first);
   if (!findings_.is_current()) scene.busy = true;
-  return findings_.value();
+  return known();
 }
 
 std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {

@@ -19,7 +19,7 @@ class Verdicts {
   /// The progress with a cancel button; nothing if no job runs.
   void draw_progress(Scene& scene, const char* name) { draw_job(scene, name, "Judging", findings_); }
   /// The findings if they are ready, else null. Requests nothing.
-  std::shared_ptr<const Findings> known() { return findings_.value(); }
+  std::shared_ptr<const Findings> known();
   /// The number of leak causes, as far as known; requests nothing.
   std::size_t leaks();
   /// Whether the trace says which Python variables keep memory, as far as known; requests nothing.
@@ -33,6 +33,7 @@ class Verdicts {
 
  private:
   Background<std::uint32_t, Findings> findings_;
+  std::shared_ptr<FirstFindings> first_;  // of the latest request
 };
 
 Colour verdict_colour(const Theme& theme, LeakVerdict verdict);
