@@ -21,6 +21,7 @@
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
 #include "formats/model/memory_bound.h"
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -38,10 +39,7 @@ struct DiffArguments {
 };
 
 /// "+300 MiB", "-2.00 KiB", "0 B".
-std::string signed_text(Bytes a, Bytes b) {
-  if (a == b) return text_of(Bytes{});
-  return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
-}
+std::string signed_text(Bytes a, Bytes b) { return a == b ? text_of(Bytes{}) : text_of_growth(a, b); }
 
 std::string signed_text(std::uint64_t a, std::uint64_t b) {
   if (a == b) return "0";

@@ -11,6 +11,7 @@
 #include "analyzer/report/text_table.h"
 #include "analyzer/tune/search_space.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/notation.h"
 #include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -57,12 +58,6 @@ std::string site_text(const std::vector<CodeFrame>& frames) {
   FrameText own = own_frame(texts);
   own.file = base_name(own.file);
   return text_of(own);
-}
-
-std::string headroom_of(const FleetRow& row) {
-  if (!row.headroom) return "";
-  const std::int64_t bytes = *row.headroom;
-  return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
 }
 
 class TextPage {
@@ -131,7 +126,8 @@ class TextPage {
         ranks += " (like rank " + std::to_string(fleet_.rows[fleet_.classes[*c.deviates_from].rows.front()].rank) + ")";
       const bool bound = fleet_.rows[*worst].at_least();
       const auto most = [&](Bytes bytes) { return (bound ? ">= " : "") + memreel::text_of(bytes); };
-      const std::string headroom = headroom_of(fleet_.rows[*worst]);
+      const std::optional<std::int64_t> left = fleet_.rows[*worst].headroom;
+      const std::string headroom = left ? text_of_signed(*left) : "";
       table.add_row({most(s.peak_reserved), most(s.peak_allocated), most(s.peak_live),
                      (bound && !headroom.empty() ? "<= " : "") + headroom, std::to_string(c.rows.size()),
                      std::move(ranks)});

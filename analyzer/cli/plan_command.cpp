@@ -28,6 +28,7 @@
 #include "analyzer/replay/torch_rules.h"
 #include "formats/import/minimalloc.h"
 #include "formats/model/memory_bound.h"
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -116,13 +117,6 @@ std::uint64_t hash_of_requests(std::span<const plan::Buffer> buffers) {
   return hash;
 }
 
-std::string hex(std::uint64_t number) {
-  std::string text(16, '0');
-  for (auto digit = text.rbegin(); digit != text.rend(); ++digit, number >>= 4U)
-    *digit = "0123456789abcdef"[number & 0xFU];
-  return text;
-}
-
 /// The allocator that would need least, of those that a program can choose.
 struct BestAllocator {
   std::string policy;
@@ -173,7 +167,7 @@ Json document_of(const PlanArguments& arguments, const PlanInput& input, const P
   Json document{{"schema", "memreel.plan/1"},
                 {"trace", arguments.file.string()},
                 {"buffers", input.buffers.size()},
-                {"requests_hash", hex(hash_of_requests(input.buffers))},
+                {"requests_hash", hex_of(hash_of_requests(input.buffers))},
                 {"align", strictest_align(input, planning.options).count},
                 {"capacity_bytes", capacity ? Json(capacity->count) : Json(nullptr)},
                 {"fits", fit},
@@ -223,7 +217,7 @@ void write_header(const PlanInput& input, const Planning& planning, std::ostream
       << planning.plan.peak.count << "u\n#define MEMREEL_PLAN_ALIGN " << strictest_align(input, planning.options).count
       << "u\n"
       << "/* FNV-1a over the requested sizes, 8 bytes each, little-endian. */\n#define MEMREEL_PLAN_REQUESTS_HASH 0x"
-      << hex(hash_of_requests(input.buffers)) << "u\n\nstatic const uint64_t memreel_plan_offsets[] = {\n";
+      << hex_of(hash_of_requests(input.buffers)) << "u\n\nstatic const uint64_t memreel_plan_offsets[] = {\n";
   for (const Bytes offset : planning.plan.offsets) out << "    " << offset.count << "u,\n";
   out << "};\n\n#endif\n";
 }

@@ -13,6 +13,7 @@
 #include "analyzer/report/markup.h"
 #include "analyzer/report/own_frame.h"
 #include "analyzer/report/text_table.h"
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -148,8 +149,7 @@ void print_categories(const Predictor& predictor, const Prediction& prediction, 
     std::vector<std::string> row = cells_of(base.trace.tables, category);
     if (per_unit) {
       const double growth = bytes_per_unit(predictor, prediction, category).value_or(0);
-      row.insert(row.end() - 1,
-                 (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))}));
+      row.insert(row.end() - 1, text_of_growth(growth));
     }
     table.add_row(std::move(row));
   }

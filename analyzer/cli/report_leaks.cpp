@@ -135,7 +135,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     if (!options.allocations) continue;
     for (const AllocationId id : finding->allocations) {
       const Event event = trace.events[trace.allocation_events[index(id)]];
-      std::cout << "        0x" << std::hex << event.address.value << std::dec << "  " << text_of(event.size) << '\n';
+      std::cout << "        " << hexadecimal(event.address.value) << "  " << text_of(event.size) << '\n';
     }
   }
   const auto rest = static_cast<std::uint64_t>(end - leaks.findings.begin()) - shown;

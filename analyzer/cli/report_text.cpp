@@ -156,7 +156,7 @@ void print_summary(const MemorySummary& summary) {
 void print_allocations(const Trace& trace, const LiveGroup& group) {
   for (const AllocationId id : group.allocations) {
     const Event event = trace.events[trace.allocation_events[index(id)]];
-    std::cout << "        0x" << std::hex << event.address.value << std::dec << "  " << text_of(event.size) << '\n';
+    std::cout << "        " << hexadecimal(event.address.value) << "  " << text_of(event.size) << '\n';
   }
 }
 

@@ -31,6 +31,7 @@
 #include "analyzer/cli/program.h"
 #include "analyzer/report/markup.h"
 #include "formats/model/files.h"
+#include "formats/model/notation.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {
@@ -206,15 +207,9 @@ class Connections {
 };
 
 std::optional<std::string> random_root() {
-  std::array<unsigned char, 16> bytes{};
+  std::array<char, 16> bytes{};
   if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) return std::nullopt;
-  std::string text = "/";
-  constexpr std::string_view digits = "0123456789abcdef";
-  for (const unsigned char byte : bytes) {
-    text += digits[byte / 16];
-    text += digits[byte % 16];
-  }
-  return text + "/";
+  return "/" + hex_of(std::string_view(bytes.data(), bytes.size())) + "/";
 }
 
 }  // namespace

@@ -6,17 +6,13 @@
 #include <utility>
 
 #include "analyzer/fleet/fleet_parts.h"
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::fleet_parts {
 namespace {
 
 constexpr std::size_t next_shown = 10;
-
-std::string signed_text(std::int64_t bytes) {
-  const Bytes size{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)};
-  return (bytes < 0 ? "-" : "") + text_of(size);
-}
 
 std::vector<std::uint32_t> judged_rows(const Fleet& fleet) {
   std::vector<std::uint32_t> rows;
@@ -47,9 +43,9 @@ std::string why_of(const FleetRow& row, bool by_headroom) {
     capacity = device.capacity.value_or(0_B);
   }
   if (!s.devices.empty()) where = " on GPU " + std::to_string(row.tightest);
-  std::string why = "least headroom: " + (row.at_least() ? std::string("at most ") : "") + signed_text(*row.headroom) +
-                    " of " + text_of(capacity) + " left" + where + ", " + least + text_of(reserved) +
-                    " reserved at its peak";
+  std::string why = "least headroom: " + (row.at_least() ? std::string("at most ") : "") +
+                    text_of_signed(*row.headroom) + " of " + text_of(capacity) + " left" + where + ", " + least +
+                    text_of(reserved) + " reserved at its peak";
   if (row.beside > 0_B) why += ", " + text_of(row.beside) + " beside the framework";
   if (!row.shares.empty())
     why += (row.shares.size() == 1 ? "; rank " : "; ranks ") + text_of_ranks(row.shares) +

@@ -17,19 +17,13 @@
 #include "analyzer/fleet/rank_summary.h"
 #include "formats/model/files.h"
 #include "formats/model/flat_map.h"
+#include "formats/model/notation.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string sixteen_digits(std::uint64_t number) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text(16, '0');
-  for (std::size_t i = text.size(); i-- > 0; number >>= 4U) text[i] = digits[number & 0xFU];
-  return text;
-}
 
 }  // namespace
 
@@ -45,7 +39,7 @@ fs::path result_path(const fs::path& out, const fs::path& recording, const std::
   std::uint64_t hash = 0xCBF29CE484222325;
   for (const char c : recording.native() + '\0' + machine) hash = mix_bits(hash ^ static_cast<unsigned char>(c));
   const std::string name = recording.filename().string();
-  return out / (name.substr(0, 100) + "-" + sixteen_digits(hash) + extension);
+  return out / (name.substr(0, 100) + "-" + hex_of(hash) + extension);
 }
 
 namespace {

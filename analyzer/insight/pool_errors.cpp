@@ -2,7 +2,6 @@
 #include "analyzer/insight/pool_errors.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <optional>
 #include <string>
@@ -12,18 +11,13 @@
 
 #include "analyzer/report/own_frame.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::array<std::string_view, pool_error_kinds> pool_error_names{
     "double free", "invalid free", "overlap", "outside segments", "segment in use", "use after destroy"};
-
-std::string hex_of(Address address) {
-  std::array<char, 24> text{};
-  std::snprintf(text.data(), text.size(), "0x%llx", static_cast<unsigned long long>(address.value));
-  return text.data();
-}
 
 /// The state of one pool, and what contradicts it.
 class PoolCheck {
@@ -183,7 +177,7 @@ std::string_view name_of(PoolErrorKind kind) { return pool_error_names.at(static
 
 std::string evidence_of(const Tables& tables, const PoolError& error) {
   const std::string call = place_of(tables, error.stack), before = place_of(tables, error.contradicts);
-  const std::string address = hex_of(error.address);
+  const std::string address = hexadecimal(error.address.value);
   const std::string allocation = text_of(error.size) + " at " + address + ", allocated " + call + ", ";
   switch (error.kind) {
     case PoolErrorKind::double_free:

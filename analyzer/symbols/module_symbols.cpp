@@ -6,21 +6,12 @@
 #include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/symbols.h"
+#include "formats/model/notation.h"
 
 namespace memreel {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string hexadecimal(std::string_view bytes) {
-  static constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const char byte : bytes) {
-    text += digits[static_cast<unsigned char>(byte) >> 4U];
-    text += digits[static_cast<unsigned char>(byte) & 15U];
-  }
-  return text;
-}
 
 /// A possible location of a file: below a root, or anywhere if that is empty.
 struct Candidate {
@@ -69,8 +60,8 @@ class ModuleSymbols::Impl {
     const std::string build_id = file->build_id();
     if (build_id != module_.build_id) {
       mismatch_ =
-          path.string() + (build_id.empty() ? " has no build-id" : " has build-id " + hexadecimal(build_id)) +
-          (module_.build_id.empty() ? "; the recorded file had none" : "; recorded: " + hexadecimal(module_.build_id));
+          path.string() + (build_id.empty() ? " has no build-id" : " has build-id " + hex_of(build_id)) +
+          (module_.build_id.empty() ? "; the recorded file had none" : "; recorded: " + hex_of(module_.build_id));
       return std::nullopt;
     }
     if (build_id.empty() && file->extent().second != module_.size.count) {
@@ -100,7 +91,7 @@ class ModuleSymbols::Impl {
     if (code_ && code_->dwarf() != nullptr) return;
     if (module_.build_id.size() < 2) return;
     std::vector<Candidate> candidates;
-    const std::string id = hexadecimal(module_.build_id);
+    const std::string id = hex_of(module_.build_id);
     const fs::path by_id = fs::path("usr/lib/debug/.build-id") / id.substr(0, 2) / (id.substr(2) + ".debug");
     const std::string link = code_ ? code_->debug_link() : std::string();
     for (const fs::path& root : {options_.sysroot, fs::path("/")}) {

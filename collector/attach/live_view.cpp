@@ -20,6 +20,8 @@
 #include <vector>
 
 #include "collector/attach/session.h"
+#include "formats/model/notation.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
@@ -165,12 +167,6 @@ std::string padded(const std::string& text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
 }
 
-std::string text_of_growth(double growth) {
-  return (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))});
-}
-
-std::string short_file(std::string_view file) { return std::string(file.substr(file.rfind('/') + 1)); }
-
 /// The innermost informative frames: those with a line, else the innermost one. "f (a.py:3) < g (b.py:9)"
 std::string text_of_stack(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
@@ -178,7 +174,7 @@ std::string text_of_stack(const Tables& tables, StackId stack) {
   int shown = 0;
   for (const FrameText& frame : frames) {
     if (frame.line == 0 || shown == 3) continue;
-    text += (shown++ > 0 ? " < " : "") + std::string(frame.function) + " (" + short_file(frame.file) + ":" +
+    text += (shown++ > 0 ? " < " : "") + std::string(frame.function) + " (" + std::string(base_name(frame.file)) + ":" +
             std::to_string(frame.line) + ")";
   }
   if (shown == 0) text = frames.empty() ? "no stack" : memreel::text_of(frames.front());

@@ -9,6 +9,7 @@
 
 #include "collector/recorder/recorder.h"
 #include "formats/model/nccl_range.h"
+#include "formats/model/notation.h"
 
 namespace memreel::nvtx {
 namespace {
@@ -90,7 +91,7 @@ std::uint64_t with_communicator(std::uint64_t name, std::span<const Payload> pay
   constexpr std::string_view prefix = "nccl";
   if (text.size() < prefix.size() || std::memcmp(text.data(), prefix.data(), prefix.size()) != 0) return name;
   std::array<char, 16> digits{};
-  for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = "0123456789abcdef"[communicator >> (60 - 4 * i) & 15U];
+  for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = hex_digit(communicator >> (60 - 4 * i));
   return recorder->names().number_of(
       {text, std::as_bytes(std::span(nccl_communicator)), std::as_bytes(std::span(digits))});
 }

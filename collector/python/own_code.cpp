@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "formats/model/notation.h"
+
 namespace memreel::python {
 namespace {
 
@@ -189,12 +191,11 @@ std::optional<std::string> ObjectWalk::answer() const {
 }
 
 std::string literal(std::string_view text) {
-  constexpr std::string_view digits = "0123456789abcdef";
   std::string result = "'";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20) {
-      result += {'\\', 'x', digits[byte >> 4U], digits[byte & 15U]};
+      result += {'\\', 'x', hex_digit(byte >> 4U), hex_digit(byte)};
       continue;
     }
     if (c == '\'' || c == '\\') result += '\\';

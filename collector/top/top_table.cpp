@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -36,10 +36,6 @@ std::string fitted(std::string line, std::size_t columns) {
   line.resize(std::min(line.size(), columns));
   while (!is_printable(line) || line.ends_with(' ')) line.pop_back();
   return line + "\n";
-}
-
-std::string text_of_growth(double growth) {
-  return (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))});
 }
 
 /// The value by which a process is sorted: over all its heaps nearest to the program.

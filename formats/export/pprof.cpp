@@ -13,6 +13,7 @@
 #include "formats/export/gzip_stream.h"
 #include "formats/export/row.h"
 #include "formats/export/stack_weights.h"
+#include "formats/model/notation.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -50,17 +51,6 @@ enum class MappingField : pbf_tag_type {
 enum class LocationField : pbf_tag_type { id = 1, mapping_id = 2, address = 3, line = 4 };
 enum class LineField : pbf_tag_type { function_id = 1, line = 2 };
 enum class FunctionField : pbf_tag_type { id = 1, name = 2, system_name = 3, filename = 4 };
-
-std::string hex(std::string_view bytes) {
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string text;
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += digits[byte >> 4U];
-    text += digits[byte & 0xFU];
-  }
-  return text;
-}
 
 /// Writes a profile message by message. A location's ID is its frame's, a mapping's is its module's.
 class ProfileWriter {
@@ -210,7 +200,7 @@ class ProfileWriter {
       mapping.add_uint64(MappingField::memory_start, module.base.value);
       mapping.add_uint64(MappingField::memory_limit, (module.base + module.size).value);
       mapping.add_int64(MappingField::filename, number_of(tables_[module.path]));
-      mapping.add_int64(MappingField::build_id, number_of(hex(module.build_id)));
+      mapping.add_int64(MappingField::build_id, number_of(hex_of(module.build_id)));
       // memreel already resolved the names; pprof need not look for better ones on its machine.
       mapping.add_bool(MappingField::has_functions, true);
       mapping.add_bool(MappingField::has_filenames, true);

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "formats/model/frame_kind.h"
+#include "formats/model/notation.h"
 
 namespace memreel {
 namespace {
@@ -103,10 +104,9 @@ std::string pool_label(const Tables& tables, PoolId id) {
 }
 
 std::string hexadecimal(std::uint64_t value) {
-  static constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   do {
-    text.insert(text.begin(), digits[value & 15U]);
+    text.insert(text.begin(), hex_digit(value));
     value >>= 4U;
   } while (value != 0);
   return "0x" + text;

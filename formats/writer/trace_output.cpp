@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "formats/model/files.h"
+#include "formats/model/notation.h"
 #include "formats/writer/interner.h"
 #include "formats/writer/packets.h"
 #include "formats/writer/trace_writer.h"
@@ -224,14 +225,9 @@ class MemorySink final : public ByteSink {
 
 /// Unpredictable, so that nobody can create the name in advance.
 std::string random_word() {
-  std::array<unsigned char, 8> bytes{};
+  std::array<char, 8> bytes{};
   while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
-  std::string word;
-  for (const unsigned char byte : bytes) {
-    word += "0123456789abcdef"[byte >> 4U];
-    word += "0123456789abcdef"[byte & 15U];
-  }
-  return word;
+  return hex_of(std::string_view(bytes.data(), bytes.size()));
 }
 
 /// Whether a path names an open file of a process, like /dev/stdout once resolved.

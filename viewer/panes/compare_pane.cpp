@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "formats/model/notation.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
@@ -269,7 +271,7 @@ void ComparePane::draw_controls(Scene& scene) {
 }
 
 std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
-  const std::string name(file_name(other_));
+  const std::string name(base_name(other_));
   if (given_up_) {
     if (draw_job_line(scene, "compare/go on", "Reading " + name + " was cancelled")) given_up_ = false;
     say(scene, "The other trace was not read.");
@@ -303,12 +305,12 @@ std::optional<CompareSides> ComparePane::two_traces(Scene& scene) {
   const HeapId heap = counterpart(scene.doc(), scene.selection.heap, *other);
   const HeapSeries* const series = other->series(heap);
   if (series == nullptr || other->empty()) {
-    say(scene, std::string(file_name(other_)) + " has no heap comparable with this one.", "Choose another heap above.");
+    say(scene, std::string(base_name(other_)) + " has no heap comparable with this one.", "Choose another heap above.");
     return std::nullopt;
   }
   const std::uint32_t event = at_peaks_ ? scene.series()->peak_live_event : scene.selection.cursor;
   return CompareSides{{{.moment = {scene.document, scene.selection.heap, event}, .title = "this trace"},
-                       {.moment = {other, heap, series->peak_live_event}, .title = std::string(file_name(other_))}}};
+                       {.moment = {other, heap, series->peak_live_event}, .title = std::string(base_name(other_))}}};
 }
 
 CompareSides ComparePane::two_instants(Scene& scene) {
@@ -388,10 +390,7 @@ void ComparePane::draw(Scene& scene) {
 
 namespace {
 
-std::string change_text(std::int64_t change) {
-  if (change == 0) return "0 B";
-  return (change > 0 ? "+" : "-") + text_of(Bytes{static_cast<std::uint64_t>(std::llabs(change))});
-}
+std::string change_text(std::int64_t change) { return change == 0 ? "0 B" : text_of_growth(change); }
 
 std::int64_t change_of(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count - a.count); }
 

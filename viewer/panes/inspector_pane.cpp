@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "analyzer/report/shortcomings.h"
+#include "formats/model/notation.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -169,8 +171,7 @@ void InspectorPane::draw_range(Scene& scene, TimeRange range) {
   const Metrics before = document.metrics_after(*series, first), after = document.metrics_after(*series, end);
   const Extent extent = document.extent(*series, first, end);
   const auto change = [&](Metric metric) {
-    const std::uint64_t from = value_of(before, metric), to = value_of(after, metric);
-    return (to < from ? "-" : "+") + text_of(Bytes{to < from ? from - to : to - from}) + ", at most " +
+    return text_of_growth(Bytes{value_of(before, metric)}, Bytes{value_of(after, metric)}) + ", at most " +
            text_of(Bytes{value_of(extent.max, metric)});
   };
   ImGui::TextDisabled("marked range; lists show only it");
@@ -286,7 +287,7 @@ void InspectorPane::draw_frame(Scene& scene, const StackLine& line) {
   const FrameText& frame = line.frame;
   if (frame.file.empty()) return;
   ImGui::SameLine();
-  const std::string where = std::string(line.own ? frame.file : file_name(frame.file)) +
+  const std::string where = std::string(line.own ? frame.file : base_name(frame.file)) +
                             (frame.line != 0 ? ":" + std::to_string(frame.line) : "");
   ImGui::TextDisabled("%s", where.c_str());
   if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", text_of(frame).c_str());

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/labels.h"
@@ -240,8 +241,7 @@ void TimelinePane::draw_plot(Scene& scene) {
           value_of(scene.doc().metrics_after(*scene.series(), scene.doc().events_until(at)), Metric::live));
     };
     const std::int64_t change = live(marked.end) - live(marked.begin);
-    const std::string label = time_text(marked.length(), marked.length() / 1000) + "   live " +
-                              (change < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::abs(change))});
+    const std::string label = time_text(marked.length(), marked.length() / 1000) + "   live " + text_of_growth(change);
     text(list, {(axis.x_of(marked.begin) + axis.x_of(marked.end)) / 2, area.top + scene.px(4)}, scene.theme.text, label,
          0.5F);
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/terminal/flame_tree.h"
@@ -192,9 +193,8 @@ std::string Browser::scope() const {
   const std::int64_t change = live(end) - live(first);
   const Nanoseconds length = selection.marked->length();
   return std::string(only_kept_ ? "kept of" : "allocated in") + " the range of " + time_text(length, length / 1000) +
-         ", live " + (change < 0 ? "-" : "+") +
-         text_of(Bytes{static_cast<std::uint64_t>(change < 0 ? -change : change)}) +
-         " over it   (m: " + (only_kept_ ? "allocated" : "kept") + ", Esc: at the cursor)";
+         ", live " + text_of_growth(change) + " over it   (m: " + (only_kept_ ? "allocated" : "kept") +
+         ", Esc: at the cursor)";
 }
 
 void Browser::update_list(int width) {

@@ -7,19 +7,17 @@
 #include <optional>
 #include <utility>
 
+#include "formats/model/notation.h"
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer::terminal {
 namespace {
 
-std::string signed_text(std::int64_t bytes) {
-  return (bytes < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::abs(bytes))});
-}
-
 ListRow change_row(std::int64_t change, Bytes a, Bytes b, std::string who) {
   ListRow row;
-  row.cells = {signed_text(change), text_of(a), text_of(b), std::move(who)};
+  row.cells = {text_of_growth(change), text_of(a), text_of(b), std::move(who)};
   row.numbers = {static_cast<double>(change), static_cast<double>(a.count), static_cast<double>(b.count)};
   return row;
 }
@@ -62,7 +60,7 @@ std::string Compare::find_moments(const Session& session, MomentPair& moments) {
     return {};
   }
   const SourceStatus status = source_->status();
-  const std::string name(file_name(other_.native()));
+  const std::string name(base_name(other_.native()));
   if (status.stage == Stage::failed && status.error) return name + " can't be read: " + status.error->what;
   const auto other = source_->document();
   if (!document->complete || !other->complete) {
@@ -124,7 +122,7 @@ List Compare::list(const Look& look) {
   const bool is_same_trace = other_.empty();
   list.caption =
       described(is_same_trace ? "A, the kept instant" : "A, the cursor", comparison->facts_a) + "   " +
-      described(is_same_trace ? "B, the cursor" : "B, the peak of " + std::string(file_name(other_.native())),
+      described(is_same_trace ? "B, the cursor" : "B, the peak of " + std::string(base_name(other_.native())),
                 comparison->facts_b);
   for (const CategoryChange& change : comparison->categories) {
     ListRow row = change_row(static_cast<std::int64_t>(change.b.count - change.a.count), change.a, change.b,

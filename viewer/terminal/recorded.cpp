@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <numeric>
 #include <utility>
 
+#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::viewer::terminal {
@@ -26,10 +26,6 @@ constexpr std::array<std::pair<std::string_view, RecordedOrder>, recorded_orders
 
 std::string text_or_nothing(const Json& value) { return value.is_string() ? value.get<std::string>() : ""; }
 Bytes bytes_of(const Json& row, const char* key) { return Bytes{row.at(key).get<std::uint64_t>()}; }
-
-std::string text_of_growth(double growth) {
-  return (growth < 0 ? "-" : "+") + text_of(Bytes{static_cast<std::uint64_t>(std::llround(std::abs(growth)))});
-}
 
 void read_findings(const Json& findings, RecordedProcess& process) {
   for (const Json& use : findings.at("categories"))

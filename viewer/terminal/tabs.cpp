@@ -9,6 +9,7 @@
 
 #include "analyzer/insight/kept_by.h"
 #include "analyzer/tune/search_space.h"
+#include "formats/model/notation.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -28,10 +29,6 @@ std::string reason_without(const Session& session) {
   if (!session.document().complete) return "Judged once the whole trace is read.";
   if (!session.findings()) return "Being judged.";
   return session.findings()->problem;
-}
-
-std::string change_of(std::int64_t bytes) {
-  return (bytes < 0 ? "-" : "") + text_of(Bytes{static_cast<std::uint64_t>(bytes < 0 ? -bytes : bytes)});
 }
 
 constexpr int bar_width = 10;
@@ -282,7 +279,7 @@ List settings_list(const Session& session, const Look& look) {
   for (const Remedy& remedy : remedies.tried) {
     const std::int64_t saved = remedies.gives_back(remedy);
     ListRow row;
-    row.cells = {change_of(saved), text_of(remedy.outcome.peak_reserved()),
+    row.cells = {text_of_signed(saved), text_of(remedy.outcome.peak_reserved()),
                  text_of(std::uint64_t{remedy.outcome.failures()}), remedy.text};
     row.numbers = {static_cast<double>(saved), number(remedy.outcome.peak_reserved()),
                    number(std::uint64_t{remedy.outcome.failures()})};

@@ -15,6 +15,7 @@
 #include "formats/import/source/dict_at_hand.h"
 #include "formats/import/source/pickle_opcodes.h"
 #include "formats/import/source/value_arena.h"
+#include "formats/model/notation.h"
 
 namespace memreel {
 namespace {
@@ -400,8 +401,7 @@ bool Unpickler::fail_kind(Value value, ValueKind wanted) {
 }
 
 bool Unpickler::refuse() {
-  constexpr std::string_view digits = "0123456789ABCDEF";
-  const std::string hex{'0', 'x', digits[opcode_ >> 4U], digits[opcode_ & 15U]};
+  const std::string hex{'0', 'x', hex_digit(opcode_ >> 4U, 'A'), hex_digit(opcode_, 'A')};
   const std::string_view name = pickle_opcode_name(opcode_);
   if (name.empty()) return fail(hex + " is not an opcode");
   return fail("refused opcode " + std::string(name) + " (" + hex +

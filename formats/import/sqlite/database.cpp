@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "formats/model/notation.h"
+
 namespace memreel::sqlite {
 namespace {
 
@@ -26,16 +28,10 @@ std::string quoted_name(std::string_view name) {
 
 /// A path as a URI: special characters are escaped as %XX.
 std::string uri_of(const std::string& path) {
-  constexpr std::string_view digits = "0123456789ABCDEF";
   std::string uri = path.starts_with("/") ? "file://" : "file:";
   for (const char c : path) {
-    if (c != '%' && c != '?' && c != '#') {
-      uri += c;
-      continue;
-    }
-    const auto byte = static_cast<unsigned char>(c);
-    (uri += '%') += digits[byte >> 4U];
-    uri += digits[byte & 0xFU];
+    const bool is_special = c == '%' || c == '?' || c == '#';
+    uri += is_special ? "%" + hex_of(std::string_view(&c, 1)) : std::string(1, c);
   }
   return uri + "?immutable=1&mode=ro";
 }

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <string>
+
+#include "formats/model/notation.h"
 
 namespace memreel {
 namespace {
@@ -48,6 +51,34 @@ TEST(Printable, WhatItMakesIsPrintable) {
   for (int first = 0; first < 256; ++first)
     for (int second = 0; second < 256; ++second) all += {static_cast<char>(first), static_cast<char>(second)};
   EXPECT_TRUE(is_printable(printable(all)));
+}
+
+TEST(Notation, ChangesHaveASign) {
+  EXPECT_EQ(text_of_growth(std::int64_t{1536}), "+1.50 KiB");
+  EXPECT_EQ(text_of_growth(std::int64_t{-1536}), "-1.50 KiB");
+  EXPECT_EQ(text_of_growth(std::int64_t{0}), "+0 B");
+  EXPECT_EQ(text_of_growth(std::numeric_limits<std::int64_t>::min()), "-8.00 EiB");
+  EXPECT_EQ(text_of_growth(-1.6), "-2 B");
+  EXPECT_EQ(text_of_growth(2048.4), "+2.00 KiB");
+  EXPECT_EQ(text_of_growth(3_KiB, 1_KiB), "-2.00 KiB");
+  EXPECT_EQ(text_of_growth(1_KiB, 3_KiB), "+2.00 KiB");
+}
+
+TEST(Notation, WhatIsLeftHasASignOnlyBelowZero) {
+  EXPECT_EQ(text_of_signed(1536), "1.50 KiB");
+  EXPECT_EQ(text_of_signed(-1536), "-1.50 KiB");
+  EXPECT_EQ(text_of_signed(0), "0 B");
+}
+
+TEST(Notation, HexadecimalDigits) {
+  static_assert(hex_digit(0x1F) == 'f' && hex_digit(0x1F, 'A') == 'F' && hex_digit(9) == '9' && hex_digit(10) == 'a');
+  EXPECT_EQ(hex_of(std::string_view("\x7f"
+                                    "E\0\xff",
+                                    4)),
+            "7f4500ff");
+  EXPECT_EQ(hex_of(std::uint64_t{0x7f2}), "00000000000007f2");
+  EXPECT_EQ(hexadecimal(0x7f2), "0x7f2");
+  EXPECT_EQ(hexadecimal(0), "0x0");
 }
 
 }  // namespace
