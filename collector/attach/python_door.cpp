@@ -21,6 +21,7 @@
 
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"
+#include "formats/model/paths.h"
 
 namespace memreel::attach {
 namespace {
@@ -36,7 +37,7 @@ std::optional<int> python_of(pid_t process) {
   for (std::string_view rest = maps; !rest.empty();) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-    const std::string_view file = line.substr(line.rfind('/') + 1);
+    const std::string_view file = base_name(line);
     for (const std::string_view name : {"python3.", "libpython3."}) {
       if (line.find('/') == std::string_view::npos || !file.starts_with(name)) continue;
       int minor = 0;

@@ -22,6 +22,7 @@
 
 #include "collector/attach/process.h"
 #include "collector/attach/processor.h"
+#include "formats/model/paths.h"
 
 namespace memreel::attach {
 namespace {
@@ -177,7 +178,7 @@ std::string_view Mapping::file() const {
   std::string_view file = name;
   constexpr std::string_view deleted = " (deleted)";
   if (file.ends_with(deleted)) file.remove_suffix(deleted.size());
-  return file.substr(file.rfind('/') + 1);
+  return base_name(file);
 }
 
 Result<RemoteProcess> RemoteProcess::open(pid_t process) {

@@ -30,6 +30,7 @@
 #include "collector/record/environment.h"
 #include "collector/record/executable.h"
 #include "formats/model/files.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
@@ -125,7 +126,7 @@ std::string place_of(const Json& stack) {
   const auto frame = std::ranges::find_if(stack, has_line);
   if (frame == stack.end()) return {};
   const std::string file = value_of<std::string>(*frame, "file", "");
-  return value_of<std::string>(*frame, "function", "") + " (" + file.substr(file.rfind('/') + 1) + ":" +
+  return value_of<std::string>(*frame, "function", "") + " (" + std::string(base_name(file)) + ":" +
          std::to_string(value_of(*frame, "line", 0)) + ")";
 }
 

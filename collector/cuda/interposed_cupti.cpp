@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -13,6 +12,7 @@
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
 #include "collector/stacks/module_table.h"
+#include "formats/model/paths.h"
 
 namespace memreel::cuda {
 namespace {
@@ -21,9 +21,7 @@ namespace {
 void* real_cupti(const char* function) {
   std::string path;
   const auto look = [](dl_phdr_info* module, std::size_t, void* into) {
-    const char* const slash = std::strrchr(module->dlpi_name, '/');
-    const std::string_view name = slash != nullptr ? slash + 1 : module->dlpi_name;
-    if (!name.starts_with("libcupti.so")) return 0;
+    if (!base_name(module->dlpi_name).starts_with("libcupti.so")) return 0;
     *static_cast<std::string*>(into) = module->dlpi_name;
     return 1;
   };

@@ -15,6 +15,7 @@
 #include "collector/python/python_layout.h"
 #include "collector/stacks/code_map.h"
 #include "collector/stacks/module_table.h"
+#include "formats/model/paths.h"
 
 namespace memreel::python {
 namespace {
@@ -114,8 +115,6 @@ void Instances::name(const void* object, std::string_view name, const Layout& la
 namespace {
 
 using stacks::AddressRange;
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 /// An interpreter's library loaded for private use: its symbols are not global.
 void* private_libpython() {

@@ -11,6 +11,7 @@
 
 #include "formats/model/files.h"
 #include "formats/model/launchers.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::agent {
@@ -197,8 +198,6 @@ bool is_one_that_counts(std::string_view name) {
 bool begins_with(std::string_view name, std::string_view prefix) {
   return name.size() <= longest_name && is_printable(name) && name.starts_with(prefix);
 }
-
-std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 

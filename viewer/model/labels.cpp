@@ -13,6 +13,7 @@
 #include "analyzer/category/frame_rules.h"
 #include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::viewer {
@@ -27,17 +28,12 @@ std::string format(const char* pattern, Values... values) {
 
 /// "train.py:42"
 std::string place_of(const FrameText& frame) {
-  std::string place(file_name(frame.file));
+  std::string place(base_name(frame.file));
   if (!place.empty() && frame.line != 0) place += ":" + std::to_string(frame.line);
   return place;
 }
 
 }  // namespace
-
-std::string_view file_name(std::string_view path) {
-  const std::size_t slash = path.rfind('/');
-  return slash == std::string_view::npos ? path : path.substr(slash + 1);
-}
 
 std::string stack_label(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
@@ -155,7 +151,7 @@ std::string frame_name(const Tables& tables, FrameId id) {
   if (!frame.function.empty()) return display_name(frame.kind, frame.function);
   if (!frame.file.empty()) return "(unknown)";
   const std::string offset = hexadecimal(tables[id].module_offset);
-  if (!frame.module_path.empty()) return std::string(file_name(frame.module_path)) + "+" + offset;
+  if (!frame.module_path.empty()) return std::string(base_name(frame.module_path)) + "+" + offset;
   return tables[id].module_offset != 0 ? offset : "(unknown)";
 }
 
@@ -198,7 +194,7 @@ std::string own_line(const std::vector<StackLine>& lines) {
   const auto own = std::ranges::find(lines, true, &StackLine::own);
   if (own == lines.end()) return {};
   if (own->frame.file.empty()) return own->name;
-  return std::string(file_name(own->frame.file)) + ":" + std::to_string(own->frame.line) + "  " + own->name;
+  return std::string(base_name(own->frame.file)) + ":" + std::to_string(own->frame.line) + "  " + own->name;
 }
 
 namespace {

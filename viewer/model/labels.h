@@ -30,8 +30,6 @@ std::string address_text(Address address);
 /// Time since the beginning of the trace, with enough digits to distinguish instants `resolution` apart: "1.250 s",
 /// "2:05 min", "3:07:30 h", "4 d 6:00 h".
 std::string time_text(Nanoseconds since_begin, Nanoseconds resolution);
-/// The last component of a path.
-std::string_view file_name(std::string_view path);
 
 /// "forward"; "libtorch_cuda.so+0x1234" for a native frame without resolved symbols; "(unknown)" if nothing is known.
 std::string frame_name(const Tables& tables, FrameId frame);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
@@ -15,7 +16,7 @@ std::string FlamePane::name_of(const Tables& tables, const FlameNode& node) cons
   const FrameText frame = frame_text(tables, node.frame);
   const std::string function = frame_name(tables, node.frame);
   const std::string place =
-      frame.file.empty() ? "" : std::string(file_name(frame.file)) + ":" + std::to_string(frame.line);
+      frame.file.empty() ? "" : std::string(base_name(frame.file)) + ":" + std::to_string(frame.line);
   if (!frames_.by_layer) return place.empty() ? function : function + "  " + place;
   if (frame.instance.empty()) return place.empty() ? function : place + "  " + function;
   if (frames_.bottom_up) return std::string(frame.instance);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/terminal/browser.h"
@@ -95,7 +96,7 @@ Screen Browser::draw(int width, int height) {
 void Browser::draw_title(Screen& screen, int y) {
   const Document& document = session_->document();
   int x = screen.text(0, y, "memreel", {.ink = look_.accent(), .bold = true}) + 2;
-  x = screen.text(x, y, std::string(file_name(session_->path().native())), {.bold = true}, screen.width() / 2) + 3;
+  x = screen.text(x, y, std::string(base_name(session_->path().native())), {.bold = true}, screen.width() / 2) + 3;
   if (session_->selection.heap != HeapId::none)
     x = screen.text(x, y, heap_label(*document.tables, session_->selection.heap)) + 3;
   if (document.heaps.size() > 1)

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 
@@ -17,7 +18,7 @@ std::string label_of(const Tables& tables, FrameId frame) {
   if (frame == FrameId::none) return "(no stack)";
   const FrameText text = frame_text(tables, frame);
   std::string label = frame_name(tables, frame);
-  if (text.line != 0) label += " (" + std::string(file_name(text.short_file)) + ":" + std::to_string(text.line) + ")";
+  if (text.line != 0) label += " (" + std::string(base_name(text.short_file)) + ":" + std::to_string(text.line) + ")";
   return label;
 }
 

@@ -503,7 +503,6 @@ TEST(Labels, AreWhatPeopleSay) {
   EXPECT_EQ(time_text(102h + 5min, 1h), "4 d 6:05 h");
   EXPECT_EQ(time_text(96h, 24h), "4 d");
   EXPECT_EQ(address_text(Address{0x7f0000001200}), "0x7f0000001200");
-  EXPECT_EQ(file_name("/a/b/c.py"), "c.py");
   EXPECT_EQ(stack_label(Tables(), StackId::none), "(no stack)");
   memreel::testing::TraceBuilder build;
   const std::vector<std::string_view> block{"linear@site-packages/torch/nn/functional.py:9",
