@@ -21,28 +21,6 @@ namespace {
 
 constexpr std::size_t page_width = 100;
 
-/// Writes `text` in lines of at most `page_width` columns. The first line begins at column `column`; the others are
-/// indented by `indent`.
-void wrap(std::ostream& out, const std::string& text, std::size_t indent, std::size_t column) {
-  bool first = true;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!first && column + 1 + word.size() > page_width) {
-      out << '\n' << std::string(indent, ' ');
-      column = indent;
-    } else if (!first) {
-      out << ' ';
-      ++column;
-    }
-    out << shortened(word, page_width - indent);
-    column += word.size();
-    first = false;
-    at = end + 1;
-  }
-  out << '\n';
-}
-
 std::string site_text(const std::vector<CodeFrame>& frames) {
   std::vector<FrameText> texts;
   for (const CodeFrame& frame : frames) {
@@ -83,25 +61,25 @@ class TextPage {
 
  private:
   void line(const std::string& text, std::size_t indent = 0) {
-    out_ << std::string(indent, ' ');
-    wrap(out_, printable(text), indent + 2, indent);  // of files, of which anybody may have named one
+    out_ << wrapped(printable(text), indent, page_width, 2);  // of files, of which anybody may have named one
+  }
+
+  /// `text` beside the word that says what it is about.
+  void about(std::string_view word, const std::string& text) {
+    out_ << (word == "decides" ? bold(word) : std::string(word)) << wrapped(text, 9, page_width).substr(word.size());
   }
 
   void print_decision() {
     const Decision& decision = *fleet_.decides;
-    out_ << '\n' << bold("decides") << "  ";
-    wrap(out_, decision_of(fleet_), 9, 9);
+    out_ << '\n';
+    about("decides", decision_of(fleet_));
     if (!decision.next.empty()) {
-      out_ << "next     ";
       std::string ranks;
       for (const std::uint32_t row : decision.next)
         ranks += (ranks.empty() ? "" : ", ") + std::to_string(fleet_.rows[row].rank);
-      wrap(out_, (decision.next.size() == 1 ? "rank " : "ranks ") + ranks, 9, 9);
+      about("next", (decision.next.size() == 1 ? "rank " : "ranks ") + ranks);
     }
-    if (const std::string failure = first_failure_of(fleet_); !failure.empty()) {
-      out_ << "fails    ";
-      wrap(out_, failure, 9, 9);
-    }
+    if (const std::string failure = first_failure_of(fleet_); !failure.empty()) about("fails", failure);
   }
 
   void print_classes() {

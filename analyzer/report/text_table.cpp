@@ -65,10 +65,11 @@ std::string clipped_middle(std::string_view text, std::size_t width) {
          std::string(text.substr(bytes_of(text, all - behind)));
 }
 
-std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width) {
+std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging) {
   std::vector<std::string> lines;
   while (display_width(text) > width) {
     const std::size_t end = break_in(text, bytes_of(text, std::max<std::size_t>(1, width)));
+    if (lines.empty()) width -= std::min(width, hanging);
     lines.emplace_back(text.substr(0, end));
     text.remove_prefix(end);
     while (text.starts_with(' ')) text.remove_prefix(1);
@@ -77,10 +78,10 @@ std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width)
   return lines;
 }
 
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width, std::size_t hanging) {
   std::string result;
-  for (const std::string& line : wrapped_lines(text, width - std::min(width - 1, indent)))
-    result += std::string(indent, ' ') + line + '\n';
+  for (const std::string& line : wrapped_lines(text, width - std::min(width - 1, indent), hanging))
+    result += std::string(indent + (result.empty() ? 0 : hanging), ' ') + line + '\n';
   return result;
 }
 

@@ -24,11 +24,13 @@ std::size_t display_width(std::string_view text);
 std::string clipped_middle(std::string_view text, std::size_t width);
 
 /// Breaks `text` into lines of at most `width` columns at blanks and after commas; if there are none, anywhere. Never
-/// empty.
-std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width);
+/// empty. Lines after the first are narrower by `hanging`.
+std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging = 0);
 
-/// The same as one string: each line is indented, within `width`, and ends with a line feed.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width());
+/// The same as one string: each line is indented, within `width`, those after the first by `hanging` more, and ends
+/// with a line feed.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width(),
+                    std::size_t hanging = 0);
 
 enum class Align : std::uint8_t { left, right };
 

@@ -78,6 +78,7 @@ TEST(TerminalText, WrapsAtBlanksAndAfterCommas) {
   EXPECT_EQ(wrapped("a:1,b:2,c:3", 0, 8), "a:1,b:2,\nc:3\n");
   EXPECT_EQ(wrapped("unbreakable", 0, 4), "unbr\neaka\nble\n");
   EXPECT_EQ(wrapped("", 0, 4), "\n");
+  EXPECT_EQ(wrapped("one two three", 1, 8, 2), " one two\n   three\n") << "a hanging indent";
 }
 
 }  // namespace
