@@ -136,43 +136,61 @@ Result<ClassSettings> replay_on(const ReplayTask& task, std::span<const std::str
 
 // ---- Texts, and files of them
 
-Json json_of(const SettingOutcome& o) {
-  return {{"setting", o.setting},           {"peak", o.peak_reserved.count},
-          {"peak_most", o.peak_most.count}, {"failures", o.failed_allocations},
-          {"calls", o.driver_calls},        {"seconds", o.driver_seconds}};
+/// A member and its key in stored results.
+template <class Row, class Value>
+struct Stored {
+  const char* key;
+  Value Row::*at;
+};
+
+constexpr auto members_of(const SettingOutcome&) {
+  using Row = SettingOutcome;
+  return std::tuple{Stored{"setting", &Row::setting},     Stored{"peak", &Row::peak_reserved},
+                    Stored{"peak_most", &Row::peak_most}, Stored{"failures", &Row::failed_allocations},
+                    Stored{"calls", &Row::driver_calls},  Stored{"seconds", &Row::driver_seconds}};
 }
 
-SettingOutcome outcome_of(const Json& json) {
-  return {.setting = json.value("setting", ""),
-          .peak_reserved = {json.value("peak", std::uint64_t{0})},
-          .peak_most = {json.value("peak_most", std::uint64_t{0})},
-          .failed_allocations = json.value("failures", std::uint64_t{0}),
-          .driver_calls = json.value("calls", std::uint64_t{0}),
-          .driver_seconds = json.value("seconds", 0.0)};
+constexpr auto members_of(const ClassSettings&) {
+  using Row = ClassSettings;
+  return std::tuple{Stored{"recorded", &Row::recorded},
+                    Stored{"outcomes", &Row::outcomes},
+                    Stored{"allocations", &Row::allocations},
+                    Stored{"matches", &Row::address_matches},
+                    Stored{"witness_allocations", &Row::witness_allocations},
+                    Stored{"witness_matches", &Row::witness_matches},
+                    Stored{"problem", &Row::problem}};
 }
 
-std::string text_of(const ClassSettings& s) {
-  Json outcomes = Json::array();
-  for (const SettingOutcome& outcome : s.outcomes) outcomes.push_back(json_of(outcome));
-  return Json{{"recorded", json_of(s.recorded)},
-              {"outcomes", std::move(outcomes)},
-              {"allocations", s.allocations},
-              {"matches", s.address_matches},
-              {"witness_allocations", s.witness_allocations},
-              {"witness_matches", s.witness_matches},
-              {"problem", s.problem}}
-      .dump(-1, ' ', false, Json::error_handler_t::replace);
+Json json_of(const auto& value) { return value; }
+Json json_of(Bytes bytes) { return bytes.count; }
+Json json_of(const SettingOutcome& outcome);
+Json json_of(const std::vector<SettingOutcome>& outcomes) {
+  Json json = Json::array();
+  for (const SettingOutcome& outcome : outcomes) json.push_back(json_of(outcome));
+  return json;
+}
+Json object_of(const auto& row) {
+  Json json = Json::object();
+  std::apply([&](const auto&... member) { ((json[member.key] = json_of(row.*member.at)), ...); }, members_of(row));
+  return json;
+}
+Json json_of(const SettingOutcome& outcome) { return object_of(outcome); }
+
+std::string text_of(const ClassSettings& settings) {
+  return object_of(settings).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-ClassSettings read_class(const Json& json) {
-  ClassSettings s{.recorded = outcome_of(json.at("recorded")),
-                  .allocations = json.value("allocations", std::uint64_t{0}),
-                  .address_matches = json.value("matches", std::uint64_t{0}),
-                  .witness_allocations = json.value("witness_allocations", std::uint64_t{0}),
-                  .witness_matches = json.value("witness_matches", std::uint64_t{0}),
-                  .problem = json.value("problem", "")};
-  for (const Json& outcome : json.at("outcomes")) s.outcomes.push_back(outcome_of(outcome));
-  return s;
+/// Numbers and texts that an older result lacks stay as they are.
+void read(const Json& json, const char* key, auto& value) { value = json.value(key, value); }
+void read(const Json& json, const char* key, Bytes& bytes) { read(json, key, bytes.count); }
+void read(const Json& json, const char* key, SettingOutcome& outcome);
+void read(const Json& json, const char* key, std::vector<SettingOutcome>& outcomes);
+void read_object(const Json& json, auto& row) {
+  std::apply([&](const auto&... member) { (read(json, member.key, row.*member.at), ...); }, members_of(row));
+}
+void read(const Json& json, const char* key, SettingOutcome& outcome) { read_object(json.at(key), outcome); }
+void read(const Json& json, const char* key, std::vector<SettingOutcome>& outcomes) {
+  for (const Json& outcome : json.at(key)) read_object(outcome, outcomes.emplace_back());
 }
 
 /// What a stored result was made from; its first line.
@@ -242,7 +260,9 @@ std::vector<std::string> read_proposals(const std::string& text) {
 
 ClassSettings read_replays(const std::string& text) {
   try {
-    return read_class(Json::parse(text));
+    ClassSettings settings;
+    read_object(Json::parse(text), settings);
+    return settings;
   } catch (const Json::exception&) {
     return not_replayed("it could not be replayed");
   }
