@@ -197,10 +197,7 @@ class TextPage {
         for (const std::uint32_t row : fleet_.classes[setting.classes[i].klass].rows)
           worse.push_back(fleet_.rows[row].rank);
       std::ranges::sort(worse);
-      line(worse.empty()
-               ? "no rank gets worse"
-               : (worse.size() == 1 ? "worse with it: rank " : "worse with it: ranks ") + text_of_ranks(worse),
-           2);
+      line(worse.empty() ? "no rank gets worse" : "worse with it: " + ranks_text(worse), 2);
       if (setting.peak_per_class < setting.peak_after)
         line("with a setting for each class: " + memreel::text_of(setting.peak_per_class) + " at most", 2);
     }

@@ -9,10 +9,7 @@
 namespace memreel {
 namespace {
 
-std::string ranks_text(const std::vector<std::uint32_t>& ranks) {
-  constexpr std::size_t longest = 60;
-  return (ranks.size() == 1 ? "rank " : "ranks ") + shortened(text_of_ranks(ranks), longest);
-}
+constexpr std::size_t longest_ranks = 60;
 
 /// " (pp 1, dp 2, node100, GPU 6)"
 std::string place_of(const FleetRow& row) {
@@ -26,14 +23,18 @@ std::string place_of(const FleetRow& row) {
 
 std::string failures_of(const Fleet& fleet, const Decision& decision) {
   if (decision.failed.empty()) return "";
-  std::string text = ranks_text(ranks_of(fleet, decision.failed)) + " ran out of memory";
+  std::string text = ranks_text(ranks_of(fleet, decision.failed), longest_ranks) + " ran out of memory";
   if (decision.failed.size() > 1)
     text += ", rank " + std::to_string(fleet.rows[decision.failed.front()].rank) + " first";
-  if (!decision.near.empty()) text += ", " + ranks_text(ranks_of(fleet, decision.near)) + " came close";
+  if (!decision.near.empty()) text += ", " + ranks_text(ranks_of(fleet, decision.near), longest_ranks) + " came close";
   return text + "; ";
 }
 
 }  // namespace
+
+std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t most) {
+  return (ranks.size() == 1 ? "rank " : "ranks ") + shortened(text_of_ranks(ranks), most);
+}
 
 std::string shortened(std::string text, std::size_t most) {
   if (text.size() <= most) return text;
@@ -61,7 +62,8 @@ std::string headline_of(const Fleet& fleet) {
             " ranks missing: " + shortened(text_of_ranks(fleet.missing), longest_list);
   if (fleet.decides && !fleet.decides->unsure.empty()) {
     const std::vector<std::uint32_t> unsure = ranks_of(fleet, fleet.decides->unsure);
-    text += "; " + ranks_text(unsure) + (unsure.size() == 1 ? " is" : " are") + " known in part and may decide instead";
+    text += "; " + ranks_text(unsure, longest_ranks) + (unsure.size() == 1 ? " is" : " are") +
+            " known in part and may decide instead";
   }
   const std::size_t classes = fleet.classes.size();
   if (classes > 0)

@@ -26,4 +26,7 @@ std::vector<std::uint32_t> ranks_of(const Fleet& fleet, const std::vector<std::u
 /// At most `most` bytes, with an ellipsis; characters stay whole.
 std::string shortened(std::string text, std::size_t most);
 
+/// "rank 5", "ranks 0-3, 5": their numbers take at most `most` bytes.
+std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t most = std::string::npos);
+
 }  // namespace memreel

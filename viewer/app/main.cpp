@@ -17,7 +17,6 @@
 
 #include "formats/model/files.h"
 #include "formats/model/memory_bound.h"
-#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/app/frames.h"
@@ -25,6 +24,7 @@
 #include "viewer/app/preferences.h"
 #include "viewer/app/viewer.h"
 #include "viewer/app/window.h"
+#include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {
 namespace {
@@ -64,14 +64,6 @@ Result<std::pair<int, int>> parse_size(const std::string& text) {
   return Error{.what = "'" + text + "' is not a size",
                .where = "--size",
                .remedy = "write WIDTHxHEIGHT, e.g. 1600x1000; 200x150 to 16384x16384"};
-}
-
-/// --max-memory; 0 without one.
-Result<Bytes> parse_memory_limit(const std::string& text) {
-  if (text.empty()) return Bytes{};
-  const Result<Bytes> limit = parse_bytes(text);
-  if (limit && *limit > 0_B) return limit;
-  return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write a size such as 4GiB"};
 }
 
 Result<void> check_pane(const std::string& pane) {
@@ -280,10 +272,7 @@ int run(const Arguments& arguments, Clock::time_point started) {
     viewer.show_tab("compare");
   }
   if (!arguments.pane.empty()) viewer.maximise(arguments.pane == all_panes ? "" : arguments.pane);
-  if (!arguments.at.empty() && !viewer.go_to(arguments.at))
-    return fail({.what = "'" + arguments.at + "' is not an instant",
-                 .where = "--at",
-                 .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
+  if (!arguments.at.empty() && !viewer.go_to(arguments.at)) return fail(not_an_instant(arguments.at));
 
   if (!arguments.screenshot.empty()) return take_pictures(arguments, **window, viewer);
   if (arguments.bench_frames != 0) return measure(arguments, **window, viewer, started);

@@ -167,7 +167,7 @@ class Overview {
       joined.order = {klass < 0 ? duplicate : plain, -peak, joined.rank};
       if (members.size() > 1) {
         joined.line.alike = std::move(alike);
-        joined.line.name = (ranks.size() == 1 ? "rank " : "ranks ") + shortened(text_of_ranks(ranks), 40);
+        joined.line.name = ranks_text(ranks, 40);
         const std::string first = "rank " + std::to_string(joined.rank);
         joined.line.note = klass < 0 ? first + ": " + joined.line.note : first + " is drawn, the heaviest";
       }

@@ -175,4 +175,17 @@ std::string as_policies(std::string_view typed) {
   return policies;
 }
 
+Result<Bytes> parse_memory_limit(const std::string& typed) {
+  if (typed.empty()) return Bytes{};
+  Result<Bytes> limit = parse_bytes(typed);
+  if (limit && *limit > 0_B) return limit;
+  return Error{.what = "'" + typed + "' is not a size", .where = "--max-memory", .remedy = "write a size such as 4GiB"};
+}
+
+Error not_an_instant(const std::string& typed) {
+  return {.what = "'" + typed + "' is not an instant",
+          .where = "--at",
+          .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"};
+}
+
 }  // namespace memreel::viewer

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users type: filters of lists and pictures, and lists of policies.
+// What users type: filters of lists and pictures, lists of policies, and options that both viewers have.
 #pragma once
 
 #include <cstdint>
@@ -80,5 +80,11 @@ std::vector<bool> stacks_with(const Tables& tables, std::string_view text);
 /// A list of policies in the syntax of `memreel replay --policy`. Settings of PYTORCH_CUDA_ALLOC_CONF, alone or with
 /// the variable and `export` in front, become parameters of torch.native; everything else is unchanged.
 std::string as_policies(std::string_view typed);
+
+/// --max-memory; 0 without one.
+Result<Bytes> parse_memory_limit(const std::string& typed);
+
+/// For --at with what instant_named() does not know.
+Error not_an_instant(const std::string& typed);
 
 }  // namespace memreel::viewer

@@ -22,10 +22,10 @@
 
 #include "formats/model/files.h"
 #include "formats/model/memory_bound.h"
-#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
+#include "viewer/model/typed_input.h"
 #include "viewer/terminal/browser.h"
 #include "viewer/terminal/feed.h"
 #include "viewer/terminal/process_table.h"
@@ -60,14 +60,6 @@ bool names_processes(const std::vector<std::filesystem::path>& named) {
 int fail(const Error& error) {
   std::cerr << "memreel: error: " << printable(error.message()) << '\n';
   return 2;
-}
-
-/// --max-memory; 0 without one.
-Result<Bytes> parse_memory_limit(const std::string& text) {
-  if (text.empty()) return Bytes{};
-  Result<Bytes> limit = parse_bytes(text);
-  if (limit && *limit > 0_B) return limit;
-  return Error{.what = "'" + text + "' is not a size", .where = "--max-memory", .remedy = "write a size such as 4GiB"};
 }
 
 /// What a terminal that can't move its cursor can show. Returns only if it can't be run.
@@ -212,10 +204,7 @@ int run(Arguments arguments) {
   }
   const SourceStatus status = session->status();
   if (status.stage == Stage::failed && status.error) return fail(*status.error);
-  if (!arguments.at.empty() && !session->go_to(arguments.at))
-    return fail({.what = "'" + arguments.at + "' is not an instant",
-                 .where = "--at",
-                 .remedy = "write seconds (1.5), a share (45%), event:1000, peak, reserved-peak, oom or end"});
+  if (!arguments.at.empty() && !session->go_to(arguments.at)) return fail(not_an_instant(arguments.at));
   auto tty = Tty::open();
   if (!tty) return fail(tty.error());
   Browser browser(std::move(session), look_of(**tty, arguments),
