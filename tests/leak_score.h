@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/leaks.h"
 
 namespace memreel::test {
 

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 
 namespace memreel {
 

@@ -7,15 +7,12 @@
 #include <set>
 #include <utility>
 
-#include "analyzer/analysis/device_parts.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/kept_by.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/tune/search_space.h"
-#include "formats/model/folded_peak.h"
+#include "analyzer/analysis/insight/kept_by.h"
+#include "analyzer/describe/own_frame.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "formats/torch/alloc_conf.h"
 
 namespace memreel {

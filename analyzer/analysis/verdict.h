@@ -9,14 +9,14 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/history/device_memory.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/fragmentation.h"
-#include "analyzer/insight/host_memory.h"
-#include "analyzer/insight/leaks.h"
-#include "analyzer/insight/out_of_memory.h"
-#include "analyzer/insight/remedies.h"
-#include "analyzer/report/live_groups.h"
+#include "analyzer/analysis/history/device_memory.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/fragmentation.h"
+#include "analyzer/analysis/insight/host_memory.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
+#include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/describe/live_groups.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -183,5 +183,18 @@ struct VerdictLine {
 
 /// At least one, at most five; one fewer if the line of the setting, which takes replays, is to follow.
 std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows = false);
+
+// Who has a device's memory: pools, and the libraries that allocate from the driver.
+
+/// Who has a part of a device.
+struct DevicePart {
+  std::string name;            // of a pool ("PyTorch"), or of a library ("NCCL")
+  HeapId heap = HeapId::none;  // of the driver, for libraries
+  Bytes bytes;
+  std::uint64_t communicators = 0;  // of NCCL, if they are told apart
+};
+
+/// What each holds of the device at an instant; largest first. `lives`: of the trace.
+std::vector<DevicePart> parts_of(const Trace& trace, const std::vector<Lifetime>& lives, const DeviceInstant& instant);
 
 }  // namespace memreel

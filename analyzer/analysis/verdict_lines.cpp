@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "analyzer/analysis/verdict.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/paths.h"
+#include "analyzer/describe/fields.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "analyzer/category/classify.h"
+#include "analyzer/analysis/category/classify.h"
 
 namespace memreel::cli {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {

@@ -10,18 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/check_fleet.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/json.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report_leaks.h"
+#include "analyzer/describe/fields.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
-#include "analyzer/report/text_table.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
 

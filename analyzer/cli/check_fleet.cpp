@@ -6,17 +6,14 @@
 #include <iostream>
 #include <utility>
 
-#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/fleet.h"
-#include "analyzer/cli/json.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/program.h"
+#include "analyzer/describe/fields.h"
 #include "analyzer/fleet/fleet_gate.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/gate/gate.h"
-#include "analyzer/report/text_table.h"
 #include "formats/model/files.h"
-#include "formats/model/memory_bound.h"
 
 namespace memreel::cli {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/cli/output.h"
 #include "formats/model/units.h"
 
 namespace memreel::cli {

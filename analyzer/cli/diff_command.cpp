@@ -13,15 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/analysis/device_parts.h"
+#include "analyzer/analysis/difference/difference.h"
+#include "analyzer/analysis/verdict.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/json.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/difference/difference.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/memory_bound.h"
-#include "formats/model/notation.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

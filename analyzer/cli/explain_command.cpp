@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -11,12 +10,11 @@
 #include <limits>
 #include <system_error>
 
-#include "analyzer/cli/json.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/analysis/explain/answer.h"
+#include "analyzer/analysis/explain/failure.h"
+#include "analyzer/analysis/explain/log_scan.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/explain/answer.h"
-#include "analyzer/explain/grammar.h"
-#include "analyzer/explain/log_scan.h"
 #include "formats/import/source/bytes.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

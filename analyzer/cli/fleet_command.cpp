@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -13,18 +12,15 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/arguments.h"
 #include "analyzer/cli/fleet.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/fleet/claim.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
-#include "analyzer/fleet/question.h"
 #include "analyzer/fleet/settings_search.h"
 #include "analyzer/fleet/tables.h"
-#include "formats/model/memory_bound.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -10,19 +10,18 @@
 #include <charconv>
 #include <csignal>
 #include <filesystem>
-#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "analyzer/analysis/analysis.h"
-#include "analyzer/category/classify.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/heap_map.h"
-#include "analyzer/insight/out_of_memory.h"
-#include "analyzer/insight/remedies.h"
+#include "analyzer/analysis/category/classify.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/heap_map.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
+#include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/describe/live_groups.h"
 #include "analyzer/replay/completed_trace.h"
-#include "analyzer/report/live_groups.h"
 #include "formats/import/import.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/cli/output.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {

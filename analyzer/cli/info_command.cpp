@@ -7,15 +7,15 @@
 #include <iostream>
 #include <string>
 
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/json.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/rounds.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/folded_peak.h"
+#include "analyzer/describe/fields.h"
 #include "formats/model/quantity.h"
+#include "formats/model/trace.h"
 
 namespace memreel::cli {
 namespace {

@@ -4,22 +4,21 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <set>
 #include <span>
-#include <string>
 #include <system_error>
 #include <utility>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/analysis/insight/suppressions.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/describe/shortcomings.h"
 #include "analyzer/fleet/inputs.h"
-#include "analyzer/insight/suppressions.h"
 #include "analyzer/replay/completed_trace.h"
-#include "analyzer/report/shortcomings.h"
+#include "analyzer/replay/prepare.h"
 #include "formats/import/import.h"
 #include "formats/model/files.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/memory_bound.h"
 #include "formats/model/quantity.h"
+#include "formats/reader/trace_index.h"
 
 namespace memreel::cli {
 
@@ -188,6 +187,59 @@ void add_stack_options(CLI::App& command, SymbolOptions& symbols) {
       ->type_name("PATTERN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+namespace {
+
+// Traces with more events are streamed: an event takes about 64 bytes in memory.
+constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
+
+bool is_too_large(const std::filesystem::path& file) {
+  const Result<std::shared_ptr<ByteFile>> bytes = open_file(file);
+  if (!bytes) return false;
+  const Result<TraceIndex> index = TraceIndex::open(*bytes, file.string());
+  return index && index->event_count() > most_events_in_memory;
+}
+
+}  // namespace
+
+Result<ReplayInput> open_to_replay(const ReplaySource& source) {
+  ReplayInput input;
+  // A heap that is asked for by name may be one that is otherwise the others' doing.
+  const auto wanted = [&](std::vector<Prepared> heaps) {
+    if (source.of_pinned_memory) return only_pinned_memory(std::move(heaps));
+    if (source.heap.empty()) return only_requests(std::move(heaps));
+    return heaps;
+  };
+  if (source.streams || is_too_large(source.file)) {
+    Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(source.file, source.memory_limit);
+    if (!streamed) return std::move(streamed).error();
+    input.trace = (*streamed)->trace();
+    if (const std::string line = provenance(input.trace.header); !line.empty())
+      note(source.file.filename().string() + ": " + line);
+    for (const std::string& line : shortcomings(input.trace)) note(source.file.filename().string() + ": " + line);
+    input.heaps = wanted((*streamed)->heaps());
+    input.histories = (*streamed)->histories();
+    input.event_count = (*streamed)->event_count();
+    input.streamed = *std::move(streamed);
+  } else {
+    Result<Trace> trace = open_completed(source.file, source.memory_limit);
+    if (!trace) return std::move(trace).error();
+    input.trace = *std::move(trace);
+    input.heaps = wanted(prepare(input.trace));
+    input.histories = heap_histories(input.trace);
+    input.event_count = input.trace.events.count();
+  }
+  if (!input.heaps.empty())
+    if (const Result<void> left = leave_heap(input.trace.tables, source.heap, input.heaps); !left) return left.error();
+  if (input.heaps.empty() && source.of_pinned_memory)
+    return Error{.what = "holds no history of pinned host memory",
+                 .where = source.file.string(),
+                 .remedy =
+                     "record it with torch.cuda.memory._record_memory_history(record_pinned_host_memory=True), "
+                     "PyTorch 2.14 and newer"};
+  if (input.heaps.empty()) return Error{.what = "holds no allocations to replay", .where = source.file.string()};
+  return input;
 }
 
 }  // namespace memreel::cli

@@ -2,16 +2,17 @@
 // How every command opens its trace, and what it always reports about it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/program_heaps.h"
+#include "analyzer/replay/streamed_trace.h"
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -38,8 +39,8 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 /// The symbolization step of open_input().
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 
-/// Opens a trace for analysis: links its levels (analyzer/history/levels.h) so that nothing is counted twice. A trace
-/// may hold both the program's requests and what their allocator requested from the driver.
+/// Opens a trace for analysis: links its levels (analyzer/analysis/history/levels.h) so that nothing is counted twice.
+/// A trace may hold both the program's requests and what their allocator requested from the driver.
 Result<Trace> open_completed(const std::filesystem::path& file, Bytes memory_limit);
 
 /// The same for commands that show stacks: also symbolizes native frames.
@@ -82,5 +83,26 @@ void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
 
 /// Adds the same options and --skip-frame, for commands that show stacks.
 void add_stack_options(CLI::App& command, SymbolOptions& symbols);
+
+/// What `memreel replay` replays.
+struct ReplaySource {
+  std::filesystem::path file;
+  Bytes memory_limit;
+  std::string heap;               // only heaps of this name; empty: those of the program's own requests
+  bool of_pinned_memory = false;  // only these
+  bool streams = false;           // even if it has room in memory
+};
+
+/// The replayed trace: held in memory, or read again for each policy.
+struct ReplayInput {
+  Trace trace;  // without events if streamed
+  std::vector<Prepared> heaps;
+  std::vector<HeapHistory> histories;
+  std::uint64_t event_count = 0;
+  std::unique_ptr<StreamedTrace> streamed;
+};
+
+/// Notes on standard error what the trace lacks. Errors: it can't be read, or has nothing of that to replay.
+Result<ReplayInput> open_to_replay(const ReplaySource& source);
 
 }  // namespace memreel::cli

@@ -10,11 +10,11 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
 #include "analyzer/replay/replay.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/text_table.h"
-#include "analyzer/tune/search_space.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

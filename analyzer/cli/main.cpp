@@ -10,10 +10,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "formats/model/memory_bound.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #ifdef MEMREEL_BROWSER
 #include "viewer/terminal/command.h"

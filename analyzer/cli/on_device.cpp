@@ -6,13 +6,9 @@
 #include <cstdio>
 #include <iostream>
 #include <ostream>
-#include <string>
 #include <utility>
 
-#include "analyzer/cli/console.h"
-#include "analyzer/cli/output_file.h"
-#include "analyzer/device/device_replay.h"
-#include "analyzer/report/text_table.h"
+#include "analyzer/describe/fields.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/json.h"
-#include "analyzer/device/device_replay.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/replay/device/real_pools.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 

@@ -13,22 +13,19 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/arguments.h"
+#include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/json.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/insight/rounds.h"
-#include "analyzer/plan/plan.h"
-#include "analyzer/plan/planned.h"
-#include "analyzer/plan/verify.h"
+#include "analyzer/replay/plan/plan.h"
+#include "analyzer/replay/plan/planned.h"
+#include "analyzer/replay/plan/problem.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_rules.h"
 #include "formats/import/minimalloc.h"
-#include "formats/model/memory_bound.h"
-#include "formats/model/notation.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

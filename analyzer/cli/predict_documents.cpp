@@ -1,19 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <ostream>
 
-#include "analyzer/cli/console.h"
-#include "analyzer/cli/json.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/predict_command.h"
-#include "analyzer/cli/predict_rows.h"
-#include "analyzer/report/html/charts.h"
-#include "analyzer/report/markup.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/notation.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/html/charts.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

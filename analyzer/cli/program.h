@@ -4,14 +4,18 @@
 
 #include <CLI/CLI.hpp>
 
+#include <chrono>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/replay/engine/parameters.h"
+#include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
+#include "formats/model/units.h"
 
 // The commands of the program `memreel`. Each adds its options and help to the application and stores its exit code in
 // `exit` after it ran.
@@ -70,5 +74,36 @@ std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words);
 /// this one, as git does, if that program is installed beside it.
 /// Throws what the standard library and CLI11 throw where memory runs out.
 Exit run(int argc, char** argv);
+
+}  // namespace memreel::cli
+
+// Parsing of arguments shared by several commands.
+
+namespace CLI {
+class App;
+}
+
+namespace memreel::cli {
+
+/// "10GiB", "500MB", plain bytes. Errors name `option`.
+Result<Bytes> parse_size(std::string_view text, const char* option);
+
+/// Parses the device memory given by --capacity. Rejects implausibly small values: a number without its unit.
+Result<Bytes> parse_device_size(std::string_view text);
+
+/// The device described by --capacity: a size, or "unlimited". None if the option was not given.
+Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);
+
+/// Parses a repeatable option whose values are comma-separated lists.
+Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> texts);
+
+/// After so long a command's replays end, unless --seconds says otherwise: policies differ in what costs them most, and
+/// some inputs are the worst case of one.
+inline constexpr double most_replay_seconds = 60;
+
+/// Adds --seconds, of a command that runs replays.
+void add_seconds_option(CLI::App& command, double& seconds);
+
+std::chrono::steady_clock::time_point deadline_after(double seconds);
 
 }  // namespace memreel::cli

@@ -1,9 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/replay/beginning.h"
-#include "analyzer/replay/prepare.h"
-#include "analyzer/replay/program_heaps.h"
-#include "analyzer/replay/replay.h"
-
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -16,22 +11,22 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/arguments.h"
-#include "analyzer/cli/console.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/json.h"
 #include "analyzer/cli/on_device.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/plan/plan.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/replay/beginning.h"
+#include "analyzer/replay/plan/plan.h"
+#include "analyzer/replay/prepare.h"
+#include "analyzer/replay/program_heaps.h"
+#include "analyzer/replay/replay.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/torch_rules.h"
-#include "analyzer/report/shortcomings.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/memory_bound.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
-#include "formats/reader/trace_index.h"
 
 namespace memreel::cli {
 namespace {
@@ -49,15 +44,6 @@ struct ReplayArguments {
   bool series = false;
   bool json = false;
   bool stream = false;
-};
-
-/// The replayed trace: held in memory, or read again for each policy.
-struct ReplayInput {
-  Trace trace;  // without events if streamed
-  std::vector<Prepared> heaps;
-  std::vector<HeapHistory> histories;
-  std::uint64_t event_count = 0;
-  std::unique_ptr<StreamedTrace> streamed;
 };
 
 constexpr std::string_view default_policies = "bound.live,cuda.malloc,torch.native,fit.best";
@@ -176,7 +162,7 @@ Level replayed_level(const std::vector<Prepared>& heaps) {
 }
 
 /// What the time did not suffice for.
-struct LeftOut {
+struct Unfinished {
   std::vector<std::string> policies;    // not replayed to the end
   std::vector<std::string> capacities;  // policies whose least capacity is unknown
 
@@ -184,9 +170,9 @@ struct LeftOut {
 };
 
 /// Removes the policies that were not replayed to the end on every heap, from the results too.
-LeftOut remove_left_out(std::vector<ReplayResult>& results, std::vector<PolicySpec>& asked, std::size_t heaps,
-                        const ReplayOptions& options) {
-  LeftOut left_out;
+Unfinished remove_left_out(std::vector<ReplayResult>& results, std::vector<PolicySpec>& asked, std::size_t heaps,
+                           const ReplayOptions& options) {
+  Unfinished left_out;
   if (std::chrono::steady_clock::now() <= options.deadline) return left_out;
   std::vector<PolicySpec> replayed;
   std::vector<ReplayResult> kept;
@@ -206,7 +192,7 @@ LeftOut remove_left_out(std::vector<ReplayResult>& results, std::vector<PolicySp
   return left_out;
 }
 
-void print_left_out(const LeftOut& left_out, double seconds) {
+void print_left_out(const Unfinished& left_out, double seconds) {
   const auto print = [&](const std::string& what, const std::vector<std::string>& policies) {
     std::string names;
     for (const std::string& policy : policies) names += (names.empty() ? "" : ", ") + policy;
@@ -220,7 +206,7 @@ void print_left_out(const LeftOut& left_out, double seconds) {
 void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults>& groups,
                        std::span<const DeviceReplay> devices_of_all, const ReplayArguments& arguments,
                        const std::optional<UnitCosts>& costs, const TorchRules& rules, const Json& on_device,
-                       const LateRanges& late, const LeftOut& left_out) {
+                       const LateRanges& late, const Unfinished& left_out) {
   Json policies = Json::array();
   for (std::size_t s = 0; s < groups.size(); ++s) {
     const PolicyResults group = groups[s];
@@ -426,56 +412,6 @@ Result<bool> ask_of_pinned_memory(const std::vector<PolicySpec>& specs) {
   return true;
 }
 
-// Traces with more events are streamed: an event takes about 64 bytes in memory.
-constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
-
-bool is_too_large(const std::filesystem::path& file) {
-  const Result<std::shared_ptr<ByteFile>> bytes = open_file(file);
-  if (!bytes) return false;
-  const Result<TraceIndex> index = TraceIndex::open(*bytes, file.string());
-  return index && index->event_count() > most_events_in_memory;
-}
-
-Result<ReplayInput> input_of(const ReplayArguments& arguments, bool of_pinned_memory) {
-  ReplayInput input;
-  // A heap that is asked for by name may be one that is otherwise the others' doing.
-  const auto wanted = [&](std::vector<Prepared> heaps) {
-    if (of_pinned_memory) return only_pinned_memory(std::move(heaps));
-    if (arguments.heap.empty()) return only_requests(std::move(heaps));
-    return heaps;
-  };
-  if (arguments.stream || is_too_large(arguments.file)) {
-    Result<std::unique_ptr<StreamedTrace>> streamed = StreamedTrace::open(arguments.file, arguments.memory_limit);
-    if (!streamed) return std::move(streamed).error();
-    input.trace = (*streamed)->trace();
-    if (const std::string line = provenance(input.trace.header); !line.empty())
-      note(arguments.file.filename().string() + ": " + line);
-    for (const std::string& line : shortcomings(input.trace)) note(arguments.file.filename().string() + ": " + line);
-    input.heaps = wanted((*streamed)->heaps());
-    input.histories = (*streamed)->histories();
-    input.event_count = (*streamed)->event_count();
-    input.streamed = *std::move(streamed);
-  } else {
-    Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit);
-    if (!trace) return std::move(trace).error();
-    input.trace = *std::move(trace);
-    input.heaps = wanted(prepare(input.trace));
-    input.histories = heap_histories(input.trace);
-    input.event_count = input.trace.events.count();
-  }
-  if (!input.heaps.empty())
-    if (const Result<void> left = leave_heap(input.trace.tables, arguments.heap, input.heaps); !left)
-      return left.error();
-  if (input.heaps.empty() && of_pinned_memory)
-    return Error{.what = "holds no history of pinned host memory",
-                 .where = arguments.file.string(),
-                 .remedy =
-                     "record it with torch.cuda.memory._record_memory_history(record_pinned_host_memory=True), "
-                     "PyTorch 2.14 and newer"};
-  if (input.heaps.empty()) return Error{.what = "holds no allocations to replay", .where = arguments.file.string()};
-  return input;
-}
-
 Exit run_replay(const ReplayArguments& arguments) {
   Result<std::vector<PolicySpec>> modelled = modelled_specs(arguments);
   if (!modelled) return fail(modelled.error());
@@ -492,7 +428,11 @@ Exit run_replay(const ReplayArguments& arguments) {
   const Result<bool> of_pinned_memory = ask_of_pinned_memory(*modelled);
   if (!of_pinned_memory) return fail(of_pinned_memory.error());
   bound_memory(std::span(&arguments.file, 1), arguments.memory_limit);
-  const Result<ReplayInput> input = input_of(arguments, *of_pinned_memory);
+  const Result<ReplayInput> input = open_to_replay({.file = arguments.file,
+                                                    .memory_limit = arguments.memory_limit,
+                                                    .heap = arguments.heap,
+                                                    .of_pinned_memory = *of_pinned_memory,
+                                                    .streams = arguments.stream});
   if (!input) return fail(input.error());
   const std::vector<Prepared>& heaps = input->heaps;
   if (modelled->empty() && real_specs->empty()) modelled = default_specs(heaps);
@@ -526,7 +466,7 @@ Exit run_replay(const ReplayArguments& arguments) {
   }
   const Result<std::optional<OnDevice>> on_device = run_on_device(arguments.gpu, heaps, *real_specs, *options);
   if (!on_device) return fail(on_device.error());
-  const LeftOut left_out = remove_left_out(results, asked, heaps.size(), *options);
+  const Unfinished left_out = remove_left_out(results, asked, heaps.size(), *options);
   if (results.empty())
     return fail({.what = "no policy was replayed to the end in " + text_of_seconds(arguments.seconds),
                  .where = arguments.file.string(),

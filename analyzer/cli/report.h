@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "analyzer/analysis/analysis.h"
+#include "analyzer/analysis/difference/instant.h"
+#include "analyzer/analysis/insight/kept_by.h"
+#include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/analysis/verdict.h"
-#include "analyzer/cli/json.h"
-#include "analyzer/difference/instant.h"
-#include "analyzer/insight/kept_by.h"
-#include "analyzer/insight/span_peaks.h"
+#include "analyzer/cli/output.h"
+#include "analyzer/describe/live_groups.h"
 #include "analyzer/replay/memory_summary.h"
-#include "analyzer/report/live_groups.h"
 #include "formats/model/trace.h"
 
 namespace memreel::cli {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"

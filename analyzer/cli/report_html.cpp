@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <iostream>
 #include <string>
 
+#include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/insight/timeline.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/html/charts.h"
+#include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/shortcomings.h"
 #include "analyzer/replay/replay.h"
-#include "analyzer/report/html/charts.h"
-#include "analyzer/report/html/flame_graph.h"
-#include "analyzer/report/live_groups.h"
-#include "analyzer/report/markup.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/shortcomings.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

@@ -2,12 +2,11 @@
 #include "analyzer/cli/report.h"
 
 #include <algorithm>
-#include <map>
 
-#include "analyzer/cli/json.h"
+#include "analyzer/analysis/history/device_tree.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/history/device_tree.h"
-#include "analyzer/report/own_frame.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

@@ -7,11 +7,10 @@
 #include <set>
 #include <span>
 
-#include "analyzer/cli/arguments.h"
-#include "analyzer/cli/console.h"
-#include "analyzer/insight/kept_by.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/text_table.h"
+#include "analyzer/analysis/insight/kept_by.h"
+#include "analyzer/cli/program.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/json.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/insight/leaks.h"
 
 namespace memreel::cli {
 

@@ -6,9 +6,9 @@
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/report/markup.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/shortcomings.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/shortcomings.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

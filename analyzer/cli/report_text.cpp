@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iostream>
-#include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "analyzer/cli/console.h"
+#include "analyzer/analysis/history/device_tree.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/history/device_tree.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/shortcomings.h"
-#include "analyzer/report/text_table.h"
-#include "formats/model/folded_peak.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/shortcomings.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/trace.h"
 
 namespace memreel::cli {
 std::string sharing_words(const Tables& tables, const PrivatePool& pool) {

@@ -3,26 +3,18 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
-#include "analyzer/cli/arguments.h"
-#include "analyzer/cli/console.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/replay/capacity.h"
+#include "analyzer/describe/fields.h"
 #include "analyzer/replay/prepare.h"
-#include "analyzer/replay/steps.h"
+#include "analyzer/replay/recorded_device.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "analyzer/replay/verify.h"
-#include "analyzer/report/text_table.h"
-#include "analyzer/tune/search_space.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/cli/json.h"
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/replay/steps.h"
 #include "analyzer/replay/torch_rules.h"
-#include "analyzer/tune/tune.h"
+#include "analyzer/replay/tune/tune.h"
 
 namespace memreel::cli {
 

@@ -15,23 +15,18 @@
 #include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <memory>
 #include <optional>
 #include <ostream>
 #include <span>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "analyzer/cli/input.h"
-#include "analyzer/cli/output_file.h"
+#include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/report/markup.h"
+#include "analyzer/describe/fields.h"
 #include "formats/model/files.h"
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::cli {

@@ -2,18 +2,48 @@
 // Work on untrusted files, each in its own process: one that crashes, hangs or exhausts memory affects nothing else.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "analyzer/fleet/reader_memory.h"
 #include "formats/model/units.h"
 
 namespace memreel {
+
+// The memory that all readers of a machine may take together, whoever started them.
+
+/// Four fifths of what this machine, or this container, has.
+Bytes usual_reader_memory();
+
+/// A list of who has how much, in a file that all processes of this user on the machine share while one of them has
+/// any. Entries of processes that are gone don't count. Where there can be no such file, everything is granted.
+class ReaderMemory {
+ public:
+  /// `file`: empty for that of the machine.
+  explicit ReaderMemory(Bytes total, std::filesystem::path file = {});
+
+  Bytes total() const { return total_; }
+
+  /// False if the others have too much for that. `must`: from then on nobody else gets more until this one does.
+  bool take(Bytes wanted, pid_t owner, bool must) const;
+  /// The process that takes it is another one, which `owner` started.
+  void pass_on(pid_t owner, Bytes bytes, pid_t to) const;
+  void give_back(pid_t owner) const;
+
+ private:
+  template <class Change>
+  bool change(Change change) const;
+
+  Bytes total_;
+  std::filesystem::path file_;
+};
 
 struct ChildLimits {
   Bytes memory = 16_GiB;  // of address space; not enforced under AddressSanitizer and ThreadSanitizer

@@ -5,8 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/fleet/fleet_parts.h"
-#include "formats/model/notation.h"
+#include "analyzer/fleet/fleet.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::fleet_parts {

@@ -3,12 +3,13 @@
 // leak.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "analyzer/fleet/mesh.h"
+#include "analyzer/fleet/identity.h"
 #include "analyzer/fleet/rank_summary.h"
 #include "formats/model/result.h"
 
@@ -135,4 +136,50 @@ Result<std::vector<Fleet>> assemble_jobs(std::vector<RankSummary> summaries, con
 /// Formats ranks as "0-3, 5".
 std::string text_of_ranks(const std::vector<std::uint32_t>& ranks);
 
+// The answer about a job in sentences, for everything that shows it.
+
+/// Who ran out of memory, how many ranks are there, which are missing or known in part, how many classes.
+std::string headline_of(const Fleet& fleet);
+
+/// "rank 6 (pp 1, node100, GPU 6): least headroom...". Empty: nothing can be judged.
+std::string decision_of(const Fleet& fleet);
+
+/// "rank 6 first: out of memory...". Empty: none fails.
+std::string first_failure_of(const Fleet& fleet);
+
+/// The ranks of rows, ascending.
+std::vector<std::uint32_t> ranks_of(const Fleet& fleet, const std::vector<std::uint32_t>& rows);
+
+/// At most `most` bytes, with an ellipsis; characters stay whole.
+std::string shortened(std::string text, std::size_t most);
+
+/// "rank 5", "ranks 0-3, 5": their numbers take at most `most` bytes.
+std::string ranks_text(const std::vector<std::uint32_t>& ranks, std::size_t most = std::string::npos);
+
 }  // namespace memreel
+
+// The parts of assemble_fleet(), each of which fills in its own members.
+
+namespace memreel {
+
+inline bool ran_at_once(const RankSummary& a, const RankSummary& b) { return a.begin < b.end && b.begin < a.end; }
+
+/// Whether two recordings of one rank are of two processes that held memory at the same time: ranks of two jobs, or
+/// workers of one task.
+bool are_two_processes(const RankSummary& a, const RankSummary& b);
+
+}  // namespace memreel
+
+namespace memreel::fleet_parts {
+
+/// Rows and their places on the mesh must be set before this is called, classes and headroom before the others.
+void find_classes(Fleet& fleet);
+void find_decision(Fleet& fleet);
+void find_imbalance(Fleet& fleet);
+void find_outliers(Fleet& fleet);
+void find_leaks_and_sites(Fleet& fleet);
+
+/// A rank's place among those that differ in more than their data: "pp1 tp0". Empty: no mesh.
+std::string stage_of(const FleetRow& row);
+
+}  // namespace memreel::fleet_parts

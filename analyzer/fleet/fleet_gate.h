@@ -2,7 +2,6 @@
 // Budgets and baselines for a whole job.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>

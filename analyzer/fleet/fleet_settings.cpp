@@ -7,7 +7,7 @@
 #include <tuple>
 #include <utility>
 
-#include "analyzer/tune/tune.h"
+#include "analyzer/replay/tune/tune.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {

@@ -3,11 +3,14 @@
 // machines, in any order and repeatedly. The files are the state: a lost process loses only what it was working on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "analyzer/fleet/child_processes.h"
@@ -22,7 +25,7 @@ namespace memreel {
 Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
 
 /// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories or on different machines
-/// (claim.h) are distinct.
+/// (MapOptions) are distinct.
 std::filesystem::path result_path(const std::filesystem::path& out, const std::filesystem::path& recording,
                                   const std::string& machine, const std::string& extension);
 
@@ -70,5 +73,30 @@ std::vector<std::filesystem::path> deleted_recordings(std::span<const RankSummar
 /// Summarizes each recording in a child process, without writing anything. In the order of `recordings`.
 std::vector<RankSummary> summarize_recordings(const std::vector<std::filesystem::path>& recordings,
                                               const MapOptions& options);
+
+// How processes that know nothing of each other divide work: by files in a directory that all see.
+
+/// The machine whose disk has a file, so that files of one path on several machines are told apart; containers of one
+/// machine have the same. Empty: the file system is known to be one of a network, of which all see the same.
+std::string machine_of(const std::filesystem::path& file);
+
+/// Whether statfs(2)'s f_type is that of a file system that machines share.
+bool is_network_file_system(std::uint64_t type);
+
+/// Work that this process has in hand: nobody else takes it, unless the process is gone.
+class Claim {
+ public:
+  /// Makes the file; nothing if another process has. `patience`: how long one may take. Where files can't be made, the
+  /// work is this process's: twice is better than never.
+  static std::optional<Claim> take(const std::filesystem::path& file, std::chrono::seconds patience);
+  Claim(Claim&& other) noexcept : file_(std::exchange(other.file_, {})) {}
+  Claim& operator=(Claim&&) = delete;
+  ~Claim();  // removes the file
+
+ private:
+  explicit Claim(std::filesystem::path file) : file_(std::move(file)) {}
+
+  std::filesystem::path file_;
+};
 
 }  // namespace memreel

@@ -2,9 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
-#include "analyzer/fleet/fleet_parts.h"
+#include "analyzer/fleet/fleet.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::fleet_parts {

@@ -14,7 +14,7 @@
 #include "analyzer/fleet/request_hash.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/wire/members.h"
+#include "formats/wire/message.h"
 
 namespace memreel {
 
@@ -103,7 +103,7 @@ struct RankSummary {
 
   // The recording.
   std::string file;            // absolute
-  std::string machine;         // whose disk has it (claim.h); empty: all machines see the same
+  std::string machine;         // whose disk has it (map.h); empty: all machines see the same
   std::uint64_t bytes = 0;     // of the file
   std::uint32_t checksum = 0;  // of the file's bytes
   RankStatus status = RankStatus::ok;
@@ -204,7 +204,7 @@ RankSummary unreadable(const std::filesystem::path& file, const RankPattern& pat
 RankSummary summarize(Trace trace, const std::filesystem::path& file, const RankPattern& pattern,
                       const std::string& heap = {});
 
-// Rank summaries as files: a protobuf message by the lists above, with tables of texts and frames (rank_file.cpp).
+// Rank summaries as files: a protobuf message by the lists above, with tables of texts and frames (rank_summary.cpp).
 
 inline constexpr std::string_view rank_file_extension = ".rank";
 

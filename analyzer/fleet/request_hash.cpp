@@ -6,7 +6,6 @@
 #include <limits>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 

@@ -14,8 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "analyzer/engine/prepared.h"
-#include "formats/wire/members.h"
+#include "analyzer/replay/engine/prepared.h"
+#include "formats/wire/message.h"
 
 namespace memreel {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/fleet/fields.h"
-#include "formats/export/exporters.h"
+#include "analyzer/fleet/job_fields.h"
+#include "formats/export/export.h"
 
 namespace memreel {
 namespace {

@@ -4,17 +4,14 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <map>
 #include <utility>
 
+#include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/own_frame.h"
 #include "analyzer/replay/beginning.h"
-#include "analyzer/report/live_groups.h"
-#include "analyzer/report/own_frame.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/trace.h"
 
 namespace memreel {
 

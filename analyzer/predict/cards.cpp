@@ -5,10 +5,9 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <string>
 #include <utility>
 
-#include "analyzer/history/device_memory.h"
+#include "analyzer/analysis/history/device_memory.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/predict/model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <map>
-#include <span>
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/kernel_rules.h"

@@ -7,14 +7,13 @@
 #include <filesystem>
 #include <optional>
 #include <span>
-#include <string>
 #include <variant>
 #include <vector>
 
-#include "analyzer/engine/prepared.h"
-#include "analyzer/history/device_memory.h"
+#include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/predict/growth.h"
 #include "analyzer/predict/requests.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

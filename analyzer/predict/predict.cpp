@@ -10,7 +10,6 @@
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/cards.h"
-#include "analyzer/predict/synthesize.h"
 #include "analyzer/replay/beginning.h"
 #include "formats/model/quantity.h"
 

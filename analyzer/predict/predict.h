@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/category/classify.h"
+#include "analyzer/analysis/category/classify.h"
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/synthesize.h"
 #include "analyzer/replay/replay.h"

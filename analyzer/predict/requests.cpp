@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/predict/requests.h"
 
-#include <algorithm>
-#include <span>
-
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/steps.h"
 
 namespace memreel {

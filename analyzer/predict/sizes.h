@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/engine/prepared.h"
 #include "analyzer/predict/cards.h"
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/predict.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "formats/model/result.h"
 
 namespace memreel {

@@ -4,12 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 #include <utility>
-#include <vector>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/torch_rules.h"
 

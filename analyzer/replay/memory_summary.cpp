@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/replay/memory_summary.h"
 
-#include <utility>
-
-#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/torch_rules.h"

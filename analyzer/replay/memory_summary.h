@@ -10,12 +10,11 @@
 //   released.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "analyzer/replay/capacity.h"
+#include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/steps.h"
 #include "analyzer/replay/torch_calls.h"
 #include "analyzer/replay/torch_rules.h"

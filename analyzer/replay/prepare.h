@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "analyzer/policies/torch_host.h"
-#include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/policies/torch_host.h"
+#include "analyzer/replay/policies/torch_spec.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_rules.h"

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "analyzer/engine/policy_entry.h"
+#include "analyzer/replay/engine/policy.h"
 
 namespace memreel {
 

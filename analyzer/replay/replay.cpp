@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <atomic>
 #include <iterator>
-#include <map>
 #include <utility>
 
-#include "analyzer/engine/parallel.h"
-#include "analyzer/heap/best_fit_index.h"
 #include "analyzer/replay/beginning.h"
-#include "analyzer/replay/capacity.h"
+#include "analyzer/replay/engine/parallel.h"
+#include "analyzer/replay/heap/best_fit_index.h"
+#include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/shared_device.h"
 

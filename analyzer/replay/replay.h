@@ -17,10 +17,10 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/engine/policy_entry.h"
-#include "analyzer/engine/policy_spec.h"
-#include "analyzer/engine/replay_result.h"
-#include "analyzer/history/device_memory.h"
+#include "analyzer/analysis/history/device_memory.h"
+#include "analyzer/replay/engine/parameters.h"
+#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/replay_result.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <utility>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/heap/best_fit_index.h"
-#include "analyzer/policies/own_policy.h"
-#include "analyzer/replay/capacity.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/heap/best_fit_index.h"
+#include "analyzer/replay/policies/own_policy.h"
+#include "analyzer/replay/recorded_device.h"
 
 namespace memreel {
 namespace {

@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/engine/policy_entry.h"
-#include "analyzer/engine/prepared.h"
-#include "analyzer/engine/replay_result.h"
-#include "analyzer/history/device_memory.h"
+#include "analyzer/analysis/history/device_memory.h"
+#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/prepared.h"
+#include "analyzer/replay/engine/replay_result.h"
 #include "formats/model/units.h"
 
 namespace memreel {

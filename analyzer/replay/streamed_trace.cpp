@@ -2,10 +2,7 @@
 #include "analyzer/replay/streamed_trace.h"
 
 #include <limits>
-#include <utility>
 
-#include "analyzer/replay/prepare.h"
-#include "analyzer/replay/restated_heaps.h"
 #include "formats/model/value_check.h"
 
 namespace memreel {
@@ -36,7 +33,7 @@ Result<std::uint64_t> read_blocks(TraceReader& reader, const std::filesystem::pa
   return count;
 }
 
-/// See restated_heaps.h.
+/// See completed_trace.h.
 Result<std::vector<InitialHeap>> restated_heaps(const std::filesystem::path& path, Bytes memory_limit) {
   constexpr std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
   Result<TraceReader> reader = open_reader(path, memory_limit);

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/engine.h"
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/completed_trace.h"
+#include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"

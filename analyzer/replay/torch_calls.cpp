@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "analyzer/replay/torch_rules.h"
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/torch/settings.h"
 
 namespace memreel {
 

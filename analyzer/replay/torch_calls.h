@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"

@@ -5,8 +5,6 @@
 #include <array>
 #include <string_view>
 
-#include "formats/model/trace.h"
-
 namespace memreel {
 namespace {
 

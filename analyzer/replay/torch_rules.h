@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/engine/policy_spec.h"
-#include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/engine/parameters.h"
+#include "analyzer/replay/engine/prepared.h"
+#include "analyzer/replay/policies/torch_native.h"
 #include "analyzer/replay/recorded_device.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"

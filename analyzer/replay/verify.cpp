@@ -3,19 +3,16 @@
 
 #include <algorithm>
 #include <span>
-#include <string_view>
 #include <utility>
 
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/policies/torch_spec.h"
-#include "analyzer/replay/capacity.h"
-#include "analyzer/replay/late_start.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/replay/beginning.h"
+#include "analyzer/replay/policies/torch_spec.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/torch_rules.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/trace.h"
 
 namespace memreel {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/engine/policy_spec.h"
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/parameters.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 

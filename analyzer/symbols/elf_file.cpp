@@ -16,10 +16,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 namespace memreel {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Replaces module_symbols.cpp and its dependencies in builds without libdw.
+// Replaces debug_info.cpp and its dependencies in builds without libdw.
 #include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/symbols.h"
 

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <chrono>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
@@ -16,9 +15,6 @@
 #include <ctime>
 #include <memory>
 #include <mutex>
-#include <new>
-#include <optional>
-#include <string>
 #include <utility>
 
 #include "collector/annotate/annotations.h"
@@ -27,14 +23,11 @@
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/watch.h"
 #include "collector/options/journal.h"
-#include "collector/options/options.h"
 #include "collector/python/own_code.h"
 #include "collector/recorder/own_thread.h"
-#include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
 #include "collector/stacks/unwind.h"
 #include "collector/torch/allocator_trace.h"
-#include "collector/trace/recording.h"
 
 namespace memreel::agent {
 

@@ -10,7 +10,6 @@
 #include <cerrno>
 
 #include "collector/agent/agent.h"
-#include "collector/recorder/confinement.h"
 #include "collector/recorder/own_thread.h"
 
 // Instruction by instruction as the C library's (sysdeps/unix/sysv/linux/{x86_64,aarch64}/syscall.S in glibc): a child

@@ -20,7 +20,7 @@
 #include "collector/attach/bootstrap.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
-#include "collector/nvtx/names.h"
+#include "collector/nvtx/nvtx.h"
 #include "collector/python/code_table.h"
 #include "collector/python/frame_walker.h"
 #include "collector/python/own_code.h"

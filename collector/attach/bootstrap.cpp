@@ -2,14 +2,9 @@
 #include "collector/attach/bootstrap.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <optional>
-#include <string>
 #include <utility>
 
-#include "collector/attach/page_layout.h"
-#include "collector/attach/process.h"
 #include "collector/attach/processor.h"
 
 namespace memreel::attach {

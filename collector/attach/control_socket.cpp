@@ -9,15 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
 #include <cstring>
 #include <optional>
-#include <string>
 #include <system_error>
-#include <vector>
 
 #include "collector/attach/process.h"
 

@@ -7,24 +7,17 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "collector/attach/session.h"
-#include "formats/model/notation.h"
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "formats/reader/trace_reader.h"
 
 namespace memreel::attach {
 

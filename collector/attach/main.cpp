@@ -15,16 +15,13 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "collector/attach/live_view.h"
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
 #include "collector/record/command.h"
-#include "collector/record/environment.h"
-#include "collector/record/exporter.h"
-#include "collector/record/output.h"
+#include "collector/record/launch.h"
 #include "collector/record/summary.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"

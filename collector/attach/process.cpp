@@ -1,17 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/attach/process.h"
 
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <charconv>
+#include <cinttypes>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <functional>
-#include <iterator>
-#include <optional>
-#include <span>
-#include <string_view>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
+#include "collector/attach/processor.h"
 #include "formats/model/files.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::attach {
 namespace {
@@ -170,6 +184,241 @@ ProcessStatus process_status(const Message& answer) {
       if (const auto device = device_of(value)) status.devices.push_back(*device);
   }
   return status;
+}
+
+namespace {
+
+void* data_of(std::uintptr_t value) { return reinterpret_cast<void*>(value); }  // NOLINT: ptrace takes numbers so
+
+void pause_briefly() {
+  const timespec pause{.tv_sec = 0, .tv_nsec = 20'000};
+  ::nanosleep(&pause, nullptr);
+}
+
+}  // namespace
+
+std::optional<int> TracedThread::seize(pid_t thread) {
+  // Not PTRACE_O_EXITKILL: the program must survive whatever happens to us.
+  if (::ptrace(PTRACE_SEIZE, thread, nullptr, data_of(PTRACE_O_TRACESYSGOOD)) == 0) return std::nullopt;
+  return errno;
+}
+
+TracedThread::~TracedThread() {
+  if (gone_) return;
+  if (!stopped_ || to_system_call_) stop(std::chrono::steady_clock::now() + std::chrono::seconds(10));
+  if (stopped_) ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr);
+  if (stop_signal_) ::syscall(SYS_tkill, thread_, SIGSTOP);
+}
+
+bool TracedThread::stop(Deadline deadline) {
+  if (stopped_ && !to_system_call_) return true;
+  if (::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) != 0) return false;
+  if (stopped_ && !resume()) return false;  // without executing an instruction
+  return wait_for(Stop::by_us, deadline);
+}
+
+bool TracedThread::resume() {
+  to_system_call_ = false;
+  stopped_ = false;
+  return ::ptrace(PTRACE_CONT, thread_, nullptr, nullptr) == 0;
+}
+
+bool TracedThread::run_to_system_call(Deadline deadline) {
+  to_system_call_ = true;
+  stopped_ = false;
+  return ::ptrace(PTRACE_SYSCALL, thread_, nullptr, nullptr) == 0 && wait_for(Stop::system_call, deadline);
+}
+
+bool TracedThread::wait_for(Stop wanted, Deadline deadline) {
+  for (;;) {
+    const bool last_look = std::chrono::steady_clock::now() >= deadline;  // at least one, however late we are scheduled
+    int status = 0;
+    const pid_t changed = ::waitpid(thread_, &status, __WALL | WNOHANG);
+    if (changed < 0) {
+      gone_ = true;
+      return false;
+    }
+    if (changed == 0) {
+      if (last_look) return false;
+      pause_briefly();
+      continue;
+    }
+    const Stop stop = take_in(status);
+    if (stop == Stop::gone) return false;
+    if (stop == wanted) return stopped_ = true;
+  }
+}
+
+/// Handles a state change of the thread: leaves it in the awaited stop, and passes on any other at once.
+TracedThread::Stop TracedThread::take_in(int status) {
+  if (WIFEXITED(status) || WIFSIGNALED(status)) {
+    gone_ = true;
+    return Stop::gone;
+  }
+  const int signal = WSTOPSIG(status);
+  const int event = status >> 16;
+  if (signal == (SIGTRAP | 0x80)) return Stop::system_call;
+  if (event == PTRACE_EVENT_STOP && signal == SIGTRAP) return Stop::by_us;
+  int passed_on = event == 0 ? signal : 0;
+  if (event == PTRACE_EVENT_STOP) {
+    // It was stopped together with its process, by SIGSTOP or similar, and will be again when detached.
+    return Stop::by_us;
+  }
+  if (passed_on == SIGSTOP) {
+    stop_signal_ = true;
+    passed_on = 0;
+  }
+  ::ptrace(to_system_call_ ? PTRACE_SYSCALL : PTRACE_CONT, thread_, nullptr,
+           data_of(static_cast<std::uintptr_t>(passed_on)));
+  return Stop::none;
+}
+
+std::optional<ThreadState> TracedThread::state() const {
+  ThreadState state;
+  iovec general{.iov_base = &state.registers, .iov_len = sizeof state.registers};
+  if (::ptrace(PTRACE_GETREGSET, thread_, data_of(NT_PRSTATUS), &general) != 0) return std::nullopt;
+  auto extended = extended_state(thread_);
+  if (!extended) return std::nullopt;
+  state.extended = std::move(*extended);
+  if (::ptrace(PTRACE_GETSIGMASK, thread_, data_of(sizeof state.signal_mask), &state.signal_mask) != 0)
+    return std::nullopt;
+  return state;
+}
+
+bool TracedThread::set_state(const ThreadState& state) const {
+  const bool extended_set = set_extended_state(thread_, state.extended);
+  return set_signal_mask(state.signal_mask) && set_registers(state.registers) && extended_set;
+}
+
+bool TracedThread::set_registers(const user_regs_struct& registers) const {
+  user_regs_struct copy = registers;
+  iovec general{.iov_base = &copy, .iov_len = sizeof copy};
+  return ::ptrace(PTRACE_SETREGSET, thread_, data_of(NT_PRSTATUS), &general) == 0;
+}
+
+bool TracedThread::set_signal_mask(std::uint64_t mask) const {
+  return ::ptrace(PTRACE_SETSIGMASK, thread_, data_of(sizeof mask), &mask) == 0;
+}
+
+namespace {
+
+/// The parts of a library's dynamic section needed to look up a name.
+struct SymbolTables {
+  std::uint64_t symbols = 0, texts = 0, hash = 0;
+};
+
+SymbolTables tables_of(const RemoteProcess& process, std::uint64_t base) {
+  const auto header = process.read<Elf64_Ehdr>(base);
+  if (!header || header->e_phnum > 64) return {};
+  SymbolTables tables;
+  for (unsigned i = 0; i < header->e_phnum; ++i) {
+    const auto segment = process.read<Elf64_Phdr>(base + header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment || segment->p_type != PT_DYNAMIC) continue;
+    for (std::uint64_t place = base + segment->p_vaddr;; place += sizeof(Elf64_Dyn)) {
+      const auto entry = process.read<Elf64_Dyn>(place);
+      if (!entry || entry->d_tag == DT_NULL) break;
+      // Most loaders replace offsets with addresses.
+      const std::uint64_t address = entry->d_un.d_ptr < base ? base + entry->d_un.d_ptr : entry->d_un.d_ptr;
+      if (entry->d_tag == DT_SYMTAB) tables.symbols = address;
+      if (entry->d_tag == DT_STRTAB) tables.texts = address;
+      if (entry->d_tag == DT_GNU_HASH) tables.hash = address;
+    }
+  }
+  return tables;
+}
+
+std::uint32_t gnu_hash(std::string_view name) {
+  std::uint32_t hash = 5381;
+  for (const char c : name) hash = hash * 33 + static_cast<unsigned char>(c);
+  return hash;
+}
+
+}  // namespace
+
+std::string_view Mapping::file() const {
+  std::string_view file = name;
+  constexpr std::string_view deleted = " (deleted)";
+  if (file.ends_with(deleted)) file.remove_suffix(deleted.size());
+  return base_name(file);
+}
+
+Result<RemoteProcess> RemoteProcess::open(pid_t process) {
+  const std::string path = "/proc/" + std::to_string(process) + "/mem";
+  const int memory = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (memory < 0) return Error{.what = std::generic_category().message(errno), .where = path};
+  return RemoteProcess(process, memory);
+}
+
+RemoteProcess::RemoteProcess(RemoteProcess&& other) noexcept
+    : process_(other.process_), memory_(std::exchange(other.memory_, -1)) {}
+
+RemoteProcess::~RemoteProcess() {
+  if (memory_ >= 0) ::close(memory_);
+}
+
+bool RemoteProcess::read(std::uint64_t address, std::span<std::byte> into) const {
+  return ::pread(memory_, into.data(), into.size(), static_cast<off_t>(address)) == static_cast<ssize_t>(into.size());
+}
+
+bool RemoteProcess::write(std::uint64_t address, std::span<const std::byte> bytes) const {
+  return ::pwrite(memory_, bytes.data(), bytes.size(), static_cast<off_t>(address)) ==
+         static_cast<ssize_t>(bytes.size());
+}
+
+std::string RemoteProcess::read_text(std::uint64_t address) const {
+  std::string text;
+  for (auto c = read<char>(address); c && *c != '\0' && text.size() < 4096; c = read<char>(address + text.size()))
+    text.push_back(*c);
+  return text;
+}
+
+std::vector<Mapping> RemoteProcess::mappings() const {
+  std::vector<Mapping> mappings;
+  std::istringstream lines(read_proc(process_, "maps").value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    Mapping mapping;
+    std::array<char, 5> rights{};
+    int name = 0;
+    if (std::sscanf(line.c_str(), "%" SCNx64 "-%" SCNx64 " %4s %" SCNx64 " %*s %*s %n", &mapping.begin, &mapping.end,
+                    rights.data(), &mapping.offset, &name) < 4)
+      continue;
+    mapping.executable = rights[2] == 'x';
+    if (name > 0) mapping.name = line.substr(static_cast<std::size_t>(name));
+    mappings.push_back(std::move(mapping));
+  }
+  return mappings;
+}
+
+std::optional<std::uint64_t> base_of(std::span<const Mapping> mappings, std::string_view file) {
+  const auto found = std::ranges::find(mappings, file, &Mapping::file);
+  return found != mappings.end() ? std::optional(found->begin - found->offset) : std::nullopt;
+}
+
+/// As in the specification of DT_GNU_HASH: buckets of chains, each ended by an odd hash.
+std::uint64_t exported_function(const RemoteProcess& process, std::uint64_t base, std::string_view name) {
+  struct HashHeader {
+    std::uint32_t buckets, first_symbol, bloom_words, bloom_shift;
+  };
+  const SymbolTables tables = tables_of(process, base);
+  const auto header = tables.hash != 0 ? process.read<HashHeader>(tables.hash) : std::nullopt;
+  if (!header || header->buckets == 0 || tables.symbols == 0 || tables.texts == 0) return 0;
+  const std::uint64_t buckets = tables.hash + sizeof(HashHeader) + 8ULL * header->bloom_words;
+  const std::uint64_t chains = buckets + 4ULL * header->buckets;
+  const std::uint32_t wanted = gnu_hash(name);
+  auto symbol = process.read<std::uint32_t>(buckets + 4ULL * (wanted % header->buckets)).value_or(0);
+  if (symbol < header->first_symbol) return 0;
+  for (constexpr int longest = 1 << 16; symbol - header->first_symbol < longest; ++symbol) {
+    const auto hash = process.read<std::uint32_t>(chains + 4ULL * (symbol - header->first_symbol));
+    if (!hash) return 0;
+    if ((*hash | 1U) == (wanted | 1U)) {
+      const auto entry = process.read<Elf64_Sym>(tables.symbols + std::uint64_t{symbol} * sizeof(Elf64_Sym));
+      if (entry && ELF64_ST_TYPE(entry->st_info) == STT_FUNC && entry->st_shndx != SHN_UNDEF &&
+          process.read_text(tables.texts + entry->st_name) == name)
+        return base + entry->st_value;
+    }
+    if ((*hash & 1U) != 0) return 0;
+  }
+  return 0;
 }
 
 }  // namespace memreel::attach

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "collector/attach/remote_process.h"
+#include "collector/attach/process.h"
 
 namespace memreel::attach {
 
@@ -78,7 +78,7 @@ std::optional<std::size_t> find_system_call(std::span<const std::byte> code);
 /// The address of code that makes the rt_sigreturn system call, which signal handlers return to; 0 if not found.
 std::uint64_t find_handlers_return(const RemoteProcess& process, std::span<const Mapping> mappings);
 
-/// Code for any address; its only argument is the address of a PageLayout (page_layout.h).
+/// Code for any address; its only argument is the address of a PageLayout (bootstrap.h).
 struct BootstrapCode {
   std::span<const std::byte> bootstrap;  // the borrowed thread: starts another one, waits, returns by rt_sigreturn
   std::span<const std::byte> loading;    // that other thread: loads the library and calls its function

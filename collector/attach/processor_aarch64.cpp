@@ -8,11 +8,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <cinttypes>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <string>

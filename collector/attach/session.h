@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "collector/options/options.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
+#include "formats/reader/trace_reader.h"
 
 namespace memreel::attach {
 
@@ -151,5 +153,13 @@ Result<Joined> join(pid_t process, const agent::Options& options, std::chrono::m
 Result<Message> leave(pid_t process);
 
 Result<Message> status_of(pid_t process);
+
+// Where the memory that a recorded program holds was allocated.
+
+/// The addresses of what is live at the current end of a trace, which may still be written to, and was allocated at
+/// `site`: a part of the text "train.py:12 train" of a Python frame in its stack. Of one address in several heaps (a
+/// tensor, the segment that begins with it) one is returned; of more than `most` the largest, largest first. Memory:
+/// what is live. Errors: the reader's.
+Result<std::vector<Address>> allocated_at(TraceReader& trace, const std::string& site, std::size_t most);
 
 }  // namespace memreel::attach

@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <tuple>
-#include <utility>
 
 namespace memreel::cuda {
 

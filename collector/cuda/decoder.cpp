@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/cuda/decoder.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "collector/cuda/real_driver.h"

@@ -6,13 +6,12 @@
 #include <link.h>
 
 #include <string>
-#include <string_view>
 
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"
 #include "collector/stacks/module_table.h"
-#include "formats/model/paths.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cuda {
 namespace {

@@ -4,12 +4,10 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <atomic>
 #include <string_view>
 #include <tuple>
 
 #include "collector/cuda/cupti_backend.h"
-#include "collector/cuda/real_driver.h"
 
 using namespace memreel::cuda;              // NOLINT(google-build-using-namespace): what follows are C functions
 using namespace memreel::cuda::interposer;  // NOLINT(google-build-using-namespace)

@@ -11,7 +11,6 @@
 #include <array>
 #include <cstddef>
 #include <tuple>
-#include <utility>
 
 namespace memreel::cuda {
 namespace {

@@ -9,10 +9,9 @@
 #include <array>
 #include <charconv>
 #include <string_view>
-#include <utility>
 
 #include "collector/cuda/calls.h"
-#include "collector/cuda/find_cupti.h"
+#include "collector/cuda/cupti_backend.h"
 #include "collector/recorder/own_thread.h"
 #include "collector/stacks/unwind.h"
 

@@ -4,8 +4,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -3,12 +3,7 @@
 
 #include <sys/mman.h>
 
-#include <atomic>
-#include <bit>
-#include <cstddef>
 #include <cstring>
-
-#include "collector/python/python_layout.h"
 
 namespace memreel::python {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "collector/interned/interned_bytes.h"
-#include "collector/python/code_view.h"
+#include "collector/python/python_layout.h"
 
 namespace memreel::python {
 

@@ -2,12 +2,8 @@
 #include "collector/python/frame_walker.h"
 
 #include <array>
-#include <bit>
-#include <cstddef>
 #include <utility>
 
-#include "collector/python/code_table.h"
-#include "collector/python/code_view.h"
 #include "collector/python/python_layout.h"
 
 namespace memreel::python {

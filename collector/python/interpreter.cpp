@@ -10,12 +10,9 @@
 #include <charconv>
 #include <cstring>
 #include <span>
-#include <string_view>
 
-#include "collector/python/python_layout.h"
-#include "collector/stacks/code_map.h"
-#include "collector/stacks/module_table.h"
-#include "formats/model/paths.h"
+#include "collector/stacks/call_frames.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::python {
 namespace {

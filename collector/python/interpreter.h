@@ -12,7 +12,6 @@
 
 #include "collector/interned/interned_bytes.h"
 #include "collector/python/code_table.h"
-#include "collector/python/code_view.h"
 #include "collector/python/python_layout.h"
 #include "collector/stacks/module_table.h"
 

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +12,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::python {
 namespace {

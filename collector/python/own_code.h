@@ -2,7 +2,6 @@
 // Runs memreel's Python package in the program, which may not have imported it.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -89,5 +90,23 @@ std::string summary_of_trace(const RecordedTrace& trace, std::string_view moment
 /// only on request. After an end with an error and without a recorded failure, what the error log says about memory.
 std::string summary_of(const std::string& program, const Ending& ending,
                        const std::vector<agent::JournalEntry>& journal, const ErrorLog& errors, bool dormant);
+
+// Where traces go.
+
+/// The pattern of trace names (options/options.h) as an absolute path, so that traces stay in place when a program
+/// changes its directory. Errors: the directory does not exist or is not writable, or the pattern itself names a
+/// directory. Nothing after a placeholder is checked.
+Result<std::string> output_pattern(const std::string& given);
+
+// The dumps that a flight recorder wrote next to its trace (collector/trace/flight_dumps.h).
+
+/// Paths of the dumps of the recording `trace`, by number. Skips files of other recordings with matching names.
+std::vector<std::string> dumps_of(const std::filesystem::path& trace);
+
+// Resolves native frames in finished traces while the program's files are still the ones it ran from.
+
+/// Runs the sibling program `memreel symbols` on each trace that the journal lists as completed. That program reports
+/// problems with individual traces. Errors: the program is missing.
+Result<void> bundle_symbols(std::span<const agent::JournalEntry> journal);
 
 }  // namespace memreel::record

@@ -2,11 +2,13 @@
 // The agent's threads in the program's process; all signals are blocked in them.
 #pragma once
 
+#include <linux/filter.h>
 #include <pthread.h>
 #include <sys/types.h>
 
 #include <atomic>
 #include <chrono>
+#include <span>
 
 namespace memreel::agent {
 
@@ -55,5 +57,15 @@ bool only_own_threads_left();
 
 /// Ends the process with exit(0), as the C library does, if so. Call from time to time; it returns in any case.
 void exit_if_alone();
+
+// What a seccomp filter of the program would do to our threads.
+
+/// Whether a filter lets every system call pass that our threads make. It is run here as the kernel would run it
+/// (Documentation/userspace-api/seccomp_filter.rst), with arguments of zero; a program that the kernel would not accept
+/// lets nothing pass.
+bool lets_own_threads_live(std::span<const sock_filter> filter);
+
+/// The same of the argument of seccomp(2), whatever that points to: what can't be read is no filter, and does no harm.
+bool lets_own_threads_live(const sock_fprog* filter);
 
 }  // namespace memreel::agent

@@ -9,7 +9,6 @@
 #include <new>
 
 #include "collector/recorder/own_thread.h"
-#include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
 namespace {

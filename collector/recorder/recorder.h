@@ -12,7 +12,6 @@
 #include "collector/interned/interned_bytes.h"
 #include "collector/options/options.h"
 #include "collector/python/frame_chain.h"
-#include "collector/recorder/clock.h"
 #include "collector/recorder/record.h"
 #include "collector/recorder/thread_ring.h"
 #include "collector/recorder/usage.h"

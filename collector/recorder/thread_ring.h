@@ -4,12 +4,10 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "collector/python/frame_chain.h"
-#include "collector/recorder/clock.h"
 #include "collector/recorder/record.h"
 #include "collector/stacks/recent_walks.h"
 #include "collector/stacks/stack_tree.h"

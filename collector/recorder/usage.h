@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/live_set.h"
 #include "formats/model/tables.h"
 #include "formats/model/units.h"

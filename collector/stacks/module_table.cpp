@@ -2,12 +2,9 @@
 #include "collector/stacks/module_table.h"
 
 #include <elf.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstdlib>

@@ -90,4 +90,12 @@ struct Export {
 /// nothing is being recorded, as its readers have no other way to know. Errors: it can't begin.
 Result<void> export_metrics(const Export& what);
 
+// Which process listens on a port of this machine.
+
+/// "memreel-top (process 4711)"; empty if it can't be seen: it is another user's, or in another container.
+std::string port_owner(std::uint16_t port);
+
+/// The socket (inode) that listens on `port`, of a table such as /proc/net/tcp; 0 if none does.
+std::uint64_t listening_socket(std::string_view table, std::uint16_t port);
+
 }  // namespace memreel::top

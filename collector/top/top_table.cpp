@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <limits>
 #include <map>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "collector/attach/control_socket.h"
-#include "collector/attach/process.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::top {

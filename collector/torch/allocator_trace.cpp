@@ -8,16 +8,12 @@
 #include <atomic>
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <functional>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
-#include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
 #include "collector/torch/diverted_calls.h"
 #include "collector/torch/reporters.h"

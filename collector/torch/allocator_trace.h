@@ -13,7 +13,6 @@
 // A tracker can't be removed. While nothing is recorded it returns at once.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "collector/recorder/recorder.h"

@@ -2,18 +2,15 @@
 #include "collector/torch/diverted_calls.h"
 
 #include <elf.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <span>
-#include <string_view>
 
 #include "collector/stacks/module_table.h"
 #include "collector/torch/reporters.h"

@@ -7,11 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <string_view>
 #include <type_traits>
-#include <utility>
 
 #include "collector/recorder/recorder.h"
 #include "collector/torch/allocator_trace.h"

@@ -6,12 +6,10 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 #include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/launchers.h"
-#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::agent {

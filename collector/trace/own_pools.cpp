@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/trace/own_pools.h"
+#include "collector/trace/trace_builder.h"
 
 #include <algorithm>
 #include <array>

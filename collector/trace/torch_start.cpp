@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/trace/torch_start.h"
+#include "collector/trace/trace_builder.h"
 
 #include <algorithm>
 
@@ -81,6 +81,58 @@ InitialHeap initial_heap(HeapId heap, std::span<const TorchStart::Segment> segme
     initial.segments.push_back(std::move(row));
   }
   return initial;
+}
+
+/// Adds the events for what of a segment was not seen to begin or end.
+void TraceBuilder::torch_held(const TorchStart::Segment& segment, std::vector<Event>& events) {
+  const auto add = [&](Record record, RecordKind kind, std::uint64_t size) {
+    record.kind = kind;
+    record.size = size;
+    record.status = 0;
+    record.stream = segment.record.stream;
+    const std::span<const std::byte> pool = record.object == 0
+                                                ? std::span<const std::byte>{}
+                                                : recorder_->names()[static_cast<std::uint32_t>(record.object)];
+    for (Event event : torch_heaps_.events(record, ThreadId::unknown, driver_heap(record.device), pool)) {
+      event.stack = preexisting_stack();
+      event.time = Nanoseconds(record.time);
+      events.push_back(event);
+    }
+  };
+  const bool mapped = (segment.record.status & static_cast<unsigned>(SnapshotSegment::expandable)) != 0;
+  if (!torch_start_.was_seen(segment.record.address) || torch_known_)
+    add(segment.record, mapped ? RecordKind::mapped : RecordKind::segment_added, segment.record.size);
+  for (const Record& block : segment.blocks) {
+    const auto use = static_cast<InitialUse>(block.status);
+    if (use == InitialUse::free || (torch_start_.was_seen(block.address) && !torch_known_)) continue;
+    const std::uint64_t requested = block.stream != 0 ? block.stream : block.size;
+    add(block, RecordKind::alloc, requested);
+    if (use == InitialUse::pending) add(block, RecordKind::free_requested, requested);
+    ++held_before_;
+  }
+}
+
+void TraceBuilder::end_snapshot(const Record& record) {
+  torch_known_ = torch_start_.precedes_all(record.status == 1);
+  if (!torch_known_) finish();
+  std::map<std::int16_t, std::vector<TorchStart::Segment>> devices;
+  for (TorchStart::Segment& segment : torch_start_.end()) devices[segment.record.device].push_back(std::move(segment));
+  for (const auto& [device, segments] : devices) {
+    std::vector<Event> events;
+    std::vector<OriginId> origins;
+    for (const TorchStart::Segment& segment : segments) {
+      const std::size_t first = events.size();
+      torch_held(segment, events);
+      if (events.size() > first) origins.push_back(events.back().origin);
+    }
+    if (torch_known_ && begun_.insert(device).second)
+      writer_->add_initial_heap(initial_heap(writer_->tables()[origins.front()].heap, segments, origins));
+    // Segments come before the allocations in them, as in other traces of recordings that began late.
+    std::ranges::stable_partition(
+        events, [](const Event& event) { return event.kind != EventKind::alloc && !is_free(event.kind); });
+    for (const Event& event : events) append(record, event);
+  }
+  finish();
 }
 
 }  // namespace memreel::agent

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 
 #include <array>
 #include <bit>
-#include <cstring>
 #include <string_view>
 
 #include "formats/wire/zstd.h"

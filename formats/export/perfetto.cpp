@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 #include "formats/export/row.h"
 #include "formats/export/stack_weights.h"
-#include "formats/model/event.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 namespace {

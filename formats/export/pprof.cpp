@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 
 #include <cstdint>
 #include <map>
@@ -10,10 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/export/gzip_stream.h"
 #include "formats/export/row.h"
 #include "formats/export/stack_weights.h"
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

@@ -3,13 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cstdint>
 #include <map>
 #include <ostream>
-#include <string>
 #include <vector>
 
-#include "formats/export/exporters.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

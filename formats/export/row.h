@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 #include "formats/model/trace.h"
 
 namespace memreel {

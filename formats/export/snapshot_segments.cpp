@@ -2,10 +2,7 @@
 #include "formats/export/snapshot_segments.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
-#include <map>
-#include <utility>
 
 #include "formats/export/stack_weights.h"
 #include "formats/model/live_set.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/export/exporters.h"
+#include "formats/export/export.h"
 
 #include <algorithm>
 #include <charconv>

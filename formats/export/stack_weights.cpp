@@ -7,7 +7,6 @@
 
 #include "formats/export/row.h"
 #include "formats/model/flat_map.h"
-#include "formats/model/paths.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

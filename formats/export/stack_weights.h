@@ -8,8 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/export/exporters.h"
-#include "formats/model/event.h"
+#include "formats/export/export.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 

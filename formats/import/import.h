@@ -2,7 +2,6 @@
 // Imports recordings of other tools as traces.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
+#include "formats/model/trace.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 
@@ -71,5 +71,18 @@ bool is_recognised(const std::filesystem::path& file);
 
 /// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});
+
+// A recording, and a profile that its program made of itself meanwhile, as one trace: the driver's calls and the
+// tensors in what they gave.
+
+/// The profile in a directory that jax.profiler.trace() or TensorFlow's profiler was given: the newest *.xplane.pb in
+/// it. A file is itself. Errors: there is none.
+Result<std::filesystem::path> profile_in(const std::filesystem::path& path);
+
+/// Writes the events of both in order of time, with the recording's header; a device's segments that were deduced
+/// from the profile are left out, as the recording has the calls that made them. Errors: the recording has no calls of
+/// the driver, or is a flight recorder's; the profile knows no device's memory, or is of another time.
+Result<void> join(const Trace& recording, const Trace& profile, std::unique_ptr<ByteSink> sink,
+                  const WriterOptions& options = {});
 
 }  // namespace memreel

@@ -4,15 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstdint>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/log_lines.h"
-#include "formats/model/units.h"
 #include "formats/model/value_check.h"
 
 namespace memreel {

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/units.h"
 
 namespace memreel {

@@ -9,13 +9,11 @@
 #include <map>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
-#include "formats/model/paths.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {

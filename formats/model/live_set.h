@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/event.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/tables.h"
+#include "formats/model/trace.h"
 
 namespace memreel {
 

@@ -3,8 +3,6 @@
 
 #include <array>
 #include <cctype>
-#include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <utility>
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/stack_text.h"
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
-#include <string_view>
 
 #include "formats/model/frame_kind.h"
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

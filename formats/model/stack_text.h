@@ -59,4 +59,9 @@ std::vector<FrameText> frames_of(const Tables& tables, StackId stack);
 /// types.
 std::string text_of(const FrameText& frame);
 
+// Paths that recordings name. They are text: the files may be on another machine.
+
+/// "train.py" of "src/train.py".
+constexpr std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
 }  // namespace memreel

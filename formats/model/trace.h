@@ -7,19 +7,204 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "formats/model/event.h"
-#include "formats/model/folded.h"
-#include "formats/model/initial_heap.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/tables.h"
+#include "formats/model/units.h"
 
 namespace memreel {
+
+// One thing that happened to memory.
+
+/// The numbers are part of the file format (formats/proto/memreel/trace.proto): never reuse one.
+enum class EventKind : std::uint8_t {
+  unknown = 0,         // a kind unknown to this version; skipped and counted by the reader
+  alloc = 1,           // the program got `size` requested bytes at `address`
+  free_requested = 2,  // the program freed `allocation`
+  free_completed = 3,  // the device is done with it: the block became reusable
+  segment_alloc = 4,   // a pool got `size` bytes at `address` from its parent heap (cudaMalloc)
+  segment_free = 5,
+  segment_map = 6,  // a pool mapped `size` bytes of physical memory at `address` (cuMemMap)
+  segment_unmap = 7,
+  alloc_failed = 8,     // a request for `size` bytes failed; `value`: see free_when_failed()
+  pool_begin = 9,       // from here on allocations of this origin's thread or stream go to its pool
+  pool_end = 10,        // the origin's pool is destroyed: it grows no more, and its unused memory may be released
+  sync = 11,            // the host waited, or an event edge; `value`: see sync_* below
+  empty_cache = 12,     // the program released unused memory: of the origin's pool; the default pool stands for all
+  mark = 13,            // `value` = MarkId
+  settings = 14,        // `value` = SettingsId
+  memory_info = 15,     // sample of the device: `size` = used, `value` = free
+  pool_created = 16,    // the origin's heap is a pool that the program made now, perhaps under an earlier one's name
+  pool_destroyed = 17,  // ... and destroys now: the frees of what is live in it, and its segments', follow directly
+};
+inline constexpr std::size_t event_kind_count = 18;
+
+/// The name used in reports, exports and JSON, e.g. "free_requested".
+std::string_view name_of(EventKind kind);
+
+constexpr bool has_address(EventKind kind) { return kind >= EventKind::alloc && kind <= EventKind::segment_unmap; }
+constexpr bool is_free(EventKind kind) {
+  return kind == EventKind::free_requested || kind == EventKind::free_completed;
+}
+constexpr bool is_segment(EventKind kind) {
+  return kind >= EventKind::segment_alloc && kind <= EventKind::segment_unmap;
+}
+constexpr bool has_size(EventKind kind) {
+  return has_address(kind) || kind == EventKind::alloc_failed || kind == EventKind::memory_info;
+}
+constexpr bool has_value(EventKind kind) {
+  return kind == EventKind::alloc_failed ||
+         (kind >= EventKind::sync && kind <= EventKind::memory_info && kind != EventKind::empty_cache);
+}
+
+/// `value` of a `sync` event: the host waited for the origin's stream, for the whole device, or the origin's stream
+/// was made to wait for the stream `value - sync_edge` (a StreamId).
+inline constexpr std::uint64_t sync_stream = 0;
+inline constexpr std::uint64_t sync_device = 1;
+inline constexpr std::uint64_t sync_edge = 2;
+
+/// `value` of an `alloc_failed` event: the bytes that the device said were free, 1 if it had none, 0 if it said
+/// nothing.
+constexpr std::uint64_t free_when_failed_value(Bytes free) { return free.count == 0 ? 1 : free.count; }
+constexpr std::optional<Bytes> free_when_failed(std::uint64_t value) {
+  if (value == 0) return std::nullopt;
+  return Bytes{value == 1 ? 0 : value};
+}
+
+/// A complete event. Fields that its kind does not have are zero (`allocation`: none).
+///
+/// For the two kinds of free, `allocation` refers to the `alloc` event, whose `address` and `size` are repeated. If the
+/// allocation happened before the recording began (`allocation` is none), the free's own are used.
+struct Event {
+  EventKind kind = EventKind::unknown;
+  OriginId origin = OriginId::none;
+  StackId stack = StackId::none;
+  AllocationId allocation = AllocationId::none;
+  Nanoseconds time{};
+  Address address{};
+  Bytes size{};
+  std::uint64_t value = 0;
+
+  friend bool operator==(const Event&, const Event&) = default;
+};
+
+// A set of event kinds.
+
+class EventKinds {
+ public:
+  constexpr EventKinds() = default;
+  constexpr explicit EventKinds(EventKind kind) { add(kind); }
+  /// From a file: bit n is kind n. Unknown kinds are dropped.
+  static constexpr EventKinds of_bits(std::uint64_t bits) {
+    EventKinds kinds;
+    kinds.bits_ = static_cast<std::uint32_t>(bits & ((1U << event_kind_count) - 1U));
+    return kinds;
+  }
+
+  constexpr void add(EventKind kind) { bits_ |= bit(kind); }
+  constexpr bool contains(EventKind kind) const { return (bits_ & bit(kind)) != 0; }
+  constexpr bool empty() const { return bits_ == 0; }
+  constexpr std::uint32_t bits() const { return bits_; }
+
+  /// "alloc, free_requested".
+  std::string text() const {
+    std::string names;
+    for (std::size_t i = 0; i < event_kind_count; ++i)
+      if (const auto kind = static_cast<EventKind>(i); contains(kind))
+        names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
+    return names;
+  }
+
+  friend constexpr EventKinds operator|(EventKinds a, EventKinds b) { return of_bits(a.bits_ | b.bits_); }
+  friend bool operator==(const EventKinds&, const EventKinds&) = default;
+
+ private:
+  static constexpr std::uint32_t bit(EventKind kind) { return 1U << static_cast<unsigned>(kind); }
+
+  std::uint32_t bits_ = 0;
+};
+
+// Which memory a sample (memory_info) is about.
+
+/// Whether samples of this origin cover the whole heap: the device, for the driver's heap, or a framework's limit. Else
+/// they cover one pool of the heap (cudaMemPool_t), and say nothing about the device.
+constexpr bool samples_whole_heap(const Origin& origin) { return origin.pool == PoolId::default_pool; }
+
+/// Whether samples of this origin cover the device itself: its memory, as used by all programs.
+inline bool samples_device(const Tables& tables, const Origin& origin) {
+  return samples_whole_heap(origin) && tables[origin.heap].level == Level::driver && tables[origin.heap].device >= 0;
+}
+
+// What an allocator held when its recording began, and how it was divided.
+
+enum class InitialUse : std::uint8_t {
+  free = 0,
+  allocated = 1,
+  pending = 2,  // freed by the program, still in use by the device
+};
+
+/// A piece of a segment. What was taken for an allocation includes what rounding added and what was not split off; who
+/// made the allocation, and the size requested, is in the event that stands for it.
+struct InitialBlock {
+  Bytes size;  // above 0
+  InitialUse use = InitialUse::free;
+
+  friend bool operator==(const InitialBlock&, const InitialBlock&) = default;
+};
+
+/// Memory held from the device: a segment, or adjacent mapped memory in a range of addresses.
+struct InitialSegment {
+  Address address;
+  Bytes size;
+  OriginId origin = OriginId::none;  // its pool and stream
+  bool small = false;                // serves small requests only (PyTorch: up to 1 MiB)
+  bool mapped = false;               // part of an expandable segment
+  Address range;                     // of an expandable segment: where it begins; else `address`
+  std::vector<InitialBlock> blocks;  // from the front, without gaps; no two free ones are adjacent
+
+  friend bool operator==(const InitialSegment&, const InitialSegment&) = default;
+};
+
+/// A heap whose state before its first recorded operation is known. Its first events stand for the same memory: an
+/// alloc, and for a pending block its free_requested, for each block that is not free, in order of addresses.
+struct InitialHeap {
+  HeapId heap = HeapId::none;
+  std::vector<InitialSegment> segments;  // by address, disjoint
+
+  friend bool operator==(const InitialHeap&, const InitialHeap&) = default;
+};
+
+// What a flight recorder keeps of discarded events: sums per stack over time.
+
+/// Readers treat more than this as damage.
+inline constexpr std::uint32_t max_folded_intervals = 4096;
+
+/// The activity of one stack in one heap during one interval.
+struct FoldedRow {
+  std::uint32_t interval = 0;  // counted from FoldedHistory::begin
+  HeapId heap = HeapId::none;
+  StackId stack = StackId::none;  // of the allocations, for frees too
+  std::uint64_t allocations = 0, frees = 0;
+  Bytes allocated, freed;  // requested bytes
+
+  friend bool operator==(const FoldedRow&, const FoldedRow&) = default;
+};
+
+/// All allocations and frees from `begin` until `until`, whether or not the trace still has their events.
+struct FoldedHistory {
+  Nanoseconds begin{}, until{};
+  Nanoseconds interval{};       // the length of each; 0: nothing was folded
+  std::vector<FoldedRow> rows;  // by interval, heap and stack; each combination once
+
+  bool empty() const { return rows.empty(); }
+  friend bool operator==(const FoldedHistory&, const FoldedHistory&) = default;
+};
 
 /// Leaves new elements uninitialised. Zeroing them, only for the trace reader to overwrite them, took a tenth of its
 /// time.
@@ -104,8 +289,8 @@ struct Losses {
   bool began_late = false;                    // the program already held memory when the recording began
   bool history_overflowed = false;            // the source's ring overwrote its oldest events
   EventKinds skipped;                         // kinds that the recorder was configured to leave out
-  // A flight recorder's: events before `folded_until` that are not in the trace, but summed up (folded.h). What was
-  // live then is in the trace: its allocations come first, with their original times and stacks.
+  // A flight recorder's: events before `folded_until` that are not in the trace, but summed up (FoldedHistory). What
+  // was live then is in the trace: its allocations come first, with their original times and stacks.
   std::uint64_t folded_events = 0;
   Nanoseconds folded_until{};
   std::uint64_t folded_left_out = 0;  // the smallest allocations live then, for which there was no room
@@ -182,5 +367,11 @@ inline Event EventColumns::operator[](std::size_t i) const {
 }
 
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
+
+// What a flight recorder's sums say of the peak, which may be older than the events that it keeps.
+
+/// Bytes that were live in the heap at some moment before the events that are kept, at least: sums at the ends of
+/// intervals, or an allocation of average size. 0: nothing was folded.
+Bytes folded_peak(const FoldedHistory& folded, HeapId heap);
 
 }  // namespace memreel

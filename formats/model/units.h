@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Strong types for the quantities in a trace.
+// Strong types for the quantities in a trace and the rows of its tables.
 //
 // Bytes and Address are both 64-bit numbers and are mixed in every allocator; giving them different types turns
 // "added an address to an address" into a compile error. They cost nothing at run time.
@@ -81,5 +81,29 @@ class TotalBytes {
  private:
   Bytes bytes_;
 };
+
+// Dense identifiers. Each refers to a row of one table of the trace (formats/model/tables.h); kinds can't be mixed.
+
+// Row 0 of every table means "none" or "the default one" and always exists.
+enum class StringId : std::uint32_t { none = 0 };
+enum class ModuleId : std::uint32_t { none = 0 };
+enum class FrameId : std::uint32_t { none = 0 };
+enum class StackId : std::uint32_t { none = 0 };
+enum class HeapId : std::uint32_t { none = 0 };
+enum class PoolId : std::uint32_t { default_pool = 0 };
+enum class StreamId : std::uint32_t { default_stream = 0 };
+enum class ThreadId : std::uint32_t { unknown = 0 };
+enum class OriginId : std::uint32_t { none = 0 };
+enum class MarkId : std::uint32_t { none = 0 };
+enum class SettingsId : std::uint32_t { none = 0 };
+
+/// The ordinal of an `alloc` event in its trace, counted from 0. Dense: usable as an index.
+enum class AllocationId : std::uint32_t { none = 0xFFFF'FFFF };
+
+/// The row of an id.
+template <class Id>
+constexpr std::uint32_t index(Id id) {
+  return static_cast<std::uint32_t>(id);
+}
 
 }  // namespace memreel

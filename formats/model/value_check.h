@@ -4,11 +4,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 
-#include "formats/model/event.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"

@@ -5,11 +5,10 @@
 #include <array>
 #include <cstring>
 #include <span>
-#include <vector>
 
 #include "formats/wire/column.h"
 #include "formats/wire/framing.h"
-#include "formats/wire/message_reader.h"
+#include "formats/wire/message.h"
 
 namespace memreel {
 

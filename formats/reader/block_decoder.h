@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/trace.h"
+#include "formats/model/units.h"
 #include "formats/reader/packet_decoder.h"
 #include "formats/reader/table_decoder.h"
 #include "formats/wire/zstd.h"

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
-#include <vector>
 
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/value_check.h"
 #include "formats/wire/framing.h"
-#include "formats/wire/message_reader.h"
-#include "formats/wire/schema.h"
+#include "formats/wire/message.h"
 
 namespace memreel {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "formats/reader/block_decoder.h"
 #include "formats/reader/packet_decoder.h"
-#include "formats/reader/packet_stream.h"
 #include "formats/reader/table_decoder.h"
 #include "formats/reader/trace_stream.h"
 

@@ -8,18 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <limits>
-#include <memory>
-#include <string>
 #include <system_error>
 #include <utility>
-#include <vector>
 
 #include "formats/model/files.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/value_check.h"
-#include "formats/reader/packet_stream.h"
 #include "formats/reader/trace_stream.h"
 
 namespace memreel {

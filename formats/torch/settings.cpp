@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/torch/settings.h"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 #include "formats/model/quantity.h"

@@ -94,7 +94,7 @@ struct TorchReserve {
 // Settings of PyTorch's allocator of pinned host memory, and what it rounds requests to.
 //
 // Source: c10/core/CachingHostAllocator.h of PyTorch 2.15 and ATen/cuda/CachingHostAllocator.cpp. The two limits came
-// with 2.13. The policy torch.host (analyzer/policies/torch_host.h) has the rest of its rules.
+// with 2.13. The policy torch.host (analyzer/replay/policies/torch_host.h) has the rest of its rules.
 
 struct TorchHostSettings {
   /// The heap of pinned memory and the policy; the value of `kind` in the heap's settings.

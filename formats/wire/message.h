@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes and reads structs as protobuf messages by the lists of their members (members.h).
+// Writes and reads structs as protobuf messages by the lists of their members.
 //
 // Members that equal their type's default are left out; a reader leaves them as they are, so that has to be a member's
 // own default, too. Of optional numbers, 0 stands for none and N + 1 for N. `Rows` has the tables of interned values:
 // row_of(value) gives a row, at(row, value) a value, or false if there is no such row.
 #pragma once
 
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <map>
 #include <optional>
-#include <protozero/pbf_writer.hpp>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -20,10 +23,123 @@
 
 #include "formats/model/stack_text.h"
 #include "formats/model/units.h"
-#include "formats/wire/members.h"
-#include "formats/wire/message_reader.h"
 
 namespace memreel::wire {
+
+// Structs stored as protobuf messages: beside each, a list of its members, by which wire/message.h writes and reads it.
+
+enum class Coding : std::uint8_t {
+  plain,     // numbers as varints, text made printable when it is read
+  fixed,     // numbers in all their bytes: hashes
+  verbatim,  // text as it is: names that are compared or opened
+  interned,  // as the row of an equal value in a table beside it; for lists, the rows of their items
+  inlined,   // the members of a struct, as if they were the message's
+  columns,   // of a list of structs of numbers: each of their members as a packed list of the message
+};
+
+/// A member and the number of its field, which is never given to another one.
+template <Coding coding_, class Row, class Value>
+struct Member {
+  static constexpr Coding coding = coding_;
+  std::uint32_t number = 0;
+  Value Row::*at = nullptr;
+};
+
+/// The members of a struct as `static constexpr std::tuple all`, in the order in which they are written. Specialised
+/// beside each struct.
+template <class Row>
+struct MembersOf;
+
+template <class Row>
+concept HasMembers = requires {
+  MembersOf<Row>::all;
+};
+
+template <class Row, class Value>
+constexpr auto member(std::uint32_t number, Value Row::*at) {
+  return Member<Coding::plain, Row, Value>{number, at};
+}
+template <class Row, class Value>
+constexpr auto fixed(std::uint32_t number, Value Row::*at) {
+  return Member<Coding::fixed, Row, Value>{number, at};
+}
+template <class Row, class Value>
+constexpr auto verbatim(std::uint32_t number, Value Row::*at) {
+  return Member<Coding::verbatim, Row, Value>{number, at};
+}
+template <class Row, class Value>
+constexpr auto interned(std::uint32_t number, Value Row::*at) {
+  return Member<Coding::interned, Row, Value>{number, at};
+}
+template <class Row, class Value>
+constexpr auto inlined(Value Row::*at) {
+  return Member<Coding::inlined, Row, Value>{0, at};
+}
+template <class Row, class Value>
+constexpr auto columns(Value Row::*at) {
+  return Member<Coding::columns, Row, Value>{0, at};
+}
+
+// Reads the fields of an untrusted protobuf message.
+
+/// protozero's reader with typed field numbers, which also throws protozero::exception if a field has the wrong wire
+/// type (protozero itself treats that as a programming error).
+template <class Field>
+class MessageReader {
+ public:
+  explicit MessageReader(std::string_view message) : reader_(message.data(), message.size()) {}
+
+  bool next() { return reader_.next(); }
+  Field field() const { return static_cast<Field>(reader_.tag()); }
+  void skip() { reader_.skip(); }
+  bool is_bytes() const { return reader_.wire_type() == protozero::pbf_wire_type::length_delimited; }
+
+  std::uint32_t uint32() { return typed(protozero::pbf_wire_type::varint).get_uint32(); }
+  std::uint64_t uint64() { return typed(protozero::pbf_wire_type::varint).get_uint64(); }
+  std::int32_t sint32() { return typed(protozero::pbf_wire_type::varint).get_sint32(); }
+  std::int64_t sint64() { return typed(protozero::pbf_wire_type::varint).get_sint64(); }
+  std::uint64_t fixed64() { return typed(protozero::pbf_wire_type::fixed64).get_fixed64(); }
+  std::uint32_t fixed32() { return typed(protozero::pbf_wire_type::fixed32).get_fixed32(); }
+  double floating() { return typed(protozero::pbf_wire_type::fixed64).get_double(); }
+  bool boolean() { return uint64() != 0; }
+
+  std::string_view bytes() {
+    const auto view = typed(protozero::pbf_wire_type::length_delimited).get_view();
+    return {view.data(), view.size()};
+  }
+  /// A packed list of varints.
+  std::vector<std::uint64_t> numbers() {
+    const auto range = typed(protozero::pbf_wire_type::length_delimited).get_packed_uint64();
+    return {range.begin(), range.end()};
+  }
+  /// A packed list of fixed64.
+  std::vector<std::uint64_t> fixed_numbers() {
+    const auto range = typed(protozero::pbf_wire_type::length_delimited).get_packed_fixed64();
+    return {range.begin(), range.end()};
+  }
+
+ private:
+  protozero::pbf_reader& typed(protozero::pbf_wire_type expected) {
+    if (reader_.wire_type() != expected) throw protozero::unknown_pbf_wire_type_exception{};
+    return reader_;
+  }
+
+  protozero::pbf_reader reader_;
+};
+
+/// Reads columns, each a packed list of varints. Other fields are skipped.
+template <class Field>
+void read_columns(std::string_view message,
+                  std::initializer_list<std::pair<Field, std::vector<std::uint64_t>*>> columns) {
+  for (MessageReader<Field> fields(message); fields.next();) {
+    const auto column =
+        std::ranges::find(columns, fields.field(), &std::pair<Field, std::vector<std::uint64_t>*>::first);
+    if (column == columns.end())
+      fields.skip();
+    else
+      *column->second = fields.numbers();
+  }
+}
 
 template <class Value>
 inline constexpr bool is_list = false;

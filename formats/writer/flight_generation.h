@@ -7,10 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "formats/model/event.h"
 #include "formats/model/flat_map.h"
-#include "formats/model/folded.h"
 #include "formats/model/tables.h"
+#include "formats/model/trace.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {

@@ -2,13 +2,12 @@
 // The flight recorder: writes a trace indefinitely, in bounded space. docs/flight-recorder.md explains it.
 //
 // At any moment the file is a valid trace: what was live at some instant, with the original times and stacks, sums of
-// what happened before (folded.h), and all events since. When it reaches half of its maximum length, a second trace is
-// started next to it, from that instant on, and events are written to both. When there is no more room for both, the
-// second is atomically renamed over the first. So nothing is ever read back or moved, and the latest events fill
-// between a third and two thirds of the space.
+// what happened before (FoldedHistory), and all events since. When it reaches half of its maximum length, a second
+// trace is started next to it, from that instant on, and events are written to both. When there is no more room for
+// both, the second is atomically renamed over the first. So nothing is ever read back or moved, and the latest events
+// fill between a third and two thirds of the space.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>

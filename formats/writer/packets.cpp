@@ -7,11 +7,8 @@
 #include <bit>
 #include <concepts>
 #include <cstring>
-#include <span>
 
-#include "formats/wire/column.h"
 #include "formats/wire/framing.h"
-#include "formats/wire/schema.h"
 
 namespace memreel {
 namespace {

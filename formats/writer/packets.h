@@ -5,10 +5,8 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "formats/model/event.h"
 #include "formats/model/live_set.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

@@ -5,8 +5,6 @@
 #include <memory>
 #include <string_view>
 
-#include "formats/model/event.h"
-#include "formats/model/initial_heap.h"
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"

@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <future>
 #include <optional>
-#include <tuple>
 
-#include "formats/model/live_set.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"

@@ -6,14 +6,8 @@
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
-#include "formats/model/event.h"
-#include "formats/model/folded.h"
-#include "formats/model/initial_heap.h"
 #include "formats/model/live_set.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/result.h"

@@ -7,8 +7,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "analyzer/category/classify.h"
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/category/classify.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
 

@@ -11,7 +11,7 @@
 #include <future>
 #include <vector>
 
-#include "analyzer/difference/difference.h"
+#include "analyzer/analysis/difference/difference.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 #include "tests/bench/synthetic.h"

@@ -14,12 +14,12 @@
 #include <fstream>
 #include <string>
 
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/fragmentation.h"
-#include "analyzer/insight/leaks.h"
-#include "analyzer/insight/out_of_memory.h"
-#include "analyzer/insight/remedies.h"
-#include "analyzer/insight/timeline.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/fragmentation.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
+#include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/analysis/insight/timeline.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel {

@@ -12,9 +12,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "analyzer/insight/leaks.h"
-#include "analyzer/report/own_frame.h"
-#include "analyzer/report/text_table.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/import/import.h"
 #include "formats/model/stack_text.h"
 #include "tests/bench/synthetic.h"

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "analyzer/plan/greedy.h"
-#include "analyzer/plan/plan.h"
-#include "analyzer/plan/planned.h"
+#include "analyzer/replay/plan/first_fit.h"
+#include "analyzer/replay/plan/plan.h"
+#include "analyzer/replay/plan/planned.h"
 #include "analyzer/replay/prepare.h"
 #include "tests/bench/synthetic.h"
 

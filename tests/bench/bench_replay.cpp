@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/engine/engine.h"
-#include "analyzer/policies/growing_range.h"
+#include "analyzer/replay/engine/engine.h"
+#include "analyzer/replay/policies/growing_range.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/replay.h"

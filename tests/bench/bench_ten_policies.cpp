@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/engine/engine.h"
-#include "analyzer/engine/policy.h"
-#include "analyzer/policies/growing_range.h"
+#include "analyzer/replay/engine/engine.h"
+#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/policies/growing_range.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "tests/bench/set_placement.h"

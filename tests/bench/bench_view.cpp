@@ -17,9 +17,9 @@
 #include "formats/reader/trace_index.h"
 #include "formats/writer/trace_writer.h"
 #include "tests/bench/synthetic.h"
+#include "viewer/model/axis.h"
 #include "viewer/model/document_builder.h"
 #include "viewer/model/heap_at.h"
-#include "viewer/model/heap_series.h"
 
 namespace memreel::viewer {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <tuple>
 
-#include "analyzer/heap/block_table.h"
+#include "analyzer/replay/heap/block_table.h"
 #include "formats/model/units.h"
 
 namespace memreel {

@@ -11,7 +11,7 @@ from program import SAMPLES, run
 from viewing import ViewTest, picture
 
 TRACE = SAMPLES / "gpt_default.reel"
-# From analyzer/report/live_groups.h, for a dark background.
+# From analyzer/describe/live_groups.h, for a dark background.
 COLOURS = {"activation": b"\x56\xb4\xe9", "optimizer_state": b"\xe6\x9f\x00", "parameter": b"\x00\x72\xb2"}
 
 

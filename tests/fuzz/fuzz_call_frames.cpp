@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "collector/stacks/call_frames.h"
-#include "collector/stacks/unwind_rule.h"
+#include "collector/stacks/unwind.h"
 
 namespace memreel::stacks {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "collector/stacks/code_map.h"
+#include "collector/stacks/call_frames.h"
 #include "tests/bench/synthetic.h"
 #include "tests/fuzz/corpus.h"
 

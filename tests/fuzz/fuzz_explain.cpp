@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "analyzer/explain/answer.h"
-#include "analyzer/explain/log_scan.h"
+#include "analyzer/analysis/explain/answer.h"
+#include "analyzer/analysis/explain/log_scan.h"
 
 namespace memreel::explain {
 namespace {

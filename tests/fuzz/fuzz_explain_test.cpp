@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "analyzer/explain/grammar.h"
+#include "analyzer/analysis/explain/failure.h"
 #include "tests/fuzz/corpus.h"
 #include "tests/fuzz/hostile_mutation.h"
 

@@ -18,7 +18,6 @@
 #include "viewer/model/document_builder.h"
 #include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
-#include "viewer/model/heap_series.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/model/typed_input.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Probes the GPU driver for the behavior of CUDA's own allocators, on which the models in analyzer/policies are based.
+// Probes the GPU driver for the behavior of CUDA's own allocators, on which the models in analyzer/replay/policies are
+// based.
 //
 //   probe_allocators script FILE             runs the commands of the file, one per line, and answers each (see Script)
 //   probe_allocators record TRACE SPEC OUT   runs a trace with cuda.malloc or cuda.async{..} and writes a file for each
@@ -15,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/device/gpu.h"
-#include "analyzer/device/real_pools.h"
-#include "analyzer/engine/engine.h"
-#include "analyzer/policies/cuda_async.h"
-#include "analyzer/policies/cuda_malloc.h"
+#include "analyzer/replay/device/gpu.h"
+#include "analyzer/replay/device/real_pools.h"
+#include "analyzer/replay/engine/engine.h"
+#include "analyzer/replay/policies/cuda_async.h"
+#include "analyzer/replay/policies/cuda_malloc.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
 #include "formats/reader/trace_reader.h"

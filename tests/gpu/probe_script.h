@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "analyzer/device/gpu.h"
-#include "analyzer/policies/cuda_async.h"
+#include "analyzer/replay/device/gpu.h"
+#include "analyzer/replay/policies/cuda_async.h"
 
 namespace memreel::gpu {
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "viewer/app/frames.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <cstring>
 
 namespace memreel::viewer {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <mutex>
-#include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -75,5 +75,21 @@ class Control {
   std::uint64_t inputs_ = 0;  // key presses and mouse button events so far
   std::thread reader_;
 };
+
+// Screenshots as files, with few colours where that makes them small.
+
+struct Paletted {
+  std::vector<std::uint32_t> colours;  // 0xRRGGBB, at most 64
+  std::vector<std::uint8_t> pixels;    // index into colours
+};
+
+/// Exact if the picture has at most 64 colours. Else half of the palette goes to the most frequent, so that backgrounds
+/// and areas keep their colours; the others share the rest by median cut (Heckbert 1982). `rgba`: four bytes a pixel.
+Paletted with_palette(std::span<const std::uint8_t> rgba);
+
+/// Writes RGBA pixels, row by row from the top, as a PNG without alpha. An incomplete file is removed.
+/// `few_colours`: at most 64, which makes files several times smaller.
+Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, std::uint32_t height,
+                       std::span<const std::uint8_t> rgba, bool few_colours = false);
 
 }  // namespace memreel::viewer

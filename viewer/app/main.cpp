@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // memreel-view: browses a trace. `memreel view` runs it.
 #include <CLI/CLI.hpp>
-#include <array>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -16,12 +15,11 @@
 #include <vector>
 
 #include "formats/model/files.h"
-#include "formats/model/memory_bound.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/app/frames.h"
 #include "viewer/app/headless.h"
-#include "viewer/app/preferences.h"
+#include "viewer/app/layout.h"
 #include "viewer/app/viewer.h"
 #include "viewer/app/window.h"
 #include "viewer/model/typed_input.h"

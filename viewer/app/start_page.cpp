@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
-#include "viewer/panes/inspector_pane.h"
+#include "viewer/panes/instant_panes.h"
 
 namespace memreel::viewer {
 namespace {

@@ -5,7 +5,6 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <optional>
 #include <string>
 #include <vector>
 

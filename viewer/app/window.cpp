@@ -3,10 +3,8 @@
 
 #include <GL/gl.h>
 #include <GL/glext.h>
-#include <GLFW/glfw3.h>
 #include <backends/imgui_impl_glfw.h>
 #include <backends/imgui_impl_opengl3.h>
-#include <imgui.h>
 #include <imgui_internal.h>  // for input that waits
 
 #include <algorithm>
@@ -19,7 +17,6 @@
 #include <thread>
 #include <utility>
 
-#include "viewer/app/frames.h"
 #include "viewer/app/icon.h"
 #include "viewer/app/screen_scale.h"
 

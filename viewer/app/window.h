@@ -16,7 +16,6 @@
 
 #include "formats/model/result.h"
 #include "viewer/app/frames.h"
-#include "viewer/app/mouse_buttons.h"
 #include "viewer/app/opengl.h"
 #include "viewer/panes/theme.h"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"

@@ -8,9 +8,9 @@
 #include <unordered_set>
 #include <utility>
 
-#include "analyzer/difference/stack_match.h"
-#include "analyzer/report/live_groups.h"
-#include "analyzer/report/own_frame.h"
+#include "analyzer/analysis/difference/difference.h"
+#include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/own_frame.h"
 #include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"

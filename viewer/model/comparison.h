@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/difference/instant.h"
+#include "analyzer/analysis/difference/instant.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
@@ -66,8 +66,8 @@ struct Comparison {
   SideFacts facts_a, facts_b;
   Bytes listed_a, listed_b;          // held by matching stacks, changed or not
   std::vector<StackChange> changes;  // largest first, in either direction
-  // Empty unless both traces are classified. As in `memreel diff` (analyzer/difference/instant.h); largest first, in
-  // either direction.
+  // Empty unless both traces are classified. As in `memreel diff` (analyzer/analysis/difference/instant.h); largest
+  // first, in either direction.
   std::vector<CategoryChange> categories;
   std::vector<PlaceChange> places;
 };
@@ -84,9 +84,9 @@ struct SievePair {
   friend bool operator==(const SievePair&, const SievePair&) = default;
 };
 
-/// Matches stacks of two traces as `memreel diff` does (analyzer/difference/stack_match.h). A pair of stacks passes
-/// `sieves` if either has the text, because a moved line has another number in the other trace. Facts cover all memory,
-/// and `categories` every category. None when cancelled.
+/// Matches stacks of two traces as `memreel diff` does (analyzer/analysis/difference/difference.h). A pair of stacks
+/// passes `sieves` if either has the text, because a moved line has another number in the other trace. Facts cover all
+/// memory, and `categories` every category. None when cancelled.
 std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const SievePair& sieves,
                                   const Progress& progress);
 

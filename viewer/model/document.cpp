@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "viewer/model/document.h"
 
-#include <algorithm>
-
-#include "viewer/model/heap_series.h"
+#include "viewer/model/axis.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {

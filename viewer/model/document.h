@@ -13,16 +13,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include "formats/model/event.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
 

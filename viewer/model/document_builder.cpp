@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "formats/model/event.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/trace.h"
 
 namespace memreel::viewer {
 namespace {

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <optional>
 #include <utility>
 
-#include "analyzer/category/classify.h"
-#include "analyzer/history/lifetimes.h"
-#include "analyzer/insight/kept_by.h"
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/replay/memory_summary.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/typed_input.h"

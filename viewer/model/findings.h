@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "analyzer/analysis/analysis.h"
-#include "analyzer/category/classify.h"
-#include "analyzer/history/device_tree.h"
-#include "analyzer/insight/fragmentation.h"
-#include "analyzer/insight/leaks.h"
-#include "analyzer/insight/out_of_memory.h"
-#include "analyzer/insight/remedies.h"
-#include "analyzer/report/live_groups.h"
+#include "analyzer/analysis/category/classify.h"
+#include "analyzer/analysis/history/device_tree.h"
+#include "analyzer/analysis/insight/fragmentation.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
+#include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/describe/live_groups.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -48,7 +48,7 @@ struct Classification {
   Phase phase(std::uint32_t allocation) const {
     return allocation < categories.phase.size() ? categories.phase[allocation] : Phase::other;
   }
-  /// How many times the layer's line had run when the allocation was made (analyzer/category/layer_calls.h).
+  /// How many times the layer's line had run when the allocation was made (analyzer/analysis/category/observations.h).
   std::uint16_t call(std::uint32_t allocation) const { return categories.calls.of(allocation); }
   /// The path of the layer, or the innermost part if it is long; empty if the stack is in no module.
   std::string layer(const Tables& tables, StackId stack, std::uint16_t call) const;

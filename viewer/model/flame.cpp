@@ -5,7 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "analyzer/category/frame_rules.h"
+#include "analyzer/analysis/category/frame_rules.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/stacked_series.h"
 

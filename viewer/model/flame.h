@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 #include "formats/model/tables.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "analyzer/insight/heap_map.h"
+#include "analyzer/analysis/insight/heap_map.h"
 #include "viewer/model/source.h"
 
 namespace memreel::viewer {

@@ -37,8 +37,8 @@ class SegmentHistory {
   std::map<Place, std::uint32_t> open_;
 };
 
-/// Follows from the allocator's rules (analyzer/insight/heap_map.h). Memory: mostly one to three bytes for each
-/// allocation.
+/// Follows from the allocator's rules (analyzer/analysis/insight/heap_map.h). Memory: mostly one to three bytes for
+/// each allocation.
 struct Rounding {
   std::vector<HeapId> heaps;  // heaps with known rounding
   PackedView extra;           // bytes, by allocation; for those that had begun when this was computed

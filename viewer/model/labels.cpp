@@ -5,16 +5,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <unordered_map>
 
-#include "analyzer/category/frame_rules.h"
-#include "analyzer/report/own_frame.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/paths.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::viewer {
 namespace {

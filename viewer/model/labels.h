@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/category/frame_rules.h"
+#include "analyzer/analysis/category/frame_rules.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

@@ -2,7 +2,6 @@
 // The memory needs of larger runs, predicted from recordings of small ones: the chart of `memreel predict`.
 #pragma once
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>

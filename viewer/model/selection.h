@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/axis.h"
 #include "viewer/model/document.h"

@@ -2,9 +2,7 @@
 #include "viewer/model/source.h"
 
 #include <algorithm>
-#include <chrono>
 #include <new>
-#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -12,8 +10,6 @@
 #include "analyzer/replay/completed_trace.h"
 #include "formats/import/import.h"
 #include "formats/model/value_check.h"
-#include "formats/reader/packet_stream.h"
-#include "formats/reader/trace_reader.h"
 #include "formats/reader/trace_stream.h"
 #include "viewer/model/document_builder.h"
 

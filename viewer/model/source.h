@@ -13,7 +13,6 @@
 #include <mutex>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/insight/heap_map.h"
-#include "analyzer/insight/pinning_sites.h"
+#include "analyzer/analysis/insight/fragmentation.h"
+#include "analyzer/analysis/insight/heap_map.h"
 #include "viewer/model/document.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/selection.h"

@@ -9,8 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "analyzer/report/live_groups.h"
-#include "viewer/model/axis.h"
+#include "analyzer/describe/live_groups.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer {

@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
+#include "viewer/model/axis.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/flame.h"
-#include "viewer/model/heap_series.h"
 #include "viewer/model/typed_input.h"
 
 namespace memreel::viewer {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cctype>
 #include <utility>
-#include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "analyzer/report/live_groups.h"
-#include "analyzer/tune/search_space.h"
+#include "analyzer/describe/live_groups.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::viewer {

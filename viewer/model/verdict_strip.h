@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "viewer/app/mouse_buttons.h"
+#include "viewer/app/frames.h"
 
 namespace memreel::viewer {
 

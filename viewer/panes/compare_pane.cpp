@@ -5,15 +5,11 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 
-#include "formats/model/notation.h"
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
 namespace {

@@ -12,7 +12,6 @@
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"
 #include "viewer/model/comparison.h"
-#include "viewer/model/heap_series.h"
 #include "viewer/model/source.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/table.h"

@@ -6,13 +6,10 @@
 
 #include <imgui_internal.h>  // for the list of windows
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdint>
 #include <type_traits>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"

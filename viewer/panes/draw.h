@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -17,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "viewer/model/heap_series.h"
+#include "viewer/model/axis.h"
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/flame_pane.h"
+#include "viewer/panes/instant_panes.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"

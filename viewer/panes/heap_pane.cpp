@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/heap_pane.h"
+#include "viewer/panes/instant_panes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,12 +7,11 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/insight/heap_map.h"
+#include "analyzer/analysis/insight/heap_map.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/source.h"
 #include "viewer/panes/draw.h"
-#include "viewer/panes/map_pane.h"
 
 namespace memreel::viewer {
 namespace {

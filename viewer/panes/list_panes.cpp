@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <numeric>
-#include <string>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"

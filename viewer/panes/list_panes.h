@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/insight/kept_by.h"
+#include "analyzer/analysis/insight/kept_by.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/background.h"
 #include "viewer/model/flame.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/map_pane.h"
+#include "viewer/panes/instant_panes.h"
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/policies_pane.h"
+#include "viewer/panes/time_panes.h"
 
 #include <algorithm>
 #include <iterator>
@@ -10,7 +10,7 @@
 // after imgui.h
 #include <imgui_stdlib.h>
 
-#include "analyzer/engine/policy_spec.h"
+#include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/prediction_pane.h"
+#include "viewer/panes/time_panes.h"
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 

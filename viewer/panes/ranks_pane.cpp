@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/ranks_pane.h"
+#include "viewer/panes/time_panes.h"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <utility>
 #include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "viewer/panes/controls.h"
+#include "viewer/panes/scene.h"
 
 namespace memreel::viewer {
 namespace {

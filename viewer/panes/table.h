@@ -12,7 +12,7 @@
 
 #include <imgui.h>
 
-#include "analyzer/report/fields.h"
+#include "analyzer/describe/fields.h"
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 #include "formats/model/flat_map.h"
 
 namespace memreel::viewer {

@@ -8,7 +8,7 @@
 
 #include <imgui.h>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 
 namespace memreel::viewer {
 
@@ -40,7 +40,7 @@ struct Theme {
 
   /// The six hues of Okabe and Ito other than the alarm's, ordered so that neighbours contrast.
   Colour hue(std::size_t i) const;
-  /// Category colours: analyzer/report/live_groups.h.
+  /// Category colours: analyzer/describe/live_groups.h.
   Colour category(Category category) const;
   /// For many items: the six hues in three shades.
   Colour shade(std::uint64_t hash) const;

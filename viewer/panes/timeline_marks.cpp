@@ -13,7 +13,7 @@
 #include "viewer/model/findings.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
-#include "viewer/panes/timeline_pane.h"
+#include "viewer/panes/time_panes.h"
 
 namespace memreel::viewer {
 namespace {

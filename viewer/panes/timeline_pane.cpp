@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/timeline_pane.h"
+#include "viewer/panes/time_panes.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <string>
 #include <utility>
 
-#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/labels.h"

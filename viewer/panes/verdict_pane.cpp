@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/verdict_pane.h"
+#include "viewer/panes/instant_panes.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "formats/model/quantity.h"
-#include "viewer/panes/flow.h"
 
 namespace memreel::viewer {
 namespace {

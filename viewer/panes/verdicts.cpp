@@ -6,7 +6,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "analyzer/report/own_frame.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"

@@ -3,15 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <optional>
-#include <string>
 #include <vector>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
 

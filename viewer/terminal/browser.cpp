@@ -2,12 +2,9 @@
 #include "viewer/terminal/browser.h"
 
 #include <algorithm>
-#include <utility>
 
-#include "formats/model/notation.h"
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
-#include "viewer/terminal/flame_tree.h"
 
 namespace memreel::viewer::terminal {
 

@@ -9,7 +9,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -17,16 +16,14 @@
 #include "viewer/model/background.h"
 #include "viewer/model/flame.h"
 #include "viewer/model/ranks.h"
-#include "viewer/terminal/allocations.h"
 #include "viewer/terminal/compare.h"
 #include "viewer/terminal/holders.h"
-#include "viewer/terminal/input.h"
 #include "viewer/terminal/list.h"
-#include "viewer/terminal/look.h"
 #include "viewer/terminal/screen.h"
 #include "viewer/terminal/session.h"
 #include "viewer/terminal/tabs.h"
 #include "viewer/terminal/timeline.h"
+#include "viewer/terminal/tty.h"
 
 namespace memreel::viewer::terminal {
 

@@ -4,14 +4,12 @@
 #include <array>
 #include <cstddef>
 #include <string>
-#include <string_view>
-#include <utility>
 
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/terminal/browser.h"
-#include "viewer/terminal/prompt.h"
+#include "viewer/terminal/list.h"
 
 namespace memreel::viewer::terminal {
 namespace {

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/navigation.h"
 #include "viewer/terminal/browser.h"
-#include "viewer/terminal/prompt.h"
+#include "viewer/terminal/list.h"
 
 namespace memreel::viewer::terminal {
 namespace {

@@ -14,20 +14,17 @@
 #include <memory>
 #include <new>
 #include <string>
-#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "formats/model/files.h"
-#include "formats/model/memory_bound.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
 #include "viewer/model/typed_input.h"
 #include "viewer/terminal/browser.h"
-#include "viewer/terminal/feed.h"
 #include "viewer/terminal/process_table.h"
 #include "viewer/terminal/recorded.h"
 #include "viewer/terminal/tty.h"

@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
-#include "formats/model/notation.h"
-#include "formats/model/paths.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 
 namespace memreel::viewer::terminal {

@@ -10,7 +10,7 @@
 #include "viewer/model/comparison.h"
 #include "viewer/model/source.h"
 #include "viewer/terminal/list.h"
-#include "viewer/terminal/look.h"
+#include "viewer/terminal/screen.h"
 #include "viewer/terminal/session.h"
 
 namespace memreel::viewer::terminal {

@@ -8,11 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/category/category.h"
+#include "analyzer/analysis/category/category.h"
 #include "formats/model/tables.h"
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"
+#include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/typed_input.h"
 
@@ -75,5 +76,11 @@ std::optional<std::uint32_t> node_at(const HolderTree& tree, const std::string& 
 
 /// Opens the way to the line that holds most: always the largest node.
 void open_largest(const HolderTree& tree, HolderView& view);
+
+// The flame graph as a tree: who called whom, from the program's beginning to the allocations.
+
+/// Frames that only pass a call on are left out, and a frame with one callee that holds all of it stands with it on one
+/// line.
+HolderTree flame_tree(const Tables& tables, const std::vector<StackWeight>& weights);
 
 }  // namespace memreel::viewer::terminal

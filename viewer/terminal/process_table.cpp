@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "viewer/terminal/browser.h"
-#include "viewer/terminal/prompt.h"
 
 namespace memreel::viewer::terminal {
 namespace {

@@ -10,12 +10,11 @@
 #include <utility>
 
 #include "formats/model/result.h"
-#include "viewer/terminal/input.h"
 #include "viewer/terminal/list.h"
-#include "viewer/terminal/look.h"
 #include "viewer/terminal/recorded.h"
 #include "viewer/terminal/screen.h"
 #include "viewer/terminal/session.h"
+#include "viewer/terminal/tty.h"
 
 namespace memreel::viewer::terminal {
 

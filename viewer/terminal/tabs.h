@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -11,10 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "viewer/model/allocation_list.h"
+#include "viewer/model/background.h"
 #include "viewer/model/ranks.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
-#include "viewer/terminal/look.h"
+#include "viewer/terminal/screen.h"
 #include "viewer/terminal/session.h"
 
 namespace memreel::viewer::terminal {
@@ -71,5 +74,22 @@ List settings_list(const Session& session, const Look& look);
 List variables_list(const Session& session, const Look& look);
 /// `width`: of the list; the rank in `shown` is marked.
 List ranks_list(const Ranks& ranks, const std::filesystem::path& shown, const Look& look, int width);
+
+// The allocations that were held at any time in the view, or in the marked range, as a list.
+
+class Allocations {
+ public:
+  /// Takes over what is listed, and asks for what should be. `sorted_by`: a column; none: as they were made.
+  void update(const Session& session, std::optional<std::size_t> sorted_by);
+  /// "listing"; empty: nothing.
+  std::string doing() { return work_.running() ? "listing" : ""; }
+  /// Another whenever another list is to be made; null until there is one.
+  const std::shared_ptr<const AllocationList>& listed() const { return listed_; }
+  List list(const Session& session, const Look& look) const;
+
+ private:
+  std::shared_ptr<const AllocationList> listed_;
+  Background<AllocationQuery, AllocationList> work_;
+};
 
 }  // namespace memreel::viewer::terminal

@@ -14,12 +14,10 @@
 #include <cerrno>
 #include <clocale>
 #include <csignal>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <utility>
-#include <vector>
 
 // Macros named like functions of ours stay out; wide characters need a definition.
 #define NCURSES_NOMACROS 1  // NOLINT(cppcoreguidelines-macro-usage)

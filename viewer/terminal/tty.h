@@ -4,16 +4,66 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <variant>
 
 #include "formats/model/result.h"
-#include "viewer/terminal/input.h"
-#include "viewer/terminal/look.h"
 #include "viewer/terminal/screen.h"
 
 namespace memreel::viewer::terminal {
+
+// What a user does with a terminal, as values.
+
+enum class Special : std::uint8_t {
+  none,
+  up,
+  down,
+  left,
+  right,
+  shift_left,
+  shift_right,
+  alt_left,
+  alt_right,
+  page_up,
+  page_down,
+  home,
+  end,
+  enter,
+  tab,
+  back_tab,
+  backspace,
+  escape,
+};
+
+struct Key {
+  Special special = Special::none;
+  char32_t character = 0;  // if not special; control characters as they are
+
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+enum class Button : std::uint8_t { left, wheel_up, wheel_down };
+
+struct Click {
+  Button button = Button::left;
+  int x = 0, y = 0;
+
+  friend bool operator==(const Click&, const Click&) = default;
+};
+
+struct Resized {
+  friend bool operator==(const Resized&, const Resized&) = default;
+};
+
+/// Nothing was done, but there may be news from elsewhere.
+struct Woken {
+  friend bool operator==(const Woken&, const Woken&) = default;
+};
+
+using Input = std::variant<Woken, Key, Click, Resized>;
 
 /// Whether standard input and output are a terminal.
 bool has_terminal();

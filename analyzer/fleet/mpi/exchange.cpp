@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "analyzer/fleet/claim.h"
+#include "analyzer/fleet/map.h"
 
 namespace memreel::mpi {
 namespace {

@@ -37,7 +37,7 @@ std::vector<std::string> broadcast(const Session& session, const std::vector<std
 /// A file and the processes that can read it: those on its node, or all.
 struct Item {
   std::filesystem::path file;
-  std::string machine;  // whose disk has it (claim.h): others may have another file of that path
+  std::string machine;  // whose disk has it (map.h): others may have another file of that path
   std::uint64_t bytes = 0;
   std::vector<int> processes;
 };

@@ -18,7 +18,6 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
-#include "analyzer/fleet/question.h"
 #include "analyzer/fleet/settings_search.h"
 
 namespace {

@@ -7,19 +7,14 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
 #include "formats/import/source/json_values.h"
 #include "formats/model/files.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/units.h"
 #include "formats/model/value_check.h"
 
 namespace memreel::kineto {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -4,17 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <map>
 #include <numeric>
 #include <set>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
-#include "formats/import/sqlite/database.h"
 #include "formats/model/files.h"
-#include "formats/model/units.h"
 #include "formats/model/value_check.h"
 
 namespace memreel::nsys {

@@ -5,12 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/import/source/log_lines.h"
 #include "formats/model/units.h"

@@ -5,14 +5,10 @@
 #include <charconv>
 #include <chrono>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "formats/import/source/log_lines.h"
 #include "formats/model/flat_map.h"
-#include "formats/model/units.h"
 #include "formats/model/value_check.h"
 
 namespace memreel::rmm {

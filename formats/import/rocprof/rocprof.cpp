@@ -6,11 +6,9 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"

@@ -5,17 +5,14 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <cstdio>
-#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "formats/model/files.h"
 

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/import/source/json_values.h"
 
-#include <nlohmann/json.hpp>
-
-#include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -7,15 +7,13 @@
 #include <cstring>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "formats/import/source/dict_at_hand.h"
 #include "formats/import/source/pickle_opcodes.h"
-#include "formats/import/source/value_arena.h"
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -3,7 +3,6 @@
 // texts, lists, tuples and dicts are refused.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string_view>
 

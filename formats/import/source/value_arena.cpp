@@ -2,8 +2,6 @@
 #include "formats/import/source/value_arena.h"
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 
 #include "formats/model/files.h"
 

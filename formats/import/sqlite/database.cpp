@@ -7,7 +7,7 @@
 #include <array>
 #include <utility>
 
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 
 namespace memreel::sqlite {
 namespace {

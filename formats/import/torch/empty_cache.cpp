@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <tuple>
 #include <utility>

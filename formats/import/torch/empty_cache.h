@@ -10,8 +10,8 @@
 
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/model/event.h"
 #include "formats/model/tables.h"
+#include "formats/model/trace.h"
 #include "formats/torch/settings.h"
 
 namespace memreel::torch {

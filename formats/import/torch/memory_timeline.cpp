@@ -6,7 +6,6 @@
 #include <charconv>
 #include <map>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,7 +14,6 @@
 #include "formats/import/source/log_lines.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/trace.h"
 #include "formats/model/units.h"
 #include "formats/model/value_check.h"
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/import/torch/pools.h"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
-
-#include "formats/import/torch/recorded_heap.h"
 
 namespace memreel::torch {
 namespace {

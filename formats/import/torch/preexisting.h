@@ -2,11 +2,10 @@
 // What a device held before its history began.
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "formats/import/torch/snapshot.h"
-#include "formats/model/initial_heap.h"
+#include "formats/model/trace.h"
 #include "formats/torch/settings.h"
 
 namespace memreel::torch {

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/import/torch/recorded_heap.h"
 
-#include <algorithm>
-#include <iterator>
-#include <limits>
-
 namespace memreel::torch {
 
 UnitId RecordedHeap::hold(const PreexistingSegment& segment, std::uint64_t stream, UnitId before) {

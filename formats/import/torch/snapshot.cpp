@@ -2,8 +2,6 @@
 #include "formats/import/torch/snapshot.h"
 
 #include <algorithm>
-#include <array>
-#include <utility>
 
 namespace memreel::torch {
 

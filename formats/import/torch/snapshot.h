@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/units.h"
 

@@ -4,12 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <limits>
-#include <optional>
-#include <span>
-#include <string_view>
 
-#include "formats/model/event.h"
+#include "formats/model/trace.h"
 #include "formats/torch/alloc_conf.h"
 #include "formats/torch/settings.h"
 

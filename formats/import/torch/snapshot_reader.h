@@ -2,13 +2,10 @@
 // Turns the values of a snapshot document (pickle or JSON) into a Snapshot.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/unpickle.h"
 #include "formats/import/source/value_arena.h"

@@ -17,12 +17,9 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
-#include <vector>
 
-#include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
-#include "formats/model/trace.h"
 #include "formats/model/units.h"
 
 namespace memreel::torch {

@@ -6,9 +6,9 @@
 
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
-#include "formats/model/event.h"
 #include "formats/model/result.h"
 #include "formats/model/stack_text.h"
+#include "formats/model/trace.h"
 #include "formats/torch/settings.h"
 #include "formats/writer/trace_writer.h"
 
@@ -37,8 +37,8 @@ void write_trace(Snapshot snapshot, TraceWriter& writer);
 // The history of PyTorch's pinned host memory: `host_traces` of a snapshot.
 //
 // Source: CachingHostAllocatorImpl in ATen/core/CachingHostAllocator.h of PyTorch 2.15 and the pinned memory part of
-// ATen/cuda/CachingHostAllocator.cpp. The policy torch.host (analyzer/policies/torch_host.h) implements its behaviour;
-// this tells its records from others.
+// ATen/cuda/CachingHostAllocator.cpp. The policy torch.host (analyzer/replay/policies/torch_host.h) implements its
+// behaviour; this tells its records from others.
 
 /// One history, split into its sources.
 struct HostHistory {

@@ -2,8 +2,6 @@
 #include "formats/import/torch/torch_snapshot.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
 #include <string_view>
 #include <utility>
 

@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
-#include <span>
-#include <utility>
 
 #include "formats/model/quantity.h"
-#include "formats/model/value_check.h"
 
 namespace memreel::torch {
 

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "formats/wire/message_reader.h"
+#include "formats/wire/message.h"
 
 namespace memreel::xplane {
 

@@ -11,7 +11,6 @@
 #include <string_view>
 #include <vector>
 
-#include "formats/model/ids.h"
 #include "formats/model/units.h"
 #include "formats/writer/trace_writer.h"
 

@@ -11,13 +11,11 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "formats/import/source/log_lines.h"
-#include "formats/model/trace.h"
 #include "formats/model/units.h"
 #include "formats/model/value_check.h"
-#include "formats/wire/message_reader.h"
+#include "formats/wire/message.h"
 
 namespace memreel::xplane {
 namespace {

@@ -3,8 +3,8 @@
 //
 // They do record the addresses of allocations, the sizes of their chunks and, after each event, the share of the free
 // memory outside the largest free chunk. An address outside all regions starts a new one. The allocator's growth rule
-// (analyzer/policies/bfc.h) suggests its size, and the metrics of all later events confirm or refute it: they depend on
-// all the memory there is. Regions are reported only if every metric fits.
+// (analyzer/replay/policies/bfc.h) suggests its size, and the metrics of all later events confirm or refute it: they
+// depend on all the memory there is. Regions are reported only if every metric fits.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "formats/import/xplane/plane.h"
 #include "formats/import/xplane/regions.h"
 
 namespace memreel::xplane {

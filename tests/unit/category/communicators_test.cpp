@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/category/communicators.h"
+#include "analyzer/analysis/category/communicators.h"
 
 #include <gtest/gtest.h>
 

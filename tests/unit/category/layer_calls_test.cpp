@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/category/layer_calls.h"
+#include "analyzer/analysis/category/observations.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "analyzer/category/classify.h"
+#include "analyzer/analysis/category/classify.h"
 #include "tests/unit/category/program.h"
 
 namespace memreel {

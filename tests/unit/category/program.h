@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/category/classify.h"
+#include "analyzer/analysis/category/classify.h"
 #include "formats/model/stack_text.h"
 #include "tests/unit/sample_trace.h"
 

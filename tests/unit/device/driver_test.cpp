@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding a driver and opening a GPU, and the messages when that fails.
-#include "analyzer/device/gpu.h"
+#include "analyzer/replay/device/gpu.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-#include "analyzer/device/gpu.h"
+#include "analyzer/replay/device/gpu.h"
 
 namespace memreel::testing {
 

@@ -13,7 +13,7 @@
 #include <map>
 #include <string>
 
-#include "analyzer/device/gpu.h"
+#include "analyzer/replay/device/gpu.h"
 
 namespace memreel::gpu {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Replays on the fake driver: what they request and report, and that they leave nothing behind.
-#include "analyzer/device/device_replay.h"
+#include "analyzer/replay/device/real_pools.h"
 
 #include <gtest/gtest.h>
 

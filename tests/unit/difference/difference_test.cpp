@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/difference/difference.h"
+#include "analyzer/analysis/difference/difference.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/difference/instant.h"
+#include "analyzer/analysis/difference/instant.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/difference/stack_match.h"
+#include "analyzer/analysis/difference/difference.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/explain/answer.h"
-#include "analyzer/explain/grammar.h"
-#include "analyzer/explain/log_scan.h"
+#include "analyzer/analysis/explain/answer.h"
+#include "analyzer/analysis/explain/failure.h"
+#include "analyzer/analysis/explain/log_scan.h"
 
 namespace memreel::explain {
 namespace {

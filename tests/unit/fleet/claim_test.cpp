@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/fleet/claim.h"
+#include "analyzer/fleet/map.h"
 
 #include <gtest/gtest.h>
 #include <linux/magic.h>

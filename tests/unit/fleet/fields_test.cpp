@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/fleet/fields.h"
+#include "analyzer/fleet/job_fields.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "analyzer/fleet/settings_work.h"
+#include "analyzer/fleet/settings_search.h"
 #include "tests/histories.h"
 
 namespace memreel {

@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <string>
 
-#include "analyzer/fleet/mesh.h"
-
 namespace memreel {
 namespace {
 

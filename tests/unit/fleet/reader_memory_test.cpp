@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/fleet/reader_memory.h"
+#include "analyzer/fleet/child_processes.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "formats/model/notation.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/history/device_memory.h"
+#include "analyzer/analysis/history/device_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/history/device_tree.h"
-#include "analyzer/history/levels.h"
+#include "analyzer/analysis/history/device_tree.h"
+#include "analyzer/analysis/history/levels.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/history/levels.h"
+#include "analyzer/analysis/history/levels.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
 
 #include <gtest/gtest.h>
 

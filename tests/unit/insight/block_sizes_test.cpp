@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/heap_map.h"
+#include "analyzer/analysis/insight/heap_map.h"
 
 #include <gtest/gtest.h>
 

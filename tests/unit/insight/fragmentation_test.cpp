@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/fragmentation.h"
+#include "analyzer/analysis/insight/fragmentation.h"
 
 #include <gtest/gtest.h>
 

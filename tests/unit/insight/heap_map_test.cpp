@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/heap_map.h"
+#include "analyzer/analysis/insight/heap_map.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/history/lifetimes.h"
+#include "analyzer/analysis/history/lifetimes.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/out_of_memory.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analyzer/replay/capacity.h"
+#include "analyzer/replay/recorded_device.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/pool_errors.h"
+#include "analyzer/analysis/insight/pool_errors.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/private_pools.h"
+#include "analyzer/analysis/insight/private_pools.h"
 
 #include <gtest/gtest.h>
 

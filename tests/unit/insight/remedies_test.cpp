@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/remedies.h"
+#include "analyzer/analysis/insight/remedies.h"
 
 #include <gtest/gtest.h>
 

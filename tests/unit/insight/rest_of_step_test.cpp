@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/rest_of_step.h"
+#include "analyzer/analysis/insight/out_of_memory.h"
 
 #include <gtest/gtest.h>
 

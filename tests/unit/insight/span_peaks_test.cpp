@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/span_peaks.h"
+#include "analyzer/analysis/insight/timeline.h"
 
 #include <gtest/gtest.h>
 

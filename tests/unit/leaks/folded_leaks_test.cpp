@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/insight/leaks.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/flight_writer.h"
 

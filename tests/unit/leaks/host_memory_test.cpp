@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/host_memory.h"
+#include "analyzer/analysis/insight/host_memory.h"
 
 #include <gtest/gtest.h>
 

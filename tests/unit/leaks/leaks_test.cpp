@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/insight/leaks.h"
 
 #include <gtest/gtest.h>
 

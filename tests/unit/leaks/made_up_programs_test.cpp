@@ -2,7 +2,7 @@
 // Many kinds of programs with many seeds each: leaks are found, and nothing else.
 #include <gtest/gtest.h>
 
-#include "analyzer/insight/leaks.h"
+#include "analyzer/analysis/insight/leaks.h"
 #include "tests/leak_programs.h"
 
 namespace memreel::test {

@@ -2,8 +2,8 @@
 // Programs recorded by PyTorch: labelled ones, and all other histories, of which only `leak` leaks.
 #include <gtest/gtest.h>
 
-#include "analyzer/insight/leaks.h"
-#include "analyzer/report/own_frame.h"
+#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/import/import.h"
 #include "formats/model/stack_text.h"
 #include "tests/histories.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/rounds.h"
+#include "analyzer/analysis/insight/rounds.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/insight/suppressions.h"
+#include "analyzer/analysis/insight/suppressions.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes memreel the tool of this program's copy of NVTX, which reads this variable when the environment names no
 // library.
-#include "collector/nvtx/names.h"
+#include "collector/nvtx/nvtx.h"
 
 extern "C" {
 // NOLINTNEXTLINE(readability-identifier-naming): what NVTX looks for

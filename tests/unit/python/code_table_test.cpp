@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "collector/python/code_view.h"
+#include "collector/python/python_layout.h"
 
 namespace memreel::python {
 namespace {

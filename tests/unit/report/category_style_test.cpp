@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The appearance of categories, for people with full color vision and with color vision deficiencies.
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "analyzer/insight/timeline.h"
-#include "analyzer/report/html/charts.h"
-#include "analyzer/report/html/flame_graph.h"
-#include "analyzer/report/live_groups.h"
-#include "analyzer/report/markup.h"
+#include "analyzer/analysis/insight/timeline.h"
+#include "analyzer/describe/fields.h"
+#include "analyzer/describe/html/charts.h"
+#include "analyzer/describe/live_groups.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {

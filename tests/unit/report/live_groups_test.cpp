@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/report/own_frame.h"
+#include "analyzer/describe/own_frame.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/report/text_table.h"
+#include "analyzer/describe/fields.h"
 
 #include <gtest/gtest.h>
 

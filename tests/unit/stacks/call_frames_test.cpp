@@ -9,8 +9,7 @@
 #include <map>
 #include <string>
 
-#include "collector/stacks/code_map.h"
-#include "collector/stacks/unwind_rule.h"
+#include "collector/stacks/unwind.h"
 #include "tests/unit/stacks/c_library.h"
 
 namespace memreel::stacks {

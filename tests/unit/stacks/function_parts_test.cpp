@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All code of a function, including what the compiler placed elsewhere.
-#include "collector/stacks/code_map.h"
+#include "collector/stacks/call_frames.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "collector/stacks/stretches.h"
+#include "collector/stacks/recent_walks.h"
 
 namespace memreel::stacks::made_up {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stretches compared with a walk without memory.
-#include "collector/stacks/stretches.h"
+#include "collector/stacks/recent_walks.h"
 
 #include <gtest/gtest.h>
 

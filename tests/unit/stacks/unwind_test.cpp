@@ -25,7 +25,6 @@
 #include <thread>
 #include <vector>
 
-#include "collector/stacks/unwind_rule.h"
 #include "tests/unit/stacks/shapes.h"
 
 namespace memreel::stacks {

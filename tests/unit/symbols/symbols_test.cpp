@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "analyzer/report/own_frame.h"
+#include "analyzer/describe/own_frame.h"
 #include "collector/stacks/module_table.h"
 #include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"

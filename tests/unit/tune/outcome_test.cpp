@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/tune/outcome.h"
+#include "analyzer/replay/tune/outcome.h"
 
 #include <gtest/gtest.h>
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/tune/search_space.h"
+#include "analyzer/replay/tune/search_space.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 
-#include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/policies/torch_spec.h"
 #include "analyzer/replay/registry.h"
 #include "tests/unit/analyzer/history.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/tune/search_space.h"
+#include "analyzer/replay/tune/search_space.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/policies/torch_spec.h"
 #include "tests/histories.h"
 
 namespace memreel {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/tune/tune.h"
+#include "analyzer/replay/tune/tune.h"
 #include "analyzer/replay/prepare.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "analyzer/policies/torch_spec.h"
-#include "analyzer/tune/search_space.h"
+#include "analyzer/replay/policies/torch_spec.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "tests/bench/synthetic.h"
 #include "tests/unit/analyzer/history.h"
 

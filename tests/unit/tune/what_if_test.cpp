@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/tune/what_if.h"
+#include "analyzer/replay/tune/tune.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,6 @@
 
 #include "tests/unit/sample_trace.h"
 #include "tests/unit/viewer/opened.h"
-#include "viewer/model/heap_series.h"
 
 namespace memreel::viewer {
 namespace {

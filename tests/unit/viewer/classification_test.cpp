@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 #include "tests/unit/category/program.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/allocation_list.h"

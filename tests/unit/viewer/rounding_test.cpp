@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <vector>
 
-#include "analyzer/insight/heap_map.h"
+#include "analyzer/analysis/insight/heap_map.h"
 #include "formats/import/import.h"
 #include "tests/histories.h"
 #include "tests/unit/analyzer/history.h"

@@ -15,12 +15,10 @@
 
 #include "tests/histories.h"
 #include "viewer/terminal/browser.h"
-#include "viewer/terminal/chart.h"
-#include "viewer/terminal/flame_tree.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
-#include "viewer/terminal/look.h"
 #include "viewer/terminal/screen.h"
+#include "viewer/terminal/timeline.h"
 
 namespace memreel::viewer::terminal {
 namespace {

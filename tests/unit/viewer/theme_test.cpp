@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <initializer_list>
 
-#include "analyzer/report/live_groups.h"
+#include "analyzer/describe/live_groups.h"
 
 namespace memreel::viewer {
 namespace {

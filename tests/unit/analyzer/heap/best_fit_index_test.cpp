@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/heap/best_fit_index.h"
+#include "analyzer/replay/heap/best_fit_index.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/heap/free_lists.h"
+#include "analyzer/replay/heap/block_table.h"
 
 #include <gtest/gtest.h>
 

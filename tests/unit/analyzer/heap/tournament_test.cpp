@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/heap/maxima.h"
+#include "analyzer/replay/heap/maxima.h"
 
 #include <gtest/gtest.h>
 

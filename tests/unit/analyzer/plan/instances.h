@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/plan/plan.h"
-#include "analyzer/plan/verify.h"
+#include "analyzer/replay/plan/plan.h"
+#include "analyzer/replay/plan/problem.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel::plan::testing {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans from several busy instants at once: where parts meet nothing overlaps, and what does not fit is fitted in.
-#include "analyzer/plan/joined.h"
+#include "analyzer/replay/plan/outward.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "analyzer/plan/make_room.h"
-#include "analyzer/plan/outward.h"
+#include "analyzer/replay/plan/local_search.h"
 #include "tests/unit/analyzer/plan/instances.h"
 
 namespace memreel::plan {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans are valid, as good as they claim, and deterministic.
-#include "analyzer/plan/plan.h"
+#include "analyzer/replay/plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <numeric>
 #include <string>
 
-#include "analyzer/plan/greedy.h"
-#include "analyzer/plan/least_peak.h"
-#include "analyzer/plan/outward.h"
+#include "analyzer/replay/plan/first_fit.h"
+#include "analyzer/replay/plan/outward.h"
+#include "analyzer/replay/plan/search.h"
 #include "tests/unit/analyzer/plan/instances.h"
 
 namespace memreel::plan {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of TensorFlow's allocator, one by one.
-#include "analyzer/policies/bfc.h"
+#include "analyzer/replay/policies/bfc.h"
 #include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <bit>
 #include <set>
 
-#include "analyzer/engine/parameters.h"
+#include "analyzer/replay/engine/parameters.h"
 #include "tests/bench/synthetic.h"
 
 namespace memreel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/buddy.h"
+#include "analyzer/replay/policies/buddy.h"
 
 #include <gtest/gtest.h>
 

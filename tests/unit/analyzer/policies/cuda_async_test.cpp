@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules of cuda.async, one by one.
-#include "analyzer/policies/cuda_async.h"
+#include "analyzer/replay/policies/cuda_async.h"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "analyzer/policies/cuda_async.h"
-#include "analyzer/policies/cuda_malloc.h"
+#include "analyzer/replay/policies/cuda_async.h"
+#include "analyzer/replay/policies/cuda_malloc.h"
 #include "tests/unit/analyzer/recorded_on_gpu.h"
 
 namespace memreel {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // cupy.pool: each rule by hand. Recordings of the real one: tests/e2e/test_pools.py.
-#include "analyzer/policies/cupy_pool.h"
+#include "analyzer/replay/policies/cupy_pool.h"
 
 #include <gtest/gtest.h>
 

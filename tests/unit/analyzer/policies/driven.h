@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/policy.h"
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/prepared.h"
 
 namespace memreel::testing {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/prepared.h"
+#include "analyzer/replay/policies/torch_native.h"
 
 namespace memreel::testing {
 

@@ -2,9 +2,9 @@
 // The policies with one growing range, and next to them cuda.malloc and the bounds.
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/bounds.h"
-#include "analyzer/policies/cuda_malloc.h"
-#include "analyzer/policies/fit.h"
+#include "analyzer/replay/policies/bounds.h"
+#include "analyzer/replay/policies/cuda_malloc.h"
+#include "analyzer/replay/policies/fit.h"
 #include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {

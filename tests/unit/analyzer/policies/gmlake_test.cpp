@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/gmlake.h"
+#include "analyzer/replay/policies/gmlake.h"
 
 #include <gtest/gtest.h>
 

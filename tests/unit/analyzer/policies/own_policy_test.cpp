@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/own_policy.h"
+#include "analyzer/replay/policies/own_policy.h"
 
 #include <gtest/gtest.h>
 

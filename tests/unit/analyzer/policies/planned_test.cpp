@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan.size and plan.best as policies: they serve every request at its planned address, within the planned memory.
-#include "analyzer/plan/planned.h"
+#include "analyzer/replay/plan/planned.h"
 #include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // pool.exact on top of the two allocators that it supports.
-#include "analyzer/policies/pool_exact.h"
+#include "analyzer/replay/policies/pool_exact.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/cuda_malloc.h"
-#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/policies/cuda_malloc.h"
+#include "analyzer/replay/policies/torch_native.h"
 #include "tests/unit/analyzer/policies/driven.h"
 
 namespace memreel {

@@ -9,9 +9,9 @@
 #include <map>
 #include <optional>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/policy.h"
-#include "analyzer/heap/block_table.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/heap/block_table.h"
 #include "tests/bench/synthetic.h"
 #include "tests/histories.h"
 

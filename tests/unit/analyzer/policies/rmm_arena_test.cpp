@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmm.arena: each rule by hand, and random programs compared with the plain sets of RMM itself.
-#include "analyzer/policies/rmm_arena.h"
+#include "analyzer/replay/policies/rmm_arena.h"
 
 #include <gtest/gtest.h>
 

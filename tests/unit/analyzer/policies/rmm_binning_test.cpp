@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmm.binning: the bins in front of a pool.
-#include "analyzer/policies/rmm_binning.h"
+#include "analyzer/replay/policies/rmm_binning.h"
 
 #include <gtest/gtest.h>
 

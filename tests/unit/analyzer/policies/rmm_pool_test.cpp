@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // rmm.pool: each rule by hand, the cases of its issues, and random programs compared with the plain lists of RMM
 // itself.
-#include "analyzer/policies/rmm_pool.h"
+#include "analyzer/replay/policies/rmm_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -10,9 +10,9 @@
 #include <set>
 #include <vector>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/policies/rmm_arena.h"
-#include "analyzer/policies/rmm_pool.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/policies/rmm_arena.h"
+#include "analyzer/replay/policies/rmm_pool.h"
 
 namespace memreel::testing {
 

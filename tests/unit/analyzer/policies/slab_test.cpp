@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/slab.h"
+#include "analyzer/replay/policies/slab.h"
 
 #include <gtest/gtest.h>
 

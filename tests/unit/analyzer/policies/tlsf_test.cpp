@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/tlsf.h"
+#include "analyzer/replay/policies/tlsf.h"
 
 #include <gtest/gtest.h>
 

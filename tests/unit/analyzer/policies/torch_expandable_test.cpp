@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expandable segments, rule by rule.
-#include "analyzer/policies/torch_expandable.h"
+#include "analyzer/replay/policies/torch_expandable.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/prepared.h"
-#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/prepared.h"
+#include "analyzer/replay/policies/torch_native.h"
 #include "tests/unit/analyzer/policies/driven.h"
 #include "tests/unit/analyzer/policies/driven_torch.h"
 

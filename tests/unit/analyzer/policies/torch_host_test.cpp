@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // torch.host: each rule by hand. Histories of the real one: tests/e2e/test_releases.py.
-#include "analyzer/policies/torch_host.h"
+#include "analyzer/replay/policies/torch_host.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/policies/torch_spec.h"
 #include "analyzer/replay/registry.h"
 #include "formats/torch/alloc_conf.h"
 #include "tests/unit/analyzer/policies/driven.h"

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/torch_native.h"
+#include "analyzer/replay/policies/torch_native.h"
 #include "analyzer/replay/registry.h"
 
 #include <gtest/gtest.h>
 
-#include "analyzer/engine/device.h"
-#include "analyzer/engine/prepared.h"
+#include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/prepared.h"
 #include "tests/unit/analyzer/policies/driven.h"
 #include "tests/unit/analyzer/policies/driven_torch.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/torch_spec.h"
+#include "analyzer/replay/policies/torch_spec.h"
 
 #include <gtest/gtest.h>
 

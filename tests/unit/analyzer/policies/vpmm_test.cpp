@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/policies/vpmm.h"
+#include "analyzer/replay/policies/vpmm.h"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/policies/bfc.h"
+#include "analyzer/replay/policies/bfc.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/engine/device.h"
+#include "analyzer/replay/engine/device.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Segment addresses compared with a real driver's, and the invariants that hold whatever is requested.
-#include "analyzer/engine/device.h"
+#include "analyzer/replay/engine/device.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/replay/capacity.h"
 #include "analyzer/replay/memory_summary.h"
 #include "analyzer/replay/prepare.h"
+#include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/engine/policy_spec.h"
+#include "analyzer/replay/engine/parameters.h"
 
 #include <gtest/gtest.h>
 

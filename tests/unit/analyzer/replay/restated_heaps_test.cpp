@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A flight recorder's trace begins with what was live: how the rest of the memory was divided follows.
-#include "analyzer/replay/restated_heaps.h"
+#include "analyzer/replay/completed_trace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The hooks' clock agrees with the system's.
-#include "collector/recorder/clock.h"
+#include "collector/recorder/record.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/recorder/confinement.h"
+#include "collector/recorder/own_thread.h"
 
 #include <gtest/gtest.h>
 #include <linux/seccomp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flight recorder's options.
-#include "collector/options/flight_options.h"
+#include "collector/options/options.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The backward pass to which an allocation belongs.
-#include "collector/trace/stack_rows.h"
+#include "collector/trace/trace_builder.h"
 #include "formats/writer/trace_writer.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A process that only memreel knows of.
-#include "collector/trace/helper_process.h"
+#include "collector/trace/flight_dumps.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

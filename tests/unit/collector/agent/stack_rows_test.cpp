@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stacks through modules that are loaded and unloaded during recording, with old and new loaders.
-#include "collector/trace/stack_rows.h"
+#include "collector/trace/trace_builder.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

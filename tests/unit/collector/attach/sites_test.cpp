@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/attach/sites.h"
+#include "collector/attach/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which copy of CUPTI is chosen from those in a test directory.
-#include "collector/cuda/find_cupti.h"
+#include "collector/cuda/cupti_backend.h"
 
 #include <gmock/gmock.h>
 #include <unistd.h>

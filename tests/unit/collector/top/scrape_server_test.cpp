@@ -14,8 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "collector/top/port_owner.h"
-
 namespace memreel::top {
 namespace {
 

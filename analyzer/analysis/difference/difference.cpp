@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/analysis/difference/difference.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <limits>
+#include <string_view>
+#include <thread>
+#include <tuple>
+
+#include "analyzer/analysis/insight/rounds.h"
+#include "formats/model/flat_map.h"
+#include "formats/model/frame_kind.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+/// One heap of a trace, up to an instant.
+struct HeapView {
+  HeapHistory history;
+  Steps steps;
+  std::uint64_t events = 0;
+  std::vector<Holding> held;  // by stack
+  Purposes purposes;
+  Phase phase = Phase::other;     // of the last allocation
+  std::vector<Bytes> step_peaks;  // by step of the whole trace
+};
+
+Holding total(const std::vector<Holding>& held) {
+  Holding sum;
+  for (const Holding& h : held) {
+    sum.bytes += h.bytes;
+    sum.count += h.count;
+  }
+  return sum;
+}
+
+/// Tracks a view's heap over the trace: what is held after the view's events by stack, and the peak of each step.
+class Series {
+ public:
+  explicit Series(HeapView& view) : view_(&view) {}
+
+  void add(std::size_t event, StackId stack, Bytes size) {
+    live_ += size;
+    peak_ = std::max(peak_, live_);
+    if (event >= view_->events) return;
+    Holding& held = view_->held[index(stack)];
+    held.bytes += size;
+    ++held.count;
+  }
+
+  void remove(std::size_t event, StackId stack, Bytes size) {
+    live_ -= size;
+    if (event >= view_->events) return;
+    Holding& held = view_->held[index(stack)];
+    held.bytes -= size;
+    --held.count;
+  }
+
+  /// Ends the steps that are over before `event`. Returns the event before which the next one ends, or the maximum.
+  std::size_t end_steps(std::size_t event) {
+    const auto& ends = view_->steps.ends;
+    for (; step_ < ends.size() && ends[step_] < event; ++step_)
+      view_->step_peaks.push_back(std::exchange(peak_, live_));
+    return step_ < ends.size() ? std::size_t{ends[step_]} + 1 : std::numeric_limits<std::size_t>::max();
+  }
+
+ private:
+  HeapView* view_;
+  Bytes live_, peak_;
+  std::size_t step_ = 0;
+};
+
+/// Fills in what the views hold and the peaks of their steps, in one pass over the trace.
+void follow(const Trace& trace, std::vector<HeapView>& views) {
+  std::vector<Series> all_series;
+  for (HeapView& view : views) {
+    view.held.resize(trace.tables.stacks.size());
+    all_series.emplace_back(view);
+  }
+  std::vector<Series*> by_origin(trace.tables.origins.size());
+  for (std::size_t o = 0; o < by_origin.size(); ++o)
+    for (std::size_t v = 0; v < views.size(); ++v)
+      if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &all_series[v];
+
+  const EventColumns& events = trace.events;
+  const std::vector<StackId> site = same_code(trace.tables);
+  std::size_t next_end = 0;  // no step of any heap ends before it
+  const auto end_steps = [&](std::size_t event) {
+    next_end = std::numeric_limits<std::size_t>::max();
+    for (Series& series : all_series) next_end = std::min(next_end, series.end_steps(event));
+  };
+  for (std::size_t i = 0; i < events.count(); ++i) {
+    if (i >= next_end) end_steps(i);
+    const EventKind kind = events.kind[i];
+    if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
+    if (events.allocation[i] == AllocationId::none) continue;
+    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
+    Series* const series = by_origin[index(events.origin[begin])];
+    if (series == nullptr) continue;
+    if (kind == EventKind::alloc)
+      series->add(i, site[index(events.stack[begin])], events.size[begin]);
+    else
+      series->remove(i, site[index(events.stack[begin])], events.size[begin]);
+  }
+  end_steps(events.count());
+}
+
+/// Steps marked by the program; otherwise those that what it does shows.
+Steps steps_of(const Trace& trace, HeapId heap) {
+  Steps steps = find_steps(trace, heap);
+  if (!steps.ends.empty()) return steps;
+  const Rounds rounds = unmarked_rounds(trace);
+  if (!rounds.suffice()) return steps;
+  steps.mark = how_found(rounds);
+  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  return steps;
+}
+
+/// The phase of the heap's last allocation among the first `events` events.
+Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, std::uint64_t events) {
+  const auto end = std::ranges::lower_bound(trace.allocation_events, events);
+  for (auto at = end; at != trace.allocation_events.begin();)
+    if (--at; trace.tables[trace.events.origin[*at]].heap == heap)
+      return categories.phase[index(trace.events.allocation[*at])];
+  return Phase::other;
+}
+
+Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapHistory>& histories) {
+  std::vector<HeapView> views;
+  for (const HeapHistory& history : histories) {
+    HeapView view{.history = history, .steps = steps_of(side.trace, history.heap)};
+    Result<std::uint64_t> events = events_at(side.instant, side.trace, history, view.steps);
+    if (!events) {
+      events.error().where = text_of(side.instant);
+      return std::move(events).error();
+    }
+    view.events = *events;
+    views.push_back(std::move(view));
+  }
+  follow(side.trace, views);
+  const Categories categories = classify(side.trace);
+  const std::vector<Lifetime> lives = lifetimes(side.trace);
+  for (HeapView& view : views) {
+    view.purposes = purposes_of(side.trace, categories, lives, view.history.heap, view.events);
+    view.phase = phase_at(side.trace, categories, view.history.heap, view.events);
+  }
+  return views;
+}
+
+std::vector<StackId> holding(const HeapView* view) {
+  std::vector<StackId> stacks;
+  if (view == nullptr) return stacks;
+  for (std::uint32_t s = 0; s < view->held.size(); ++s)
+    if (view->held[s].count != 0) stacks.push_back(StackId{s});
+  return stacks;
+}
+
+Holding held_by(const HeapView* view, StackId stack) { return view == nullptr ? Holding{} : view->held[index(stack)]; }
+
+/// Display order.
+bool more_important(const SiteChange& x, const SiteChange& y) {
+  const std::int64_t of_x = change(x.a.bytes, x.b.bytes);
+  const std::int64_t of_y = change(y.a.bytes, y.b.bytes);
+  if (std::abs(of_x) != std::abs(of_y)) return std::abs(of_x) > std::abs(of_y);
+  if (of_x != of_y) return of_x > of_y;
+  return std::tie(x.stack_a, x.stack_b) < std::tie(y.stack_a, y.stack_b);
+}
+
+SideState state_of(const Trace& trace, const HeapView* view) {
+  if (view == nullptr) return {};
+  const std::int32_t device = trace.tables[view->history.heap].device;
+  return {.heap = view->history.heap,
+          .device = device,
+          .events = view->events,
+          .live = total(view->held),
+          .phase = view->phase};
+}
+
+HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
+  const Trace& named_by = b != nullptr ? trace_b : trace_a;
+  const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
+  HeapDifference result{
+      .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
+  for (const auto& [stack_a, stack_b] : match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b))) {
+    SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
+    // A site without a counterpart has no stack, which may itself be a site of another pair.
+    const bool is_recorded_without_stack = stack_a == StackId::none && stack_b == StackId::none;
+    if (stack_a != StackId::none || is_recorded_without_stack) site.a = held_by(a, stack_a);
+    if (stack_b != StackId::none || is_recorded_without_stack) site.b = held_by(b, stack_b);
+    if (site.a != site.b) result.sites.push_back(site);
+  }
+  std::sort(result.sites.begin(), result.sites.end(), more_important);
+  const Purposes nothing;
+  const Purposes& of_a = a != nullptr ? a->purposes : nothing;
+  const Purposes& of_b = b != nullptr ? b->purposes : nothing;
+  result.categories = category_changes(of_a, of_b);
+  result.recomputes_a = of_a.recomputes;
+  result.recomputes_b = of_b.recomputes;
+  if (a != nullptr && b != nullptr) {
+    result.step_mark_a = a->steps.mark;
+    result.step_mark_b = b->steps.mark;
+    const std::size_t steps = std::min(a->step_peaks.size(), b->step_peaks.size());
+    for (std::size_t s = 0; s < steps; ++s) result.steps.push_back({a->step_peaks[s], b->step_peaks[s]});
+  }
+  return result;
+}
+
+/// The view of the corresponding heap; null if none is left.
+const HeapView* counterpart(const Tables& tables, const HeapView& view, const Tables& others, const DeviceMap& devices,
+                            std::span<const HeapView* const> candidates, bool same_name) {
+  const Heap& heap = tables[view.history.heap];
+  const auto device = devices.find(heap.device);
+  if (device == devices.end()) return nullptr;
+  for (const HeapView* candidate : candidates) {
+    const Heap& other = others[candidate->history.heap];
+    if (device->second == other.device && heap.level == other.level &&
+        (!same_name || tables[heap.name] == others[other.name]))
+      return candidate;
+  }
+  return nullptr;
+}
+
+/// Pairs the n-th with the n-th, and removes them.
+void pair_in_order(std::set<std::int32_t>& a, std::set<std::int32_t>& b, DeviceMap& pairs) {
+  while (!a.empty() && !b.empty()) {
+    pairs[*a.begin()] = *b.begin();
+    a.erase(a.begin());
+    b.erase(b.begin());
+  }
+}
+
+}  // namespace
+
+Devices devices_of(const Tables& tables, std::span<const HeapHistory> histories) {
+  Devices devices;
+  for (const HeapHistory& history : histories) {
+    const Heap& heap = tables[history.heap];
+    devices.all.insert(heap.device);
+    if (heap.level == Level::framework) devices.used_by_frameworks.insert(heap.device);
+  }
+  return devices;
+}
+
+DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& given) {
+  constexpr std::int32_t host = -1;
+  DeviceMap pairs = given;
+  pairs[host] = host;
+  for (const auto kind : {&Devices::used_by_frameworks, &Devices::all}) {
+    std::set<std::int32_t> left_a = a.*kind, left_b = b.*kind;
+    for (const auto& [of_a, of_b] : pairs) {
+      left_a.erase(of_a);
+      left_b.erase(of_b);
+    }
+    if (left_a.size() != left_b.size()) {
+      for (const std::int32_t device : std::set(left_a)) {
+        if (left_b.erase(device) == 0) continue;
+        left_a.erase(device);
+        pairs[device] = device;
+      }
+    }
+    pair_in_order(left_a, left_b, pairs);
+  }
+  return pairs;
+}
+
+Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given) {
+  std::vector<HeapHistory> histories_a;
+  Result<std::vector<HeapView>> views_a = Error{};
+  std::thread beside([&] {
+    histories_a = heap_histories(a.trace);
+    views_a = views_of(a, histories_a);
+  });
+  const std::vector<HeapHistory> histories_b = heap_histories(b.trace);
+  const Result<std::vector<HeapView>> views_b = views_of(b, histories_b);
+  beside.join();
+  const Devices devices_a = devices_of(a.trace.tables, histories_a),
+                devices_b = devices_of(b.trace.tables, histories_b);
+  for (const auto& [of_a, of_b] : given) {
+    const bool known_a = devices_a.all.contains(of_a);
+    if (known_a && devices_b.all.contains(of_b)) continue;
+    return Error{.what = std::string(known_a ? "the second" : "the first") + " trace has no device " +
+                         std::to_string(known_a ? of_b : of_a),
+                 .where = std::to_string(of_a) + "=" + std::to_string(of_b)};
+  }
+  if (!views_a) return views_a.error();
+  if (!views_b) return views_b.error();
+  const DeviceMap devices = match_devices(devices_a, devices_b, given);
+
+  std::vector<const HeapView*> left;
+  for (const HeapView& view : *views_b) left.push_back(&view);
+  std::vector<const HeapView*> partner(views_a->size());
+  for (const bool same_name : {true, false}) {
+    for (std::size_t i = 0; i < partner.size(); ++i) {
+      if (partner[i] != nullptr) continue;
+      partner[i] = counterpart(a.trace.tables, (*views_a)[i], b.trace.tables, devices, left, same_name);
+      std::erase(left, partner[i]);
+    }
+  }
+  std::vector<HeapDifference> result;
+  for (std::size_t i = 0; i < partner.size(); ++i)
+    result.push_back(compare(a.trace, &(*views_a)[i], b.trace, partner[i]));
+  for (const HeapView* view : left) result.push_back(compare(a.trace, nullptr, b.trace, view));
+  return result;
+}
+
+namespace {
+
+std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(hash * 31 + value); }
+std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
+
+/// Two identities of every stack of a table: one down to the line, and one that survives edits and moved checkouts.
+class Identities {
+ public:
+  explicit Identities(const Tables& tables) : exact_(tables.stacks.size()), loose_(tables.stacks.size()) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> frames;
+    frames.reserve(tables.frames.size());
+    for (const Frame& frame : tables.frames) {
+      const std::string_view file = tables[frame.file];
+      const std::uint64_t place =
+          combine(hash_of(tables[frame.function]), hash_of(base_name(tables[tables[frame.module].path])));
+      // A function name says more than a module; an unresolved frame has nothing else.
+      frames.emplace_back(combine(combine(combine(place, hash_of(file)), frame.line), frame.module_offset),
+                          combine(place, hash_of(base_name(file))));
+    }
+    // A caller has a smaller id, so its identity is known.
+    for (std::size_t i = 1; i < tables.stacks.size(); ++i) {
+      const Stack& stack = tables.stacks[i];
+      const auto& [exact, loose] = frames[index(stack.frame)];
+      exact_[i] = combine(exact_[index(stack.caller)], exact);
+      loose_[i] = combine(loose_[index(stack.caller)], loose);
+    }
+  }
+
+  std::uint64_t exact(StackId id) const { return exact_[index(id)]; }
+  std::uint64_t loose(StackId id) const { return loose_[index(id)]; }
+
+ private:
+  std::vector<std::uint64_t> exact_, loose_;
+};
+
+/// Orders stacks of equal loose identity by their lines and offsets, innermost first.
+bool lines_before(const Tables& tables, StackId a, StackId b) {
+  for (; a != StackId::none && b != StackId::none; a = tables[a].caller, b = tables[b].caller) {
+    const Frame& frame_a = tables[tables[a].frame];
+    const Frame& frame_b = tables[tables[b].frame];
+    const auto place_a = std::tie(frame_a.line, frame_a.module_offset);
+    const auto place_b = std::tie(frame_b.line, frame_b.module_offset);
+    if (place_a != place_b) return place_a < place_b;
+  }
+  return a < b;
+}
+
+/// Pairs items of equal identity, in order within it; leaves items without a partner in `a` and `b`.
+template <class Identity, class Before>
+void take_pairs(std::vector<StackId>& a, std::vector<StackId>& b, Identity identity, Before before,
+                std::vector<StackPair>& pairs) {
+  const auto sort = [&](std::vector<StackId>& stacks, int side) {
+    std::sort(stacks.begin(), stacks.end(), [&](StackId x, StackId y) {
+      const std::uint64_t of_x = identity(side, x);
+      const std::uint64_t of_y = identity(side, y);
+      return of_x != of_y ? of_x < of_y : before(side, x, y);
+    });
+  };
+  sort(a, 0);
+  sort(b, 1);
+  std::vector<StackId> left_a, left_b;
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::uint64_t of_a = identity(0, a[i]);
+    const std::uint64_t of_b = identity(1, b[j]);
+    if (of_a == of_b)
+      pairs.emplace_back(a[i++], b[j++]);
+    else if (of_a < of_b)
+      left_a.push_back(a[i++]);
+    else
+      left_b.push_back(b[j++]);
+  }
+  left_a.insert(left_a.end(), a.begin() + static_cast<std::ptrdiff_t>(i), a.end());
+  left_b.insert(left_b.end(), b.begin() + static_cast<std::ptrdiff_t>(j), b.end());
+  a = std::move(left_a);
+  b = std::move(left_b);
+}
+
+}  // namespace
+
+std::vector<StackPair> match_stacks(const Tables& tables_a, std::span<const StackId> a, const Tables& tables_b,
+                                    std::span<const StackId> b) {
+  const Identities of_a(tables_a);
+  const Identities of_b(tables_b);
+  std::vector<StackId> left_a(a.begin(), a.end());
+  std::vector<StackId> left_b(b.begin(), b.end());
+  std::vector<StackPair> pairs;
+  take_pairs(
+      left_a, left_b, [&](int side, StackId id) { return (side == 0 ? of_a : of_b).exact(id); },
+      [](int, StackId x, StackId y) { return x < y; }, pairs);
+  take_pairs(
+      left_a, left_b, [&](int side, StackId id) { return (side == 0 ? of_a : of_b).loose(id); },
+      [&](int side, StackId x, StackId y) { return lines_before(side == 0 ? tables_a : tables_b, x, y); }, pairs);
+  for (const StackId id : left_a) pairs.emplace_back(id, StackId::none);
+  for (const StackId id : left_b) pairs.emplace_back(StackId::none, id);
+  return pairs;
+}
+
+}  // namespace memreel

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/analysis/difference/instant.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "analyzer/analysis/insight/timeline.h"
+#include "analyzer/describe/live_groups.h"
+#include "formats/model/quantity.h"
+
+namespace memreel {
+namespace {
+
+std::int64_t growth(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count - a.count); }
+
+}  // namespace
+
+Purposes purposes_of(const Trace& trace, const Categories& categories, const std::vector<Lifetime>& lives, HeapId heap,
+                     std::uint64_t events) {
+  std::map<std::pair<Category, StackId>, Bytes> by_stack;
+  for (std::uint32_t a = 0; a < lives.size(); ++a) {
+    const std::uint32_t begin = lives[a].begin;
+    if (!lives[a].live_after(events) || trace.tables[trace.events.origin[begin]].heap != heap) continue;
+    by_stack[{categories.category(AllocationId{a}), trace.events.stack[begin]}] += trace.events.size[begin];
+  }
+  Purposes purposes;
+  for (const auto& [key, bytes] : by_stack)
+    purposes.live[{key.first, holder_label(trace.tables, categories, key.second)}] += bytes;
+  purposes.recomputes =
+      std::ranges::find(categories.evidence, Evidence::recomputed_for_backward) != categories.evidence.end();
+  return purposes;
+}
+
+std::vector<CategoryChange> category_changes(const Purposes& a, const Purposes& b) {
+  std::map<Category, CategoryChange> changes;
+  for (const auto& [key, bytes] : a.live) changes[key.first].a += bytes;
+  for (const auto& [key, bytes] : b.live) changes[key.first].b += bytes;
+  if (std::ranges::all_of(changes, [](const auto& entry) { return entry.first == Category::unknown; })) return {};
+
+  std::map<std::pair<Category, std::string>, std::pair<Bytes, Bytes>> places;
+  for (const auto& [key, bytes] : a.live) places[key].first = bytes;
+  for (const auto& [key, bytes] : b.live) places[key].second = bytes;
+  for (const auto& [key, held] : places) {
+    CategoryChange& change = changes[key.first];
+    const std::int64_t sign = growth(change.a, change.b) < 0 ? -1 : 1;
+    if (sign * growth(held.first, held.second) <= sign * growth(change.place_a, change.place_b)) continue;
+    change.place = key.second;
+    change.place_a = held.first;
+    change.place_b = held.second;
+  }
+  std::vector<CategoryChange> list;
+  for (auto& [category, change] : changes) {
+    change.category = category;
+    list.push_back(std::move(change));
+  }
+  std::ranges::stable_sort(list, std::ranges::greater{},
+                           [](const CategoryChange& change) { return std::abs(growth(change.a, change.b)); });
+  return list;
+}
+
+namespace {
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+std::optional<std::uint64_t> parse_count(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<Nanoseconds> parse_time(std::string_view text) {
+  static constexpr std::array<std::pair<std::string_view, double>, 4> units{
+      {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
+  for (const auto& [unit, nanoseconds] : units) {
+    if (!text.ends_with(unit)) continue;
+    const std::string_view number = text.substr(0, text.size() - unit.size());
+    double value = 0;
+    const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (problem != std::errc{} || end != number.data() + number.size()) continue;
+    const double time = value * nanoseconds;
+    if (!(time >= 0 && time < 9e18)) return std::nullopt;
+    return Nanoseconds(std::llround(time));
+  }
+  return std::nullopt;
+}
+
+std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
+  const auto& times = trace.events.time;
+  if (times.empty()) return 0;
+  const Nanoseconds until = times.front() + since_start;
+  // Times need not be monotonic; the first later event ends the instant.
+  std::uint64_t i = 0;
+  while (i < times.size() && times[i] <= until) ++i;
+  return i;
+}
+
+/// A heap that does nothing in the phase holds nothing of interest then.
+std::uint64_t events_at_phase(Phase phase, const Trace& trace, HeapId heap) {
+  for (const PhasePeak& at : phase_peaks(trace, classify(trace), heap))
+    if (at.phase == phase) return at.peak.events;
+  return 0;
+}
+
+Result<std::uint64_t> events_at_range(std::string_view name, const Trace& trace, HeapId heap) {
+  std::optional<SpanPeak> highest;
+  for (const RangePeak& range : range_peaks(trace, heap))
+    if (range.name == name && (!highest || range.peak.live > highest->live)) highest = range.peak;
+  if (highest) return highest->events;
+  return Error{.what = "the trace has no range '" + std::string(name) + "'",
+               .remedy = "memreel report lists the ranges of a trace"};
+}
+
+}  // namespace
+
+Result<Instant> parse_instant(std::string_view text) {
+  if (text == "peak") return Instant{AtPeak{}};
+  if (text == "end") return Instant{AtEnd{}};
+  if (text.starts_with("step:")) {
+    if (const auto number = parse_count(text.substr(5)); number && *number > 0) return Instant{AfterStep{*number}};
+  } else if (text.starts_with("event:")) {
+    if (const auto index = parse_count(text.substr(6))) return Instant{AtEvent{*index}};
+  } else if (text.starts_with("phase:")) {
+    if (const auto phase = phase_by_name(text.substr(6))) return Instant{AtPhase{*phase}};
+  } else if (text.starts_with("range:")) {
+    if (text.size() > 6) return Instant{AtRange{std::string(text.substr(6))}};
+  } else if (const auto time = parse_time(text)) {
+    return Instant{AtTime{*time}};
+  }
+  return Error{.what = "unknown instant '" + std::string(text) + "'",
+               .remedy =
+                   "available: peak, end, step:N (from 1), event:N, phase:forward|backward|optimizer|other, "
+                   "range:NAME, or a time "
+                   "since the start such as 12.5s or 300ms"};
+}
+
+std::string text_of(const Instant& instant) {
+  return std::visit(
+      Overloaded{[](AtPeak) -> std::string { return "at the peak"; }, [](AtEnd) -> std::string { return "at the end"; },
+                 [](AfterStep step) { return "after step " + text_of(step.number); },
+                 [](AtEvent event) { return "after event " + text_of(event.index); },
+                 [](AtTime time) {
+                   return "after " + text_of_seconds(std::chrono::duration<double>(time.since_start).count());
+                 },
+                 [](AtPhase at) { return "at the peak of phase " + std::string(name_of(at.phase)); },
+                 [](const AtRange& range) { return "at the peak of range " + range.name; }},
+      instant);
+}
+
+Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, const HeapHistory& heap,
+                                const Steps& steps) {
+  const std::uint64_t all = trace.events.count();
+  return std::visit(
+      Overloaded{[&](AtPeak) -> Result<std::uint64_t> {
+                   return heap.allocations == 0 ? std::uint64_t{0} : heap.peak_live_event + 1;
+                 },
+                 [&](AtEnd) -> Result<std::uint64_t> { return all; },
+                 [&](AfterStep step) -> Result<std::uint64_t> {
+                   if (steps.ends.empty())
+                     return Error{.what = "the trace marks no steps, and nothing in it repeats",
+                                  .remedy = "name an instant by event or time"};
+                   if (step.number > steps.ends.size())
+                     return Error{.what = "the trace has " + text_of(std::uint64_t{steps.ends.size()}) + " steps"};
+                   return std::uint64_t{steps.ends[step.number - 1]} + 1;
+                 },
+                 [&](AtEvent event) -> Result<std::uint64_t> {
+                   if (event.index >= all) return Error{.what = "the trace has " + text_of(all) + " events, from 0"};
+                   return event.index + 1;
+                 },
+                 [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); },
+                 [&](AtPhase at) -> Result<std::uint64_t> { return events_at_phase(at.phase, trace, heap.heap); },
+                 [&](const AtRange& range) { return events_at_range(range.name, trace, heap.heap); }},
+      instant);
+}
+
+Result<FileAt> parse_file_at(std::string_view text) {
+  std::error_code ignored;
+  const std::size_t at = text.rfind('@');
+  if (at == std::string_view::npos || std::filesystem::exists(text, ignored))
+    return FileAt{.file = std::filesystem::path(text), .instant = std::nullopt};
+  Result<Instant> instant = parse_instant(text.substr(at + 1));
+  if (!instant) {
+    instant.error().where = std::string(text);
+    return std::move(instant).error();
+  }
+  return FileAt{.file = std::filesystem::path(text.substr(0, at)), .instant = *instant};
+}
+
+}  // namespace memreel

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/analysis/explain/log_scan.h"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <cctype>
+
+namespace memreel::explain {
+namespace {
+
+// A text is looked for from some way before its key to some way behind it.
+constexpr std::size_t before_key = 4096, behind_key = 16 << 10;
+constexpr std::size_t piece_size = std::size_t{1} << 20U;
+constexpr std::size_t longest_key = 512;        // with what may be between its letters
+constexpr std::size_t narrowest_terminal = 60;  // columns: a shorter line was not broken by one
+constexpr std::size_t most_sources = 4096;
+constexpr std::uint64_t same_failure = std::uint64_t{16}
+                                       << 20U;  // bytes: the dump of an allocator lies between its texts
+constexpr std::uint64_t vague_distance = 2048;
+
+/// What launchers, loggers and log collectors put before a line; the first group names the process.
+constexpr std::string_view prefixes =
+    R"(\s*(?:\[(?:default)?([Rr]ank ?\d+)\]:?|\[\d+,(\d+)\]<std(?:err|out)>:?|\((\w{1,40} pid=\d+)(?:, ip=[\d.]+)?\))"
+    R"(|(\d{1,5}): |([\w.-]{1,40}) +\| |std(?:err|out) [FP] )"
+    R"(|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*Z?(?:[+-]\d\d:?\d\d)?[\]:]?|\[?\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\]?|\[?\d\d:\d\d:\d\d[.,:\d]*\]?)"
+    R"(|\[[WEIF]\d{3,4} [\d:.]+ \S{1,80}:\d+\]|(?:INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|DEBUG|[IWEF])\b:?\s)"
+    R"(|\[?[\w./\\-]{1,120}\.(?:py|cc|cpp|cu|h|hpp):\d+\]:?|\[(?:E|W|I|V|TRT|TensorRT|ERROR|WARNING|INFO)\]))";
+
+RE2::Options log_options() {
+  RE2::Options options;
+  options.set_encoding(RE2::Options::EncodingLatin1);
+  options.set_log_errors(false);
+  options.set_max_mem(16 << 20);
+  return options;
+}
+
+/// Without the escape sequences of terminals (ECMA-48: CSI, OSC, and those of two characters).
+std::string without_escapes(std::string_view line) {
+  std::string out;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if (line[at] != '\x1b') {
+      out += line[at] == '\0' ? ' ' : line[at];
+      continue;
+    }
+    if (++at >= line.size()) break;
+    if (line[at] == '[') {
+      while (++at < line.size() && !(line[at] >= '@' && line[at] <= '~')) continue;
+    } else if (line[at] == ']') {
+      while (++at < line.size() && line[at] != '\a' && line[at] != '\x1b') continue;
+      if (at + 1 < line.size() && line[at] == '\x1b') ++at;
+    }
+  }
+  return out;
+}
+
+/// Lower case, without white space: where keys are looked for.
+std::string squeezed(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char letter : text)
+    if (std::isspace(static_cast<unsigned char>(letter)) == 0)
+      out += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return out;
+}
+
+std::string family_of(const Grammar& grammar) {
+  const std::string prefix(grammar.name.substr(0, grammar.name.find('.')));
+  return prefix == "tf" ? "xla" : prefix;  // they share the allocator, and print its texts mixed
+}
+
+void add_missing(Figures& to, const Figures& from) {
+  for (std::size_t i = 0; i < field_count; ++i)
+    if (const auto field = static_cast<Field>(i); !to[field]) to[field] = from[field];
+}
+
+/// What makes two failures the same one, printed again.
+std::string identity_of(const Failure& failure) {
+  std::string identity = failure.source + '\n' + std::string(failure.grammar->name);
+  for (std::size_t i = 0; i < field_count; ++i) {
+    const auto value = failure.figures[static_cast<Field>(i)];
+    identity += value ? ' ' + std::to_string(*value) : " -";
+  }
+  return identity;
+}
+
+}  // namespace
+
+/// A physical line without its prefixes.
+struct LogScan::Line {
+  std::string source, text;
+  std::size_t position = 0;  // of the line in the buffer
+  bool continues = false;    // the terminal broke the line before it
+};
+
+struct LogScan::Found {
+  Failure failure;
+  std::size_t position = 0, end = 0;  // in the buffer
+};
+
+/// A failure of which more texts may follow.
+struct LogScan::Part {
+  Failure failure;
+  int part = 0;
+};
+
+struct LogScan::Expressions {
+  re2::RE2 keys{"(?i)" + expression_for_keys(), log_options()};
+  re2::RE2 prefix{re2::StringPiece(prefixes.data(), prefixes.size()), log_options()};
+  std::vector<Matcher> matchers;
+
+  Expressions() {
+    for (const Grammar* grammar : all_texts()) matchers.emplace_back(*grammar);
+  }
+  static const Expressions& all() {
+    static const Expressions compiled;
+    return compiled;
+  }
+};
+
+LogScan::LogScan() : expressions_(Expressions::all()) {}
+LogScan::~LogScan() = default;
+
+void LogScan::take(std::string_view piece) {
+  findings_.bytes += piece.size();
+  if (wide_ < 0 && piece.size() >= 2) wide_ = piece.starts_with("\xff\xfe") || piece.starts_with("\xfe\xff") ? 1 : 0;
+  while (!piece.empty()) {
+    const std::string_view part = piece.substr(0, piece_size);
+    if (wide_ == 1)
+      std::ranges::copy_if(part, std::back_inserter(buffer_), [](char letter) { return letter != '\0'; });
+    else
+      buffer_ += part;
+    piece.remove_prefix(part.size());
+    scan(false);
+  }
+}
+
+Findings LogScan::finish() {
+  scan(true);
+  while (!pending_.empty()) flush(pending_.begin()->first);
+  std::ranges::sort(findings_.failures, {}, &Failure::offset);
+  return std::move(findings_);
+}
+
+void LogScan::scan(bool at_end) {
+  for (;;) {
+    re2::StringPiece key;
+    if (!expressions_.keys.Match(buffer_, scanned_, buffer_.size(), RE2::UNANCHORED, &key, 1)) {
+      scanned_ = std::max(scanned_, buffer_.size() - std::min(buffer_.size(), longest_key));
+      break;
+    }
+    const auto at = static_cast<std::size_t>(key.data() - buffer_.data());
+    if (!at_end && buffer_.size() - at < behind_key) {
+      scanned_ = at;
+      break;
+    }
+    std::size_t begin = std::max(handled_, at - std::min(at, before_key));
+    if (begin > handled_)  // from the beginning of a line, if there is one
+      if (const std::size_t line = buffer_.find('\n', begin); line < at) begin = line + 1;
+    const std::size_t end = std::min(buffer_.size(), at + behind_key);
+    const std::size_t limit = end == buffer_.size() && at_end ? end : at + behind_key / 4 * 3;
+    examine(begin, end, limit);
+    handled_ = scanned_ = limit;
+  }
+  const std::size_t keep = scanned_ - std::min(scanned_, before_key);
+  if (keep < piece_size) return;
+  line_at(keep);
+  buffer_.erase(0, keep);
+  base_ += keep;
+  scanned_ -= keep;
+  handled_ -= std::min(handled_, keep);
+  counted_ = 0;
+}
+
+std::uint64_t LogScan::line_at(std::size_t position) {
+  if (position > counted_) {
+    line_ += static_cast<std::uint64_t>(std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(counted_),
+                                                   buffer_.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
+    counted_ = position;
+    return line_;
+  }
+  return line_ - static_cast<std::uint64_t>(std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(position),
+                                                       buffer_.begin() + static_cast<std::ptrdiff_t>(counted_), '\n'));
+}
+
+std::vector<LogScan::Line> LogScan::lines_between(std::size_t begin, std::size_t end) const {
+  std::vector<Line> lines;
+  std::size_t previous_width = 0;
+  for (std::size_t at = begin; at < end;) {
+    // Progress bars end lines with a carriage return, structured logs with the two characters of an escape.
+    std::size_t stop = at, next = end;
+    for (; stop < end; ++stop) {
+      if (buffer_[stop] == '\n' || buffer_[stop] == '\r') {
+        next = stop + 1;
+        break;
+      }
+      if (buffer_[stop] == '\\' && stop + 1 < end && buffer_[stop + 1] == 'n') {
+        next = stop + 2;
+        break;
+      }
+    }
+    if (stop == end) next = end;
+    Line line{.source = {}, .text = without_escapes(std::string_view(buffer_).substr(at, stop - at)), .position = at};
+    const std::size_t width = line.text.size();
+    bool has_prefix = false;
+    re2::StringPiece rest(line.text);
+    std::string rank, task, process, number, service;
+    constexpr int most_prefixes = 8;
+    for (int i = 0; i < most_prefixes; ++i) {
+      const re2::StringPiece unread = rest;
+      if (!RE2::Consume(&rest, expressions_.prefix, &rank, &task, &process, &number, &service)) {
+        rest = unread;
+        break;
+      }
+      has_prefix = true;
+      if (!line.source.empty()) continue;
+      if (!rank.empty()) line.source = "rank " + rank.substr(rank.find_first_of("0123456789"));
+      if (!task.empty()) line.source = "rank " + task;
+      if (!process.empty()) line.source = process;
+      if (!number.empty()) line.source = "task " + number;
+      if (!service.empty()) line.source = service;
+    }
+    line.text = std::string(rest.data(), rest.size());
+    line.continues = !has_prefix && previous_width >= narrowest_terminal;
+    if (line.source.empty() && line.continues && !lines.empty()) line.source = lines.back().source;
+    previous_width = width;
+    lines.push_back(std::move(line));
+    at = next;
+  }
+  return lines;
+}
+
+void LogScan::examine(std::size_t begin, std::size_t end, std::size_t limit) {
+  const std::vector<Line> lines = lines_between(begin, end);
+  std::vector<std::string> sources;
+  for (const Line& line : lines)
+    if (std::ranges::find(sources, line.source) == sources.end() && sources.size() < 64) sources.push_back(line.source);
+  std::vector<Found> found;
+  for (const std::string& source : sources) match_in(source, lines, limit, found);
+  std::ranges::stable_sort(found, {}, &Found::position);
+  for (Found& one : found) accept(std::move(one));
+}
+
+void LogScan::match_in(const std::string& source, const std::vector<Line>& lines, std::size_t limit,
+                       std::vector<Found>& found) const {
+  std::string text;
+  std::vector<std::pair<std::size_t, std::size_t>> places;  // in `text`, in the buffer
+  for (const Line& line : lines) {
+    if (line.source != source) continue;
+    if (!text.empty() && !line.continues) text += '\n';
+    places.emplace_back(text.size(), line.position);
+    text += line.text;
+  }
+  const auto place_of = [&](std::size_t at) {
+    const auto after = std::ranges::upper_bound(places, at, {}, &std::pair<std::size_t, std::size_t>::first);
+    return after == places.begin() ? lines.front().position : std::prev(after)->second + (at - std::prev(after)->first);
+  };
+  const std::string squeezed_text = squeezed(text);
+  struct Extent {
+    std::size_t begin, end;
+    const Grammar* grammar;
+  };
+  std::vector<Extent> taken;
+  for (const Matcher& matcher : expressions_.matchers) {
+    const Grammar& grammar = matcher.grammar();
+    if (squeezed_text.find(grammar.key) == std::string::npos) continue;
+    std::size_t begin = 0, head_end = 0;
+    for (std::size_t from = 0; matcher.find(text, from, begin, head_end); from = head_end) {
+      const bool is_taken = std::ranges::any_of(
+          taken, [&](const Extent& extent) { return begin < extent.end && extent.begin < head_end; });
+      const std::size_t place = place_of(begin);
+      if (is_taken || place >= limit) continue;
+      std::size_t next_begin = 0, next_end = 0;
+      std::size_t extent = std::min(text.size(), begin + grammar.extent);
+      if (matcher.find(text, head_end, next_begin, next_end)) extent = std::min(extent, next_begin);
+      Found one{.failure = {.grammar = &grammar, .source = source, .offset = base_ + place}, .position = place};
+      const std::size_t read_to = matcher.read(text, begin, std::max(extent, head_end), one.failure);
+      one.end = place_of(read_to);
+      taken.push_back({begin, std::max(read_to, head_end), &grammar});
+      if (grammar.vague && std::ranges::any_of(taken, [&](const Extent& other) {
+            return other.grammar != &grammar && other.begin < head_end + vague_distance &&
+                   begin < other.end + vague_distance;
+          }))
+        continue;
+      found.push_back(std::move(one));
+    }
+  }
+}
+
+void LogScan::accept(Found found) {
+  Failure& failure = found.failure;
+  const Grammar& grammar = *failure.grammar;
+  if (grammar.fact) {
+    const auto device = failure.figures[Field::device];
+    Figures& facts = facts_[family_of(grammar) + (device ? std::to_string(*device) : "")];
+    add_missing(failure.figures, facts);
+    facts = failure.figures;
+    constexpr std::size_t most_facts = 256;
+    if (facts_.size() > most_facts) facts_.clear();
+    return;
+  }
+  failure.line = line_at(found.position);
+  const auto pending = pending_.find(failure.source);
+  if (pending != pending_.end()) {
+    Part& part = pending->second;
+    const bool near = failure.offset - std::min(failure.offset, part.failure.offset) < same_failure;
+    const bool close = failure.offset - std::min(failure.offset, part.failure.offset) < vague_distance;
+    if (grammar.vague && close && part.failure.grammar != &grammar) return;
+    // A vague text, or a warning of the same request, is the beginning of what follows.
+    if (close && !grammar.vague && part.failure.grammar->vague) {
+      part = {.failure = std::move(failure), .part = grammar.part};
+      return;
+    }
+    if (near && family_of(grammar) == family_of(*part.failure.grammar) && grammar.part > part.part) {
+      if (part.part == 0) {
+        part = {.failure = std::move(failure), .part = grammar.part};
+        return;
+      }
+      add_missing(part.failure.figures, failure.figures);
+      part.failure.words.merge(failure.words);
+      part.failure.grammar = failure.grammar;
+      part.part = grammar.part;
+      return;
+    }
+    flush(failure.source);
+  }
+  if (pending_.size() >= most_sources) flush(pending_.begin()->first);
+  const std::string source = failure.source;
+  pending_.insert_or_assign(source, Part{.failure = std::move(failure), .part = grammar.part});
+}
+
+void LogScan::flush(const std::string& source) {
+  auto node = pending_.extract(source);
+  if (node.empty()) return;
+  Failure failure = std::move(node.mapped().failure);
+  const std::string family = family_of(*failure.grammar);
+  if (const auto facts = facts_.find(family); facts != facts_.end()) add_missing(failure.figures, facts->second);
+  if (const auto device = failure.figures[Field::device])
+    if (const auto facts = facts_.find(family + std::to_string(*device)); facts != facts_.end())
+      add_missing(failure.figures, facts->second);
+  const std::string identity = identity_of(failure);
+  if (const auto before = seen_.find(identity); before != seen_.end()) {
+    ++findings_.failures[before->second].count;
+    return;
+  }
+  if (findings_.failures.size() >= most_failures) {
+    ++findings_.left_out;
+    return;
+  }
+  const Rule rule = failure.grammar->rule == nullptr ? judge_by_figures : failure.grammar->rule;
+  rule(failure);
+  seen_.emplace(identity, findings_.failures.size());
+  findings_.failures.push_back(std::move(failure));
+}
+
+}  // namespace memreel::explain

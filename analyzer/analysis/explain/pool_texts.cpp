@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+// Texts of pools in front of the driver: TensorFlow's and JAX's BFC allocator, RMM and CuPy.
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "analyzer/analysis/explain/failure.h"
+
+namespace memreel::explain {
+namespace {
+
+std::uint64_t element_size(std::string_view type) {
+  struct Type {
+    std::string_view name;
+    std::uint64_t bytes;
+  };
+  constexpr std::array types{Type{"float", 4},   Type{"half", 2},   Type{"bfloat16", 2},  Type{"double", 8},
+                             Type{"int8", 1},    Type{"uint8", 1},  Type{"bool", 1},      Type{"int16", 2},
+                             Type{"int32", 4},   Type{"int64", 8},  Type{"complex64", 8}, Type{"complex128", 16},
+                             Type{"float32", 4}, Type{"float16", 2}};
+  const auto found = std::ranges::find(types, type, &Type::name);
+  return found == types.end() ? 0 : found->bytes;
+}
+
+/// A tensor's size follows from its shape and type, as the text itself does not say it.
+void add_tensor_size(Failure& failure) {
+  const auto shape = failure.words.find("shape");
+  const auto type = failure.words.find("type");
+  if (failure.figures[Field::requested] || shape == failure.words.end() || type == failure.words.end()) return;
+  std::uint64_t size = element_size(type->second);
+  const char* at = shape->second.data();
+  const char* const end = at + shape->second.size();
+  while (at < end && size > 0) {
+    std::uint64_t dimension = 0;
+    const auto [next, problem] = std::from_chars(at, end, dimension);
+    if (problem != std::errc{}) {
+      ++at;
+      continue;
+    }
+    if (dimension != 0 && size > (std::uint64_t{1} << 62U) / dimension) return;
+    size *= dimension;
+    at = next;
+  }
+  if (size > 0) failure.figures[Field::requested] = size;
+}
+
+/// The arena takes most of the device at the start: its limit is the capacity, what is not in use is free in it.
+void bfc_rule(Failure& failure) {
+  add_tensor_size(failure);
+  if (failure.words["device_kind"] == "CPU" || failure.words["device_kind"] == "cpu") {
+    failure.kind = Kind::host_memory;
+    failure.because = "the tensor was to be in the host's memory";
+    return;
+  }
+  Figures& figures = failure.figures;
+  if (figures[Field::capacity] && figures[Field::live])
+    figures[Field::cached] = *figures[Field::capacity] - std::min(*figures[Field::live], *figures[Field::capacity]);
+  if (figures[Field::cached]) figures[Field::free] = 0;
+  judge_by_figures(failure);
+  // What is free in an arena is free for every request: only pieces can keep it from serving one.
+  if (failure.kind == Kind::lack && figures[Field::cached].value_or(0) >= figures[Field::requested].value_or(0)) {
+    failure.kind = Kind::fragmentation;
+    failure.because = in_words(*figures[Field::cached]) + " are free in the arena, in pieces";
+    failure.shortfall.reset();
+  }
+  if (failure.kind == Kind::larger_than_device && figures[Field::live])
+    failure.because += "; the arena is what the program reserved, the device may have more";
+}
+
+/// XLA plans a program's memory before it runs: the sum is what it needs, whatever the allocator does.
+void program_rule(Failure& failure) {
+  Figures& figures = failure.figures;
+  const auto total = figures[Field::reserved];
+  if (!total) return judge_by_figures(failure);
+  const auto capacity = figures[Field::capacity];
+  failure.kind = Kind::lack;
+  failure.because = "the compiled program alone needs " + in_words(*total);
+  if (capacity) {
+    failure.shortfall = *total - std::min(*total, *capacity);
+    failure.because += " of " + in_words(*capacity);
+  }
+}
+
+void went_on(Failure& failure) {
+  failure.kind = Kind::warning;
+  failure.because = "the caller goes on with another algorithm, or with a smaller pool";
+}
+
+void pinned_rule(Failure& failure) {
+  failure.kind = Kind::host_memory;
+  failure.because = in_words(failure.figures[Field::requested].value_or(0)) + " of the host's memory were to be pinned";
+}
+
+constexpr std::string_view tensorflow = "TensorFlow", jax = "JAX", either = "TensorFlow, JAX";
+constexpr std::string_view bfc_source = "tsl/framework/bfc_allocator.cc";
+
+const std::array texts_of_xla{
+    Grammar{
+        .name = "tf.not_a_failure",
+        .framework = either,
+        .key = "thecallerindicatesthatthisisnotafailure",
+        .head =
+            R"(ran out of memory trying to allocate {requested}[^.]{0,80}(?:\.[^.]{0,80})?\. The caller indicates that this is not a failure)",
+        .example =
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.13GiB with freed_by_count=0. The caller "
+            "indicates that this is not a failure, but may mean that there could be performance gains if more memory "
+            "were available.",
+        .meaning = "A warning: a faster algorithm with more workspace did not fit, a slower one is used.",
+        .printed_by = bfc_source,
+        .rule = went_on,
+        .part = 1,
+        .extent = 500},
+    Grammar{.name = "tf.pinned",
+            .framework = tensorflow,
+            .key = "couldnotallocatepinnedhostmemory",
+            .head = R"(could not allocate pinned host memory of size: {requested})",
+            .example = "could not allocate pinned host memory of size: 34359738368",
+            .meaning = "Host memory that was to be page-locked, not the GPU's.",
+            .printed_by = "tensorflow/core/common_runtime/device/device_host_allocator.h",
+            .rule = pinned_rule,
+            .part = 1,
+            .extent = 200},
+    Grammar{.name = "tf.on_host",
+            .framework = tensorflow,
+            .key = "bytesonhost",
+            .head = R"(failed to alloc\w* {requested} on host)",
+            .example = "failed to alloc 34359738368 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+            .meaning = "Host memory that was to be page-locked, not the GPU's.",
+            .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
+            .rule = pinned_rule,
+            .part = 2,
+            .extent = 200},
+    Grammar{
+        .name = "tf.preallocation",
+        .framework = either,
+        .key = "fromdevice:cuda_error_out_of_memory",
+        .head = R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: CUDA_ERROR_OUT_OF_MEMORY)",
+        .example = "failed to allocate 9.38G (10071834624 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        .meaning =
+            "The pool that is taken at the start did not fit, usually as another process holds part of the device; a "
+            "smaller pool is tried next.",
+        .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
+        .rule = went_on,
+        .part = 1,
+        .extent = 300},
+    Grammar{
+        .name = "tf.ran_out",
+        .framework = either,
+        .key = "ranoutofmemorytryingtoallocate",
+        .head = R"(Allocator \({allocator:[\w.:]+}\) ran out of memory trying to allocate {requested})",
+        .example =
+            "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.50GiB (rounded to 1610612736)requested by op "
+            "MatMul",
+        .meaning = "The statistics below it in the log say whether the arena was full or in pieces.",
+        .printed_by = bfc_source,
+        .clauses = {R"(rounded to {needed#})"},
+        .rule = bfc_rule,
+        .part = 2,
+        .extent = 300},
+    Grammar{
+        .name = "tf.stats",
+        .framework = either,
+        .key = "maxinuse:",
+        .head = R"(Limit: {capacity} InUse: {live})",
+        .example =
+            "Stats: Limit: 2118451200 InUse: 3846144 MaxInUse: 1317554688 NumAllocs: 119350 MaxAllocSize: 1212416000",
+        .meaning = "The state of the arena at the failure. Limit minus InUse was free in it, perhaps in pieces.",
+        .printed_by = bfc_source,
+        .rule = bfc_rule,
+        .part = 3,
+        .extent = 300},
+    Grammar{.name = "tf.tensor",
+            .framework = tensorflow,
+            .key = "oomwhenallocatingtensorwithshape",
+            .head = R"(OOM when allocating tensor with shape ?\[{shape:[\d,]+}\] and type {type:\w+})",
+            .example = "OOM when allocating tensor with shape[64,256,112,112] and type float on "
+                       "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
+            .meaning = "The size of the tensor follows from its shape; what the arena held is in the dump above it.",
+            .printed_by = "tensorflow/core/framework/op_kernel.cc",
+            .clauses = {R"(device: ?{device_kind:[A-Z]+} ?:)"},
+            .rule = bfc_rule,
+            .part = 4,
+            .extent = 300},
+    Grammar{.name = "xla.while_trying",
+            .framework = jax,
+            .key = "outofmemorywhiletryingtoallocate",
+            .head = R"(Out of memory while trying to allocate {requested})",
+            .example = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4770354232 bytes.",
+            .meaning = "A buffer of a compiled program. The statistics below it say what the whole program needs.",
+            .printed_by = "xla/service/gpu/buffer_allocations.cc",
+            .rule = program_rule,
+            .part = 4,
+            .extent = 200},
+    Grammar{.name = "xla.allocating",
+            .framework = jax,
+            .key = "resource_exhausted:outofmemoryallocating",
+            .head = R"(RESOURCE_EXHAUSTED: Out of memory allocating {requested})",
+            .example = "RESOURCE_EXHAUSTED: Out of memory allocating 1073741824 bytes.",
+            .meaning = "An array did not fit into the pool, 75 % of the device by default.",
+            .printed_by = "xla/pjrt/gpu/se_gpu_pjrt_client.cc",
+            .rule = program_rule,
+            .part = 4,
+            .extent = 200},
+    Grammar{.name = "xla.failed_to_allocate",
+            .framework = jax,
+            .key = "resource_exhausted:failedtoallocate",
+            .head = R"(RESOURCE_EXHAUSTED: Failed to allocate (?:request for )?{requested})",
+            .example = "RESOURCE_EXHAUSTED: Failed to allocate request for 1.00GiB (1073741824B) on device ordinal 0",
+            .meaning = "An array did not fit into the pool, 75 % of the device by default.",
+            .printed_by = "xla/stream_executor/tf_allocator_adapter.cc",
+            .clauses = {R"(device ordinal {device#})"},
+            .rule = program_rule,
+            .part = 4,
+            .extent = 200},
+    Grammar{
+        .name = "xla.attempting",
+        .framework = jax,
+        .releases = "TPU and GPU",
+        .key = "thatwasnotpossible",
+        .head =
+            R"(Attempting to (?:allocate|reserve) {requested}[^.]{0,60}(?:\.\d[^.]{0,60})?\. That was not possible\.)",
+        .example =
+            "RESOURCE_EXHAUSTED: Attempting to reserve 7.51G at the bottom of memory. That was not possible. There are "
+            "5.33G free, 0B reserved, and 5.33G reservable.",
+        .meaning = "What is free on the accelerator is less than the request.",
+        .printed_by = "libtpu",
+        .clauses = {R"(There are {free} free)"},
+        .rule = program_rule,
+        .part = 4,
+        .extent = 400},
+    Grammar{
+        .name = "xla.hbm",
+        .framework = jax,
+        .releases = "TPU",
+        .key = "ranoutofmemoryinmemoryspace",
+        .head = R"(Ran out of memory in memory space {space:\w+})",
+        .example = "Ran out of memory in memory space hbm. Used 20.87G of 15.48G hbm. Exceeded hbm capacity by 5.39G.",
+        .meaning = "The compiled program itself needs more than the accelerator has.",
+        .printed_by = "libtpu",
+        .clauses = {R"(Used {reserved} of {capacity})"},
+        .rule = program_rule,
+        .part = 4,
+        .extent = 400},
+    Grammar{.name = "xla.buffers",
+            .framework = jax,
+            .key = "totalallocation:",
+            .head = R"(total allocation: {reserved})",
+            .example = "BufferAssignment stats: parameter allocation: 372.76MiB ... total allocation: 14.44GiB",
+            .meaning = "What the compiled program needs in all: no allocator setting changes it.",
+            .printed_by = "xla/service/buffer_assignment.cc",
+            .rule = program_rule,
+            .part = 5,
+            .extent = 200},
+};
+
+}  // namespace
+
+std::span<const Grammar> xla_texts() { return texts_of_xla; }
+
+// Texts of RMM and of what uses it (cuDF, Spark), and of CuPy.
+
+namespace {
+
+/// A pool grows to its maximum and no further, whatever the device has left.
+void pool_maximum_rule(Failure& failure) {
+  failure.kind = failure.figures.empty() ? Kind::no_figures : Kind::own_limit;
+  failure.because = "the pool may not grow beyond the maximum that it was given";
+}
+
+/// Spark's pool takes its maximum at the start: what is not allocated of it is free, in pieces.
+void spark_rule(Failure& failure) {
+  Figures& figures = failure.figures;
+  const auto limit = figures[Field::limit], live = figures[Field::live], requested = figures[Field::requested];
+  if (limit && live && requested) {
+    const std::uint64_t free = *limit - std::min(*live, *limit);
+    figures[Field::capacity] = *limit;
+    figures[Field::limit].reset();
+    figures[Field::cached] = free;
+    figures[Field::free] = 0;
+  }
+  judge_by_figures(failure);
+}
+
+/// CuPy's older text includes the request in its total, "allocated so far" does not.
+void cupy_rule(Failure& failure) {
+  Figures& figures = failure.figures;
+  if (const auto total = figures[Field::used]) {
+    figures[Field::reserved] = *total - std::min(*total, figures[Field::requested].value_or(0));
+    figures[Field::used].reset();
+  }
+  judge_by_figures(failure);
+}
+
+constexpr std::string_view rmm = "RMM", spark = "Spark RAPIDS", cupy = "CuPy";
+
+const std::array texts_of_rapids{
+    Grammar{
+        .name = "rmm.pool_maximum",
+        .framework = rmm,
+        .releases = "24.12 and newer",
+        .key = "maximumpoolsizeexceeded",
+        .head = R"(Maximum pool size exceeded \(failed to allocate {requested}\))",
+        .example = "std::bad_alloc: out_of_memory: RMM failure at: pool_memory_resource.hpp: Maximum pool size "
+                   "exceeded (failed to "
+                   "allocate 1.500 GiB)",
+        .meaning =
+            "The pool's own maximum, not the device: a pool can't serve a request from two upstream blocks, so that "
+            "an initial size near the maximum serves more.",
+        .printed_by = "rmm/mr/device/pool_memory_resource.hpp",
+        .rule = pool_maximum_rule,
+        .extent = 200},
+    Grammar{.name = "rmm.pool_maximum_short",
+            .framework = rmm,
+            .releases = "before 24.12",
+            .key = "maximumpoolsizeexceeded",
+            .head = R"((?:\[Upstream {requested}\]\[FAILURE )?Maximum pool size exceeded)",
+            .example = "MemoryError: std::bad_alloc: out_of_memory: RMM failure at: pool_memory_resource.hpp: Maximum "
+                       "pool size exceeded",
+            .meaning = "The pool's own maximum, not the device; this release does not say how much was requested.",
+            .printed_by = "rmm/mr/device/pool_memory_resource.hpp",
+            .rule = pool_maximum_rule,
+            .extent = 120},
+    Grammar{.name = "rmm.driver_sized",
+            .framework = rmm,
+            .releases = "22.04 and newer",
+            .key = "cudaerror(failedtoallocate",
+            .head = R"(CUDA error \(failed to allocate {requested}\))",
+            .example = "std::bad_alloc: out_of_memory: CUDA error (failed to allocate 4412336 bytes) at: "
+                       "cuda_memory_resource.hpp: "
+                       "cudaErrorMemoryAllocation out of memory",
+            .meaning = "The driver refused; what the device had is not in the text.",
+            .printed_by = "rmm/mr/device/cuda_memory_resource.hpp",
+            .rule = judge_by_figures,
+            .extent = 200},
+    Grammar{.name = "rmm.driver",
+            .framework = rmm,
+            .key = "memory_resource.hpp",
+            .head = R"(std::bad_alloc: [^\n]{0,300}memory_resource\.hpp)",
+            .example = "MemoryError: std::bad_alloc: CUDA error at: cuda_memory_resource.hpp: "
+                       "cudaErrorMemoryAllocation out of memory",
+            .meaning = "The driver refused; this release says neither the request nor what there was.",
+            .printed_by = "rmm/mr/device/cuda_memory_resource.hpp",
+            .clauses = {R"(failed to allocate {requested})"},
+            .rule = judge_by_figures,
+            .vague = true,
+            .extent = 500},
+    Grammar{.name = "spark.pool",
+            .framework = spark,
+            .key = "initializingrmm",
+            .head = R"(Initializing RMM[^\n]{0,100}max(?:imum)? (?:pool )?size = {limit})",
+            .printed_by = "com.nvidia.spark.rapids.GpuDeviceManager",
+            .fact = true,
+            .extent = 300},
+    Grammar{
+        .name = "spark.allocation",
+        .framework = spark,
+        .key = "devicestorehas",
+        .head = R"(Device allocation of {requested} failed, device store has)",
+        .example =
+            "Device allocation of 1073741824 bytes failed, device store has 0 total and 0 spillable bytes. Total RMM "
+            "allocated is 21474836480 bytes.",
+        .meaning = "Nothing was left to spill. If the pool is larger than what is allocated, it is in pieces: the "
+                   "pool's size is in "
+                   "the line `Initializing RMM` at the start of the log.",
+        .printed_by = "com.nvidia.spark.rapids.DeviceMemoryEventHandler",
+        .clauses = {R"(Total RMM allocated is {live})"},
+        .rule = spark_rule,
+        .extent = 400},
+    Grammar{.name = "spark.retry",
+            .framework = spark,
+            .key = "retryingallocationof",
+            .head = R"(Retrying allocation of {requested} after)",
+            .example =
+                "[RETRY 1] Retrying allocation of 1073741824 after a synchronize. Total RMM allocated is 5368709120 "
+                "bytes.",
+            .meaning = "A warning: the request is made again. It failed only if an error follows.",
+            .printed_by = "com.nvidia.spark.rapids.DeviceMemoryEventHandler",
+            .clauses = {R"(Total RMM allocated is {live})"},
+            .rule =
+                [](Failure& failure) {
+                  failure.kind = Kind::warning;
+                  failure.because = "the request is made again";
+                },
+            .part = 0,
+            .extent = 300},
+    Grammar{
+        .name = "spark.exhausted",
+        .framework = spark,
+        .key = "devicestoreexhausted",
+        .head = R"(Device store exhausted, unable to (?:allocate|satisfy allocation of) {requested})",
+        .example =
+            "Device store exhausted, unable to allocate 1073741824 bytes. Total RMM allocated is 21474836480 bytes.",
+        .meaning = "Nothing was left to spill. If the pool is larger than what is allocated, it is in pieces: the "
+                   "pool's size is in "
+                   "the line `Initializing RMM` at the start of the log.",
+        .printed_by = "com.nvidia.spark.rapids.DeviceMemoryEventHandler",
+        .clauses = {R"(Total RMM allocated is {live})"},
+        .rule = spark_rule,
+        .extent = 400},
+    Grammar{.name = "cupy.so_far",
+            .framework = cupy,
+            .releases = "7 and newer, Chainer",
+            .key = "(allocatedsofar",
+            .head = R"(Out of memory allocating {requested} \(allocated so far: {reserved})",
+            .example = "cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 25,600,000 bytes (allocated so "
+                       "far: 3,635,267,072 "
+                       "bytes).",
+            .meaning = "What the pool holds, in use or cached. The size of the device is not in the text.",
+            .printed_by = "cupy/cuda/memory.pyx",
+            .clauses = {R"(limit set to: {limit})"},
+            .rule = cupy_rule,
+            .extent = 200},
+    Grammar{.name = "cupy.total",
+            .framework = cupy,
+            .releases = "before 7",
+            .key = "outofmemorytoallocate",
+            .head = R"(out of memory to allocate {requested} \(total {used})",
+            .example =
+                "cupy.cuda.memory.OutOfMemoryError: out of memory to allocate 819200000 bytes (total 3686400000 bytes)",
+            .meaning = "The total includes the request. The size of the device is not in the text.",
+            .printed_by = "cupy/cuda/memory.pyx",
+            .rule = cupy_rule,
+            .extent = 200},
+};
+
+}  // namespace
+
+std::span<const Grammar> rapids_texts() { return texts_of_rapids; }
+
+}  // namespace memreel::explain

@@ -1,0 +1,581 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/analysis/insight/leaks.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/describe/own_frame.h"
+#include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
+
+namespace memreel {
+namespace {
+
+constexpr std::array<std::string_view, 8> names{
+    "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed"};
+
+/// Rounds in which some of `kept` were allocated.
+std::vector<std::uint32_t> births_of(const std::vector<Held>& kept) {
+  std::vector<std::uint32_t> births;
+  for (const Held& held : kept) {
+    if (births.empty() || births.back() != held.birth) births.push_back(held.birth);
+  }
+  return births;
+}
+
+bool is_same_pattern(const std::vector<std::uint32_t>& a, const std::vector<std::uint32_t>& b) {
+  std::size_t both = 0;
+  for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    both += a[i] == b[j];
+    const bool step_a = a[i] <= b[j];
+    const bool step_b = b[j] <= a[i];
+    i += step_a;
+    j += step_b;
+  }
+  const std::size_t either = a.size() + b.size() - both;
+  return 10 * both >= 9 * either;
+}
+
+/// Frames of a stack, outermost first.
+std::vector<FrameId> path_of(const Tables& tables, StackId stack) {
+  std::vector<FrameId> path;
+  for (; stack != StackId::none; stack = tables[stack].caller) path.push_back(tables[stack].frame);
+  std::reverse(path.begin(), path.end());
+  return path;
+}
+
+/// Keeps the part of `path` that `other` also goes through. Functions match whatever their lines: the lines of a loop
+/// body are to be grouped.
+void keep_shared(const Tables& tables, std::vector<FrameId>& path, const std::vector<FrameId>& other) {
+  const auto is_same_function = [&](FrameId a, FrameId b) {
+    return tables[a].function == tables[b].function && tables[a].file == tables[b].file;
+  };
+  const auto end = std::mismatch(path.begin(), path.end(), other.begin(), other.end(), is_same_function).first;
+  path.erase(end, path.end());
+}
+
+// A list of losses keeps whole graphs, and every layer's line looks like a separate leak.
+
+/// Groups the accused of `findings` whose allocations were made in the same rounds, sets their `cause`, and returns
+/// the groups, largest first. Two patterns are the same if nine tenths of their rounds match.
+///
+/// `births`: for each finding, the rounds in which its allocations were made, ascending and distinct.
+std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFinding>& findings,
+                                      const std::vector<std::vector<std::uint32_t>>& births) {
+  struct Group {
+    std::size_t leader;
+    std::vector<FrameId> shared;  // frames of the leader, outermost first
+    LeakCause cause;
+  };
+  std::vector<std::size_t> accused;
+  for (std::size_t f = 0; f < findings.size(); ++f) {
+    if (accuses(findings[f].verdict)) accused.push_back(f);
+  }
+  std::stable_sort(accused.begin(), accused.end(),
+                   [&](std::size_t a, std::size_t b) { return findings[a].bytes > findings[b].bytes; });
+  std::vector<Group> groups;
+  for (const std::size_t f : accused) {
+    LeakFinding& finding = findings[f];
+    auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return findings[g.leader].heap == finding.heap && is_same_pattern(births[g.leader], births[f]);
+    });
+    const std::vector<FrameId> path = path_of(tables, finding.stack);
+    if (group == groups.end()) group = groups.insert(groups.end(), Group{.leader = f, .shared = path, .cause = {}});
+    // A backward pass runs on threads without stacks of the program; that says nothing about what the others share.
+    if (group->shared.empty())
+      group->shared = path;
+    else if (!path.empty())
+      keep_shared(tables, group->shared, path);
+    group->cause.bytes += finding.bytes;
+    group->cause.count += finding.count;
+    group->cause.growth_bytes_per_step += finding.growth_bytes_per_step;
+    ++group->cause.stacks;
+    finding.cause = static_cast<std::uint32_t>(group - groups.begin());
+  }
+
+  std::vector<std::uint32_t> order(groups.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return groups[a].cause.bytes > groups[b].cause.bytes; });
+  std::vector<std::uint32_t> place(groups.size());
+  std::vector<LeakCause> causes;
+  for (std::uint32_t i = 0; i < order.size(); ++i) {
+    Group& group = groups[order[i]];
+    place[order[i]] = i;
+    group.cause.frame = own_frame(tables, std::vector(group.shared.rbegin(), group.shared.rend()));
+    causes.push_back(group.cause);
+  }
+  for (const std::size_t f : accused) findings[f].cause = place[findings[f].cause];
+  return causes;
+}
+
+std::string count_of(std::uint64_t count, const std::string& what) {
+  return text_of(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+std::string place_of(const Trace& trace, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  if (frames.empty()) return "where no stack was recorded";
+  const FrameText own = own_frame(frames);
+  return (own.file.empty() ? "in " : "at ") + line_label(own);
+}
+
+/// Which of the site's allocations were freed, as evidence for or against a leak.
+std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
+  if (population.frees == 0)
+    return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
+                                : "nothing allocated there was ever freed";
+  const std::string freed =
+      count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") + " freed";
+  if (finding.rounds == 0) return freed;
+  return freed + ", " +
+         (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
+                                           : "after at most " + count_of(finding.growth.longest_life, unit)) +
+         (finding.freed_at_end ? ", these only after the last" : "");
+}
+
+/// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
+/// there was ever freed". Reads all fields except `evidence`.
+std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
+                        const Rounds& rounds) {
+  const std::string unit = rounds.unit();
+  const Growth& growth = finding.growth;
+  const std::string place = place_of(trace, finding.stack);
+  const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
+  switch (finding.verdict) {
+    case LeakVerdict::leak:
+    case LeakVerdict::suspected: {
+      if (finding.swelling) {
+        return "what is held " + place + " was replaced by something larger in " +
+               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
+               text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
+               ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
+      }
+      const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
+      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
+             text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
+    }
+    case LeakVerdict::warm_up:
+      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
+             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
+             "; nothing has been added since";
+    case LeakVerdict::sawtooth:
+      return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
+    case LeakVerdict::cache:
+      return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
+    case LeakVerdict::unknown_before_attach:
+      return total + " was allocated before the recording began";
+    case LeakVerdict::unattributed:
+      return text_of(finding.bytes) +
+             " of the device is not explained by the recording: contexts, code, other processes";
+    default:
+      if (finding.rounds == 0)
+        return total + " " + place + " is held at the end; " + fate_of_others(finding, population, unit);
+      return total + " " + place + " " +
+             (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
+                                       text_of(std::uint64_t{finding.rounds})
+                                 : "was allocated in " + count_of(growth.rounds, unit)) +
+             (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
+  }
+}
+
+/// The free memory of a heap's device at the end of the trace, as far as it is recorded.
+struct Headroom {
+  Bytes reserved;             // by the heap
+  std::optional<Bytes> free;  // the device's last sample
+  std::optional<Bytes> used;
+};
+
+/// By AllocationId, the event by which the program freed it, or `never`.
+std::vector<std::uint32_t> frees_of(const Trace& trace) {
+  std::vector<std::uint32_t> frees(trace.allocation_events.size(), never);
+  for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
+    const AllocationId id = trace.events.allocation[i];
+    if (trace.events.kind[i] == EventKind::free_requested && id != AllocationId::none) frees[index(id)] = i;
+  }
+  return frees;
+}
+
+class Search {
+ public:
+  Search(const Trace& trace, const LeakOptions& options) : trace_(trace), options_(options), frees_(frees_of(trace)) {}
+
+  LeakReport report() && {
+    std::vector<char> has_allocations(trace_.tables.heaps.size());
+    for (const std::uint32_t event : trace_.allocation_events)
+      has_allocations[index(trace_.tables[trace_.events.origin[event]].heap)] = 1;
+    const std::vector<Headroom> headrooms = headrooms_of_heaps();
+    std::vector<HeapInRounds> heaps;
+    for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap)
+      if (has_allocations[heap] != 0)
+        heaps.push_back(
+            in_rounds(trace_, HeapId{heap}, rounds_until(end_of_life(trace_, HeapId{heap}), rounds_of(HeapId{heap}))));
+    std::vector<std::vector<Population>> found = populations(trace_, heaps);
+    for (std::size_t i = 0; i < heaps.size(); ++i) look_into(std::move(heaps[i]), std::move(found[i]));
+    report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
+    for (HeapRounds& heap : report_.heaps) heap.steps_left = steps_left(heap.heap, headrooms[index(heap.heap)]);
+    for (std::uint32_t heap = 0; heap < headrooms.size(); ++heap) add_unattributed(HeapId{heap}, headrooms);
+    sort();
+    return std::move(report_);
+  }
+
+ private:
+  using Line = std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>;
+
+  void look_into(HeapInRounds of, std::vector<Population> found) {
+    const HeapId heap = of.heap;
+    const Rounds& rounds = of.rounds;
+    end_ = of.end;
+    const std::size_t first = report_.findings.size();
+    std::map<Line, std::vector<Population>> by_line;
+    for (Population& population : found) {
+      const std::vector<Judged> judged = judge(population, rounds);
+      if (const auto swelling = swelling_of(population, rounds);
+          swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
+        add(heap, population, rounds, as_one(judged, *swelling), swelling);
+      } else if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
+        for (const Judged& j : judged) add(heap, population, rounds, j);
+      } else {
+        by_line[line_of(population.stack)].push_back(std::move(population));
+      }
+    }
+    for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
+    acquit_unfounded(heap, rounds, first);
+    claim_older(first);
+    drop_freed(first);
+    look_back(heap, rounds);
+    if (end_.life < trace_.events.count())
+      for (LeakFinding& finding : std::span(report_.findings).subspan(first))
+        if (accuses(finding.verdict)) finding.evidence += "; it was live when its pool was destroyed";
+    report_.heaps.push_back({.heap = heap, .rounds = std::move(of.rounds), .steps_left = {}});
+  }
+
+  /// Rounds in which there was no pool any more say nothing about it.
+  static Rounds rounds_until(std::uint32_t end, Rounds rounds) {
+    const std::size_t later = std::erase_if(rounds.ends, [&](std::uint32_t event) { return event > end; });
+    if (later == 0) return rounds;
+    rounds.last_is_open = false;
+    rounds.unfinished = true;
+    return rounds;
+  }
+
+  Rounds rounds_of(HeapId heap) {
+    Rounds rounds = marked_rounds(trace_, heap);
+    if (rounds.source != RoundSource::none) return rounds;
+    if (!unmarked_) unmarked_ = unmarked_rounds(trace_);
+    return *unmarked_;
+  }
+
+  /// What live memory did not grow by is no leak.
+  void acquit_unfounded(HeapId heap, const Rounds& rounds, std::size_t first) {
+    const std::span<LeakFinding> findings = std::span(report_.findings).subspan(first);
+    for (const std::size_t f : unfounded(trace_, heap, rounds, findings)) {
+      LeakFinding& finding = findings[f];
+      finding.verdict = LeakVerdict::cache;
+      finding.growth_bytes_per_step = 0;
+      forget_freed(finding);
+      finding.evidence = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation") + " " +
+                         place_of(trace_, finding.stack) +
+                         " takes the place of what was freed: live memory has grown less";
+    }
+  }
+
+  /// Memory older than the recording whose stack was kept, of the same size and from the same place as what leaks.
+  void claim_older(std::size_t first) {
+    for (std::size_t f = first; f < report_.findings.size(); ++f) {
+      if (!accuses(report_.findings[f].verdict) || report_.findings[f].swelling ||
+          report_.findings[f].stack == StackId::none)
+        continue;
+      std::set<Bytes> sizes;
+      for (const AllocationId id : report_.findings[f].allocations)
+        sizes.insert(trace_.events.size[trace_.allocation_events[index(id)]]);
+      for (std::size_t o = first; o < report_.findings.size(); ++o) {
+        LeakFinding& older = report_.findings[o];
+        if (older.verdict != LeakVerdict::unknown_before_attach || trace_.tables[older.stack].caller == StackId::none ||
+            line_of(older.stack) != line_of(report_.findings[f].stack))
+          continue;
+        std::erase_if(older.allocations, [&](AllocationId id) {
+          const Bytes size = trace_.events.size[trace_.allocation_events[index(id)]];
+          if (!sizes.contains(size)) return false;
+          LeakFinding& leak = report_.findings[f];
+          leak.allocations.push_back(id);
+          leak.bytes += size;
+          ++leak.count;
+          older.bytes -= size;
+          --older.count;
+          return true;
+        });
+      }
+      std::ranges::sort(report_.findings[f].allocations);
+    }
+  }
+
+  /// Only what is accused counts although it was freed in the end.
+  void drop_freed(std::size_t first) {
+    for (std::size_t i = report_.findings.size(); i-- > first;) {
+      LeakFinding& finding = report_.findings[i];
+      if (accuses(finding.verdict)) continue;
+      forget_freed(finding);
+      if (finding.count != 0) {
+        if (finding.verdict == LeakVerdict::unknown_before_attach)
+          finding.evidence = evidence_of(trace_, finding, {}, {});
+        continue;
+      }
+      report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
+      births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+
+  void forget_freed(LeakFinding& finding) const {
+    std::erase_if(finding.allocations, [&](AllocationId id) {
+      if (frees_[index(id)] == never) return false;
+      finding.bytes -= trace_.events.size[trace_.allocation_events[index(id)]];
+      --finding.count;
+      return true;
+    });
+    finding.freed_at_end = false;
+  }
+
+  /// Without what was freed in the end. Of the accused, without what was freed while the program went on and was no
+  /// older than others from there became.
+  Judged without_freed(const Judged& judged, const Rounds& rounds) const {
+    const bool is_accused = accuses(judged.verdict);
+    Judged rest = judged;
+    const auto is_freed = [&](const Held& held) {
+      const std::uint32_t freed = frees_[index(held.id)];
+      const bool is_old = held.birth + judged.growth.longest_life + 1 < rounds.count();
+      return freed != never && !(is_accused && (is_old || freed >= end_.all));
+    };
+    if (std::erase_if(rest.kept, is_freed) == 0) return rest;
+    rest.growth = growth_of(rest.kept);
+    rest.growth.longest_life = judged.growth.longest_life;
+    return rest;
+  }
+
+  /// A leak found in the sums of a flight recorder is reported whatever its latest events say: they may contain none of
+  /// it. Growth is given per round of `rounds`, like all other growth, if there are any.
+  void look_back(HeapId heap, const Rounds& rounds) {
+    const Rounds sums = folded_rounds(trace_);
+    if (sums.count() < 8) return;
+    for (Population& population : folded_populations(trace_, heap, sums)) {
+      const std::vector<Judged> judged = judge(population, sums);
+      if (population.stack == StackId::none || !has(judged, LeakVerdict::leak)) continue;
+      const auto is_of_it = [&](const LeakFinding& f) { return f.heap == heap && f.stack == population.stack; };
+      if (std::ranges::any_of(report_.findings,
+                              [&](const LeakFinding& f) { return is_of_it(f) && accuses(f.verdict); }))
+        continue;
+      for (std::size_t i = report_.findings.size(); i-- > 0;) {
+        if (!is_of_it(report_.findings[i])) continue;
+        report_.findings.erase(report_.findings.begin() + static_cast<std::ptrdiff_t>(i));
+        births_.erase(births_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      const std::size_t first = report_.findings.size();
+      for (const Judged& j : judged) add(heap, population, sums, j);
+      for (std::size_t i = first; i < report_.findings.size(); ++i) {
+        LeakFinding& finding = report_.findings[i];
+        finding.growth_bytes_per_step *= sums_per_step(rounds);
+        finding.evidence += " (intervals of " + sums.name + ", from the recorder's sums)";
+      }
+    }
+  }
+
+  /// 1 if there are no rounds.
+  double sums_per_step(const Rounds& rounds) const {
+    if (rounds.ends.size() < 2) return 1;
+    const auto& times = trace_.events.time;
+    const auto time_of = [&](std::uint32_t end) { return times[std::min<std::size_t>(end, times.size() - 1)]; };
+    const auto span = static_cast<double>((time_of(rounds.ends.back()) - time_of(rounds.ends.front())).count());
+    return span / static_cast<double>(rounds.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
+  }
+
+  /// A line can be reached on many paths, each seen too rarely to be judged well. What leaks there as a whole is
+  /// reported as a whole, under its largest stack; and a suspicion must be weighed against everything the line does.
+  void look_into_line(HeapId heap, const Rounds& rounds, std::vector<Population> parts) {
+    std::stable_sort(parts.begin(), parts.end(), [](const Population& a, const Population& b) {
+      return a.allocations - a.frees > b.allocations - b.frees;
+    });
+    bool may_suspect = true;
+    if (parts.size() > 1) {
+      const Population line = merged(parts);
+      const std::vector<Judged> judged = judge(line, rounds);
+      if (has(judged, LeakVerdict::leak)) {
+        for (const Judged& j : judged) add(heap, line, rounds, j);
+        return;
+      }
+      may_suspect = has(judged, LeakVerdict::suspected);
+    }
+    for (const Population& population : parts) {
+      for (Judged& j : judge(population, rounds)) {
+        if (j.verdict == LeakVerdict::suspected && !may_suspect) j.verdict = LeakVerdict::cache;
+        add(heap, population, rounds, j);
+      }
+    }
+  }
+
+  static bool has_accused(const std::vector<Judged>& judged) {
+    return has(judged, LeakVerdict::leak) || has(judged, LeakVerdict::suspected);
+  }
+
+  /// Everything kept, as suspected.
+  static Judged as_one(const std::vector<Judged>& judged, const Swelling& swelling) {
+    Judged all{.verdict = LeakVerdict::suspected, .growth = swelling.growth, .kept = {}};
+    for (const Judged& j : judged) all.kept.insert(all.kept.end(), j.kept.begin(), j.kept.end());
+    return all;
+  }
+
+  static bool has(const std::vector<Judged>& judged, LeakVerdict verdict) {
+    return std::any_of(judged.begin(), judged.end(), [&](const Judged& j) { return j.verdict == verdict; });
+  }
+
+  /// The line of own_frame(), which the user can change.
+  Line line_of(StackId stack) const {
+    const Frame& frame = trace_.tables[own_frame(trace_.tables, stack)];
+    return {frame.function, frame.file, frame.line, frame.module, frame.module_offset};
+  }
+
+  void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& all,
+           const std::optional<Swelling>& swelling = std::nullopt) {
+    const bool is_older = is_preexisting(trace_.tables, population.stack);
+    const Judged judged = is_older ? all : without_freed(all, rounds);
+    if (judged.kept.empty()) return;
+    LeakFinding finding{.verdict = is_older ? LeakVerdict::unknown_before_attach : judged.verdict,
+                        .heap = heap,
+                        .stack = population.stack,
+                        .count = judged.kept.size(),
+                        .growth = judged.growth,
+                        .swelling = swelling,
+                        .rounds = rounds.count(),
+                        .evidence = {},
+                        .allocations = {}};
+    for (const Held& held : judged.kept) {
+      finding.bytes += held.size;
+      finding.allocations.push_back(held.id);
+      finding.freed_at_end = finding.freed_at_end || frees_[index(held.id)] < end_.life;
+    }
+    if (accuses(finding.verdict)) {
+      if (const Suppression* suppression = options_.suppressions.match(trace_.tables, finding.stack)) {
+        suppress(*suppression, finding);
+        return;
+      }
+      finding.growth_bytes_per_step = judged.growth.slope;
+    }
+    finding.oldest = finding.rounds - std::min(finding.rounds, judged.growth.first);
+    if (population.last_free != Held::alive) finding.last_free = population.last_free;
+    finding.evidence = evidence_of(trace_, finding, population, rounds);
+    births_.push_back(births_of(judged.kept));
+    report_.findings.push_back(std::move(finding));
+  }
+
+  void suppress(const Suppression& suppression, const LeakFinding& finding) {
+    auto entry = std::find_if(report_.suppressed.begin(), report_.suppressed.end(),
+                              [&](const SuppressedLeaks& s) { return s.suppression.pattern == suppression.pattern; });
+    if (entry == report_.suppressed.end())
+      entry = report_.suppressed.insert(entry, {.suppression = suppression, .count = 0, .bytes = {}});
+    entry->count += finding.count;
+    entry->bytes += finding.bytes;
+  }
+
+  std::vector<Headroom> headrooms_of_heaps() const {
+    std::vector<Headroom> headrooms(trace_.tables.heaps.size());
+    const EventColumns& events = trace_.events;
+    for (std::size_t i = 0; i < events.count(); ++i) {
+      const EventKind kind = events.kind[i];
+      if (!is_segment(kind) && kind != EventKind::memory_info) continue;
+      const Origin& origin = trace_.tables[events.origin[i]];
+      if (kind == EventKind::memory_info && !samples_whole_heap(origin)) continue;
+      Headroom& headroom = headrooms[index(origin.heap)];
+      if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
+        headroom.reserved += events.size[i];
+      } else if (is_segment(kind)) {
+        headroom.reserved -= std::min(events.size[i], headroom.reserved);
+      } else {
+        headroom.used = events.size[i];
+        headroom.free = Bytes{events.address_or_value[i]};
+      }
+    }
+    return headrooms;
+  }
+
+  std::optional<double> steps_left(HeapId heap, const Headroom& headroom) const {
+    double growth = 0;
+    for (const LeakFinding& finding : report_.findings) {
+      if (finding.heap == heap) growth += finding.growth_bytes_per_step;
+    }
+    std::optional<Bytes> free = headroom.free;
+    if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);
+    if (!free || growth <= 0) return std::nullopt;
+    return static_cast<double>(free->count) / growth;
+  }
+
+  /// Used device memory that no heap on it holds. Only the driver's own heaps know what they got from the device: a
+  /// framework's sample counts its own pool, and does so exactly.
+  void add_unattributed(HeapId heap, const std::vector<Headroom>& headrooms) {
+    const Headroom& headroom = headrooms[index(heap)];
+    if (!headroom.used || trace_.tables[heap].level != Level::driver) return;
+    Bytes recorded = headroom.reserved;
+    for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size[event];
+    // Memory that a framework sub-allocates counts as its segments, no longer as the driver's allocations:
+    // history/levels.h.
+    for (std::uint32_t other = 0; other < headrooms.size(); ++other) {
+      const Heap& framework = trace_.tables[HeapId{other}];
+      if (framework.level == Level::framework && framework.device == trace_.tables[heap].device)
+        recorded += headrooms[other].reserved;
+    }
+    if (*headroom.used <= recorded) return;
+    LeakFinding finding{.verdict = LeakVerdict::unattributed,
+                        .heap = heap,
+                        .bytes = *headroom.used - recorded,
+                        .evidence = {},
+                        .allocations = {}};
+    finding.evidence = evidence_of(trace_, finding, {}, {});
+    births_.emplace_back();
+    report_.findings.push_back(std::move(finding));
+  }
+
+  std::vector<std::uint32_t> live_allocations(HeapId heap) const {
+    std::vector<std::uint32_t> live;
+    for (std::size_t a = 0; a < frees_.size(); ++a) {
+      const std::uint32_t event = trace_.allocation_events[a];
+      if (frees_[a] == never && trace_.tables[trace_.events.origin[event]].heap == heap) live.push_back(event);
+    }
+    return live;
+  }
+
+  void sort() {
+    std::stable_sort(report_.findings.begin(), report_.findings.end(), [](const LeakFinding& a, const LeakFinding& b) {
+      if (accuses(a.verdict) != accuses(b.verdict)) return accuses(a.verdict);
+      if (a.cause != b.cause) return a.cause < b.cause;
+      return a.bytes > b.bytes;
+    });
+  }
+
+  const Trace& trace_;
+  const LeakOptions& options_;
+  const std::vector<std::uint32_t> frees_;  // by AllocationId
+  WindUp end_{};                            // of the heap that is looked into
+  LeakReport report_;
+  std::optional<Rounds> unmarked_;                  // once they are needed
+  std::vector<std::vector<std::uint32_t>> births_;  // by finding
+};
+
+/// Whether it is recorded what is live.
+bool tells_lives(EventKinds skipped) {
+  return !skipped.contains(EventKind::alloc) &&
+         !(skipped.contains(EventKind::free_requested) && skipped.contains(EventKind::free_completed));
+}
+
+}  // namespace
+
+std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
+
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options) {
+  if (!tells_lives(trace.losses.skipped)) return {.unrecorded = true};
+  return Search(trace, options).report();
+}
+
+}  // namespace memreel

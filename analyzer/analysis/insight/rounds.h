@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The unit of growth: rounds of the program's outermost loop, which its users call steps.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "formats/model/trace.h"
+
+namespace memreel {
+
+enum class RoundSource : std::uint8_t {
+  none,        // no loop is seen
+  marks,       // the program's own marks (analyzer/replay/steps.h)
+  optimizer,   // passes of the optimizer
+  backward,    // backward passes, where no optimizer is seen, e.g. a fused one, which allocates nothing
+  modules,     // calls of the outermost module
+  repetition,  // neither, as in native programs: call sites (without stacks: sizes) that recur
+  time,        // for a flight recorder: the intervals of its sums (leaks.h)
+};
+
+/// The least number of rounds in which growth means anything.
+inline constexpr std::uint32_t fewest_rounds = 4;
+
+/// A trace cut into rounds. Round i lies between ends[i - 1] and ends[i], the first from the beginning.
+struct Rounds {
+  RoundSource source = RoundSource::none;
+  std::string name;  // marks: the mark; modules, repetition: the line of the loop; time: the length of one; else empty
+  std::vector<std::uint32_t> ends;  // indices of events, ascending
+  bool last_is_open = false;        // what follows the last end is also a round, not the program's later work
+  bool unfinished = false;          // what follows the last end is part of a round that was cut off
+
+  std::uint32_t count() const { return static_cast<std::uint32_t>(ends.size()) + (last_is_open ? 1 : 0); }
+  /// Whether there are enough to judge growth.
+  bool suffice() const { return count() >= fewest_rounds; }
+  /// "step", or "interval" if it is only a length of time.
+  const char* unit() const { return source == RoundSource::time ? "interval" : "step"; }
+};
+
+/// The rounds that the program marked for `heap`, if it marked any, however few; else those of unmarked_rounds().
+///
+/// Memory that is older than the recording tells nothing about rounds. Where the recording ends with a failed request,
+/// the round in which it failed is unfinished.
+Rounds find_rounds(const Trace& trace, HeapId heap);
+Rounds marked_rounds(const Trace& trace, HeapId heap);
+
+/// From what the program does, for all of its heaps, since a loop belongs to the process. Of these the first that is
+/// seen until the end:
+///
+/// - Passes of the optimizer; several backward passes before each accumulate gradients.
+/// - Backward passes.
+/// - Calls of the outermost module. A loop inside one such call goes over layers. A call ends where the program
+///   allocates or frees outside any module, and a round where a call site is reached again.
+/// - Repetition, only where there is nothing of the above. Stacks: the outermost function whose lines recur, in rounds
+///   that free some of what they allocate (before a failure: half); a loop that keeps it builds something, e.g. loads
+///   weights. No stacks at all: sizes that recur evenly, eight times or more.
+///
+/// What is requested in pools of CUDA graphs is neither a call nor repetition: captures build graphs, which keep it.
+Rounds unmarked_rounds(const Trace& trace);
+
+/// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
+/// step" if they do not suffice.
+std::string text_of(const Rounds& rounds);
+/// Only how: "each a pass of the optimizer".
+std::string how_found(const Rounds& rounds);
+
+}  // namespace memreel

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/describe/shortcomings.h"
+
+#include "analyzer/analysis/history/lifetimes.h"
+#include "formats/model/quantity.h"
+
+namespace memreel {
+
+namespace {
+
+/// What is unknown because the recorder was told to skip kinds of events (PyTorch's skip_actions).
+void say_skipped(EventKinds skipped, std::vector<std::string>& lines) {
+  const bool requests = skipped.contains(EventKind::free_requested);
+  const bool completions = skipped.contains(EventKind::free_completed);
+  if (requests && completions)
+    lines.emplace_back(
+        "frees were not recorded (skip_actions): what is live is not known, only what was ever allocated");
+  else if (requests)
+    lines.emplace_back(
+        "free requests were not recorded (skip_actions): a free counts from its completion on, and how long blocks "
+        "awaited it is not known");
+  else if (completions)
+    lines.emplace_back(
+        "completions of frees were not recorded (skip_actions): a free counts as completed when it is requested, "
+        "though other streams may have used the block longer");
+  if (skipped.contains(EventKind::alloc))
+    lines.emplace_back("allocations were not recorded (skip_actions): what is live is not known");
+  const bool taken = skipped.contains(EventKind::segment_alloc);
+  if (taken || skipped.contains(EventKind::segment_free))
+    lines.emplace_back(std::string(taken ? "segment allocations" : "segment frees") +
+                       " were not recorded (skip_actions): what is reserved is not known");
+}
+
+std::string late_start(const Losses& losses, std::uint64_t known_stacks) {
+  const std::uint64_t older = losses.preexisting_allocations;
+  const std::string advice = " (record before the model is built)";
+  if (older == 0) return "the recording began late: what was allocated before it is not known" + advice;
+  std::string text =
+      "the recording began late: " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
+  // A stack is kept only while something is recorded.
+  if (known_stacks > 0) text += ", made before this recording or overwritten";
+  if (known_stacks >= older) return text + advice;
+  if (known_stacks > 0) return text + "; the stacks of " + text_of(older - known_stacks) + " are not known" + advice;
+  return text + (older == 1 ? ", and its stack is not known" : ", and their stacks are not known") + advice;
+}
+
+}  // namespace
+
+std::vector<std::string> shortcomings(const Trace& trace) {
+  std::uint64_t known_stacks = 0;
+  if (trace.losses.preexisting_allocations > 0)
+    for (const std::uint32_t event : trace.allocation_events) {
+      const StackId stack = trace.events.stack[event];
+      if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller != StackId::none) ++known_stacks;
+    }
+  return shortcomings(trace.losses, trace.read, trace.file_size, known_stacks);
+}
+
+std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& read, Bytes file_size,
+                                      std::uint64_t known_stacks) {
+  std::vector<std::string> lines;
+  const auto say = [&](std::uint64_t count, const std::string& one, const std::string& many) {
+    if (count != 0) lines.push_back(text_of(count) + " " + (count == 1 ? one : many));
+  };
+  if (losses.history_overflowed) {
+    lines.emplace_back(
+        "the recorder's ring overflowed: the oldest events are missing (record without max_entries, or with a larger "
+        "one)");
+  }
+  const bool instants = is_no_history(losses.skipped);
+  if (losses.skipped == all_of_a_history())
+    lines.emplace_back("one instant, not a history: what is live and where it lies, not how it got there");
+  else if (instants)
+    lines.emplace_back(
+        "a series of instants, not a history: what was live at each and where it lay, not what came and went in "
+        "between");
+  else
+    say_skipped(losses.skipped, lines);
+  if (losses.began_late && !instants) lines.push_back(late_start(losses, known_stacks));
+  if (losses.folded_events != 0)
+    lines.push_back("a flight recorder's: " + text_of(losses.folded_events) +
+                    " older events are summed up per stack; only what was live after them is listed");
+  say(losses.folded_left_out, "small allocation that was live then is not listed",
+      "small allocations that were live then are not listed");
+  say(losses.ring_full, "event was dropped because the recorder's ring was full",
+      "events were dropped because the recorder's ring was full");
+  say(losses.stack_table_full, "event lost its stack, or its frames beyond the 4,096th",
+      "events lost their stacks, or their frames beyond the 4,096th");
+  say(losses.hook_refused, "call could not be observed", "calls could not be observed");
+  say(losses.unknown_actions, "record is of a kind that the importer does not read",
+      "records are of kinds that the importer does not read");
+  say(losses.unmatched_frees, "free is of an allocation that was never recorded",
+      "frees are of allocations that were never recorded");
+  if (read.damaged_packets != 0 || read.damaged_bytes != 0) {
+    lines.push_back("damaged: " + text_of(read.damaged_packets) +
+                    (read.damaged_packets == 1 ? " packet, " : " packets, ") + text_of(Bytes{read.damaged_bytes}) +
+                    " skipped");
+  }
+  say(read.missing_events, "event was lost with them", "events were lost with them");
+  if (read.truncated_bytes != 0) {
+    lines.push_back("incomplete: the last " + text_of(Bytes{read.truncated_bytes}) + " are an unfinished packet");
+  }
+  say(read.unknown_packets, "packet is of a kind newer than this version",
+      "packets are of kinds newer than this version");
+  say(read.unknown_events, "event is of a kind newer than this version", "events are of kinds newer than this version");
+  if (!read.has_footer && file_size != 0_B) {
+    lines.emplace_back("no footer: the recorder was killed or is still writing");
+  }
+  return lines;
+}
+
+std::string provenance(const Header& header) {
+  if (!is_synthetic(header)) return {};
+  return "synthetic: predicted from recordings, not recorded (" + header.source_name + ")";
+}
+
+}  // namespace memreel
