@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "viewer/app/window.h"
-#include "viewer/panes/scene.h"
+#include "viewer/panes/controls.h"
 
 namespace memreel::viewer {
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/panes/scene.h"
+#include "viewer/panes/controls.h"
 
 #include <algorithm>
 
 #include "viewer/panes/draw.h"
+#include "viewer/panes/scene.h"
 
 namespace memreel::viewer {
 namespace {
