@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Identifies which process of a job made a recording.
+// Identifies which process of a job made a recording, and where on the mesh of ranks it is.
 #pragma once
 
 #include <cstddef>

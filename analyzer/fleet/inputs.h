@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the recordings of a job.
+// What is asked of a job, and where its recordings are.
 #pragma once
 
 #include <cstdint>

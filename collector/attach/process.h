@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /proc says about a process. Every answer is a snapshot: the process may end and its ID be reused.
+// Another process: what /proc says about it, its memory and its files. Every answer is a snapshot: the process may end
+// and its ID be reused.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closing paragraph of a recording: where the traces are, and what is in them at a glance.
+// What a recording leaves: where traces go, and the closing paragraph that says where they are and what is in them at a
+// glance.
 #pragma once
 
 #include <sys/types.h>

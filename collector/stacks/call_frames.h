@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Call frame information (.eh_frame): how to compute a caller's registers from its callee's.
+// Call frame information (.eh_frame): where it is for a code address, and how to compute a caller's registers from its
+// callee's by it.
 //
 // Sources of the formats: DWARF 5, section 6.4, and the Linux Standard Base Core 5.0, sections 10.5 and 10.6.
 #pragma once

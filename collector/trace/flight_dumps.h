@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// When and how a flight recorder writes dumps, each a file of its own next to the recording.
+// When and how a flight recorder writes dumps, each a file of its own next to the recording, which memreel then reads.
 #pragma once
 
 #include <chrono>

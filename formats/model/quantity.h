@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quantities as people read and write them.
+// Quantities as people read and write them: sizes, changes of sizes, numbers, hexadecimal digits.
 #pragma once
 
 #include <charconv>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the window and the page need for their frames: a clock, and which frames change the picture.
+// What the window and the page need for their frames: a clock, which frames change the picture, and mouse buttons.
 #pragma once
 
 #include <imgui.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Non-interactive use: screenshots, benchmarks, and tests that query what is on screen.
+// Non-interactive use: screenshots and their files, benchmarks, and tests that query what is on screen.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds the memory of an instant, as a tree: category, layer, line of code, stack.
+// Who holds the memory of an instant, as trees: by category, layer, line of code and stack; and by caller.
 #pragma once
 
 #include <cstdint>

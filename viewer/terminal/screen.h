@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A picture of the terminal: a grid of characters with attributes, drawn without a terminal.
+// What a terminal can show, and a picture of it: a grid of characters with attributes, drawn without a terminal.
 #pragma once
 
 #include <cstddef>

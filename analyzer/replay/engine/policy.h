@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface between policies and the replay.
+// The interface between policies and the replay, and a policy's entry in the registry.
 #pragma once
 
 #include <concepts>

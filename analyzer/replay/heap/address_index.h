@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Free blocks ordered by address, searchable by size: the first one at or after an address that is large enough.
+// Free blocks ordered by address, searchable by size: the first one at or after an address that is large enough; and
+// the sorted sequence of any length that they are kept in.
 #pragma once
 
 #include <algorithm>
