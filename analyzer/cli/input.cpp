@@ -191,9 +191,6 @@ void add_stack_options(CLI::App& command, SymbolOptions& symbols) {
 
 namespace {
 
-// Traces with more events are streamed: an event takes about 64 bytes in memory.
-constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
-
 bool is_too_large(const std::filesystem::path& file) {
   const Result<std::shared_ptr<ByteFile>> bytes = open_file(file);
   if (!bytes) return false;

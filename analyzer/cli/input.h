@@ -84,6 +84,9 @@ void add_symbol_options(CLI::App& command, SymbolOptions& symbols);
 /// Adds the same options and --skip-frame, for commands that show stacks.
 void add_stack_options(CLI::App& command, SymbolOptions& symbols);
 
+/// Traces with more events are streamed by `memreel replay`: an event takes about 64 bytes in memory.
+inline constexpr std::uint64_t most_events_in_memory = std::uint64_t{1_GiB / 1_B} / 64;
+
 /// What `memreel replay` replays.
 struct ReplaySource {
   std::filesystem::path file;

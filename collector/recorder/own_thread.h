@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The agent's threads in the program's process; all signals are blocked in them. A seccomp filter of the program may end
-// them.
+// The agent's threads in the program's process; all signals are blocked in them. A seccomp filter of the program may
+// end them.
 #pragma once
 
 #include <linux/filter.h>
