@@ -26,7 +26,7 @@
 namespace memreel {
 
 /// What happens to the remainder of a block whose front is handed out: it becomes a block, or part of the allocation.
-enum class TorchSplits : std::uint8_t { large, small, never };
+enum class TorchSplits : std::uint8_t { large, small, nothing };
 
 /// Interchangeable blocks: of one pool, size class and stream. `Tie`: which of several blocks of equal size comes
 /// first.
@@ -230,7 +230,7 @@ class TorchPools {
                          .number = number,
                          .size_class = static_cast<std::uint32_t>(searches_.size() - 1),
                          .small = small,
-                         .splits = no_split.contains(pool) ? TorchSplits::never
+                         .splits = no_split.contains(pool) ? TorchSplits::nothing
                                    : small                 ? TorchSplits::small
                                                            : TorchSplits::large,
                          .pool = pool,

@@ -204,7 +204,7 @@ class TorchResume {
       Bytes size = blocks[b].size;
       end = end + size;
       // The pool of an allocation decides whether the block is split; a history tells only later on.
-      if (arena.splits == TorchSplits::never && use != InitialUse::free && b + 1 < blocks.size() &&
+      if (arena.splits == TorchSplits::nothing && use != InitialUse::free && b + 1 < blocks.size() &&
           blocks[b + 1].use == InitialUse::free) {
         Bytes& behind = blocks[b + 1].size;
         const Bytes used = end - addresses_[i];
