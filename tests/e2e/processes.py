@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the descendants of a process."""
+"""Finds the descendants of a process, and ends them."""
 
+import os
+import signal
 from pathlib import Path
 
 
@@ -15,3 +17,12 @@ def processes_below(process):
         except OSError:  # it has ended
             continue
     return below
+
+
+def kill_unless_ended(process):
+    """Kills a process found a moment ago; False if it has ended since."""
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True

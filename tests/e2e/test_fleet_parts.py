@@ -15,7 +15,7 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 
 import fleet_job
-from processes import processes_below
+from processes import kill_unless_ended, processes_below
 from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
 
 LONG = SAMPLES / "decode_default.reel"
@@ -122,8 +122,7 @@ class Parts(Recordings):
         killed = 0
         while worker.poll() is None and killed < 10:
             for process, _ in processes_below(worker.pid):
-                os.kill(process, signal.SIGKILL)
-                killed += 1
+                killed += kill_unless_ended(process)
             time.sleep(0.01)
         self.assertEqual(worker.wait(), 0)
         rows = self.document("fleet", "merge", self.directory / "killed", "--no-setting", code=1)["ranks"]

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import peers
-from processes import processes_below
+from processes import kill_unless_ended, processes_below
 from program import MEMREEL, REPOSITORY, SAMPLES, ProgramTest
 from test_fleet_parts import content_of
 
@@ -70,10 +70,7 @@ class Ray(ProgramTest):
 
         def kill():
             while driver.poll() is None and not killed:
-                for worker in workers_of(driver.pid):
-                    os.kill(worker, 9)
-                    killed.append(worker)
-                    break
+                killed.extend(filter(kill_unless_ended, workers_of(driver.pid)[:1]))
                 time.sleep(0.05)
 
         killer = threading.Thread(target=kill)
