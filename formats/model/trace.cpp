@@ -1,9 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/trace.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 
+#include "formats/model/stack_text.h"
+
 namespace memreel {
+namespace {
+
+/// Requests large pages for a column that is about to be filled: with small pages, the kernel would take as long to
+/// provide its memory as the reader to fill it.
+void prefer_large_pages(auto& column) {
+  constexpr std::size_t page = std::size_t{2} << 20U;
+  void* begin = column.data();
+  std::size_t size = column.capacity() * sizeof(column.front());
+  if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
+}
+
+}  // namespace
 
 void EventColumns::reserve(std::size_t events) {
   kind.reserve(events);
@@ -33,6 +49,51 @@ void EventColumns::push_back(const Event& event) {
   time.push_back(event.time);
   address_or_value.push_back(has_value(event.kind) ? event.value : event.address.value);
   size.push_back(event.size);
+}
+
+void reserve(Trace& trace, std::uint64_t events, std::uint64_t allocations) {
+  EventColumns& columns = trace.events;
+  columns.reserve(events);
+  trace.allocation_events.reserve(allocations);
+  prefer_large_pages(columns.kind);
+  prefer_large_pages(columns.origin);
+  prefer_large_pages(columns.stack);
+  prefer_large_pages(columns.allocation);
+  prefer_large_pages(columns.time);
+  prefer_large_pages(columns.address_or_value);
+  prefer_large_pages(columns.size);
+  prefer_large_pages(trace.allocation_events);
+}
+
+void make_printable(Header& header) {
+  for (std::string* text : {&header.producer, &header.source, &header.source_name, &header.host, &header.machine})
+    make_printable(*text);
+  for (Variables* variables : {&header.environment, &header.versions}) {
+    Variables printable;
+    for (const auto& variable : *variables) {
+      std::string name = variable.first, value = variable.second;
+      make_printable(name);
+      make_printable(value);
+      printable.try_emplace(std::move(name), std::move(value));
+    }
+    *variables = std::move(printable);
+  }
+}
+
+bool is_sound(const InitialHeap& initial) {
+  std::uint64_t end = 0;  // of the segment before
+  for (const InitialSegment& segment : initial.segments) {
+    const std::uint64_t address = segment.address.value, size = segment.size.count;
+    if (address < end || size == 0 || size > ~address || segment.range.value > address) return false;
+    std::uint64_t rest = size;
+    for (const InitialBlock& block : segment.blocks) {
+      if (block.size.count == 0 || block.size.count > rest) return false;
+      rest -= block.size.count;
+    }
+    if (rest != 0) return false;
+    end = address + size;
+  }
+  return true;
 }
 
 std::string_view name_of(EventKind kind) {

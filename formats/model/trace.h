@@ -180,6 +180,9 @@ struct InitialHeap {
   friend bool operator==(const InitialHeap&, const InitialHeap&) = default;
 };
 
+/// Whether the segments keep the order and the limits stated above: a file may hold others.
+bool is_sound(const InitialHeap& initial);
+
 // What a flight recorder keeps of discarded events: sums per stack over time.
 
 /// Readers treat more than this as damage.
@@ -278,6 +281,9 @@ struct Header {
   friend bool operator==(const Header&, const Header&) = default;
 };
 
+/// Makes the texts of a program printable, as stack_text.h describes.
+void make_printable(Header& header);
+
 /// Ways in which a trace can be incomplete. Every report shows those that are not zero.
 struct Losses {
   std::uint64_t ring_full = 0;                // events dropped: the recorder's ring was full
@@ -316,8 +322,13 @@ struct ReadReport {
   friend bool operator==(const ReadReport&, const ReadReport&) = default;
 };
 
-/// Events as columns of equal length, in recorded order. 37 bytes per event.
+/// Events as columns of equal length, in recorded order.
 struct EventColumns {
+  /// Memory of an event.
+  static constexpr std::uint64_t bytes_each = sizeof(EventKind) + sizeof(OriginId) + sizeof(StackId) +
+                                              sizeof(AllocationId) + sizeof(Nanoseconds) + sizeof(std::uint64_t) +
+                                              sizeof(Bytes);
+
   Column<EventKind> kind;
   Column<OriginId> origin;
   Column<StackId> stack;
@@ -365,6 +376,9 @@ inline Event EventColumns::operator[](std::size_t i) const {
     event.address = {address_or_value[i]};
   return event;
 }
+
+/// Makes room for about as many events and allocations.
+void reserve(Trace& trace, std::uint64_t events, std::uint64_t allocations);
 
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
 

@@ -2,7 +2,10 @@
 #include "formats/model/value_check.h"
 
 #include <bit>
+#include <limits>
 #include <string_view>
+
+#include "formats/model/files.h"
 
 namespace memreel {
 namespace {
@@ -30,6 +33,29 @@ bool all_small(const EventColumns& events) {
 }
 
 }  // namespace
+
+Result<void> check_memory(const EventColumns& events, Bytes tables, Bytes limit, const std::string& where) {
+  if (Bytes{events.count() * EventColumns::bytes_each} + tables > limit)
+    return over_memory_limit(where, "holds events and tables that need more than", limit);
+  if (events.count() <= std::numeric_limits<std::uint32_t>::max()) return {};
+  return Error{.what = "holds more events than can be numbered (4294967295)",
+               .where = where,
+               .remedy = "split it, or read it block by block with TraceReader"};
+}
+
+void StackDepths::bound(std::vector<Stack>& stacks) {
+  static_assert(max_stack_depth < std::numeric_limits<std::uint16_t>::max());
+  depths_.resize(std::min(depths_.size(), stacks.size()));
+  for (std::size_t i = depths_.size(); i < stacks.size(); ++i) {
+    Stack& stack = stacks[i];
+    if (depths_[index(stack.caller)] == max_stack_depth) {
+      stack.caller = StackId::none;
+      ++cut_;
+    }
+    const bool has_caller = stack.caller != StackId::none;
+    depths_.push_back(static_cast<std::uint16_t>(has_caller ? depths_[index(stack.caller)] + 1 : 1));
+  }
+}
 
 Result<void> ValueCheck::check(EventColumns& events) {
   const auto impossible = [&](std::size_t i, std::string_view what) {

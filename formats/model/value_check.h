@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
@@ -40,6 +41,24 @@ constexpr bool counts_in_total(EventKind kind) { return has_address(kind) && !is
 
 /// Clamps a quantity that may be arbitrary, such as the size of a failed request.
 constexpr std::uint64_t as_request(std::uint64_t bytes) { return std::min(bytes, max_request.count); }
+
+/// Whether events and tables fit in memory: a block of equal events takes a few bytes in a file, and megabytes once
+/// unpacked. `tables`: their memory. Errors: together they need more than `limit`, or there are more events than can be
+/// numbered.
+Result<void> check_memory(const EventColumns& events, Bytes tables, Bytes limit, const std::string& where);
+
+/// Cuts stacks deeper than max_stack_depth to their inner frames.
+class StackDepths {
+ public:
+  /// Goes on with the stacks that `stacks` has gained since the last call; it may have lost some.
+  void bound(std::vector<Stack>& stacks);
+  /// How many were cut so far.
+  std::uint64_t cut() const { return cut_; }
+
+ private:
+  std::vector<std::uint16_t> depths_{0};  // by stack
+  std::uint64_t cut_ = 0;
+};
 
 /// Checks a trace's events in order, in batches of any size. Call it before computing with them: a reader only returns
 /// what is in a file.

@@ -43,10 +43,10 @@ void decode_variable(std::string_view message, Variables& variables) {
   for (MessageReader<Field> fields(message); fields.next();) {
     switch (fields.field()) {
       case Field::name:
-        name = printable(fields.bytes());
+        name = std::string(fields.bytes());
         break;
       case Field::value:
-        value = printable(fields.bytes());
+        value = std::string(fields.bytes());
         break;
       default:
         fields.skip();
@@ -81,16 +81,16 @@ Header decode_header(std::string_view message) {
   for (MessageReader<Field> fields(message); fields.next();) {
     switch (fields.field()) {
       case Field::producer:
-        header.producer = printable(fields.bytes());
+        header.producer = std::string(fields.bytes());
         break;
       case Field::source:
-        header.source = printable(fields.bytes());
+        header.source = std::string(fields.bytes());
         break;
       case Field::source_name:
-        header.source_name = printable(fields.bytes());
+        header.source_name = std::string(fields.bytes());
         break;
       case Field::host:
-        header.host = printable(fields.bytes());
+        header.host = std::string(fields.bytes());
         break;
       case Field::process:
         header.process = fields.uint64();
@@ -105,7 +105,7 @@ Header decode_header(std::string_view message) {
         decode_variable(fields.bytes(), header.versions);
         break;
       case Field::machine:
-        header.machine = printable(fields.bytes());
+        header.machine = std::string(fields.bytes());
         break;
       case Field::byte_order:
         header.byte_order = byte_order(fields.uint64());
@@ -117,6 +117,7 @@ Header decode_header(std::string_view message) {
         fields.skip();
     }
   }
+  make_printable(header);
   return header;
 }
 

@@ -107,20 +107,17 @@ SegmentColumns read_segments(std::string_view content) {
   return columns;
 }
 
-/// The blocks from `first` on that fill the segment; none if they don't.
+/// `count` blocks from `first` on; none if there are fewer, or one has an unknown use.
 std::optional<std::vector<InitialBlock>> blocks_of(const SegmentColumns& columns, std::size_t first,
-                                                   std::uint64_t count, std::uint64_t size) {
+                                                   std::uint64_t count) {
   if (count > columns.block_size.size() - first) return std::nullopt;
   std::vector<InitialBlock> blocks;
   blocks.reserve(count);
   for (std::size_t i = first; i < first + count; ++i) {
-    const std::uint64_t block = columns.block_size[i];
-    if (block == 0 || block > size || columns.block_use[i] > static_cast<std::uint64_t>(InitialUse::pending))
-      return std::nullopt;
-    size -= block;
-    blocks.push_back({.size = {block}, .use = static_cast<InitialUse>(columns.block_use[i])});
+    if (columns.block_use[i] > static_cast<std::uint64_t>(InitialUse::pending)) return std::nullopt;
+    blocks.push_back({.size = {columns.block_size[i]}, .use = static_cast<InitialUse>(columns.block_use[i])});
   }
-  return size == 0 ? std::optional(std::move(blocks)) : std::nullopt;
+  return blocks;
 }
 
 std::optional<std::vector<InitialSegment>> decode_segments(const SegmentColumns& columns) {
@@ -128,18 +125,13 @@ std::optional<std::vector<InitialSegment>> decode_segments(const SegmentColumns&
   std::vector<InitialSegment> segments;
   segments.reserve(columns.address.size());
   std::size_t block = 0;
-  std::uint64_t end = 0;  // of the segment before
   for (std::size_t i = 0; i < columns.address.size(); ++i) {
-    const std::uint64_t address = columns.address[i], size = columns.size[i];
-    const bool sane = address >= end && size > 0 && size <= ~address && columns.range[i] <= address &&
-                      columns.origin[i] <= ~std::uint32_t{};
-    if (!sane) return std::nullopt;
-    auto blocks = blocks_of(columns, block, columns.blocks[i], size);
+    if (columns.origin[i] > ~std::uint32_t{}) return std::nullopt;
+    auto blocks = blocks_of(columns, block, columns.blocks[i]);
     if (!blocks) return std::nullopt;
     block += blocks->size();
-    end = address + size;
-    segments.push_back({.address = {address},
-                        .size = {size},
+    segments.push_back({.address = {columns.address[i]},
+                        .size = {columns.size[i]},
                         .origin = OriginId{static_cast<std::uint32_t>(columns.origin[i])},
                         .small = columns.small[i] != 0,
                         .mapped = columns.mapped[i] != 0,
@@ -177,7 +169,7 @@ std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::D
   auto segments = decode_segments(read_segments(*content));
   if (!segments) return std::nullopt;
   initial.segments = *std::move(segments);
-  return initial;
+  return is_sound(initial) ? std::optional(std::move(initial)) : std::nullopt;
 }
 
 namespace {

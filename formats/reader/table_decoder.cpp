@@ -6,7 +6,6 @@
 
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
-#include "formats/model/value_check.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message.h"
 
@@ -257,23 +256,10 @@ void TableReader::begin_trace() {
 void TableReader::shrink_to(const wire::RowCounts& count) {
   rows_.count = count;
   for_each_table(tables_, [&](Table table, auto& rows) { rows.resize(rows_.base[table] + count[table] + 1); });
-  bound_depths();
+  depths_.bound(tables_.stacks);
 }
 
 /// Removes the caller of a stack that is too deep, so that every walk along callers ends.
-void TableReader::bound_depths() {
-  static_assert(max_stack_depth < std::numeric_limits<std::uint16_t>::max());
-  depths_.resize(std::min(depths_.size(), tables_.stacks.size()));
-  for (std::size_t i = depths_.size(); i < tables_.stacks.size(); ++i) {
-    Stack& stack = tables_.stacks[i];
-    if (depths_[index(stack.caller)] == max_stack_depth) {
-      stack.caller = StackId::none;
-      ++cut_stacks_;
-    }
-    const bool has_caller = stack.caller != StackId::none;
-    depths_.push_back(static_cast<std::uint16_t>(has_caller ? depths_[index(stack.caller)] + 1 : 1));
-  }
-}
 
 bool TableReader::too_many_heaps(std::uint32_t count) const {
   return std::uint64_t{rows_.base[Table::heaps]} + count > max_heaps;
@@ -421,7 +407,7 @@ bool TableReader::add_rows(std::string_view content) {
              row_memory(Table::origins) * columns.origin_heap.size();
   if (over_limit()) return false;
   if (!append_columns(columns, tables_, rows_, rows) || too_many_heaps(rows_.count[Table::heaps])) return false;
-  bound_depths();
+  depths_.bound(tables_.stacks);
   return true;
 }
 

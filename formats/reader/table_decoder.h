@@ -10,6 +10,7 @@
 
 #include "formats/model/tables.h"
 #include "formats/model/units.h"
+#include "formats/model/value_check.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 
@@ -44,7 +45,7 @@ class TableReader {
   /// True once add() refused rows for lack of memory.
   bool over_limit() const { return memory_ > memory_limit_; }
   /// Stacks of more than max_stack_depth frames, cut to their inner frames.
-  std::uint64_t cut_stacks() const { return cut_stacks_; }
+  std::uint64_t cut_stacks() const { return depths_.cut(); }
 
   void set_memory_limit(Bytes limit) { memory_limit_ = limit; }
 
@@ -60,15 +61,13 @@ class TableReader {
 
  private:
   bool add_rows(std::string_view content);
-  void bound_depths();
   bool too_many_heaps(std::uint32_t count) const;
   void shrink_to(const wire::RowCounts& count);
 
   Tables tables_;
   RowSpace rows_;
   Bytes memory_, memory_limit_{std::numeric_limits<std::uint64_t>::max()};
-  std::vector<std::uint16_t> depths_{0};  // by stack
-  std::uint64_t cut_stacks_ = 0;
+  StackDepths depths_;
   std::uint64_t missing_rows_ = 0;
   std::uint64_t compressed_size_ = 0, content_size_ = 0;  // of the packets so far
 };

@@ -2,13 +2,11 @@
 #include "formats/reader/trace_reader.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -59,8 +57,6 @@ Bytes TraceReader::memory_limit() const { return impl_->stream.memory_limit(); }
 
 namespace {
 
-constexpr std::uint64_t bytes_per_event = 37;
-
 struct Expected {
   std::uint64_t events = 0;
   std::uint64_t allocations = 0;
@@ -81,42 +77,8 @@ Result<Expected> expected_of(ByteFile& file) {
     expected.allocations += (*span)->footer.allocation_count;
     end = (*span)->begin;
   }
-  const std::uint64_t most = std::min(8 * size, trace_memory_limit(size).count / bytes_per_event);
+  const std::uint64_t most = std::min(8 * size, trace_memory_limit(size).count / EventColumns::bytes_each);
   return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
-}
-
-/// Requests large pages for a column that is about to be filled: with small pages, the kernel would take as long to
-/// provide its memory as the reader to fill it.
-void prefer_large_pages(auto& column) {
-  constexpr std::size_t page = std::size_t{2} << 20U;
-  void* begin = column.data();
-  std::size_t size = column.capacity() * sizeof(column.front());
-  if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
-}
-
-void reserve(Trace& trace, const Expected& expected) {
-  EventColumns& events = trace.events;
-  events.reserve(static_cast<std::size_t>(expected.events));
-  trace.allocation_events.reserve(static_cast<std::size_t>(expected.allocations) + 1);
-  prefer_large_pages(events.kind);
-  prefer_large_pages(events.origin);
-  prefer_large_pages(events.stack);
-  prefer_large_pages(events.allocation);
-  prefer_large_pages(events.time);
-  prefer_large_pages(events.address_or_value);
-  prefer_large_pages(events.size);
-  prefer_large_pages(trace.allocation_events);
-}
-
-/// A block of equal events takes a few bytes in a file, and megabytes once unpacked.
-Result<void> check_memory(const EventColumns& events, const TraceStream& stream, const std::string& name) {
-  const Bytes memory = Bytes{events.count() * bytes_per_event} + stream.memory();
-  if (memory > stream.memory_limit())
-    return over_memory_limit(name, "holds events and tables that need more than", stream.memory_limit());
-  if (events.count() <= std::numeric_limits<std::uint32_t>::max()) return {};
-  return Error{.what = "holds more events than can be numbered (4294967295)",
-               .where = name,
-               .remedy = "split it, or read it block by block with TraceReader"};
 }
 
 /// From `begin` on, indexes allocations and gives frees their allocation's address and size. The sequence of kinds is
@@ -162,7 +124,7 @@ void append(Column<T>& column, const Column<T>& more) {
 }  // namespace
 
 TraceCollector::TraceCollector(ByteFile& file) {
-  if (const auto expected = expected_of(file)) reserve(trace_, *expected);
+  if (const auto expected = expected_of(file)) reserve(trace_, expected->events, expected->allocations + 1);
 }
 
 void TraceCollector::add(const EventBatch& batch) {
@@ -179,7 +141,8 @@ void TraceCollector::add(const EventBatch& batch) {
 }
 
 std::optional<Trace> TraceCollector::finish(const TraceReader& reader, Bytes file_size) && {
-  if (Bytes{trace_.events.count() * bytes_per_event} + reader.memory() > reader.memory_limit()) return std::nullopt;
+  if (Bytes{trace_.events.count() * EventColumns::bytes_each} + reader.memory() > reader.memory_limit())
+    return std::nullopt;
   describe(trace_, reader, file_size);
   trace_.tables = reader.tables();
   shorten_paths(trace_.tables);
@@ -193,13 +156,14 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Byte
   auto stream = TraceStream::open(std::move(file), name, memory_limit);
   if (!stream) return std::move(stream).error();
   Trace trace;
-  reserve(trace, *expected);
+  reserve(trace, expected->events, expected->allocations + 1);
   for (;;) {
     const std::size_t begin = trace.events.count();
     auto block = stream->next(trace.events);
     if (!block) return std::move(block).error();
     if (!*block) break;
-    if (auto fits = check_memory(trace.events, *stream, name); !fits) return std::move(fits).error();
+    if (auto fits = check_memory(trace.events, stream->memory(), stream->memory_limit(), name); !fits)
+      return std::move(fits).error();
     complete_frees(trace, begin);
   }
   describe(trace, *stream, {size});
