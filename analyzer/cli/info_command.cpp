@@ -232,7 +232,7 @@ void print_info_text(const Trace& trace) {
 }
 
 Exit run_info(const InfoArguments& arguments) {
-  const Result<Trace> trace = open_input(arguments.file, arguments.memory_limit);
+  const Result<Trace> trace = open_sized_input(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   if (arguments.json)
     print_info_json(*trace);

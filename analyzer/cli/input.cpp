@@ -56,6 +56,16 @@ Error several_recordings(const std::filesystem::path& directory) {
 
 }  // namespace
 
+namespace {
+
+void note_shortcomings(const Result<Trace>& trace, const std::filesystem::path& file) {
+  if (!trace) return;
+  if (const std::string line = provenance(trace->header); !line.empty()) note(file.filename().string() + ": " + line);
+  for (const std::string& line : shortcomings(*trace)) note(file.filename().string() + ": " + line);
+}
+
+}  // namespace
+
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, Progress progress) {
   if (std::error_code problem; std::filesystem::is_directory(file, problem)) return several_recordings(file);
   if (!memory_bound()) bound_memory(std::span(&file, 1), memory_limit);
@@ -66,10 +76,15 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
     options.on_progress = [&](ImportProgress p) { bar.update(p.bytes_done, p.bytes_total); };
     return open_any(file, options);
   }();
-  if (trace) {
-    if (const std::string line = provenance(trace->header); !line.empty()) note(file.filename().string() + ": " + line);
-    for (const std::string& line : shortcomings(*trace)) note(file.filename().string() + ": " + line);
-  }
+  note_shortcomings(trace, file);
+  return trace;
+}
+
+Result<Trace> open_sized_input(const std::filesystem::path& file, Bytes memory_limit) {
+  const Result<std::shared_ptr<ByteFile>> bytes = open_whole_trace(file, memory_limit);
+  if (!bytes) return bytes.error();
+  Result<Trace> trace = load_checked(*bytes, file.string(), memory_limit);
+  note_shortcomings(trace, file);
   return trace;
 }
 

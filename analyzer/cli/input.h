@@ -36,6 +36,10 @@ Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, 
 /// standard error why some have no name.
 Result<Trace> open_input(const std::filesystem::path& file, Bytes memory_limit, const SymbolOptions& symbols);
 
+/// open_input() by way of a trace's file, so that Trace::file_size is known: of an import, the file that
+/// `memreel import` writes.
+Result<Trace> open_sized_input(const std::filesystem::path& file, Bytes memory_limit);
+
 /// The symbolization step of open_input().
 void name_native_frames(Trace& trace, const std::filesystem::path& file, const SymbolOptions& symbols);
 

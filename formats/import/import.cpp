@@ -5,7 +5,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <mutex>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -22,6 +22,9 @@
 #include "formats/import/torch/torch_snapshot.h"
 #include "formats/import/xplane/regions.h"
 #include "formats/import/xplane/xplane.h"
+#include "formats/model/files.h"
+#include "formats/model/value_check.h"
+#include "formats/writer/trace_in_memory.h"
 #include "memreel/version.h"
 
 namespace memreel {
@@ -31,8 +34,7 @@ namespace {
 struct Importer {
   ImportFormat format;
   bool (*recognises)(std::span<const std::byte> beginning);
-  Result<void> (*import)(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                         const WriterOptions& options);
+  Result<void> (*import)(ByteCursor& bytes, Header header, const BeginOutput& begin);
   std::size_t looks_at = 4096;  // bytes: how far into the file
 };
 
@@ -45,8 +47,7 @@ bool is_other_json(std::span<const std::byte> beginning) {
 }
 
 /// Databases begin alike; their tables distinguish them.
-Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                           const WriterOptions& options) {
+Result<void> import_sqlite(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   const Result<sqlite::Database> database = sqlite::Database::open(bytes);
   if (!database) return database.error();
   const auto has = [&](const char* table) { return !database->columns(table).empty(); };
@@ -60,7 +61,7 @@ Result<void> import_sqlite(ByteCursor& bytes, Header header, std::unique_ptr<Byt
                  .where = bytes.where(),
                  .remedy = "nsys export --type sqlite, or rocprofv3 --memory-allocation-trace"};
   const auto import = is_rocpd ? rocprof::import_rocpd : nsys::import_database;
-  return import(*database, bytes.memory_limit(), std::move(header), std::move(sink), options);
+  return import(*database, bytes.memory_limit(), std::move(header), begin);
 }
 
 // The first one that recognises a file reads it.
@@ -205,42 +206,33 @@ Result<void> read_rest(ByteStream& bytes, std::vector<std::byte>& into) {
   }
 }
 
-/// A trace in memory with a single owner, readable while it grows.
+/// A trace in memory that owns its bytes.
 class OwnedBytes final : public ByteFile {
  public:
-  explicit OwnedBytes(std::vector<std::byte> bytes = {}) : bytes_(std::move(bytes)) {}
+  explicit OwnedBytes(std::vector<std::byte> bytes) : bytes_(std::move(bytes)), file_(memory_file(bytes_)) {}
   Result<std::size_t> read(std::uint64_t offset, std::span<std::byte> into) override {
-    const std::lock_guard lock(mutex_);
-    return memory_file(bytes_)->read(offset, into);
+    return file_->read(offset, into);
   }
-  std::uint64_t size() override {
-    const std::lock_guard lock(mutex_);
-    return bytes_.size();
-  }
-  void append(std::span<const std::byte> bytes) {
-    const std::lock_guard lock(mutex_);
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-  }
+  std::uint64_t size() override { return file_->size(); }
 
  private:
-  std::mutex mutex_;
   std::vector<std::byte> bytes_;
+  std::shared_ptr<ByteFile> file_;
 };
 
-/// Appends to a trace in memory. Fails once stopping is requested.
-class OwnedBytesSink final : public ByteSink {
+/// Fails once stopping is requested.
+class StoppableStream final : public ByteStream {
  public:
-  OwnedBytesSink(std::shared_ptr<OwnedBytes> bytes, std::stop_token stop)
+  StoppableStream(std::unique_ptr<ByteStream> bytes, std::stop_token stop)
       : bytes_(std::move(bytes)), stop_(std::move(stop)) {}
-  Result<void> write(std::span<const std::byte> bytes) override {
+  Result<std::size_t> read(std::span<std::byte> into) override {
     if (stop_.stop_requested()) return Error{.what = "stopped"};
-    bytes_->append(bytes);
-    return {};
+    return bytes_->read(into);
   }
-  Result<void> close() override { return {}; }
+  std::uint64_t stored_position() const override { return bytes_->stored_position(); }
 
  private:
-  std::shared_ptr<OwnedBytes> bytes_;
+  std::unique_ptr<ByteStream> bytes_;
   std::stop_token stop_;
 };
 
@@ -248,22 +240,43 @@ class OwnedBytesSink final : public ByteSink {
 
 std::span<const ImportFormat> import_formats() { return formats; }
 
-Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
-                          const ImportOptions& options) {
+namespace {
+
+/// Imports `file` into what `begin` begins.
+Result<void> import_into(OpenedFile file, const std::string& name, const BeginOutput& begin,
+                         const ImportOptions& options) {
+  if (options.stop.stop_possible()) file.bytes = std::make_unique<StoppableStream>(std::move(file.bytes), options.stop);
   ByteCursor bytes(std::move(file), options.on_progress);
   const Result<const Importer*> importer = find_importer(bytes, options.format);
   if (!importer) return importer.error();
   Header header{.producer = "memreel " + std::string(version), .source_name = name};
-  Result<void> imported = (*importer)->import(bytes, std::move(header), std::move(sink), options.writer);
+  Result<void> imported = (*importer)->import(bytes, std::move(header), begin);
   if (imported && options.on_progress) options.on_progress({bytes.stored_size(), bytes.stored_size()});
   return imported;
 }
 
+/// Opens a file to be imported.
+Result<OpenedFile> open_for_import(const std::filesystem::path& file, Bytes memory_limit) {
+  Result<OpenedFile> opened = open_bytes(file, memory_limit);
+  if (opened && opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
+  return opened;
+}
+
+}  // namespace
+
+Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_ptr<ByteSink> sink,
+                          const ImportOptions& options) {
+  std::optional<TraceWriter> writer;
+  const auto begin = [&](const Header& header) -> ImportOutput& {
+    return writer.emplace(std::move(sink), header, options.writer);
+  };
+  return import_into(std::move(file), name, begin, options);
+}
+
 Result<void> import_file(const std::filesystem::path& file, std::unique_ptr<ByteSink> sink,
                          const ImportOptions& options) {
-  Result<OpenedFile> opened = open_bytes(file, options.memory_limit);
+  Result<OpenedFile> opened = open_for_import(file, options.memory_limit);
   if (!opened) return std::move(opened).error();
-  if (opened->compressed) opened->bytes = read_ahead(std::move(opened->bytes));
   return import_bytes(*std::move(opened), file.filename().string(), std::move(sink), options);
 }
 
@@ -280,40 +293,31 @@ Result<void> import_series(std::span<const std::filesystem::path> files, std::un
     for (std::size_t i = 0; i < instants.size(); ++i)
       instants[i].time_us = instants.front().time_us + static_cast<std::int64_t>(i) * 1'000'000;
   Header header{.producer = "memreel " + std::string(version), .source_name = files.front().filename().string()};
-  return torch::import_series(std::move(instants), std::move(header), std::move(sink), options.writer);
+  std::optional<TraceWriter> writer;
+  return torch::import_series(std::move(instants), std::move(header), [&](const Header& of_all) -> ImportOutput& {
+    return writer.emplace(std::move(sink), of_all, options.writer);
+  });
 }
 
-Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options,
-                                         std::stop_token stop) {
+Result<std::shared_ptr<ByteFile>> open_if_trace(const std::filesystem::path& file, const ImportOptions& options) {
   Result<OpenedFile> opened = open_bytes(file, options.memory_limit);
   if (!opened) return std::move(opened).error();
   std::vector<std::byte> beginning(beginning_size);
   const Result<std::size_t> count = opened->bytes->read(beginning);
   if (!count) return count.error();
   beginning.resize(*count);
-  if (looks_like_trace(beginning)) {
-    if (!opened->compressed) {
-      auto trace = open_file(file);
-      if (!trace) return std::move(trace).error();
-      return OpeningTrace{.file = *std::move(trace), .import = {}};
-    }
-    if (auto rest = read_rest(*opened->bytes, beginning); !rest) return rest.error();
-    return OpeningTrace{.file = std::make_shared<OwnedBytes>(std::move(beginning)), .import = {}};
-  }
-  auto trace = std::make_shared<OwnedBytes>();
-  auto import = [file, options, trace, stop = std::move(stop)] {
-    return import_file(file, std::make_unique<OwnedBytesSink>(trace, stop), options);
-  };
-  return OpeningTrace{.file = std::move(trace), .import = std::move(import)};
+  if (!looks_like_trace(beginning)) return std::shared_ptr<ByteFile>{};
+  if (!opened->compressed) return open_file(file);
+  if (auto rest = read_rest(*opened->bytes, beginning); !rest) return rest.error();
+  return std::shared_ptr<ByteFile>(std::make_shared<OwnedBytes>(std::move(beginning)));
 }
 
-Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options,
-                                             std::stop_token stop) {
-  Result<OpeningTrace> opening = begin_to_open_trace(file, options, std::move(stop));
-  if (!opening) return std::move(opening).error();
-  if (opening->import)
-    if (auto imported = opening->import(); !imported) return std::move(imported).error();
-  return std::move(opening->file);
+Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options) {
+  Result<std::shared_ptr<ByteFile>> opened = open_if_trace(file, options);
+  if (!opened || *opened) return opened;
+  std::vector<std::byte> bytes;
+  if (auto imported = import_file(file, memory_sink(bytes), options); !imported) return std::move(imported).error();
+  return std::shared_ptr<ByteFile>(std::make_shared<OwnedBytes>(std::move(bytes)));
 }
 
 bool is_recognised(const std::filesystem::path& file) {
@@ -334,10 +338,33 @@ bool is_recognised(const std::filesystem::path& file) {
          std::ranges::any_of(importers, [&](const Importer& importer) { return recognises(importer, beginning); });
 }
 
+namespace {
+
+/// Imports a file without making a trace's file of it.
+Result<Trace> import_into_memory(const std::filesystem::path& file, const ImportOptions& options) {
+  Result<OpenedFile> opened = open_for_import(file, options.memory_limit);
+  if (!opened) return std::move(opened).error();
+  const Bytes limit =
+      options.memory_limit == 0_B ? default_memory_limit({opened->stored_size}, 256, 1_GiB) : options.memory_limit;
+  std::optional<TraceInMemory> output;
+  const auto begin = [&](const Header& header) -> ImportOutput& {
+    return output.emplace(header, file.string(), limit);
+  };
+  Result<void> imported = import_into(*std::move(opened), file.filename().string(), begin, options);
+  if (!imported) return std::move(imported).error();
+  return std::move(*output).take();
+}
+
+}  // namespace
+
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options) {
-  auto trace = open_trace(file, options);
-  if (!trace) return std::move(trace).error();
-  return load_checked(*std::move(trace), file.string(), options.memory_limit);
+  Result<std::shared_ptr<ByteFile>> opened = open_if_trace(file, options);
+  if (!opened) return std::move(opened).error();
+  if (*opened) return load_checked(*std::move(opened), file.string(), options.memory_limit);
+  Result<Trace> trace = import_into_memory(file, options);
+  if (!trace) return trace;
+  if (auto checked = ValueCheck(file.string()).check(trace->events); !checked) return std::move(checked).error();
+  return trace;
 }
 
 namespace {
@@ -347,7 +374,7 @@ namespace fs = std::filesystem;
 /// Appends the events of one trace to another, and what they refer to.
 class Copier {
  public:
-  Copier(const Trace& trace, TraceWriter& writer)
+  Copier(const Trace& trace, TraceOutput& writer)
       : trace_(trace), writer_(writer), frames_(trace.tables.frames.size()), stacks_(trace.tables.stacks.size()) {
     heaps_.push_back(HeapId::none);
     for (std::size_t h = 1; h < trace.tables.heaps.size(); ++h) heaps_.push_back(heap(trace.tables.heaps[h]));
@@ -430,7 +457,7 @@ class Copier {
   }
 
   const Trace& trace_;
-  TraceWriter& writer_;
+  TraceOutput& writer_;
   std::vector<FrameId> frames_;
   std::vector<StackId> stacks_;
   std::vector<HeapId> heaps_;

@@ -23,6 +23,7 @@ struct ImportOptions {
   Bytes memory_limit;  // of the decompressed file, its values, and its trace; 0: chosen from the file's size
   WriterOptions writer{.encode_in_background = true};
   std::function<void(ImportProgress)> on_progress;  // called periodically on the calling thread; may be empty
+  std::stop_token stop{};                           // once requested, reading ends with an error
 };
 
 struct ImportFormat {
@@ -49,27 +50,19 @@ Result<void> import_bytes(OpenedFile file, const std::string& name, std::unique_
 Result<void> import_series(std::span<const std::filesystem::path> files, std::unique_ptr<ByteSink> sink,
                            const ImportOptions& options = {});
 
-/// A trace that may still be loading.
-struct OpeningTrace {
-  std::shared_ptr<ByteFile> file;        // grows until `import` returns; safe to read meanwhile
-  std::function<Result<void>()> import;  // does the remaining work; empty if `file` is complete
-};
+/// The bytes of `file` if it is a trace, compressed or not; null if it must be imported. A trace without a footer is
+/// incomplete, e.g. still being recorded.
+Result<std::shared_ptr<ByteFile>> open_if_trace(const std::filesystem::path& file, const ImportOptions& options = {});
 
-/// Like open_trace(), but the caller runs the import, and can meanwhile read the trace so far on another thread. A
-/// trace without a footer is incomplete, e.g. still being recorded.
-Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
-                                         std::stop_token stop = {});
-
-/// The bytes of a trace: `file` itself if it is a `.reel`, else its decompressed or imported content, in memory. Once
-/// `stop` is requested, an import ends with an error.
-Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {},
-                                             std::stop_token stop = {});
+/// The bytes of a trace: `file` itself if it is a `.reel`, else its decompressed or imported content, in memory.
+Result<std::shared_ptr<ByteFile>> open_trace(const std::filesystem::path& file, const ImportOptions& options = {});
 
 /// Whether open_any() would try to read the file: it starts like a trace or one of the formats; JSON only if it has the
 /// keys of a snapshot near its start.
 bool is_recognised(const std::filesystem::path& file);
 
-/// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads.
+/// A trace from a `.reel` file, compressed or not, or from any file that import_file() reads, which is put together in
+/// memory.
 Result<Trace> open_any(const std::filesystem::path& file, const ImportOptions& options = {});
 
 // A recording, and a profile that its program made of itself meanwhile, as one trace: the driver's calls and the

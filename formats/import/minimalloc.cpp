@@ -207,7 +207,7 @@ struct Change {
   friend auto operator<=>(const Change&, const Change&) = default;
 };
 
-void write(const std::vector<Row>& rows, TraceWriter& writer) {
+void write(const std::vector<Row>& rows, ImportOutput& writer) {
   const HeapId heap =
       writer.intern(Heap{.name = writer.intern("minimalloc"), .level = Level::framework, .observes_completion = false});
   const OriginId origin = writer.intern(Origin{.heap = heap});
@@ -271,8 +271,7 @@ Result<std::optional<std::vector<MinimallocBuffer>>> read_minimalloc(const std::
   return std::optional(*std::move(buffers));
 }
 
-Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                               const WriterOptions& options) {
+Result<void> import_minimalloc(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   Reader reader(bytes);
   const Result<std::vector<Row>> rows = reader.read();
   if (!rows) return rows.error();
@@ -282,7 +281,7 @@ Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr
                  .offset = std::nullopt,
                  .remedy = "are they in bytes?"};
   header.source = "minimalloc.csv";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   writer.set_losses({.unknown_actions = reader.with_gaps()});
   write(*rows, writer);
   return writer.finish();

@@ -20,7 +20,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -31,15 +30,14 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel {
 
 /// Whether the first line has the columns that identify the format.
 bool looks_like_minimalloc(std::span<const std::byte> beginning);
 
-Result<void> import_minimalloc(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                               const WriterOptions& options);
+Result<void> import_minimalloc(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 /// A line of the file.
 struct MinimallocBuffer {

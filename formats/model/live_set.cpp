@@ -14,13 +14,18 @@ Address end_of(Address address, Bytes size) {
 
 }  // namespace
 
-HeapState& LiveSet::state_of(HeapId heap) {
+HeapState& LiveSet::used(HeapId heap) {
   // Its place if every earlier heap is in use.
   const std::size_t usual = index(heap) - 1;
   if (usual < heaps_.size() && heaps_[usual].heap == heap) return heaps_[usual];
   const auto place = std::ranges::lower_bound(heaps_, heap, {}, &HeapState::heap);
   if (place != heaps_.end() && place->heap == heap) return *place;
   return *heaps_.insert(place, {.heap = heap});
+}
+
+HeapState LiveSet::state_of(HeapId heap) const {
+  const auto state = std::ranges::lower_bound(heaps_, heap, {}, &HeapState::heap);
+  return state != heaps_.end() && state->heap == heap ? *state : HeapState{.heap = heap, .live = {}, .reserved = {}};
 }
 
 std::uint32_t LiveSet::slot_of(AllocationId allocation) {
@@ -50,14 +55,14 @@ void LiveSet::insert(const LiveAllocation& allocation) {
   }
   by_place_.put({allocation.address, heap}, slot);
   if (by_allocation_) by_allocation_->put(allocation.allocation, slot);
-  HeapState& state = state_of(heap);
+  HeapState& state = used(heap);
   if (!allocation.pending) state.live += allocation.size;
 }
 
 void LiveSet::remove(std::uint32_t slot) {
   const LiveAllocation& allocation = slots_[slot];
   const HeapId heap = heap_of(allocation.origin);
-  if (!allocation.pending) state_of(heap).live -= allocation.size;
+  if (!allocation.pending) used(heap).live -= allocation.size;
   by_place_.erase({allocation.address, heap});
   if (by_allocation_) by_allocation_->erase(allocation.allocation);
   slots_[slot].allocation = AllocationId::none;
@@ -78,7 +83,7 @@ void LiveSet::free(Event& event) {
     remove(slot);
   } else if (!allocation.pending) {
     allocation.pending = true;
-    state_of(owner).live -= allocation.size;
+    used(owner).live -= allocation.size;
   }
 }
 
@@ -100,7 +105,7 @@ void LiveSet::cut_segments(HeapId heap, Address begin, Address end) {
     };
     if (whole.address < begin) keep(whole.address, begin);
     if (end < whole_end) keep(end, whole_end);
-    state_of(heap).reserved -= std::min(end, whole_end) - std::max(begin, whole.address);
+    used(heap).reserved -= std::min(end, whole_end) - std::max(begin, whole.address);
   }
 }
 
@@ -109,7 +114,7 @@ void LiveSet::add_segment(LiveSegment segment) {
   segment.size = end_of(segment.address, segment.size) - segment.address;
   if (segment.size == 0_B) return;
   cut_segments(heap, segment.address, segment.address + segment.size);
-  state_of(heap).reserved += segment.size;
+  used(heap).reserved += segment.size;
 
   const auto merges = [&](const Segments::iterator& at) {
     return at->first.first == heap && at->second.mapped && segment.mapped && at->second.origin == segment.origin;

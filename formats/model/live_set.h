@@ -76,6 +76,9 @@ class LiveSet {
   /// Every heap used so far, by ID.
   const std::vector<HeapState>& heaps() const { return heaps_; }
 
+  /// Empty if it was not used.
+  HeapState state_of(HeapId heap) const;
+
   /// Fills in everything except the event counts.
   HeapSnapshot snapshot() const;
 
@@ -83,7 +86,7 @@ class LiveSet {
   using Segments = std::map<std::pair<HeapId, Address>, LiveSegment>;
 
   HeapId heap_of(OriginId origin) const { return (*tables_)[origin].heap; }
-  HeapState& state_of(HeapId heap);
+  HeapState& used(HeapId heap);
   std::uint32_t slot_of(AllocationId allocation);
   void insert(const LiveAllocation& allocation);
   void remove(std::uint32_t slot);

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a recorder writes events: a trace (trace_writer.h), or a flight recorder's (flight_writer.h).
+// Where a recorder or an importer writes events: a trace as a file (trace_writer.h) or in memory (trace_in_memory.h),
+// or a flight recorder's (flight_writer.h).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string_view>
 
 #include "formats/model/live_set.h"
+#include "formats/model/python_holders.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
@@ -73,5 +77,21 @@ class TraceOutput {
  private:
   std::unique_ptr<Interner> interner_;
 };
+
+/// What an importer writes to: a whole history.
+class ImportOutput : public TraceOutput {
+ public:
+  /// A hint: about how many events will follow.
+  virtual void expect(std::uint64_t /*events*/) {}
+
+  /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
+  virtual AllocationId live_at(HeapId heap, Address address) const = 0;
+
+  /// Written by finish().
+  virtual void set_python_holders(PythonHolders holders) = 0;
+};
+
+/// Begins the output of an import, which is called once, when its header is known. The output outlives the import.
+using BeginOutput = std::function<ImportOutput&(const Header& header)>;
 
 }  // namespace memreel

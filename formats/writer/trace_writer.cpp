@@ -250,11 +250,7 @@ TraceWriter::~TraceWriter() = default;
 void TraceWriter::extend_tables(const Tables& tables) { interner().extend(tables); }
 AllocationId TraceWriter::append(const Event& event) { return impl_->append(event); }
 AllocationId TraceWriter::live_at(HeapId heap, Address address) const { return impl_->live().at(heap, address); }
-HeapState TraceWriter::state_of(HeapId heap) const {
-  const std::vector<HeapState>& heaps = impl_->live().heaps();
-  const auto state = std::ranges::lower_bound(heaps, heap, {}, &HeapState::heap);
-  return state != heaps.end() && state->heap == heap ? *state : HeapState{.heap = heap, .live = {}, .reserved = {}};
-}
+HeapState TraceWriter::state_of(HeapId heap) const { return impl_->live().state_of(heap); }
 HeapSnapshot TraceWriter::snapshot() const { return impl_->live().snapshot(); }
 void TraceWriter::set_losses(const Losses& losses) { impl_->set_losses(losses); }
 void TraceWriter::set_folded(FoldedHistory folded) { impl_->set_folded(std::move(folded)); }

@@ -65,7 +65,7 @@ struct WriterOptions {
 };
 
 /// The sink's first failure is kept: later calls do nothing and finish() returns it.
-class TraceWriter final : public TraceOutput {
+class TraceWriter final : public ImportOutput {
  public:
   TraceWriter(std::unique_ptr<ByteSink> sink, const Header& header, WriterOptions options = {});
   TraceWriter(TraceWriter&&) noexcept;
@@ -80,8 +80,7 @@ class TraceWriter final : public TraceOutput {
   /// An allocation's ID is its ordinal in the trace.
   AllocationId append(const Event& event) override;
 
-  /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
-  AllocationId live_at(HeapId heap, Address address) const;
+  AllocationId live_at(HeapId heap, Address address) const override;
 
   HeapState state_of(HeapId heap) const override;
 
@@ -95,8 +94,7 @@ class TraceWriter final : public TraceOutput {
 
   void add_initial_heap(InitialHeap initial) override;
 
-  /// Written by finish().
-  void set_python_holders(PythonHolders holders);
+  void set_python_holders(PythonHolders holders) override;
 
   /// Writes the events appended so far as a separate block.
   Result<void> flush() override;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <new>
-#include <thread>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -34,7 +34,7 @@ class Beginning final : public ByteFile {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
-constexpr std::chrono::milliseconds growth_check{200}, import_check{3};
+constexpr std::chrono::milliseconds growth_check{200};
 constexpr std::chrono::milliseconds longest_held{150}, held_check{1};
 constexpr std::chrono::milliseconds import_progress{100};  // each causes a frame, drawn on the CPUs that import
 
@@ -137,24 +137,6 @@ void Source::publish(std::shared_ptr<const Document> document, const SourceStatu
   if (changed_) changed_();
 }
 
-class Source::Import {
- public:
-  explicit Import(std::function<Result<void>()> work)
-      : thread_([this, work = std::move(work)] {
-          result_ = work();
-          done_.store(true, std::memory_order_release);
-        }) {}
-
-  bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Once done().
-  const Result<void>& result() const { return result_; }
-
- private:
-  Result<void> result_;
-  std::atomic<bool> done_{false};
-  std::jthread thread_;  // last member: it uses the others
-};
-
 void Source::run(const std::stop_token& stop) {
   const auto read_it = [&] {
     written_anew_ = false;
@@ -183,7 +165,68 @@ bool Source::is_written_anew(std::span<const std::byte> beginning, std::uint64_t
 }
 
 Result<void> Source::open_and_read(const std::stop_token& stop) {
-  ImportOptions options{.memory_limit = memory_limit_};
+  const Result<std::shared_ptr<ByteFile>> trace = open_if_trace(path_, {.memory_limit = memory_limit_});
+  if (!trace) return trace.error();
+  return *trace ? read(stop, *trace) : import(stop);
+}
+
+/// For jobs. `trace`: what the file holds, if that is known.
+std::shared_ptr<WholeTrace> Source::whole_of(std::shared_ptr<ByteFile> file, bool completed,
+                                             std::optional<Trace> trace) const {
+  if (whole_ == Whole::perhaps) trace.reset();
+  const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
+  auto load = [file = std::move(file), given = memory_limit_, completed] {
+    Result<Trace> loaded = load_checked(file, "the trace", given);
+    if (loaded && completed) complete_trace(*loaded);
+    return loaded;
+  };
+  return std::make_shared<WholeTrace>(std::move(load), limit, std::move(trace));
+}
+
+/// The same for a file that is not a trace.
+std::shared_ptr<WholeTrace> Source::whole_import(bool completed, std::optional<Trace> trace) const {
+  if (whole_ == Whole::perhaps) trace.reset();
+  std::error_code problem;
+  const std::uintmax_t size = std::filesystem::file_size(path_, problem);
+  const auto written = std::filesystem::last_write_time(path_, problem);
+  const Bytes limit = memory_limit_ == 0_B ? default_memory_limit({size}, 256, 1_GiB) : memory_limit_;
+  auto load = [path = path_, given = memory_limit_, completed, written]() -> Result<Trace> {
+    std::error_code ignored;
+    if (std::filesystem::last_write_time(path, ignored) != written)
+      return Error{.what = "was changed since it was opened", .where = path.string(), .remedy = "open it again"};
+    Result<Trace> loaded = open_any(path, {.memory_limit = given});
+    if (loaded && completed) complete_trace(*loaded);
+    return loaded;
+  };
+  return std::make_shared<WholeTrace>(std::move(load), limit, std::move(trace));
+}
+
+/// Shows a trace in memory: the events so far every now and then, and all of them with `status`. `bytes`: of its file.
+/// `finish` sets what else the last document has.
+void Source::publish_whole(const std::stop_token& stop, const Trace& trace, std::uint64_t bytes, SourceStatus status,
+                           const std::function<void(Document&)>& finish) {
+  DocumentBuilder builder;
+  builder.set_begun_anew(begun_anew_);
+  constexpr std::size_t at_once = std::size_t{1} << 16U;
+  const std::size_t count = trace.events.count();
+  const bool is_first = document()->empty();  // else a shorter document would replace a longer one
+  auto last = Clock::now();
+  for (std::size_t begin = 0; begin < count; begin += at_once) {
+    give_way();
+    if (stop.stop_requested()) return;
+    builder.add(trace.events, begin, std::min(begin + at_once, count), trace.tables);
+    if (!is_first || Clock::now() - last < longest_between_publications) continue;
+    last = Clock::now();
+    publish(builder.publish(trace, bytes, false),
+            {.stage = Stage::reading, .progress = static_cast<double>(begin) / static_cast<double>(count)});
+  }
+  auto document = std::make_shared<Document>(*builder.publish(trace, bytes, true));
+  finish(*document);
+  publish(std::move(document), status);
+}
+
+Result<void> Source::import(const std::stop_token& stop) {
+  ImportOptions options{.memory_limit = memory_limit_, .on_progress = {}, .stop = stop};
   auto last = Clock::now();
   options.on_progress = [&](ImportProgress p) {
     const auto now = Clock::now();
@@ -192,55 +235,40 @@ Result<void> Source::open_and_read(const std::stop_token& stop) {
     set_status({.stage = Stage::importing,
                 .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});
   };
-  auto opening = begin_to_open_trace(path_, options, stop);
-  if (!opening) return std::move(opening).error();
-  std::optional<Import> running;
-  if (opening->import) running.emplace([&] { return within_memory(path_, opening->import); });
-  return read(stop, opening->file, running ? &*running : nullptr);
-}
-
-/// For jobs. `trace`: its contents, if they are known.
-std::shared_ptr<WholeTrace> Source::whole_of(std::shared_ptr<ByteFile> file, bool completed,
-                                             std::optional<Trace> trace) const {
-  if (!trace || whole_ == Whole::perhaps)
-    return std::make_shared<WholeTrace>(std::move(file), memory_limit_, completed);
-  return std::make_shared<WholeTrace>(std::move(file), memory_limit_, completed, *std::move(trace));
+  Result<Trace> trace = open_any(path_, options);
+  if (stop.stop_requested()) return {};
+  if (!trace) return std::move(trace).error();
+  const bool completes = trace->events.count() <= longest_in_memory && may_be_completed(trace->header, trace->tables);
+  const bool renumbered = completes && complete_trace(*trace) > 0;
+  publish_whole(stop, *trace, 0, {.stage = Stage::complete, .progress = 1}, [&](Document& document) {
+    document.renumbered = renumbered;
+    document.whole = whole_import(completes, *std::move(trace));
+  });
+  return {};
 }
 
 /// Completes a recorded trace for judging, and publishes it. False if that changes nothing. `file`: its file.
 bool Source::publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,
                                const SourceStatus& status) {
   if (complete_trace(trace) == 0) return false;
-  DocumentBuilder builder;
-  builder.set_begun_anew(begun_anew_);
-  constexpr std::size_t at_once = std::size_t{1} << 16U;
-  for (std::size_t begin = 0; begin < trace.events.count() && !stop.stop_requested(); begin += at_once) {
-    give_way();
-    builder.add(trace.events, begin, std::min(begin + at_once, trace.events.count()), trace.tables);
-  }
-  if (stop.stop_requested()) return true;
-  auto document = std::make_shared<Document>(*builder.publish(trace, file->size(), true));
-  document->renumbered = true;
-  document->whole = whole_of(file, true, std::move(trace));
-  publish(std::move(document), status);
+  publish_whole(stop, trace, file->size(), status, [&](Document& document) {
+    document.renumbered = true;
+    document.whole = whole_of(file, true, std::move(trace));
+  });
   return true;
 }
 
 // A loop over the states of a growing file.
 // NOLINTNEXTLINE(readability-function-cognitive-complexity)
-Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import) {
-  // The beginning of a trace is written in one piece.
-  while (import != nullptr && !import->done() && file->size() == 0 && !stop.stop_requested()) pause(stop, import_check);
-  if (import != nullptr && import->done() && !import->result()) return import->result();
-  if (stop.stop_requested()) return {};
+Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file) {
   auto reader = TraceReader::open(file, path_.string(), memory_limit_);
   if (!reader) return std::move(reader).error();
   DocumentBuilder builder;
   builder.set_begun_anew(begun_anew_);
   const auto set_loadable = [&] { builder.set_whole(whole_of(file, false, {})); };
-  if (import == nullptr) set_loadable();
-  // One that may grow is loaded once it is still, an imported one once the import has given back its memory.
-  const auto count = import == nullptr && whole_ == Whole::soon ? events_by_footer(*file) : std::nullopt;
+  set_loadable();
+  // One that may grow is loaded once it is still.
+  const auto count = whole_ == Whole::soon ? events_by_footer(*file) : std::nullopt;
   Collected collected(*file, count && *count <= longest_in_memory ? longest_in_memory : 0);
   ValueCheck values(path_.string());
   EventBatch batch;
@@ -250,23 +278,21 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   bool published_end = false, following = false;
   auto patience = patience_with_growth;
   std::vector<std::byte> beginning(256);
-  if (const auto count = file->read(0, beginning)) beginning.resize(*count);
-  std::uint64_t expected = import == nullptr ? expected_events(*file) : 0;
+  if (const auto got = file->read(0, beginning)) beginning.resize(*got);
+  const std::uint64_t expected = expected_events(*file);
   while (!stop.stop_requested()) {
     give_way();
     for (const auto since = Clock::now(); held_.load(std::memory_order_relaxed) && !stop.stop_requested();) {
       pause(stop, held_check);
       if (Clock::now() - since > longest_held) hold(false);
     }
-    const bool importing = import != nullptr && !import->done();
     const std::uint64_t size = file->size();  // what is added from here on may not be read below
     auto more = reader->next(batch);
     if (!more) return std::move(more).error();
     if (*more) {
       events += batch.events.count();
-      constexpr std::uint64_t bytes_per_event = 37;  // as for complete traces
       const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
-      if (Bytes{events * bytes_per_event} > limit)
+      if (Bytes{events * EventColumns::bytes_each} > limit)
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
       if (auto checked = values.check(batch.events); !checked) return checked;
       builder.add(batch, reader->tables());
@@ -275,8 +301,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
       if (const auto now = Clock::now(); now - last >= interval) {
         last = now;
         interval = std::min(2 * interval, longest_between_publications);
-        if (!importing && expected == 0) expected = expected_events(*file);
-        const double share = importing ? 0.99 : static_cast<double>(events) / static_cast<double>(expected);
+        const double share = static_cast<double>(events) / static_cast<double>(expected);
         // Additions to a fully read file don't switch its status back to reading.
         if (following) {
           set_loadable();
@@ -284,18 +309,13 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
                   {.stage = Stage::complete, .progress = 1, .followed = true});
         } else {
           publish(builder.publish(*reader, file->size(), false),
-                  {.stage = importing ? Stage::importing : Stage::reading, .progress = std::min(0.99, share)});
+                  {.stage = Stage::reading, .progress = std::min(0.99, share)});
         }
       }
       continue;
     }
-    if (importing) {
-      pause(stop, import_check);
-      continue;
-    }
-    if (import != nullptr && !import->result()) return import->result();
     set_loadable();
-    const bool followed = import == nullptr && !reader->report().has_footer;
+    const bool followed = !reader->report().has_footer;
     // If that fails, the trace is shown as recorded.
     const bool completes = events <= longest_in_memory && may_be_completed(reader->header(), reader->tables());
     const auto complete = [&](std::optional<Trace>& trace, const SourceStatus& status) {

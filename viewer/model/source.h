@@ -39,8 +39,7 @@ struct SourceStatus {
 /// When jobs want the trace as a whole. `soon`: it is put together while it is read, and kept until it is released.
 enum class Whole : std::uint8_t { soon, perhaps };
 
-/// Reads in the background (background.h) until this object is destroyed. Imported files are read while the import
-/// runs.
+/// Reads in the background (background.h) until this object is destroyed.
 class Source {
  public:
   /// `changed` is called on the reading thread whenever document() or status() has changed; may be empty.
@@ -60,14 +59,15 @@ class Source {
   void hold(bool held) { held_.store(held, std::memory_order_relaxed); }
 
  private:
-  /// An import that runs beside the thread that reads its output.
-  class Import;
-
   void run(const std::stop_token& stop);
   Result<void> open_and_read(const std::stop_token& stop);
-  Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Import* import);
+  Result<void> import(const std::stop_token& stop);
+  Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file);
   std::shared_ptr<WholeTrace> whole_of(std::shared_ptr<ByteFile> file, bool completed,
                                        std::optional<Trace> trace) const;
+  std::shared_ptr<WholeTrace> whole_import(bool completed, std::optional<Trace> trace) const;
+  void publish_whole(const std::stop_token& stop, const Trace& trace, std::uint64_t bytes, SourceStatus status,
+                     const std::function<void(Document&)>& finish);
   bool publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,
                          const SourceStatus& status);
   /// Whether the file has been replaced since `size` bytes of it were read, the first of them `beginning`.

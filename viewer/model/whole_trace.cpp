@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "viewer/model/whole_trace.h"
 
-#include "analyzer/replay/completed_trace.h"
 #include "formats/model/files.h"
-#include "formats/reader/trace_stream.h"
 
 namespace memreel::viewer {
 
@@ -17,9 +15,7 @@ std::shared_ptr<const Result<Trace>> WholeTrace::known() {
 std::shared_ptr<const Result<Trace>> WholeTrace::get() {
   const std::lock_guard loading(loading_);
   if (auto trace = known()) return trace;
-  Result<Trace> loaded = load_checked(file_, "the trace", memory_limit_);
-  if (loaded && completed_) complete_trace(*loaded);
-  const auto trace = std::make_shared<const Result<Trace>>(std::move(loaded));
+  const auto trace = std::make_shared<const Result<Trace>>(load_());
   const std::lock_guard lock(mutex_);
   held_ = trace;
   lent_ = trace;
@@ -29,9 +25,8 @@ std::shared_ptr<const Result<Trace>> WholeTrace::get() {
 Result<void> WholeTrace::check_memory(const Trace& trace) const {
   /// The most that classifying takes for an event, besides the trace itself.
   constexpr std::uint64_t bytes_per_event = 64;
-  const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file_->size()) : memory_limit_;
-  if (Bytes{trace.events.count() * bytes_per_event} <= limit) return {};
-  return over_memory_limit("the trace", "has categories that need more than", limit);
+  if (Bytes{trace.events.count() * bytes_per_event} <= memory_limit_) return {};
+  return over_memory_limit("the trace", "has categories that need more than", memory_limit_);
 }
 
 void WholeTrace::release() {

@@ -3,36 +3,37 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/reader/trace_reader.h"
 
 namespace memreel::viewer {
 
 // A trace completed as for judging (analyzer/replay/completed_trace.h), which is how it is shown.
 
-/// The most events of a trace that is held as a whole, at 37 bytes for each event, to be completed, judged or replayed.
-/// Longer ones are shown as recorded.
+/// The most events of a trace that is held as a whole, to be completed, judged or replayed. Longer ones are shown as
+/// recorded.
 inline constexpr std::uint64_t longest_in_memory = 50'000'000;
 
 /// A whole trace, for jobs that read it one after another or at once: in memory from the start or loaded by the first,
 /// until it is released and the last of them ends. For any thread.
 class WholeTrace {
  public:
-  /// `memory_limit` 0: based on its size. `completed`: it is shown completed.
-  WholeTrace(std::shared_ptr<ByteFile> file, Bytes memory_limit, bool completed = false)
-      : file_(std::move(file)), memory_limit_(memory_limit), completed_(completed) {}
-  /// The same for one that is in memory already. `trace`: what get() would load.
-  WholeTrace(std::shared_ptr<ByteFile> file, Bytes memory_limit, bool completed, Trace trace)
-      : WholeTrace(std::move(file), memory_limit, completed) {
-    held_ = std::make_shared<const Result<Trace>>(std::move(trace));
+  using Load = std::function<Result<Trace>()>;
+
+  /// `load` returns the trace as it is shown. `memory_limit`: for what is made of it. `trace`: what `load` would
+  /// return, if that is known.
+  WholeTrace(Load load, Bytes memory_limit, std::optional<Trace> trace = {})
+      : load_(std::move(load)), memory_limit_(memory_limit) {
+    if (trace) held_ = std::make_shared<const Result<Trace>>(*std::move(trace));
   }
 
-  /// Never null. Fails as load_checked() does. Waits while another job loads it.
+  /// Never null. Fails as `load` does. Waits while another job loads it.
   std::shared_ptr<const Result<Trace>> get();
   /// Whether the limit has room for classifying it.
   Result<void> check_memory(const Trace& trace) const;
@@ -42,9 +43,8 @@ class WholeTrace {
  private:
   std::shared_ptr<const Result<Trace>> known();
 
-  std::shared_ptr<ByteFile> file_;
+  Load load_;
   Bytes memory_limit_;
-  bool completed_;
   std::mutex loading_;  // held while it is loaded
   std::mutex mutex_;    // protects the others
   std::shared_ptr<const Result<Trace>> held_;

@@ -10,10 +10,11 @@
 
 namespace memreel {
 
-Result<OpeningTrace> begin_to_open_trace(const std::filesystem::path& path, const ImportOptions&, std::stop_token) {
-  auto file = open_file(path);
-  if (!file) return std::move(file).error();
-  return OpeningTrace{.file = *std::move(file)};
+Result<std::shared_ptr<ByteFile>> open_if_trace(const std::filesystem::path& path, const ImportOptions&) {
+  return open_file(path);
+}
+Result<Trace> open_any(const std::filesystem::path&, const ImportOptions&) {
+  return Error{.what = "a page shows traces only"};
 }
 
 }  // namespace memreel

@@ -22,7 +22,7 @@ namespace {
 
 /// "torch/nn/modules/module.py(1739): _call_impl" has a file and a line. "nn.Module: GPT2MLP_3" is a call of GPT2MLP
 /// number 3, counted from 0. Built-in functions and operators have only a name.
-Frame frame_from(std::string_view name, TraceWriter& writer) {
+Frame frame_from(std::string_view name, ImportOutput& writer) {
   constexpr std::string_view module = "nn.Module: ";
   if (name.starts_with(module)) {
     const std::string_view called = name.substr(module.size());
@@ -42,7 +42,7 @@ Frame frame_from(std::string_view name, TraceWriter& writer) {
 
 }  // namespace
 
-ThreadStacks::ThreadStacks(const std::vector<std::string>& names, TraceWriter& writer)
+ThreadStacks::ThreadStacks(const std::vector<std::string>& names, ImportOutput& writer)
     : names_(names), writer_(writer), frames_(names.size()) {}
 
 void ThreadStacks::enter(const Slice& slice) {
@@ -250,7 +250,7 @@ struct RangeEdge {
 /// One device's memory. Events come in order.
 class HeapWriter {
  public:
-  HeapWriter(TraceWriter& writer, std::int32_t device)
+  HeapWriter(ImportOutput& writer, std::int32_t device)
       : writer_(writer),
         heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"),
                                  .level = Level::framework,
@@ -335,7 +335,7 @@ class HeapWriter {
     writer_.append(event);
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   const MemoryEvent* first_ = nullptr;  // that has a total
   Bytes before_;                        // before the profile
@@ -358,7 +358,7 @@ std::vector<RangeEdge> edges_of_ranges(const Profile& profile) {
 
 class ProfileWriter {
  public:
-  ProfileWriter(const Profile& profile, TraceWriter& writer)
+  ProfileWriter(const Profile& profile, ImportOutput& writer)
       : profile_(profile), writer_(writer), stacks_(profile.names, writer), edges_(edges_of_ranges(profile)) {}
 
   Losses write() {
@@ -401,7 +401,7 @@ class ProfileWriter {
   }
 
   const Profile& profile_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   ThreadStacks stacks_;
   std::vector<RangeEdge> edges_;  // by time
   std::size_t next_edge_ = 0;
@@ -446,8 +446,7 @@ bool looks_like_profile(std::span<const std::byte> beginning) {
       [&](std::string_view key) { return text.find(key) != std::string_view::npos; });
 }
 
-Result<void> import_profile(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                            const WriterOptions& options) {
+Result<void> import_profile(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   Result<Profile> profile = read_profile(bytes);
   if (!profile) return std::move(profile).error();
   if (Result<void> has = must_have_memory(*profile, bytes.where()); !has) return has;
@@ -456,7 +455,7 @@ Result<void> import_profile(ByteCursor& bytes, Header header, std::unique_ptr<By
   header.process = profile->process;
   if (profile->rank) header.environment["RANK"] = std::to_string(*profile->rank);
   if (profile->world_size) header.environment["WORLD_SIZE"] = std::to_string(*profile->world_size);
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   writer.set_losses(ProfileWriter(*profile, writer).write());
   return writer.finish();
 }

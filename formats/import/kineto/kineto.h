@@ -24,7 +24,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,7 +34,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::kineto {
 
@@ -83,7 +82,7 @@ Result<Profile> read_profile(ByteCursor& bytes);
 /// Slices must be added in order of their begin; times never decrease.
 class ThreadStacks {
  public:
-  ThreadStacks(const std::vector<std::string>& names, TraceWriter& writer);
+  ThreadStacks(const std::vector<std::string>& names, ImportOutput& writer);
 
   /// A slice that outlasts its enclosing slice ends with it: clocks differ by some nanoseconds.
   void enter(const Slice& slice);
@@ -100,7 +99,7 @@ class ThreadStacks {
   FrameId frame_of(std::uint32_t name);
 
   const std::vector<std::string>& names_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::vector<FrameId> frames_;  // by name; none: not yet created
   std::unordered_map<std::uint64_t, std::vector<Open>> open_;
 };
@@ -112,7 +111,6 @@ inline constexpr std::size_t longest_preamble = std::size_t{64} << 10U;
 bool looks_like_profile(std::span<const std::byte> beginning);
 
 /// Memory: the slices in the file, 40 bytes each, and the names; at most bytes.memory_limit().
-Result<void> import_profile(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                            const WriterOptions& options);
+Result<void> import_profile(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::kineto

@@ -62,7 +62,7 @@ std::string_view allocator_in(std::string_view line) {
 
 class BfcDumpReader {
  public:
-  explicit BfcDumpReader(TraceWriter& writer) : writer_(writer) {}
+  explicit BfcDumpReader(ImportOutput& writer) : writer_(writer) {}
 
   LineComplaint add(std::string_view line) {
     if (auto chunk = chunk_in(line)) {
@@ -134,7 +134,7 @@ class BfcDumpReader {
     return device && *device < 1000 ? static_cast<std::int32_t>(*device) : 0;
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::vector<Chunk> chunks_;  // of the latest dump
   bool ended_ = false;
   std::string name_;
@@ -143,7 +143,7 @@ class BfcDumpReader {
 
 class OrtArenaReader {
  public:
-  explicit OrtArenaReader(TraceWriter& writer) : writer_(writer) {}
+  explicit OrtArenaReader(ImportOutput& writer) : writer_(writer) {}
 
   LineComplaint add(std::string_view line) {
     constexpr std::string_view arena = "Extending BFCArena for ";
@@ -174,7 +174,7 @@ class OrtArenaReader {
   std::int64_t regions() const { return number_; }
 
  private:
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::string name_;
   TotalBytes total_;
   std::int64_t number_ = 0;
@@ -188,10 +188,9 @@ bool looks_like_bfc_dump(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_bfc_dump(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_bfc_dump(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "tf.bfc";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   BfcDumpReader reader(writer);
   const Result<LineTally> tally =
       LogLines(bytes, [&](std::string_view line, std::uint64_t /*number*/) { return reader.add(line); }).read();
@@ -216,10 +215,9 @@ bool looks_like_ort_arena(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_ort_arena(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                              const WriterOptions& options) {
+Result<void> import_ort_arena(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "ort.arena";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   OrtArenaReader reader(writer);
   const Result<LineTally> tally =
       LogLines(bytes, [&](std::string_view line, std::uint64_t /*number*/) { return reader.add(line); }).read();

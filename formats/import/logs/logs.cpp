@@ -12,7 +12,7 @@
 
 namespace memreel::logs {
 
-LoggedPool::LoggedPool(TraceWriter& writer, std::string_view name, std::int32_t device)
+LoggedPool::LoggedPool(ImportOutput& writer, std::string_view name, std::int32_t device)
     : writer_(writer),
       heap_(writer.intern(Heap{
           .name = writer.intern(name), .level = Level::framework, .device = device, .observes_completion = false})) {}
@@ -140,7 +140,7 @@ LineComplaint parse_cupy(std::string_view line, CupyRecord& record) {
 
 class CupyRecorder {
  public:
-  explicit CupyRecorder(TraceWriter& writer) : writer_(writer) {}
+  explicit CupyRecorder(ImportOutput& writer) : writer_(writer) {}
 
   LineComplaint add(std::string_view line, std::uint64_t number) {
     if (const LineComplaint complaint = parse_cupy(line, record_)) return complaint;
@@ -169,7 +169,7 @@ class CupyRecorder {
     return pool->second;
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::map<std::int32_t, LoggedPool> pools_;  // by device
   CupyRecord record_;
 };
@@ -183,10 +183,9 @@ bool looks_like_cupy_log(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_cupy_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_cupy_log(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "cupy.jsonl";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   CupyRecorder recorder(writer);
   const auto take = [&](std::string_view line, std::uint64_t number) { return recorder.add(line, number); };
   const Result<LineTally> tally = LogLines(bytes, take).read();
@@ -317,7 +316,7 @@ LineComplaint parse_paddle(std::string_view text, PaddleRecord& record) {
 
 class PaddleRecorder {
  public:
-  explicit PaddleRecorder(TraceWriter& writer) : writer_(writer) {}
+  explicit PaddleRecorder(ImportOutput& writer) : writer_(writer) {}
 
   LineComplaint add(std::string_view line) {
     PaddleRecord record;
@@ -360,7 +359,7 @@ class PaddleRecorder {
     return Bytes{fits ? said->second.size : record.size};
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::map<std::int32_t, LoggedPool> pools_;             // by device
   std::unordered_map<std::uint64_t, Request> requests_;  // the last of each thread
 };
@@ -374,10 +373,9 @@ bool looks_like_paddle_log(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_paddle_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                               const WriterOptions& options) {
+Result<void> import_paddle_log(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "paddle.log";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   PaddleRecorder recorder(writer);
   const auto take = [&](std::string_view line, std::uint64_t /*number*/) { return recorder.add(line); };
   const Result<LineTally> tally = LogLines(bytes, take).read();

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <set>
 #include <span>
 #include <string_view>
@@ -16,7 +15,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::logs {
 
@@ -25,7 +24,7 @@ namespace memreel::logs {
 /// allocations, and the segments.
 class LoggedPool {
  public:
-  LoggedPool(TraceWriter& writer, std::string_view name, std::int32_t device);
+  LoggedPool(ImportOutput& writer, std::string_view name, std::int32_t device);
 
   HeapId heap() const { return heap_; }
 
@@ -49,7 +48,7 @@ class LoggedPool {
   void give_back(Segments::iterator segment, Event event);
   LineComplaint check(const Event& event);
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   Segments segments_;
   std::set<std::pair<Bytes, std::pair<std::uint64_t, Address>>> idle_;  // size, number, address
@@ -68,12 +67,10 @@ class LoggedPool {
 
 bool looks_like_bfc_dump(std::span<const std::byte> beginning);
 /// Memory: 40 bytes for each chunk of a dump.
-Result<void> import_bfc_dump(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_bfc_dump(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 bool looks_like_ort_arena(std::span<const std::byte> beginning);
-Result<void> import_ort_arena(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                              const WriterOptions& options);
+Result<void> import_ort_arena(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 // The format "cupy.jsonl": the output of CuPy's DebugPrintHook.
 //
@@ -95,8 +92,7 @@ Result<void> import_ort_arena(ByteCursor& bytes, Header header, std::unique_ptr<
 bool looks_like_cupy_log(std::span<const std::byte> beginning);
 
 /// Memory: what is live, and the segments.
-Result<void> import_cupy_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_cupy_log(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 // The format "paddle.log": the log of PaddlePaddle's allocator with GLOG_v=10. Each line starts like the first:
 //
@@ -120,7 +116,6 @@ Result<void> import_cupy_log(ByteCursor& bytes, Header header, std::unique_ptr<B
 bool looks_like_paddle_log(std::span<const std::byte> beginning);
 
 /// Memory: live allocations, the segments, and a number for each thread.
-Result<void> import_paddle_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                               const WriterOptions& options);
+Result<void> import_paddle_log(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::logs

@@ -210,7 +210,7 @@ bool is_of_host(MemoryKind kind) { return kind == MemoryKind::pageable || kind =
 
 class TraceMaker {
  public:
-  TraceMaker(const Tables& tables, TraceWriter& writer) : tables_(tables), writer_(writer) {}
+  TraceMaker(const Tables& tables, ImportOutput& writer) : tables_(tables), writer_(writer) {}
 
   Losses write() {
     for (const RangeRow& range : tables_.ranges) add_edges(range);
@@ -309,7 +309,7 @@ class TraceMaker {
   }
 
   const Tables& tables_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   Losses losses_;
   std::vector<Edge> edges_;  // by time
   std::size_t next_edge_ = 0;
@@ -318,13 +318,12 @@ class TraceMaker {
 
 }  // namespace
 
-Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header,
-                             std::unique_ptr<ByteSink> sink, const WriterOptions& options) {
+Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header, const BeginOutput& begin) {
   const Result<Tables> tables = read_tables(database, limit);
   if (!tables) return tables.error();
   header.source = "nsys.sqlite";
   header.process = tables->process;
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   writer.set_losses(TraceMaker(*tables, writer).write());
   return writer.finish();
 }

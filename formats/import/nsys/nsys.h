@@ -16,7 +16,6 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,7 +24,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::nsys {
 
@@ -84,7 +83,6 @@ struct Tables {
 Result<Tables> read_tables(const sqlite::Database& database, Bytes limit);
 
 /// Memory: rows about memory, ranges, and the stacks they refer to; at most `limit`.
-Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header,
-                             std::unique_ptr<ByteSink> sink, const WriterOptions& options);
+Result<void> import_database(const sqlite::Database& database, Bytes limit, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::nsys

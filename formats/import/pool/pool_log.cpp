@@ -127,7 +127,7 @@ constexpr std::uint64_t handle_of(std::uint64_t stream) { return stream == 1 || 
 /// Writes lines as events.
 class Recorder {
  public:
-  explicit Recorder(TraceWriter& writer) : writer_(writer) {}
+  explicit Recorder(ImportOutput& writer) : writer_(writer) {}
 
   Complaint add(const Line& line, std::uint64_t number) {
     if (line.time > most_time) return "has a time that is out of range";
@@ -260,7 +260,7 @@ class Recorder {
     event_.stack = stack;
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_ = HeapId::none;
   OriginId origin_ = OriginId::none;  // of the last line
   std::uint64_t last_stream_ = 0, last_thread_ = 0;
@@ -294,10 +294,9 @@ bool looks_like_pool_log(std::span<const std::byte> beginning) {
   return key != std::string_view::npos && text.substr(key).starts_with("\"op\"");
 }
 
-Result<void> import_pool_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_pool_log(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "pool.jsonl";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   Recorder recorder(writer);
   Lines lines(bytes);
   Line line;

@@ -25,7 +25,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,7 +35,7 @@
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::pool_log {
 
@@ -63,7 +62,6 @@ bool parse(std::string_view text, Line& into);
 bool looks_like_pool_log(std::span<const std::byte> beginning);
 
 /// Memory: live allocations.
-Result<void> import_pool_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_pool_log(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::pool_log

@@ -184,7 +184,7 @@ class Clock {
 /// Writes records as events.
 class Recorder {
  public:
-  Recorder(TraceWriter& writer, std::int32_t device)
+  Recorder(ImportOutput& writer, std::int32_t device)
       : writer_(writer),
         heap_(writer.intern(Heap{
             .name = writer.intern("rmm"), .level = Level::framework, .device = device, .observes_completion = false})) {
@@ -237,7 +237,7 @@ class Recorder {
     return last_origin_;
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   Clock clock_;
   FlatMap<Key, KeyHash> origins_;
@@ -255,11 +255,10 @@ bool looks_like_log(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                        const WriterOptions& options) {
+Result<void> import_log(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "rmm.log";
   const std::int32_t device = device_of(header.source_name);
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   Recorder recorder(writer, device);
   const auto take = [&](std::string_view line, std::uint64_t /*number*/) -> LineComplaint {
     LogRecord record;
@@ -319,7 +318,7 @@ bool is_debug_line(std::string_view line) {
 
 class DebugLogReader {
  public:
-  explicit DebugLogReader(TraceWriter& writer)
+  explicit DebugLogReader(ImportOutput& writer)
       : writer_(writer),
         heap_(writer.intern(Heap{
             .name = writer.intern("rmm"), .level = Level::framework, .device = 0, .observes_completion = false})) {}
@@ -376,7 +375,7 @@ class DebugLogReader {
   std::uint64_t records() const { return records_; }
 
  private:
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   Nanoseconds day_{}, latest_{};
   TotalBytes total_;
@@ -393,10 +392,9 @@ bool looks_like_debug_log(std::span<const std::byte> beginning) {
   });
 }
 
-Result<void> import_debug_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                              const WriterOptions& options) {
+Result<void> import_debug_log(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "rmm.debug";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   DebugLogReader reader(writer);
   const Result<LineTally> tally =
       LogLines(bytes, [&](std::string_view line, std::uint64_t /*number*/) { return reader.add(line); }).read();

@@ -19,7 +19,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string_view>
 
@@ -28,7 +27,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::rmm {
 
@@ -57,7 +56,7 @@ bool is_header(std::string_view line);
 bool looks_like_log(std::span<const std::byte> beginning);
 
 /// Memory: live allocations.
-Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink, const WriterOptions& options);
+Result<void> import_log(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 // The format "rmm.debug": the log that RMM itself writes (RMM_DEBUG_LOG_FILE, rmm_log.txt by default), not the CSV of
 // logging_resource_adaptor.
@@ -69,7 +68,6 @@ Result<void> import_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSi
 
 bool looks_like_debug_log(std::span<const std::byte> beginning);
 
-Result<void> import_debug_log(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                              const WriterOptions& options);
+Result<void> import_debug_log(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::rmm

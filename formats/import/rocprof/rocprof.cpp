@@ -22,7 +22,7 @@ constexpr std::int32_t device_limit = 1'000;
 
 class RecordWriter {
  public:
-  explicit RecordWriter(TraceWriter& writer) : writer_(writer) {}
+  explicit RecordWriter(ImportOutput& writer) : writer_(writer) {}
 
   void write(const Record& record) {
     Event event{.time = Nanoseconds{record.time_ns}, .address = Address{record.address}, .size = Bytes{record.size}};
@@ -70,7 +70,7 @@ class RecordWriter {
     return writer_.intern(origin);
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::unordered_map<std::uint64_t, MemoryKind> kinds_;  // of live allocations, by address
 };
 
@@ -91,13 +91,13 @@ Result<void> Records::add(const Record& record) {
   return {};
 }
 
-Result<void> Records::write(const Header& header, std::unique_ptr<ByteSink> sink, const WriterOptions& options) {
+Result<void> Records::write(const Header& header, const BeginOutput& begin) {
   if (records_.empty())
     return Error{.what = "has no records of memory",
                  .where = where_,
                  .remedy = "rocprofv3 --memory-allocation-trace -- PROGRAM"};
   std::ranges::stable_sort(records_, {}, &Record::time_ns);
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   RecordWriter recorder(writer);
   for (const Record& record : records_) recorder.write(record);
   writer.set_losses({.hook_refused = recorder.unseen_frees, .unknown_actions = skipped_});
@@ -182,8 +182,7 @@ bool looks_like_csv(std::span<const std::byte> beginning) {
   return order_of(line).has_value();
 }
 
-Result<void> import_csv(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                        const WriterOptions& options) {
+Result<void> import_csv(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "rocprof.csv";
   Records records(bytes.where(), bytes.memory_limit());
   std::optional<Order> order;
@@ -206,7 +205,7 @@ Result<void> import_csv(ByteCursor& bytes, Header header, std::unique_ptr<ByteSi
   if (failure) return *failure;
   if (Result<void> fine = judge(*tally, bytes.where(), "rocprofv3 --memory-allocation-trace -f csv -- PROGRAM"); !fine)
     return fine;
-  return records.write(header, std::move(sink), options);
+  return records.write(header, begin);
 }
 
 namespace {
@@ -312,13 +311,12 @@ bool looks_like_json(std::span<const std::byte> beginning) {
          text.find("\"rocprofiler-sdk-tool\"") != std::string_view::npos;
 }
 
-Result<void> import_json(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                         const WriterOptions& options) {
+Result<void> import_json(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "rocprof.json";
   ToolReader reader(bytes.where(), bytes.memory_limit());
   if (Result<void> read = visit_json(bytes, reader); !read) return read;
   header.process = reader.process;
-  return reader.records.write(header, std::move(sink), options);
+  return reader.records.write(header, begin);
 }
 
 namespace {
@@ -329,8 +327,7 @@ constexpr const char* view = "memory_allocations";
 
 bool is_rocpd(const sqlite::Database& database) { return database.columns(view).contains("agent_type_index"); }
 
-Result<void> import_rocpd(const sqlite::Database& database, Bytes limit, Header header, std::unique_ptr<ByteSink> sink,
-                          const WriterOptions& options) {
+Result<void> import_rocpd(const sqlite::Database& database, Bytes limit, Header header, const BeginOutput& begin) {
   header.source = "rocpd";
   Records records(database.where(), limit);
   constexpr std::array<std::string_view, 10> columns{
@@ -356,7 +353,7 @@ Result<void> import_rocpd(const sqlite::Database& database, Bytes limit, Header 
                                                            : Kind::real});
   });
   if (!read) return read;
-  return records.write(header, std::move(sink), options);
+  return records.write(header, begin);
 }
 
 }  // namespace memreel::rocprof

@@ -15,7 +15,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +24,7 @@
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::rocprof {
 
@@ -52,7 +51,7 @@ class Records {
   void skip() { ++skipped_; }
 
   /// Errors: there were no records.
-  Result<void> write(const Header& header, std::unique_ptr<ByteSink> sink, const WriterOptions& options);
+  Result<void> write(const Header& header, const BeginOutput& begin);
 
  private:
   std::string where_;
@@ -70,10 +69,8 @@ bool is_rocpd(const sqlite::Database& database);
 
 // Memory of each: 64 bytes per record; at most the limit.
 
-Result<void> import_csv(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink, const WriterOptions& options);
-Result<void> import_json(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                         const WriterOptions& options);
-Result<void> import_rocpd(const sqlite::Database& database, Bytes limit, Header header, std::unique_ptr<ByteSink> sink,
-                          const WriterOptions& options);
+Result<void> import_csv(ByteCursor& bytes, Header header, const BeginOutput& begin);
+Result<void> import_json(ByteCursor& bytes, Header header, const BeginOutput& begin);
+Result<void> import_rocpd(const sqlite::Database& database, Bytes limit, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::rocprof

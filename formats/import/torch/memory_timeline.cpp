@@ -120,7 +120,7 @@ class StatsReader {
   bool in_table_ = false;
 };
 
-void write_stats(std::int32_t device, const DeviceStats& stats, TraceWriter& writer) {
+void write_stats(std::int32_t device, const DeviceStats& stats, ImportOutput& writer) {
   const HeapId heap = writer.intern(Heap{
       .name = writer.intern("torch.cuda"), .level = Level::framework, .device = device, .observes_completion = false});
   const OriginId origin = writer.intern(Origin{.heap = heap});
@@ -161,8 +161,7 @@ bool looks_like_stats(std::span<const std::byte> beginning) {
            text.find("| Allocated memory") != std::string_view::npos));
 }
 
-Result<void> import_stats(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                          const WriterOptions& options) {
+Result<void> import_stats(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "torch.stats";
   StatsReader reader;
   const Result<LineTally> tally =
@@ -173,7 +172,7 @@ Result<void> import_stats(ByteCursor& bytes, Header header, std::unique_ptr<Byte
     return Error{.what = "has no complete table of torch.cuda.memory_summary() or memory_stats()",
                  .where = bytes.where(),
                  .remedy = "print it again, or dump a snapshot: torch.cuda.memory._dump_snapshot()"};
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   for (const auto& [device, stats] : devices) write_stats(device, stats, writer);
   writer.set_losses({.skipped = all_of_a_history()});
   return writer.finish();
@@ -187,7 +186,7 @@ enum class TimelineAction : std::int64_t { existed = 1, created = 2, version = 3
 
 class TimelineReader final : public JsonVisitor {
  public:
-  explicit TimelineReader(TraceWriter& writer)
+  explicit TimelineReader(ImportOutput& writer)
       : writer_(writer),
         heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"),
                                  .level = Level::framework,
@@ -292,7 +291,7 @@ class TimelineReader final : public JsonVisitor {
     return writer_.intern(Origin{.heap = heap_, .metadata = writer_.intern(category_names[key.second])});
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   StackId preexisting_;
   std::array<std::int64_t, 4> row_{};
@@ -318,10 +317,9 @@ bool looks_like_timeline(std::span<const std::byte> beginning) {
   return number != std::string_view::npos && (text[number] == '-' || (text[number] >= '0' && text[number] <= '9'));
 }
 
-Result<void> import_timeline(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_timeline(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "torch.timeline";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   TimelineReader reader(writer);
   Result<void> read = visit_json(bytes, reader);
   if (read && !reader.is_complete())

@@ -11,13 +11,12 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::torch {
 
@@ -29,14 +28,12 @@ namespace memreel::torch {
 
 bool looks_like_stats(std::span<const std::byte> beginning);
 
-Result<void> import_stats(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                          const WriterOptions& options);
+Result<void> import_stats(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 /// A JSON list that begins with a list of integers.
 bool looks_like_timeline(std::span<const std::byte> beginning);
 
 /// Errors: also the form without allocations ("x.json"), which has only sums.
-Result<void> import_timeline(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_timeline(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::torch

@@ -111,6 +111,10 @@ class Entries {
   std::size_t count(Action action) const { return counts_[static_cast<std::size_t>(action)]; }
   /// Those that acquire or release segments, which are few.
   const std::vector<std::size_t>& of_segments() const { return of_segments_; }
+  /// Frees the memory of those before `end`, which must not be used again.
+  void forget_before(std::size_t end) {
+    if (end % chunk == 0 && end != 0) std::vector<Entry>().swap(chunks_[end / chunk - 1]);
+  }
   const Entry& operator[](std::size_t i) const { return chunks_[i / chunk][i % chunk]; }
   /// Its action must stay.
   Entry& operator[](std::size_t i) { return chunks_[i / chunk][i % chunk]; }

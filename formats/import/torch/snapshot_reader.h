@@ -12,7 +12,7 @@
 #include "formats/import/torch/snapshot.h"
 #include "formats/import/torch/value_reader.h"
 #include "formats/model/result.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::torch {
 
@@ -28,7 +28,7 @@ std::optional<std::string> settings_text(const ValueArena& arena, Value value);
 /// Adds frames, stacks and mark names to the tables of `writer` immediately.
 class SnapshotReader final : public DocumentSink {
  public:
-  SnapshotReader(ValueArena& arena, TraceWriter& writer)
+  SnapshotReader(ValueArena& arena, ImportOutput& writer)
       : values_(arena), tables_(values_, writer, snapshot_.pool_streams), segments_(values_, tables_, snapshot_) {}
 
   // Its parts refer to one another.

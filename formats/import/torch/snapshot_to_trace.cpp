@@ -194,10 +194,10 @@ std::map<std::string, std::string> by_key(const SettingTexts& settings) {
   return map;
 }
 
-/// Writes the history of one heap.
+/// Writes the history of one heap, whose entries are gone once they are written.
 class DeviceWriter {
  public:
-  DeviceWriter(const Heap& heap, const DeviceHistory& history, const PoolStreams& pool_streams, TraceWriter& writer)
+  DeviceWriter(const Heap& heap, DeviceHistory& history, const PoolStreams& pool_streams, ImportOutput& writer)
       : history_(history),
         pool_streams_(pool_streams),
         writer_(writer),
@@ -283,6 +283,7 @@ class DeviceWriter {
       event.value = entry.address;
     if (entry.action() == Action::mark) event.size = {};
     writer_.append(event);
+    history_.entries.forget_before(next_entry_);
   }
 
  private:
@@ -339,9 +340,9 @@ class DeviceWriter {
     return result;
   }
 
-  const DeviceHistory& history_;
+  DeviceHistory& history_;
   const PoolStreams& pool_streams_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   HeapId heap_;
   std::vector<OriginId> origins_;                           // by PoolStreamId
   std::vector<std::pair<std::size_t, StringId>> metadata_;  // by entry
@@ -418,7 +419,7 @@ Host host_of(Snapshot& snapshot) {
 
 }  // namespace
 
-void write_trace(Snapshot snapshot, TraceWriter& writer) {
+void write_trace(Snapshot snapshot, ImportOutput& writer) {
   writer.set_python_holders(std::move(snapshot.python_holders));
   Losses losses{.stack_table_full = snapshot.cut_stacks,
                 .unknown_actions = snapshot.unknown_actions,
@@ -465,7 +466,12 @@ void write_trace(Snapshot snapshot, TraceWriter& writer) {
   std::vector<DeviceWriter> heaps;
   heaps.reserve(snapshot.devices.size() + 2);
   const StringId name = writer.intern("torch." + snapshot.device_type);
-  for (const auto& [ordinal, history] : snapshot.devices) {
+  std::uint64_t others = 64;  // what was held at first, and calls that released memory
+  for (const Inferred& of_device : inferred)
+    others +=
+        2 * of_device.before.allocations.size() + of_device.before.segments.size() + 4 * of_device.releases.size();
+  writer.expect(entries + others);
+  for (auto& [ordinal, history] : snapshot.devices) {
     const Inferred& of_device = inferred[heaps.size()];
     const Heap heap{.name = name, .level = Level::framework, .device = ordinal};
     heaps.emplace_back(heap, history, snapshot.pool_streams, writer);

@@ -10,7 +10,7 @@
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 #include "formats/torch/settings.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::torch {
 
@@ -32,7 +32,7 @@ void complete_frees(DeviceHistory& history, EventKinds skipped);
 /// microsecond, and a pool_end and an empty_cache before the first segment released for them (for a private pool, only
 /// its own). Times are nanoseconds since the Unix epoch; records without a time have the previous one's. `snapshot`
 /// points into the tables of `writer`; the caller finishes it.
-void write_trace(Snapshot snapshot, TraceWriter& writer);
+void write_trace(Snapshot snapshot, ImportOutput& writer);
 
 // The history of PyTorch's pinned host memory: `host_traces` of a snapshot.
 //

@@ -20,7 +20,7 @@ constexpr auto pickle_proto = std::byte{0x80};
 
 bool is_pickle(std::span<const std::byte> beginning) { return !beginning.empty() && beginning[0] == pickle_proto; }
 
-Result<Snapshot> read_snapshot(ByteCursor& bytes, TraceWriter& writer) {
+Result<Snapshot> read_snapshot(ByteCursor& bytes, ImportOutput& writer) {
   ValueArena arena(bytes.stored_size(), bytes.memory_limit());
   SnapshotReader reader(arena, writer);
   Result<Value> root = is_pickle(bytes.peek(1)) ? unpickle(bytes, arena, reader) : parse_json(bytes, arena, reader);
@@ -34,10 +34,9 @@ bool looks_like_snapshot(std::span<const std::byte> beginning) {
   return is_pickle(beginning) || looks_like_json(beginning);
 }
 
-Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_snapshot(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "torch.snapshot";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   Result<Snapshot> snapshot = read_snapshot(bytes, writer);
   if (!snapshot) {
     if (snapshot.error().where.empty()) snapshot.error().where = bytes.where();
@@ -47,10 +46,9 @@ Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<B
   return writer.finish();
 }
 
-Result<void> import_series(std::vector<Instant> instants, Header header, std::unique_ptr<ByteSink> sink,
-                           const WriterOptions& options) {
+Result<void> import_series(std::vector<Instant> instants, Header header, const BeginOutput& begin) {
   header.source = "torch.snapshot";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   SnapshotSeries series(writer);
   for (Instant& instant : instants) {
     ByteCursor bytes(std::move(instant.file), {});
@@ -128,8 +126,7 @@ bool looks_like_viz_page(std::span<const std::byte> beginning) {
          text.find("alloc_data") != std::string_view::npos || text.find("Memory Timeline") != std::string_view::npos;
 }
 
-Result<void> import_viz_page(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options) {
+Result<void> import_viz_page(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   if (!skip_past(bytes, "\"base64\"") || !skip_past(bytes, "\"")) {
     if (bytes.failure()) return *bytes.failure();
     return Error{.what = "the page holds a picture, not the snapshot that it was made from",
@@ -145,7 +142,7 @@ Result<void> import_viz_page(ByteCursor& bytes, Header header, std::unique_ptr<B
                      .memory_limit = bytes.memory_limit(),
                      .file = {}},
                     {});
-  return import_snapshot(pickle, std::move(header), std::move(sink), options);
+  return import_snapshot(pickle, std::move(header), begin);
 }
 
 namespace {

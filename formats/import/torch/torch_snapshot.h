@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,7 +13,7 @@
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::torch {
 
@@ -23,8 +22,7 @@ bool looks_like_snapshot(std::span<const std::byte> beginning);
 
 /// Converts the output of torch.cuda.memory._dump_snapshot (a pickle), the viewer's JSON variant of it, or a plain list
 /// of segments in either form.
-Result<void> import_snapshot(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_snapshot(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 /// One snapshot of a series.
 struct Instant {
@@ -35,8 +33,7 @@ struct Instant {
 
 /// Converts snapshots without traces, in order of time, into one trace (torch_snapshot.h). Errors: one of them has a
 /// history.
-Result<void> import_series(std::vector<Instant> instants, Header header, std::unique_ptr<ByteSink> sink,
-                           const WriterOptions& options);
+Result<void> import_series(std::vector<Instant> instants, Header header, const BeginOutput& begin);
 
 // The format "torch.page": the page that PyTorch's `python torch/cuda/_memory_viz.py trace_plot snapshot.pickle -o
 // x.html` writes. It contains the snapshot, a pickle in base64 (torch/cuda/_memory_viz.py, _format_viz).
@@ -48,8 +45,7 @@ Result<void> import_series(std::vector<Instant> instants, Header header, std::un
 bool looks_like_viz_page(std::span<const std::byte> beginning);
 
 /// Converts the snapshot in the page.
-Result<void> import_viz_page(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                             const WriterOptions& options);
+Result<void> import_viz_page(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 // Consecutive snapshots without traces (include_traces=False, or lists of segments), as one history.
 
@@ -59,7 +55,7 @@ Result<void> import_viz_page(ByteCursor& bytes, Header header, std::unique_ptr<B
 class SnapshotSeries {
  public:
   /// `writer` has the tables that the snapshots point into.
-  explicit SnapshotSeries(TraceWriter& writer) : writer_(writer) { whole_.is_series = true; }
+  explicit SnapshotSeries(ImportOutput& writer) : writer_(writer) { whole_.is_series = true; }
 
   /// Adds the next instant. `time_us`: not before that of earlier instants. Error: the snapshot has a history of its
   /// own.
@@ -78,7 +74,7 @@ class SnapshotSeries {
   Held held_by(const DeviceHistory& history, const PoolStreams& pool_streams);
   void add_changes(DeviceHistory& history, const Held& before, const Held& now, std::int64_t time_us);
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   Snapshot whole_;
   std::map<std::int32_t, Held> devices_;  // at the previous instant
   Held host_;

@@ -14,7 +14,7 @@
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/result.h"
 #include "formats/model/value_check.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::torch {
 
@@ -121,7 +121,7 @@ class ValueReader {
 /// costs one load.
 class TableReader {
  public:
-  TableReader(ValueReader& values, TraceWriter& writer, PoolStreams& pool_streams)
+  TableReader(ValueReader& values, ImportOutput& writer, PoolStreams& pool_streams)
       : values_(values), writer_(writer), pool_streams_(pool_streams) {}
 
   bool read_stack(Value frames, StackId& into);
@@ -143,7 +143,7 @@ class TableReader {
   bool read_frame(Value dict, FrameId& into);
 
   ValueReader& values_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   PoolStreams& pool_streams_;
   std::uint64_t cut_stacks_ = 0;
   std::vector<FrameId> frames_;                            // in the stack being read

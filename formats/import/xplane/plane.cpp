@@ -40,7 +40,7 @@ Kind kind_of(std::string_view name) {
   return Kind::other;
 }
 
-Frame frame_of(std::string_view name, TraceWriter& writer) {
+Frame frame_of(std::string_view name, ImportOutput& writer) {
   const std::size_t blank = name.find(' ');
   const std::size_t colon = name.rfind(':', blank);
   if (name.starts_with('$') && blank != std::string_view::npos && colon < blank) {
@@ -97,7 +97,7 @@ class OpenSpans {
     if (spans_.size() < most_nested) spans_.push_back({.end_ps = span.end_ps, .metadata = span.metadata});
   }
   /// The stack of all open spans. `frame_of` maps a metadata number to its frame.
-  StackId stack(auto frame_of, TraceWriter& writer) {
+  StackId stack(auto frame_of, ImportOutput& writer) {
     StackId caller = StackId::none;
     for (Open& span : spans_) {
       if (span.stack == StackId::none)
@@ -118,7 +118,7 @@ class OpenSpans {
 
 class PlaneReader {
  public:
-  PlaneReader(std::string_view plane, Recording& recording, TraceWriter& writer)
+  PlaneReader(std::string_view plane, Recording& recording, ImportOutput& writer)
       : plane_(plane), recording_(recording), writer_(writer) {}
 
   void run() {
@@ -398,7 +398,7 @@ class PlaneReader {
 
   std::string_view plane_;
   Recording& recording_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   Names event_names_, stat_names_;
   std::unordered_map<std::uint64_t, Kind> kinds_;
   std::unordered_map<std::uint64_t, Stat> stats_;
@@ -411,7 +411,7 @@ class PlaneReader {
 
 }  // namespace
 
-void read_plane(std::string_view plane, Recording& recording, TraceWriter& writer) {
+void read_plane(std::string_view plane, Recording& recording, ImportOutput& writer) {
   PlaneReader(plane, recording, writer).run();
 }
 

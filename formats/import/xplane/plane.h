@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "formats/model/units.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::xplane {
 
@@ -78,10 +78,10 @@ Kind kind_of(std::string_view name);
 
 /// The frame for an event: the profiler names Python calls like "$array.py:289 __iter__"; other names are used
 /// verbatim.
-Frame frame_of(std::string_view name, TraceWriter& writer);
+Frame frame_of(std::string_view name, ImportOutput& writer);
 
 /// Adds the plane's memory data. Stacks are built from the enclosing events on the same timeline: Python calls, if the
 /// profiler recorded them, and the framework's own. Throws protozero::exception if `plane` is not a valid message.
-void read_plane(std::string_view plane, Recording& recording, TraceWriter& writer);
+void read_plane(std::string_view plane, Recording& recording, ImportOutput& writer);
 
 }  // namespace memreel::xplane

@@ -47,7 +47,7 @@ void add_numbers(Reader& reader, std::vector<std::uint64_t>& into) {
 
 class ProfileReader {
  public:
-  ProfileReader(std::string_view profile, TraceWriter& writer) : profile_(profile), writer_(writer) {}
+  ProfileReader(std::string_view profile, ImportOutput& writer) : profile_(profile), writer_(writer) {}
 
   /// False if the samples are not counts and bytes of allocations.
   bool run() {
@@ -232,7 +232,7 @@ class ProfileReader {
   }
 
   std::string_view profile_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::vector<std::uint64_t> types_;  // names
   std::vector<std::string_view> texts_;
   std::unordered_map<std::uint64_t, std::vector<SourceLine>> locations_;
@@ -255,8 +255,7 @@ bool looks_like_device_memory(std::span<const std::byte> beginning) {
   return !text.empty() && text[0] == '\x12';
 }
 
-Result<void> import_device_memory(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                                  const WriterOptions& options) {
+Result<void> import_device_memory(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "jax.memory";
   std::string profile;
   for (;;) {
@@ -267,7 +266,7 @@ Result<void> import_device_memory(ByteCursor& bytes, Header header, std::unique_
       return Error{.what = "is larger than the memory limit", .where = bytes.where(), .remedy = "raise --max-memory"};
   }
   if (bytes.failure()) return *bytes.failure();
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   ProfileReader reader(profile, writer);
   try {
     if (!reader.run())

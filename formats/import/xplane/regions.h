@@ -8,7 +8,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -17,7 +16,7 @@
 #include "formats/import/xplane/plane.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::xplane {
 
@@ -32,8 +31,7 @@ namespace memreel::xplane {
 bool looks_like_device_memory(std::span<const std::byte> beginning);
 
 /// Memory: the decompressed profile.
-Result<void> import_device_memory(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                                  const WriterOptions& options);
+Result<void> import_device_memory(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 struct Region {
   std::size_t event = 0;  // that needed the region

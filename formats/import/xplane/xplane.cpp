@@ -34,7 +34,7 @@ std::int32_t device_of(std::string_view allocator) {
 /// One allocator's history.
 class HeapWriter {
  public:
-  HeapWriter(const std::string& name, std::vector<const MemoryEvent*> events, TraceWriter& writer)
+  HeapWriter(const std::string& name, std::vector<const MemoryEvent*> events, ImportOutput& writer)
       : writer_(writer), events_(std::move(events)), regions_(infer_regions(events_)) {
     heap_ = writer.intern(Heap{.name = writer.intern(name),
                                .level = Level::framework,
@@ -122,7 +122,7 @@ class HeapWriter {
     }
   }
 
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::vector<const MemoryEvent*> events_;  // in order
   std::optional<Regions> regions_;
   std::unordered_map<std::uint64_t, bool> seen_;
@@ -133,7 +133,7 @@ class HeapWriter {
 
 }  // namespace
 
-void write_trace(const Recording& recording, TraceWriter& writer) {
+void write_trace(const Recording& recording, ImportOutput& writer) {
   const auto absolute = [start = static_cast<std::uint64_t>(recording.start_ns.value_or(0))](std::int64_t time_ns) {
     const std::uint64_t time = start + static_cast<std::uint64_t>(time_ns);
     return Nanoseconds(static_cast<std::int64_t>(time & std::numeric_limits<std::int64_t>::max()));
@@ -200,7 +200,7 @@ std::optional<std::uint64_t> take_varint(std::string_view& text) {
 /// Walks the fields of the XSpace.
 class SpaceReader {
  public:
-  SpaceReader(ByteCursor& bytes, TraceWriter& writer) : bytes_(bytes), writer_(writer) {}
+  SpaceReader(ByteCursor& bytes, ImportOutput& writer) : bytes_(bytes), writer_(writer) {}
 
   Result<Recording> run() {
     while (!bytes_.peek(1).empty()) {
@@ -284,7 +284,7 @@ class SpaceReader {
   }
 
   ByteCursor& bytes_;
-  TraceWriter& writer_;
+  ImportOutput& writer_;
   std::string plane_;
   Recording recording_;
 };
@@ -308,7 +308,7 @@ bool looks_like_xspace(std::span<const std::byte> beginning) {
   return std::ranges::all_of(text.substr(0, *length), [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-Result<Recording> read_xspace(ByteCursor& bytes, TraceWriter& writer) {
+Result<Recording> read_xspace(ByteCursor& bytes, ImportOutput& writer) {
   Result<Recording> recording = SpaceReader(bytes, writer).run();
   if (!recording) return recording;
   const auto time = [](const auto& entry) { return entry.time_ns; };
@@ -317,10 +317,9 @@ Result<Recording> read_xspace(ByteCursor& bytes, TraceWriter& writer) {
   return recording;
 }
 
-Result<void> import_xspace(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                           const WriterOptions& options) {
+Result<void> import_xspace(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "xplane";
-  TraceWriter writer(std::move(sink), header, options);
+  ImportOutput& writer = begin(header);
   try {
     const Result<Recording> recording = read_xspace(bytes, writer);
     if (!recording) return recording.error();

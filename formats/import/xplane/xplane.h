@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/xplane/plane.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
-#include "formats/writer/trace_writer.h"
+#include "formats/writer/trace_output.h"
 
 namespace memreel::xplane {
 
@@ -28,15 +27,14 @@ namespace memreel::xplane {
 /// The stack of an inferred segment_alloc.
 inline constexpr std::string_view region_frame = "<region deduced from addresses and fragmentation figures>";
 
-void write_trace(const Recording& recording, TraceWriter& writer);
+void write_trace(const Recording& recording, ImportOutput& writer);
 
 bool looks_like_xspace(std::span<const std::byte> beginning);
 
 /// The memory data of all planes in a profile. Reads one plane at a time. Memory: the largest plane, the memory events,
 /// and the events of one timeline.
-Result<Recording> read_xspace(ByteCursor& bytes, TraceWriter& writer);
+Result<Recording> read_xspace(ByteCursor& bytes, ImportOutput& writer);
 
-Result<void> import_xspace(ByteCursor& bytes, Header header, std::unique_ptr<ByteSink> sink,
-                           const WriterOptions& options);
+Result<void> import_xspace(ByteCursor& bytes, Header header, const BeginOutput& begin);
 
 }  // namespace memreel::xplane

@@ -10,6 +10,7 @@
 #include "formats/import/import.h"
 #include "formats/model/live_set.h"
 #include "tests/histories.h"
+#include "tests/unit/import/import_support.h"
 
 namespace memreel {
 namespace {
@@ -85,7 +86,7 @@ TEST(Histories, HaveTheCountsAndPeaksOfTheirRecords) {
 TEST(Histories, EveryFileCanBeOpened) {
   for (const test::History& history : test::histories()) {
     SCOPED_TRACE(history.name);
-    const Result<Trace> trace = open_any(history.file);
+    const Result<Trace> trace = test::import_both_ways(history.file);
     ASSERT_TRUE(trace) << trace.error().message();
     EXPECT_GT(trace->allocation_events.size(), 0U);
     EXPECT_TRUE(trace->read.intact());

@@ -43,7 +43,30 @@ class TemporaryFile {
   std::filesystem::path path_;
 };
 
-inline Result<Trace> import_bytes(std::string_view content) { return open_any(TemporaryFile(content).path()); }
+/// Expects that a trace which was put together in memory is what a reader finds in the file of the same trace.
+inline void expect_same(const Trace& in_memory, const Trace& of_file) {
+  EXPECT_EQ(in_memory.header, of_file.header);
+  EXPECT_TRUE(in_memory.tables == of_file.tables) << "tables differ";
+  EXPECT_TRUE(in_memory.events == of_file.events) << "events differ";
+  EXPECT_EQ(in_memory.allocation_events, of_file.allocation_events);
+  EXPECT_EQ(in_memory.losses, of_file.losses);
+  EXPECT_EQ(in_memory.folded, of_file.folded);
+  EXPECT_EQ(in_memory.initial_heaps, of_file.initial_heaps);
+  EXPECT_EQ(in_memory.python_holders, of_file.python_holders);
+  EXPECT_EQ(in_memory.read, of_file.read);
+}
+
+/// open_any(), which must return the same by way of a trace's file.
+inline Result<Trace> import_both_ways(const std::filesystem::path& file) {
+  Result<Trace> in_memory = open_any(file);
+  const Result<std::shared_ptr<ByteFile>> bytes = open_trace(file);
+  const Result<Trace> of_file = bytes ? load_checked(*bytes, file.string()) : bytes.error();
+  EXPECT_EQ(in_memory ? "" : in_memory.error().message(), of_file ? "" : of_file.error().message());
+  if (in_memory && of_file) expect_same(*in_memory, *of_file);
+  return in_memory;
+}
+
+inline Result<Trace> import_bytes(std::string_view content) { return import_both_ways(TemporaryFile(content).path()); }
 inline Result<Trace> import_document(const Document& document) { return import_bytes(pickled(document)); }
 
 /// The error message, or "" when there was none.

@@ -45,11 +45,14 @@ class Classified : public ::testing::Test {
     for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));
     EXPECT_TRUE(writer.finish());
     opened_ = open(memory_file(bytes_));
-    WholeTrace whole(memory_file(bytes_), {});
+    WholeTrace whole(loading(), 1_GiB);
     known_ = *classify_trace(whole, progress_);
   }
   const Document& document() const { return opened_.last(); }
   HeapId heap() const { return document().heaps.front().heap; }
+  WholeTrace::Load loading() const {
+    return [this] { return load_checked(memory_file(bytes_), "the trace"); };
+  }
 
   std::atomic<float> share_{0};
   Progress progress_{std::stop_token(), share_};
@@ -59,7 +62,7 @@ class Classified : public ::testing::Test {
 };
 
 TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForCategories) {
-  WholeTrace once(memory_file(bytes_), {});
+  WholeTrace once(loading(), 1_GiB);
   auto loaded = once.get();
   const auto known = classify_trace(once, progress_);
   ASSERT_TRUE(known);
@@ -155,7 +158,7 @@ TEST_F(Classified, ListsAreFilteredAndSortedByCategory) {
 }
 
 TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
-  WholeTrace whole(memory_file(bytes_), Bytes{document().event_count() * 40});
+  WholeTrace whole(loading(), Bytes{document().event_count() * 40});
   const auto bounded = classify_trace(whole, progress_);
   ASSERT_TRUE(bounded);
   EXPECT_FALSE(bounded->knows_any);
@@ -166,7 +169,7 @@ TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
 TEST_F(Classified, TheJobCanBeGivenUp) {
   const auto stop = std::make_unique<std::stop_source>();  // on the stack, GCC 12 warns that it is uninitialized
   stop->request_stop();
-  WholeTrace whole(memory_file(bytes_), {});
+  WholeTrace whole(loading(), 1_GiB);
   EXPECT_FALSE(classify_trace(whole, Progress(stop->get_token(), share_)));
   int asked = 0;
   static_cast<void>(classify(opened_.trace, [&] { return ++asked > 0; }));

@@ -79,6 +79,25 @@ TEST_F(SourceOf, AnImportableFileIsImported) {
   EXPECT_EQ(source.document()->event_count(), open_any(*history)->events.count());
 }
 
+TEST_F(SourceOf, AnImportIsImportedAgainOnceItWasReleased) {
+  const auto history = test::history("borrow_s91_expandable");
+  ASSERT_TRUE(history);
+  const auto copy = file(history->filename().string(), {});
+  std::filesystem::copy_file(*history, copy, std::filesystem::copy_options::overwrite_existing);
+  const Source source(copy);
+  ASSERT_TRUE(eventually([&] { return source.status().stage == Stage::complete; }));
+  WholeTrace& whole = *source.document()->whole;
+  const Trace imported = **whole.get();
+  EXPECT_EQ(imported.events, open_any(copy)->events);
+  whole.release();
+  EXPECT_EQ((**whole.get()).events, imported.events);
+  whole.release();
+  std::filesystem::last_write_time(copy, std::filesystem::last_write_time(copy) + std::chrono::hours(1));
+  const auto changed = whole.get();
+  ASSERT_FALSE(*changed) << "its numbers may be other ones than those shown";
+  EXPECT_NE(changed->error().message().find("changed since it was opened"), std::string::npos);
+}
+
 TEST_F(SourceOf, WhatIsNoTraceFailsWithItsReason) {
   const std::string text = "hello";
   const Source source(file("a.txt", std::as_bytes(std::span(text))));
