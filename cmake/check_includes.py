@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), the table and the
-headers for cycles, and that every source names its licence. Exit code 1: each finding is printed with its place.
+headers for cycles, that no file repeats what the model's headers include, and that every source names its licence.
+Exit code 1: each finding is printed with its place.
 
     cmake/check_includes.py            checks
     cmake/check_includes.py --table    prints the table as docs/ARCHITECTURE.md shows it"""
@@ -15,6 +16,10 @@ ROOMS = ("formats", "collector", "analyzer", "viewer")
 SOURCES = (".h", ".hpp", ".cpp", ".c", ".cu", ".py", ".sh", ".cmake", ".proto", ".js")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+STANDARD = re.compile(r"\s*#\s*include\s+<([^>]+)>")
+# What the model's types are made of: whoever includes one of its headers, even by way of another, has what that includes.
+MODEL = "formats/model/"
+VOCABULARY = {"chrono", "cstddef", "cstdint", "optional", "string", "string_view", "utility", "vector"}
 
 
 def read_table(text):
@@ -79,6 +84,30 @@ def findings(root, table):
         yield f"{around[0]}:1: includes itself: " + " -> ".join(around)
 
 
+def repeated(root):
+    """Error messages, one per line: standard headers of VOCABULARY that the included headers of the model give."""
+    files = {f.relative_to(root).as_posix(): f.read_text() for room in ROOMS for f in sorted((root / room).rglob("*"))
+             if f.suffix in (".h", ".cpp")}
+    included = {name: [i for i in re.findall(INCLUDE.pattern, text, re.M) if i in files] for name, text in files.items()}
+    standard = {name: set(re.findall(STANDARD.pattern, text, re.M)) for name, text in files.items()}
+
+    def reached(name, seen):
+        for header in included[name]:
+            if header not in seen:
+                seen.add(header)
+                reached(header, seen)
+        return seen
+
+    for name, text in files.items():
+        if name.startswith(MODEL):
+            continue
+        given = {header: by for by in sorted(reached(name, set())) if by.startswith(MODEL) for header in standard[by] & VOCABULARY}
+        for number, line in enumerate(text.splitlines(), 1):
+            include = STANDARD.match(line)
+            if include and include[1] in given:
+                yield f"{name}:{number}: repeats <{include[1]}>, which comes with {given[include[1]]}"
+
+
 def unlicensed(root):
     """Error messages, one per line: sources whose first lines don't name the licence."""
     for room in (*ROOMS, "samples", "tests", "cmake"):
@@ -102,7 +131,7 @@ def main():
     if sys.argv[1:] == ["--table"]:
         print("\n".join(markdown(table)))
         return 0
-    found = [*findings(ROOT, table), *unlicensed(ROOT)]
+    found = [*findings(ROOT, table), *repeated(ROOT), *unlicensed(ROOT)]
     guide = ROOT / "docs/ARCHITECTURE.md"
     if guide.exists() and "\n".join(markdown(table)) not in guide.read_text():
         found.append("docs/ARCHITECTURE.md: not the table of cmake/arrows.txt; print it with: cmake/check_includes.py --table")

@@ -2,12 +2,8 @@
 // What memreel finds in one recording, each thing once.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <mutex>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/category/classify.h"
 #include "analyzer/analysis/history/device_memory.h"

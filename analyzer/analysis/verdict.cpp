@@ -5,7 +5,6 @@
 #include <array>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/describe/own_frame.h"

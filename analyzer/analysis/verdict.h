@@ -2,12 +2,7 @@
 // The summary of a report: at most five lines that open it, as values shared by every format and the viewer.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/analysis/history/lifetimes.h"

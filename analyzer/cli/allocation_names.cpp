@@ -2,7 +2,6 @@
 #include "analyzer/cli/allocation_names.h"
 
 #include <map>
-#include <utility>
 
 #include "analyzer/analysis/category/classify.h"
 

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <deque>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/export/export.h"
 #include "formats/model/trace.h"

@@ -5,10 +5,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/cli/check_fleet.h"
 #include "analyzer/cli/input.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <charconv>
 #include <iostream>
-#include <utility>
 
 #include "analyzer/cli/fleet.h"
 #include "analyzer/cli/program.h"

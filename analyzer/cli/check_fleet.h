@@ -2,11 +2,7 @@
 // memreel check --fleet: budgets and a baseline for all ranks of a job.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/output.h"
 #include "formats/model/units.h"

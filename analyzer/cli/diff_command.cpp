@@ -5,13 +5,8 @@
 #include <future>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/difference/difference.h"
 #include "analyzer/analysis/verdict.h"

@@ -4,10 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "analyzer/analysis/difference/instant.h"
 #include "analyzer/analysis/history/lifetimes.h"

@@ -4,10 +4,7 @@
 
 #include <filesystem>
 #include <iosfwd>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/fleet_settings.h"

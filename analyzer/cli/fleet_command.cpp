@@ -6,11 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <optional>
 #include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/cli/fleet.h"
 #include "analyzer/cli/input.h"

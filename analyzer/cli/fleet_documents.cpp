@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <string>
 
 #include "analyzer/cli/fleet.h"
 #include "analyzer/cli/output.h"

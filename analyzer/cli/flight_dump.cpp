@@ -10,9 +10,7 @@
 #include <charconv>
 #include <csignal>
 #include <filesystem>
-#include <string_view>
 #include <system_error>
-#include <utility>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/category/classify.h"

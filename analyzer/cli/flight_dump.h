@@ -3,8 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/output.h"
 #include "formats/model/trace.h"

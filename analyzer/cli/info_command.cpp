@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <iostream>
-#include <string>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/rounds.h"

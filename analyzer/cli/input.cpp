@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include "analyzer/analysis/insight/suppressions.h"
 #include "analyzer/cli/output.h"

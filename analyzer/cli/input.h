@@ -2,13 +2,9 @@
 // How every command opens its trace, and what it always reports about it.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/program_heaps.h"

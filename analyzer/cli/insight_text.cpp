@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <iostream>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "analyzer/cli/output.h"
 #include "analyzer/describe/fields.h"

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <exception>
 #include <new>
-#include <string>
-#include <string_view>
 #include <system_error>
 
 #include "analyzer/cli/input.h"

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <iostream>
 #include <ostream>
-#include <utility>
 
 #include "analyzer/describe/fields.h"
 #include "formats/model/files.h"

@@ -4,10 +4,7 @@
 
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/output.h"
 #include "analyzer/replay/device/real_pools.h"

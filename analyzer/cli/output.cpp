@@ -9,7 +9,6 @@
 #include <memory>
 #include <span>
 #include <streambuf>
-#include <utility>
 
 #include "analyzer/cli/output.h"
 #include "formats/model/stack_text.h"

@@ -5,17 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include <atomic>
-#include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <mutex>
-#include <optional>
 #include <stop_token>
-#include <string>
-#include <string_view>
 #include <thread>
 
 #include "analyzer/describe/fields.h"

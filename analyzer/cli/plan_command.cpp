@@ -2,16 +2,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <span>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/cli/input.h"

@@ -7,8 +7,6 @@
 #include <iostream>
 #include <memory>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"

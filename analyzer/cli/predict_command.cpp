@@ -2,9 +2,7 @@
 #include "analyzer/cli/predict_command.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
-#include <utility>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"

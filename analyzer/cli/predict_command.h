@@ -3,12 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <filesystem>
 #include <iosfwd>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/fields.h"

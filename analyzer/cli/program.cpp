@@ -9,7 +9,6 @@
 #include <iostream>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "analyzer/cli/flight_dump.h"
 #include "analyzer/describe/fields.h"

@@ -4,12 +4,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include <chrono>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/cli/output.h"
 #include "analyzer/replay/engine/parameters.h"

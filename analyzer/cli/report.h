@@ -2,15 +2,11 @@
 // The result of `memreel report`, before it becomes text or JSON.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/difference/instant.h"

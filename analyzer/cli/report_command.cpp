@@ -3,11 +3,7 @@
 #include <array>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <string>
 
 #include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/cli/input.h"

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/insight/leaks.h"
 #include "analyzer/cli/output.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <ostream>
-#include <string>
-#include <vector>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/report.h"

@@ -2,9 +2,6 @@
 #include <algorithm>
 #include <iostream>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/device_tree.h"
 #include "analyzer/analysis/history/lifetimes.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
-#include <utility>
 
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/cli/output.h"

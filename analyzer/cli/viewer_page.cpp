@@ -12,10 +12,8 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <iostream>
-#include <optional>
 #include <ostream>
 #include <span>
 #include <system_error>

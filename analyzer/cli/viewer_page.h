@@ -2,13 +2,8 @@
 // The viewer as a browser page (viewer/page), with a trace embedded.
 #pragma once
 
-#include <cstdint>
 #include <iosfwd>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/reader/trace_reader.h"

@@ -4,13 +4,8 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <iosfwd>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "formats/model/units.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdio>
 #include <map>
-#include <utility>
 
 #include "analyzer/analysis/category/communicators.h"
 #include "analyzer/describe/own_frame.h"

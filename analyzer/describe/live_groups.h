@@ -2,12 +2,7 @@
 // Who holds the memory at an instant, by a chosen grouping.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "analyzer/analysis/category/classify.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "formats/model/frame_kind.h"

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/stack_text.h"
 #include "formats/model/tables.h"

@@ -2,9 +2,6 @@
 // Sentences about what a trace lacks.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "formats/model/trace.h"
 
 namespace memreel {

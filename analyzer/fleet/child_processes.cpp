@@ -21,10 +21,8 @@
 #include <cstdlib>
 #include <new>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"

@@ -4,9 +4,7 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <functional>

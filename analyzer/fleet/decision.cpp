@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/fleet/fleet.h"
 #include "formats/model/quantity.h"

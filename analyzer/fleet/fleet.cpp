@@ -5,7 +5,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/fleet/inputs.h"
 #include "formats/model/quantity.h"

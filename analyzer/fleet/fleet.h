@@ -3,12 +3,6 @@
 // leak.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/fleet/identity.h"
 #include "analyzer/fleet/rank_summary.h"
 #include "formats/model/result.h"

@@ -2,11 +2,6 @@
 // Budgets and baselines for a whole job.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/gate/gate.h"
 #include "formats/model/result.h"

@@ -5,7 +5,6 @@
 #include <limits>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/replay/tune/tune.h"
 #include "formats/model/quantity.h"

@@ -4,11 +4,7 @@
 // classes proposes its best settings, these classes replay all proposals, and the others those that helped.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/fleet/fleet.h"
 #include "formats/model/result.h"

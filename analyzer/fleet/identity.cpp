@@ -10,7 +10,6 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <utility>
 
 #include "analyzer/describe/fields.h"
 #include "formats/model/launchers.h"

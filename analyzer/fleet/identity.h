@@ -2,16 +2,10 @@
 // Identifies which process of a job made a recording, and where on the mesh of ranks it is.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/trace.h"

@@ -7,12 +7,10 @@
 #include <array>
 #include <cctype>
 #include <charconv>
-#include <chrono>
 #include <ctime>
 #include <map>
 #include <set>
 #include <system_error>
-#include <utility>
 
 #include "formats/import/import.h"
 #include "formats/model/launchers.h"

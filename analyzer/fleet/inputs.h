@@ -2,14 +2,9 @@
 // What is asked of a job, and where its recordings are.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/map.h"

@@ -2,8 +2,6 @@
 #include "analyzer/fleet/job_fields.h"
 
 #include <array>
-#include <string>
-#include <vector>
 
 #include "analyzer/replay/tune/search_space.h"
 #include "formats/model/stack_text.h"

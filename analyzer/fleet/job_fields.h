@@ -3,11 +3,8 @@
 // `memreel fleet --json`, what their schema says of them, and the columns of its tables.
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
-#include <string_view>
 
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/fleet_settings.h"

@@ -3,15 +3,9 @@
 // machines, in any order and repeatedly. The files are the state: a lost process loses only what it was working on.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/fleet/child_processes.h"
 #include "analyzer/fleet/rank_summary.h"

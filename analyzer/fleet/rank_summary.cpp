@@ -8,7 +8,6 @@
 #include <array>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/history/device_memory.h"

@@ -2,13 +2,8 @@
 // The summary of one recording used to judge a job: a few tens of kilobytes, sufficient for everything except replays.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "analyzer/fleet/identity.h"
 #include "analyzer/fleet/request_hash.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "formats/model/flat_map.h"
 

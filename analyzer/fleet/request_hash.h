@@ -8,11 +8,9 @@
 // Devices, streams and pools are numbered by their first use.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <span>
 #include <tuple>
-#include <vector>
 
 #include "analyzer/replay/engine/prepared.h"
 #include "formats/wire/message.h"

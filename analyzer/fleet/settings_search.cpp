@@ -5,12 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <system_error>
 #include <thread>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/fleet/map.h"
 #include "analyzer/replay/beginning.h"

@@ -2,12 +2,8 @@
 // The search for a common setting, in rounds whose work is divided among processes.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/fleet/child_processes.h"
 #include "analyzer/fleet/fleet_settings.h"

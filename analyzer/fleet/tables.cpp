@@ -2,7 +2,6 @@
 #include "analyzer/fleet/tables.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/fleet/job_fields.h"
 #include "formats/export/export.h"

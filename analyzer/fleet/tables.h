@@ -2,9 +2,6 @@
 // A job as tables for other tools: ranks, settings, sites, timeline (docs/fleet.md lists their columns).
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/fleet_settings.h"
 

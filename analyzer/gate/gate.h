@@ -5,13 +5,8 @@
 #include <compare>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "analyzer/gate/measured.h"
 #include "formats/model/result.h"

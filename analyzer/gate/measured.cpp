@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
-#include <utility>
 
 #include "analyzer/describe/live_groups.h"
 #include "analyzer/describe/own_frame.h"

@@ -2,14 +2,9 @@
 // The metrics that a gate judges, and where the memory was held at their worst.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/replay/replay.h"

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 namespace memreel {
 namespace {

@@ -8,10 +8,8 @@
 // stretches are skipped.
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <span>
-#include <vector>
 
 #include "analyzer/predict/model.h"
 #include "analyzer/predict/requests.h"

@@ -5,7 +5,6 @@
 #include <array>
 #include <cctype>
 #include <map>
-#include <utility>
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "formats/model/quantity.h"

@@ -3,11 +3,7 @@
 // determine how much scratch its kernels take.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/predict/kernel_requests.h"
 #include "analyzer/predict/model.h"

@@ -8,7 +8,6 @@
 // requests reveal about its shapes allows functions of more terms from equally few recordings: product_through().
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

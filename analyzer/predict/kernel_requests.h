@@ -7,7 +7,6 @@
 //   the gradient of an embedding                 kernel_requests.h   from 3,073 indices on
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>

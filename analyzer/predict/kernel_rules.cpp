@@ -5,8 +5,6 @@
 #include <array>
 #include <initializer_list>
 #include <iterator>
-#include <optional>
-#include <utility>
 
 #include "analyzer/predict/kernel_requests.h"
 

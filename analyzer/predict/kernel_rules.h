@@ -3,8 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/model.h"

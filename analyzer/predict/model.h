@@ -3,12 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/predict/growth.h"

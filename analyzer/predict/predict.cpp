@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <numeric>
-#include <utility>
 
 #include "analyzer/predict/align.h"
 #include "analyzer/predict/cards.h"

@@ -8,11 +8,7 @@
 // prediction.
 #pragma once
 
-#include <chrono>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/category/classify.h"
 #include "analyzer/predict/model.h"

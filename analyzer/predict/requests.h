@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <span>
 #include <variant>
-#include <vector>
 
 #include "analyzer/analysis/difference/difference.h"
 #include "analyzer/predict/kernel_requests.h"

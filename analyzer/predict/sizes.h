@@ -2,11 +2,7 @@
 // The sizes that predictions are made for: as given on the command line, and as the axis of a chart.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/predict/cards.h"
 #include "analyzer/predict/model.h"

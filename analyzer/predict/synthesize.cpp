@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <utility>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/prepared.h"

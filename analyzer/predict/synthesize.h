@@ -2,11 +2,7 @@
 // Writes what a program would do at parameter values that were not recorded.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "analyzer/predict/model.h"
 #include "analyzer/replay/replay.h"

@@ -5,16 +5,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -2,13 +2,8 @@
 // Prepares a recorded trace for analysis.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/history/levels.h"
 #include "analyzer/replay/torch_calls.h"

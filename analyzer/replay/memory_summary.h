@@ -10,9 +10,7 @@
 //   released.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "analyzer/replay/engine/prepared.h"
 #include "formats/model/result.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/steps.h"

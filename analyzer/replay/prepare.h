@@ -2,11 +2,8 @@
 // Resolves a trace for replay.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "analyzer/replay/engine/prepared.h"
 #include "formats/model/trace.h"

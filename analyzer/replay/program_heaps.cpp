@@ -2,7 +2,6 @@
 #include "analyzer/replay/program_heaps.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/replay/policies/torch_host.h"
 #include "analyzer/replay/policies/torch_spec.h"

@@ -3,10 +3,6 @@
 // what their allocator requested from the driver.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "formats/model/trace.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "analyzer/replay/torch_rules.h"
 #include "formats/model/stack_text.h"

@@ -2,13 +2,8 @@
 // The device at the time of recording: grants what it granted, refuses what it refused.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/engine.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/replay/registry.h"
 
-#include <string>
-#include <vector>
-
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/plan/planned.h"
 #include "analyzer/replay/policies/bfc.h"

@@ -2,8 +2,6 @@
 // Policies by name.
 #pragma once
 
-#include <string_view>
-
 #include "analyzer/replay/engine/policy.h"
 
 namespace memreel {

@@ -6,16 +6,9 @@
 #pragma once
 
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/replay/engine/parameters.h"

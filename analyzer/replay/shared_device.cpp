@@ -5,9 +5,6 @@
 #include <cstring>
 #include <functional>
 #include <limits>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/heap/best_fit_index.h"

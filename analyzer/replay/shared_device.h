@@ -2,11 +2,7 @@
 // Several heaps replayed in one order of time: they share a device, also with what else is on it.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/replay/engine/policy.h"

@@ -6,8 +6,6 @@
 #include <cctype>
 #include <limits>
 #include <map>
-#include <string_view>
-#include <utility>
 
 namespace memreel {
 namespace {

@@ -2,10 +2,7 @@
 // Where a program's steps end: the iterations of a training or serving loop, from the marks of the trace.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "formats/model/trace.h"
 

@@ -2,11 +2,7 @@
 #include "analyzer/replay/torch_calls.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "analyzer/replay/torch_rules.h"
 #include "formats/import/torch/empty_cache.h"

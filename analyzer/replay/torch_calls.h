@@ -2,12 +2,9 @@
 // Calls of a program to PyTorch's allocator, in recordings that only have what the allocator did.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <unordered_map>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

@@ -4,8 +4,6 @@
 
 #include <map>
 #include <span>
-#include <string>
-#include <utility>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"

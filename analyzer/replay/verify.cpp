@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <span>
-#include <utility>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/beginning.h"

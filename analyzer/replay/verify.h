@@ -2,12 +2,6 @@
 // Replays a recorded history with the device answering as recorded, and compares every address and every segment.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "formats/model/result.h"

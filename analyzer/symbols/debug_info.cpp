@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
-#include <utility>
 
 #include "formats/model/quantity.h"
 

@@ -2,12 +2,9 @@
 // Functions, inlined calls and source lines from DWARF.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/symbols.h"

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <span>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/symbols.h"

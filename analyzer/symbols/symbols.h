@@ -2,13 +2,9 @@
 // Maps positions in a module to functions and source lines.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/tables.h"

@@ -9,13 +9,11 @@
 
 #include <atomic>
 #include <cinttypes>
-#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <mutex>
-#include <utility>
 
 #include "collector/annotate/annotations.h"
 #include "collector/attach/control_socket.h"

@@ -2,12 +2,8 @@
 // The agent's life cycle in a process: when it records, when it does not, and what it reports about that.
 #pragma once
 
-#include <chrono>
 #include <csignal>
 #include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "collector/options/options.h"
 #include "collector/recorder/recorder.h"

@@ -4,9 +4,6 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <chrono>
-#include <optional>
-#include <string>
 
 #include "collector/attach/control_socket.h"
 #include "collector/attach/process.h"

@@ -5,16 +5,10 @@
 #include <sys/mman.h>
 
 #include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 
 #include "collector/annotate/annotations.h"
 #include "collector/attach/bootstrap.h"

@@ -10,8 +10,6 @@
 #include <cerrno>
 #include <limits>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "collector/include/memreel/memreel.h"
 #include "collector/recorder/recorder.h"

@@ -16,10 +16,6 @@
 #include <sys/user.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "collector/attach/process.h"
 

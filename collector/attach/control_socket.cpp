@@ -12,7 +12,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <optional>
 #include <system_error>
 
 #include "collector/attach/process.h"

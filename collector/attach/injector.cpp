@@ -18,12 +18,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "collector/attach/bootstrap.h"
 #include "collector/attach/control_socket.h"

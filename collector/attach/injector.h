@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <string>
 
 #include "formats/model/result.h"
 

@@ -12,8 +12,6 @@
 #include <cstdio>
 #include <map>
 #include <span>
-#include <string_view>
-#include <utility>
 
 #include "collector/attach/session.h"
 #include "formats/model/quantity.h"

@@ -6,14 +6,8 @@
 #include <termios.h>
 
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <deque>
-#include <optional>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "collector/attach/process.h"
 #include "formats/model/live_set.h"

@@ -8,13 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
-#include <cstddef>
 #include <cstdio>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include "collector/attach/live_view.h"
 #include "collector/attach/process.h"

@@ -21,7 +21,6 @@
 #include <functional>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "collector/attach/processor.h"
 #include "formats/model/files.h"

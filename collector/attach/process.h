@@ -6,14 +6,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "collector/attach/control_socket.h"
 #include "formats/model/result.h"

@@ -7,11 +7,7 @@
 #include <sys/user.h>
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "collector/attach/process.h"
 

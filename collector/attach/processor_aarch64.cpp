@@ -12,9 +12,6 @@
 #include <cinttypes>
 #include <csignal>
 #include <cstring>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "collector/attach/process.h"
 #include "collector/attach/processor.h"

@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <initializer_list>
-#include <optional>
-#include <vector>
 
 #include "collector/attach/bootstrap.h"
 #include "collector/attach/processor.h"

@@ -6,13 +6,9 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <optional>
-#include <string>
 #include <system_error>
 #include <thread>
 

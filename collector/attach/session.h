@@ -4,15 +4,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "collector/attach/control_socket.h"
 #include "collector/options/options.h"
 #include "formats/model/result.h"

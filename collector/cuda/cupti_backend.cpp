@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <span>
-#include <string_view>
 #include <system_error>
 
 #include "collector/cuda/decoder.h"

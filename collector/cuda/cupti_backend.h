@@ -3,12 +3,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "collector/cuda/real_driver.h"
 #include "collector/cuda/watch.h"

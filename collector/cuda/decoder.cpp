@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/cuda/decoder.h"
 
-#include <utility>
-
 #include "collector/cuda/real_driver.h"
 
 namespace memreel::cuda {

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 #include "collector/cuda/calls.h"
 #include "collector/recorder/recorder.h"

@@ -5,8 +5,6 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <string>
-
 #include "collector/cuda/cupti_backend.h"
 #include "collector/cuda/interposer.h"
 #include "collector/cuda/real_driver.h"

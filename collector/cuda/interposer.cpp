@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 
 #include <array>
-#include <string_view>
 #include <tuple>
 
 #include "collector/cuda/cupti_backend.h"

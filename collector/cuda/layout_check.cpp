@@ -9,7 +9,6 @@
 // clang-format on
 
 #include <array>
-#include <cstddef>
 #include <tuple>
 
 namespace memreel::cuda {

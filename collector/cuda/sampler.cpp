@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <string_view>
 
 #include "collector/cuda/calls.h"
 #include "collector/cuda/cupti_backend.h"

@@ -6,11 +6,8 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "collector/cuda/decoder.h"
 #include "collector/recorder/recorder.h"

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "collector/cuda/real_driver.h"
 

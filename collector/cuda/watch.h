@@ -5,8 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <optional>
 
 #include "collector/cuda/decoder.h"
 #include "collector/cuda/sampler.h"

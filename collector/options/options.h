@@ -3,14 +3,9 @@
 // inherit it; an unset variable means the default below.
 #pragma once
 
-#include <chrono>
 #include <csignal>
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "formats/model/result.h"

@@ -5,12 +5,10 @@
 #include <unistd.h>
 
 #include <bit>
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 
 #include "formats/model/quantity.h"
 

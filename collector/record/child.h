@@ -6,8 +6,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/model/result.h"

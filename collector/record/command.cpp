@@ -11,12 +11,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
 #include <system_error>
-#include <utility>
 
 #include "collector/record/launch.h"
 #include "formats/model/stack_text.h"

@@ -6,9 +6,7 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "collector/options/options.h"

@@ -11,12 +11,7 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "collector/options/options.h"
 #include "collector/record/child.h"

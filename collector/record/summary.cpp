@@ -14,7 +14,6 @@
 #include <fstream>
 #include <system_error>
 #include <tuple>
-#include <utility>
 
 #include "collector/record/launch.h"
 #include "formats/model/live_set.h"

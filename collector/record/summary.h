@@ -5,13 +5,9 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

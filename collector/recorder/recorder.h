@@ -4,10 +4,7 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "collector/interned/interned_bytes.h"
 #include "collector/options/options.h"

@@ -3,12 +3,7 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <mutex>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/tables.h"

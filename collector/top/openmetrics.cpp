@@ -4,8 +4,6 @@
 #include <array>
 #include <charconv>
 #include <initializer_list>
-#include <string_view>
-#include <utility>
 
 #include "memreel/version.h"
 

@@ -20,7 +20,6 @@
 #include <stop_token>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "collector/attach/process.h"
 #include "collector/options/options.h"

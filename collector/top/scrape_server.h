@@ -4,17 +4,11 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 #include "collector/top/watch.h"
 #include "formats/model/result.h"

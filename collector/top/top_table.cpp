@@ -3,11 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -2,10 +2,7 @@
 // Recorded processes as a table for people.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "collector/record/command.h"
 #include "collector/top/watch.h"

@@ -2,7 +2,6 @@
 #include "collector/top/watch.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "collector/attach/control_socket.h"
 #include "formats/model/stack_text.h"

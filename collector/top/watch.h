@@ -4,15 +4,11 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"

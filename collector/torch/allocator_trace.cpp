@@ -7,12 +7,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstddef>
 #include <cstdlib>
 #include <functional>
 #include <span>
-#include <string_view>
-#include <utility>
 
 #include "collector/stacks/module_table.h"
 #include "collector/torch/diverted_calls.h"

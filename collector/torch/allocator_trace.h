@@ -13,8 +13,6 @@
 // A tracker can't be removed. While nothing is recorded it returns at once.
 #pragma once
 
-#include <cstdint>
-
 #include "collector/recorder/recorder.h"
 
 namespace memreel::torch {

@@ -4,11 +4,7 @@
 
 #include <array>
 #include <bit>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
 #include <type_traits>
 
 #include "collector/recorder/recorder.h"

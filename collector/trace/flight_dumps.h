@@ -2,18 +2,11 @@
 // When and how a flight recorder writes dumps, each a file of its own next to the recording, which memreel then reads.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "collector/options/options.h"
 #include "formats/model/files.h"

@@ -6,7 +6,6 @@
 #include <cctype>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/launchers.h"

@@ -4,9 +4,6 @@
 
 #include <istream>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/trace.h"
 

@@ -4,14 +4,11 @@
 #include <unistd.h>
 
 #include <bit>
-#include <chrono>
 #include <ctime>
 #include <exception>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "collector/recorder/own_thread.h"
 #include "collector/stacks/unwind.h"

@@ -5,11 +5,8 @@
 #include <pthread.h>
 
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "collector/options/options.h"
 #include "collector/recorder/recorder.h"

@@ -3,17 +3,10 @@
 // with a context. docs/collector.md describes the heaps.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "collector/cuda/physical_memory.h"
 #include "collector/recorder/record.h"

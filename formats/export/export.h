@@ -4,14 +4,9 @@
 
 #include <zlib.h>
 
-#include <cstdint>
 #include <iosfwd>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 #include <variant>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/trace.h"

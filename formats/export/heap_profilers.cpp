@@ -5,10 +5,7 @@
 #include <charconv>
 #include <map>
 #include <ostream>
-#include <string>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "formats/export/export.h"
 #include "formats/export/row.h"

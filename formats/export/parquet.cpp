@@ -3,7 +3,6 @@
 
 #include <array>
 #include <bit>
-#include <string_view>
 
 #include "formats/wire/zstd.h"
 #include "memreel/version.h"

@@ -2,14 +2,9 @@
 #include "formats/export/export.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <ostream>
 #include <protozero/pbf_builder.hpp>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "formats/export/row.h"
 #include "formats/export/stack_weights.h"

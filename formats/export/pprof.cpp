@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/export/export.h"
 
-#include <cstdint>
 #include <map>
 #include <ostream>
 #include <protozero/pbf_builder.hpp>
-#include <string>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "formats/export/row.h"
 #include "formats/export/stack_weights.h"

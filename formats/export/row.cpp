@@ -5,7 +5,6 @@
 
 #include <map>
 #include <ostream>
-#include <vector>
 
 #include "formats/model/stack_text.h"
 

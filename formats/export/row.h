@@ -2,10 +2,6 @@
 // An event with all its references resolved: the contents of one line of an export.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "formats/export/export.h"
 #include "formats/model/trace.h"
 

@@ -3,14 +3,9 @@
 // memory.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "formats/model/trace.h"
 

@@ -4,14 +4,9 @@
 #include <algorithm>
 #include <charconv>
 #include <map>
-#include <optional>
 #include <ostream>
 #include <set>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/export/pickle_writer.h"
 #include "formats/export/snapshot_segments.h"

@@ -2,12 +2,6 @@
 // What every call site holds at an instant, and what it had allocated by then.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "formats/export/export.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

@@ -4,9 +4,7 @@
 #include <array>
 #include <charconv>
 #include <ostream>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "formats/export/export.h"
 #include "formats/export/row.h"

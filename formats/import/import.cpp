@@ -3,12 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <optional>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "formats/import/kineto/kineto.h"
 #include "formats/import/logs/logs.h"

@@ -7,8 +7,6 @@
 #include <memory>
 #include <span>
 #include <stop_token>
-#include <string>
-#include <string_view>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

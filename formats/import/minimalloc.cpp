@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <string_view>
 
 #include "formats/import/source/log_lines.h"
 #include "formats/model/value_check.h"

@@ -17,14 +17,8 @@
 // file has no capacity, streams or stacks. Its time unit becomes a nanosecond.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

@@ -2,9 +2,6 @@
 // Decodes the columns of an EventBlock into events.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
 #include "formats/reader/packet_decoder.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/reader/packet_decoder.h"
 
-#include <utility>
-
 #include "formats/model/stack_text.h"
 #include "formats/wire/column.h"
 #include "formats/wire/framing.h"

@@ -5,11 +5,6 @@
 // decoded is damage like any other, and each reader catches it in one place.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <vector>
-
 #include "formats/model/live_set.h"
 #include "formats/model/trace.h"
 #include "formats/wire/schema.h"

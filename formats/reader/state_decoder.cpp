@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "formats/model/stack_text.h"
 #include "formats/wire/column.h"

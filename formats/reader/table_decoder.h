@@ -2,11 +2,7 @@
 // Decodes Tables packets into tables.
 #pragma once
 
-#include <cstdint>
 #include <limits>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "formats/model/units.h"

@@ -2,10 +2,8 @@
 #include "formats/reader/trace_index.h"
 
 #include <algorithm>
-#include <optional>
 #include <protozero/exception.hpp>
 #include <span>
-#include <utility>
 
 #include "formats/reader/block_decoder.h"
 #include "formats/reader/packet_decoder.h"

@@ -2,10 +2,7 @@
 // Finds the state of all heaps at any instant of a trace without reading all of it.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/frame_kind.h"

@@ -2,13 +2,9 @@
 // Reads a trace: block by block in constant memory, as a whole into columns, or from any instant through its index.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"

@@ -7,7 +7,6 @@
 #include <array>
 #include <cstring>
 #include <span>
-#include <utility>
 
 #include "formats/wire/framing.h"
 

@@ -2,13 +2,8 @@
 // The packets of a file as one trace: the common part of TraceReader and load().
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/files.h"
 #include "formats/model/result.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
-#include <optional>
 
 #include "formats/model/value_check.h"
 

@@ -8,12 +8,9 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <map>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "formats/model/result.h"

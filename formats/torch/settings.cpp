@@ -3,7 +3,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -12,11 +12,8 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <limits>
 #include <map>
-#include <optional>
-#include <string>
 #include <string_view>
 
 #include "formats/model/result.h"

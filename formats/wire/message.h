@@ -10,16 +10,11 @@
 #include <protozero/pbf_writer.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <tuple>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "formats/model/stack_text.h"
 #include "formats/model/units.h"

@@ -5,9 +5,6 @@
 #include <protozero/types.hpp>
 
 #include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "formats/model/tables.h"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <tuple>
-#include <utility>
 
 namespace memreel {
 namespace {

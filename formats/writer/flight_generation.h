@@ -2,10 +2,7 @@
 // One of the traces that a flight recorder writes in parallel.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/model/tables.h"

@@ -8,14 +8,9 @@
 // fill between a third and two thirds of the space.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/writer/flight_generation.h"

@@ -2,11 +2,8 @@
 // Tables that grow by rows they don't have yet.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/model/tables.h"

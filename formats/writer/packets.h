@@ -2,10 +2,7 @@
 // Packets: tables, events, and the others.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/tables.h"

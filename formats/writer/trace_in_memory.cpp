@@ -2,7 +2,6 @@
 #include "formats/writer/trace_in_memory.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"

@@ -3,10 +3,6 @@
 // without that file.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <utility>
-
 #include "formats/model/flat_map.h"
 #include "formats/model/live_set.h"
 #include "formats/model/result.h"

@@ -9,9 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <filesystem>
-#include <string>
 #include <system_error>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"

@@ -3,10 +3,8 @@
 // or a flight recorder's (flight_writer.h).
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <string_view>
 
 #include "formats/model/live_set.h"
 #include "formats/model/python_holders.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <future>
-#include <optional>
 
 #include "formats/wire/framing.h"
 #include "formats/wire/schema.h"

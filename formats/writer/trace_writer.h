@@ -2,11 +2,9 @@
 // Writes a trace: takes events one at a time, packs them into column blocks, interns what they refer to.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/python_holders.h"

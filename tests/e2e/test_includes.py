@@ -39,6 +39,12 @@ class Includes(unittest.TestCase):
         self.assertEqual(found, ["formats/model/event.h:1: includes itself: formats/model/event.h -> formats/model/units.h -> "
                                  "formats/model/event.h"])
 
+    def test_header_that_repeats_what_comes_with_the_model(self):
+        (self.root / "formats/model/event.h").write_text("#include <map>\n#include <vector>\n")
+        (self.root / "formats/reader/block.h").write_text('#include <map>\n#include <vector>\n\n#include "formats/reader/event.h"\n')
+        self.assertEqual(list(check_includes.repeated(self.root)),
+                         ["formats/reader/block.h:2: repeats <vector>, which comes with formats/model/event.h"])
+
     def test_source_without_a_licence(self):
         (self.root / "formats/reader/event.h").write_text("// SPDX-License-Identifier: Apache-2.0\n#pragma once\n")
         found = list(check_includes.unlicensed(self.root))

@@ -9,7 +9,6 @@
 #include <cctype>
 #include <cmath>
 #include <set>
-#include <utility>
 
 #include "viewer/app/viewer.h"
 #include "viewer/panes/draw.h"

@@ -6,9 +6,7 @@
 
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -2,8 +2,6 @@
 // Commands for the controls of the panes: what can be clicked can be typed.
 #include <algorithm>
 #include <array>
-#include <string>
-#include <utility>
 
 #include "viewer/app/viewer.h"
 #include "viewer/model/labels.h"

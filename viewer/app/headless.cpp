@@ -6,13 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <iostream>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "viewer/app/frames.h"
 

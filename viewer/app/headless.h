@@ -2,13 +2,10 @@
 // Non-interactive use: screenshots and their files, benchmarks, and tests that query what is on screen.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <span>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "viewer/app/viewer.h"

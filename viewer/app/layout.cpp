@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"

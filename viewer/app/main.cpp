@@ -10,9 +10,6 @@
 #include <memory>
 #include <new>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/files.h"
 #include "formats/model/stack_text.h"

@@ -7,9 +7,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstddef>
-#include <string_view>
-#include <utility>
 
 #include "formats/model/stack_text.h"
 #include "viewer/app/frames.h"

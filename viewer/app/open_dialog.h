@@ -3,9 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "viewer/app/window.h"
 #include "viewer/panes/scene.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <span>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

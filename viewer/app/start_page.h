@@ -3,7 +3,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 
 #include "viewer/model/document.h"
 #include "viewer/model/source.h"

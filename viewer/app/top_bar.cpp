@@ -5,8 +5,6 @@
 #include <imgui_stdlib.h>
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/trace.h"

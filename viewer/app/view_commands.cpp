@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <tuple>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "viewer/app/viewer.h"

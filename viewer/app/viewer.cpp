@@ -4,7 +4,6 @@
 #include <GLFW/glfw3.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "viewer/model/navigation.h"

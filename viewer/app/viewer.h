@@ -4,14 +4,9 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "viewer/app/commands.h"
 #include "viewer/app/layout.h"

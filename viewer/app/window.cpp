@@ -15,7 +15,6 @@
 #include <ctime>
 #include <filesystem>
 #include <thread>
-#include <utility>
 
 #include "viewer/app/icon.h"
 #include "viewer/app/screen_scale.h"

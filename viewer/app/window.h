@@ -5,13 +5,11 @@
 #include <GLFW/glfw3.h>
 #include <imgui.h>
 
-#include <cstdint>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <set>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "formats/model/result.h"

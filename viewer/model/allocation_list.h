@@ -2,10 +2,7 @@
 // The rows of the table of allocations, and their order.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"

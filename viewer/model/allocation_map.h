@@ -3,12 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "viewer/model/axis.h"

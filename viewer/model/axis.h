@@ -3,13 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/steps.h"
 #include "viewer/model/document.h"

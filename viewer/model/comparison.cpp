@@ -6,7 +6,6 @@
 #include <map>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
 #include "analyzer/analysis/difference/difference.h"
 #include "analyzer/describe/live_groups.h"

@@ -2,11 +2,7 @@
 // Who holds more at one moment than at another, of the same trace or of two.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/difference/instant.h"
 #include "viewer/model/background.h"

@@ -2,10 +2,7 @@
 // What a trace says beside its heaps: the device's own memory figures, and the cost of the recording.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "viewer/model/document.h"
 

@@ -10,15 +10,9 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <memory>
-#include <optional>
-#include <string>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

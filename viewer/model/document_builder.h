@@ -2,13 +2,9 @@
 // Turns a stream of events into Documents.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/reader/trace_reader.h"

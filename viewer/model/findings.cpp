@@ -2,8 +2,6 @@
 #include "viewer/model/findings.h"
 
 #include <algorithm>
-#include <cstddef>
-#include <utility>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/kept_by.h"

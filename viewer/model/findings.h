@@ -4,14 +4,10 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/category/classify.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "viewer/model/heap_at.h"

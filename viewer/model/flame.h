@@ -2,12 +2,9 @@
 // The memory attributed to each call stack, and the flame graph made of it.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "formats/model/tables.h"

@@ -2,11 +2,7 @@
 // The state of a heap at an instant: its segments, its blocks, and what rounding adds to them.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"

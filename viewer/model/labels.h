@@ -3,10 +3,6 @@
 // formats/model/stack_text.h.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "analyzer/analysis/category/frame_rules.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/tables.h"

@@ -2,10 +2,7 @@
 // Ranges between marks, shown one by one or merged into bands, as space allows.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "viewer/model/document.h"
 

@@ -2,10 +2,6 @@
 // Navigation targets: named instants, the next event or mark, the selection's lifetime.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
-
 #include "viewer/model/document.h"
 #include "viewer/model/selection.h"
 

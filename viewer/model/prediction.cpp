@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "viewer/model/prediction.h"
 
-#include <utility>
-
 #include "analyzer/replay/completed_trace.h"
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/registry.h"

@@ -5,9 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "analyzer/predict/sizes.h"
 #include "formats/model/units.h"

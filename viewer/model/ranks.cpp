@@ -7,7 +7,6 @@
 #include <new>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/inputs.h"

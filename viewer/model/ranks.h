@@ -8,10 +8,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <stop_token>
-#include <string>
 #include <thread>
 #include <vector>
 

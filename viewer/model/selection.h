@@ -3,11 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "viewer/model/allocation_map.h"

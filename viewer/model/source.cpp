@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <new>
 #include <system_error>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/completed_trace.h"
 #include "formats/import/import.h"

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <string>
-#include <utility>
 
 namespace memreel::viewer {
 namespace {

@@ -3,10 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/insight/fragmentation.h"
 #include "analyzer/analysis/insight/heap_map.h"

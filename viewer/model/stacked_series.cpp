@@ -7,7 +7,6 @@
 #include <numeric>
 #include <span>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/describe/live_groups.h"
 #include "viewer/model/labels.h"

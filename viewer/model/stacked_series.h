@@ -4,13 +4,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"

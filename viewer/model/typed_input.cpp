@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -2,13 +2,8 @@
 // What users type: filters of lists and pictures, lists of policies, and options that both viewers have.
 #pragma once
 
-#include <cstdint>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/document.h"

@@ -3,12 +3,6 @@
 // setting, each with its place in the trace.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "analyzer/analysis/category/category.h"
 #include "viewer/model/document.h"
 #include "viewer/model/findings.h"

@@ -2,12 +2,9 @@
 // The trace that a document shows, in the columns that the analyzer reads.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <utility>
 
 #include "formats/model/result.h"
 #include "formats/model/trace.h"

@@ -5,8 +5,6 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <utility>
 
 #include "viewer/app/frames.h"
 #include "viewer/app/viewer.h"

@@ -3,8 +3,6 @@
 // can suspend running code (page.js). Otherwise it runs to its end at once.
 #include <emscripten/emscripten.h>
 
-#include <utility>
-
 #include "viewer/app/window.h"
 #include "viewer/model/background.h"
 #include "viewer/page/page_window.h"

@@ -3,11 +3,7 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"

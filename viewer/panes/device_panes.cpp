@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"

@@ -5,16 +5,8 @@
 #include <imgui.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "viewer/model/axis.h"
 #include "viewer/panes/scene.h"

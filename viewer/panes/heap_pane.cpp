@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <string>
-#include <utility>
 
 #include "analyzer/analysis/insight/heap_map.h"
 #include "formats/model/quantity.h"

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
-#include <utility>
 
 #include "analyzer/describe/shortcomings.h"
 #include "formats/model/quantity.h"

@@ -5,14 +5,10 @@
 #include <imgui.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/background.h"

@@ -2,7 +2,6 @@
 #include "viewer/panes/list_panes.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "formats/model/quantity.h"

@@ -5,9 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "viewer/model/allocation_list.h"

@@ -7,10 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <set>
-#include <string>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/describe/live_groups.h"
 #include "formats/model/quantity.h"

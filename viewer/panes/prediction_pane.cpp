@@ -2,8 +2,6 @@
 #include "viewer/panes/time_panes.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"

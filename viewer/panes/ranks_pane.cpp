@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

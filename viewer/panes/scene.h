@@ -5,8 +5,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include <imgui.h>
 

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 #include <type_traits>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/panes/draw.h"

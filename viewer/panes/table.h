@@ -2,13 +2,9 @@
 // A table with any number of rows that only touches the rows on screen.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include <imgui.h>
 

@@ -3,15 +3,10 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <set>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/replay/replay.h"
 #include "viewer/model/axis.h"

@@ -6,8 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <span>
-#include <string>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/findings.h"

@@ -5,8 +5,6 @@
 #include <array>
 #include <cmath>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/findings.h"

@@ -2,7 +2,6 @@
 #include "viewer/panes/instant_panes.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "formats/model/quantity.h"
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 #include <unordered_set>
 
 #include "analyzer/describe/own_frame.h"

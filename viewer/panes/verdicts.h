@@ -3,8 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "viewer/model/background.h"
 #include "viewer/model/findings.h"

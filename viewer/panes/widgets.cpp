@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <optional>
-#include <vector>
 
 #include "analyzer/describe/live_groups.h"
 #include "formats/model/quantity.h"

@@ -2,8 +2,6 @@
 // What the browser shows, from the top: title, verdict, timeline, the instant of the cursor, tabs, a line of keys.
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <string>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What keys and the mouse do; where the window has the same, by the same keys.
 #include <algorithm>
-#include <cstddef>
-#include <string>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"

@@ -5,7 +5,6 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <exception>
 #include <filesystem>
@@ -13,11 +12,8 @@
 #include <limits>
 #include <memory>
 #include <new>
-#include <string>
 #include <system_error>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "formats/model/files.h"
 #include "formats/model/stack_text.h"

@@ -2,9 +2,6 @@
 #include "viewer/terminal/compare.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

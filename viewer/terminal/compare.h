@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <string>
 
 #include "viewer/model/comparison.h"
 #include "viewer/model/source.h"

@@ -2,9 +2,7 @@
 #include "viewer/terminal/holders.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <map>
-#include <utility>
 
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/stack_text.h"

@@ -2,11 +2,7 @@
 // Who holds the memory of an instant, as trees: by category, layer, line of code and stack; and by caller.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "formats/model/tables.h"

@@ -3,12 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "viewer/terminal/screen.h"

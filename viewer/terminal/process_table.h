@@ -5,9 +5,6 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
-#include <utility>
 
 #include "formats/model/result.h"
 #include "viewer/terminal/list.h"

@@ -16,7 +16,6 @@
 #include <map>
 #include <numeric>
 #include <system_error>
-#include <utility>
 
 #include "formats/model/quantity.h"
 

@@ -6,16 +6,11 @@
 #include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/units.h"

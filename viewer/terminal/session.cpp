@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <utility>
 
 #include "viewer/model/navigation.h"
 

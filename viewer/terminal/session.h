@@ -2,13 +2,9 @@
 // An open trace: the latest version of its document, the selection, and what background jobs say of both.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"

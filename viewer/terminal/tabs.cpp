@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <utility>
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/replay/tune/search_space.h"

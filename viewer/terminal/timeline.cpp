@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include "formats/model/quantity.h"
 #include "viewer/model/labels.h"

@@ -2,11 +2,6 @@
 // The timeline: live bytes by category below the reserved bytes, marks and failures, an axis, the cursor.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "viewer/model/axis.h"
 #include "viewer/model/document.h"
 #include "viewer/model/selection.h"

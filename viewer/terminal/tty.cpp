@@ -16,8 +16,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
-#include <utility>
 
 // Macros named like functions of ours stay out; wide characters need a definition.
 #define NCURSES_NOMACROS 1  // NOLINT(cppcoreguidelines-macro-usage)

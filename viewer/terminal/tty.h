@@ -4,9 +4,7 @@
 #pragma once
 
 #include <chrono>
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <variant>
 

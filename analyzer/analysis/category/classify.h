@@ -3,8 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "analyzer/analysis/category/frame_rules.h"

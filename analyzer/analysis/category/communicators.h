@@ -2,9 +2,6 @@
 // NCCL's memory by communicator.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "formats/model/trace.h"
 
 namespace memreel {

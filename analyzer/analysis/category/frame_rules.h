@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "formats/model/stack_text.h"

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/analysis/history/lifetimes.h"

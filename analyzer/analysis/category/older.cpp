@@ -7,7 +7,6 @@
 #include <numeric>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/analysis/category/observations.h"
 

@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <functional>
 #include <limits>
-#include <string_view>
 #include <thread>
 #include <tuple>
 

@@ -2,13 +2,9 @@
 // Differences between two recordings, or two instants of one: growth by call stack, and the peaks of their steps.
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <set>
 #include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/difference/instant.h"
 #include "analyzer/analysis/history/lifetimes.h"

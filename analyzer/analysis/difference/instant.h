@@ -2,15 +2,9 @@
 // Moments of a trace in command-line syntax: "run.reel@peak", "run.reel@step:40".
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "analyzer/analysis/category/category.h"
 #include "analyzer/analysis/category/classify.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <tuple>
 
 #include "analyzer/analysis/history/levels.h"

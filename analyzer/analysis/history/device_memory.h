@@ -3,13 +3,8 @@
 // of them, and pools inside pools. A device's figures are those of an instant, never sums of maxima.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "formats/model/trace.h"
 

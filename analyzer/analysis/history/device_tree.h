@@ -2,12 +2,6 @@
 // The tree of a device's heaps as rows of a table.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "analyzer/analysis/history/device_memory.h"
 
 namespace memreel {

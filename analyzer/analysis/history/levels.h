@@ -2,12 +2,8 @@
 // Links the two levels of a recording: what a framework sub-allocates is what it got from the driver.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <memory>
-#include <utility>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/model/trace.h"

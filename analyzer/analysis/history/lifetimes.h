@@ -2,9 +2,7 @@
 // When each allocation of a trace began and ended, and the resulting totals of every heap.
 #pragma once
 
-#include <cstdint>
 #include <limits>
-#include <vector>
 
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"

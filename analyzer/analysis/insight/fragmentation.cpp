@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <utility>
 
 #include "analyzer/describe/own_frame.h"
 

@@ -7,14 +7,9 @@
 // Definitions: docs/fragmentation.md.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/heap_map.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <string>
 
 #include "formats/torch/settings.h"
 

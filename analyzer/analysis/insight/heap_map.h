@@ -2,13 +2,9 @@
 // A recorded heap at an instant: its segments, with their blocks and the gaps between them.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string_view>
 #include <tuple>
-#include <vector>
 
 #include "formats/model/live_set.h"
 #include "formats/model/trace.h"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
-#include <vector>
 
 namespace memreel {
 namespace {

@@ -2,9 +2,7 @@
 // What a program has of the host's memory: pinned, and resident in all.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
 
 #include "analyzer/analysis/history/lifetimes.h"

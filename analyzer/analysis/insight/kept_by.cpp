@@ -2,8 +2,6 @@
 #include "analyzer/analysis/insight/kept_by.h"
 
 #include <algorithm>
-#include <cstdint>
-#include <vector>
 
 #include "formats/model/quantity.h"
 

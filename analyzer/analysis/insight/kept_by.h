@@ -4,7 +4,6 @@
 
 #include <array>
 #include <span>
-#include <string>
 
 #include "analyzer/describe/fields.h"
 #include "formats/model/python_holders.h"

@@ -5,14 +5,8 @@
 // everything else from the same place, never freed. docs/leaks.md explains the rules, their reasons, and their limits.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/analysis/insight/suppressions.h"

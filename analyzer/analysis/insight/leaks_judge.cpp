@@ -5,7 +5,6 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <vector>
 
 namespace memreel {
 namespace {

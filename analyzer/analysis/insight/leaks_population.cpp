@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 #include <unordered_set>
-#include <utility>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "formats/model/frame_kind.h"

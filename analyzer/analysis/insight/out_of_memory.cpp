@@ -3,7 +3,6 @@
 
 #include <map>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/replay/engine/parallel.h"
 #include "analyzer/replay/recorded_device.h"

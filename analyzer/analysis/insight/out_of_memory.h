@@ -5,11 +5,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/insight/heap_map.h"
 #include "analyzer/analysis/insight/remedies.h"

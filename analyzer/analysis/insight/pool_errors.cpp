@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/quantity.h"

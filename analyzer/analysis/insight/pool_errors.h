@@ -4,10 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/describe/fields.h"
 #include "formats/model/trace.h"

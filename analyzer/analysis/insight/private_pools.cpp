@@ -2,9 +2,7 @@
 #include "analyzer/analysis/insight/private_pools.h"
 
 #include <map>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/describe/own_frame.h"

@@ -4,9 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "analyzer/describe/fields.h"
 #include "formats/model/trace.h"

@@ -3,9 +3,7 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <tuple>
-#include <utility>
 
 #include "analyzer/analysis/insight/heap_map.h"
 #include "analyzer/replay/beginning.h"

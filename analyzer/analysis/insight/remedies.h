@@ -3,13 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/engine/prepared.h"

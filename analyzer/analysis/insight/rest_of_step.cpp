@@ -7,8 +7,6 @@
 #include <limits>
 #include <map>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "analyzer/analysis/category/frame_rules.h"
 

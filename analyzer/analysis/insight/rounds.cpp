@@ -7,7 +7,6 @@
 #include <span>
 #include <tuple>
 #include <unordered_map>
-#include <utility>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/analysis/category/observations.h"

@@ -2,10 +2,6 @@
 // The unit of growth: rounds of the program's outermost loop, which its users call steps.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "formats/model/trace.h"
 
 namespace memreel {

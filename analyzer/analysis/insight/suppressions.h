@@ -4,9 +4,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/result.h"
 #include "formats/model/tables.h"

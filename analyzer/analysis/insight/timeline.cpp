@@ -2,8 +2,6 @@
 #include "analyzer/analysis/insight/timeline.h"
 
 #include <map>
-#include <string_view>
-#include <utility>
 
 namespace memreel {
 namespace {

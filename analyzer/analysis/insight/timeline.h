@@ -4,12 +4,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "analyzer/analysis/category/classify.h"
 #include "analyzer/analysis/insight/heap_map.h"

@@ -3,12 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdio>
 #include <map>
 #include <queue>
 #include <set>
-#include <utility>
 
 #include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/describe/fields.h"

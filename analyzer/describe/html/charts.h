@@ -2,11 +2,7 @@
 // An HTML report: its page, which needs no network, and its charts, SVGs that stretch to the page's width.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/timeline.h"

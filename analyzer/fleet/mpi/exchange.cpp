@@ -4,12 +4,10 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <map>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "analyzer/fleet/map.h"
 

@@ -2,7 +2,6 @@
 // Work sharing over MPI: an idle process takes the next item that it can read.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>

@@ -8,12 +8,7 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
-#include <optional>
 #include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"

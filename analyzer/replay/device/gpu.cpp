@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <type_traits>
-#include <utility>
 
 namespace memreel::gpu {
 namespace {

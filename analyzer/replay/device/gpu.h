@@ -3,12 +3,7 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"

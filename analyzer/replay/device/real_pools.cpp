@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <utility>
 
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/policies/pool_chunks.h"

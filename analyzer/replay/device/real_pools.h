@@ -5,12 +5,9 @@
 // the driver counts as handed out, `free` is the difference if it could be handed out again.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <span>
 #include <unordered_map>
-#include <vector>
 
 #include "analyzer/replay/device/gpu.h"
 #include "analyzer/replay/engine/device.h"

@@ -2,14 +2,10 @@
 // The device as seen by a policy: grants or refuses memory.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"

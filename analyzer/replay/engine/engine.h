@@ -4,14 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

@@ -3,15 +3,10 @@
 // `memreel policies` and the tables of the documents.
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
 #include <limits>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "formats/model/quantity.h"

@@ -3,11 +3,7 @@
 #pragma once
 
 #include <concepts>
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -2,11 +2,7 @@
 // A heap's history resolved for replay: dense ids, read-only columns, no decisions of a policy.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"

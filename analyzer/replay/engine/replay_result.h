@@ -3,14 +3,9 @@
 #pragma once
 
 #include <array>
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"

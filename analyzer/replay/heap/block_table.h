@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cassert>
-#include <cstdint>
 #include <vector>
 
 #include "formats/model/units.h"

@@ -2,7 +2,6 @@
 // Plans made buffer by buffer, each placed once: greedily, or in the order of requests.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

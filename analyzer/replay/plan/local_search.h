@@ -9,7 +9,6 @@
 // local minima", AAAI 1993).
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <vector>
 

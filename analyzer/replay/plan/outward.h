@@ -6,7 +6,6 @@
 // that are as busy are where a plan exceeds LOAD.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

@@ -7,7 +7,6 @@
 // allocation", SICOMP 2004).
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"

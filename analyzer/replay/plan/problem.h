@@ -5,7 +5,6 @@
 // a section exactly if they are alive at the same time, and there are at most as many sections as times of begin.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>

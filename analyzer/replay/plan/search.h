@@ -22,7 +22,6 @@
 // the last decision did not touch, so does every alternative to that decision.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>

@@ -34,9 +34,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/parameters.h"

@@ -2,9 +2,6 @@
 // The common part of all policies that keep every block, allocated or free, in one table.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"

@@ -38,11 +38,7 @@
 #pragma once
 
 #include <bit>
-#include <cstdint>
-#include <optional>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/parameters.h"

@@ -23,10 +23,7 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <optional>
 #include <unordered_map>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

@@ -22,10 +22,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <concepts>
-#include <cstdint>
-#include <string_view>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/engine.h"

@@ -25,7 +25,6 @@
 #include <new>
 #include <system_error>
 #include <type_traits>
-#include <utility>
 
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"

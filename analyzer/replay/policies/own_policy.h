@@ -7,15 +7,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/include/memreel/policy.h"
 #include "analyzer/replay/engine/device.h"

@@ -26,10 +26,6 @@
 // have an arena each, as in RMM; RMM's arenas per thread, for the per-thread default stream (2), are one.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/engine/prepared.h"

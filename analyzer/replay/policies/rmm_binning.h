@@ -17,10 +17,6 @@
 // Assumed: as in rmm_pool.h.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-#include <vector>
-
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/engine/prepared.h"

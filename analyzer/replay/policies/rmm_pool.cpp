@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/replay/policies/rmm_pool.h"
 
-#include <utility>
-
 #include "analyzer/replay/engine/engine.h"
 
 namespace memreel {

@@ -24,12 +24,7 @@
 // - What cudaMalloc adds to the size of a piece is not counted.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/parameters.h"

@@ -17,8 +17,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

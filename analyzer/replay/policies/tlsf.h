@@ -17,8 +17,6 @@
 
 #include <array>
 #include <bit>
-#include <cstdint>
-#include <vector>
 
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/heap/block_table.h"

@@ -19,10 +19,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <map>
-#include <optional>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/policies/torch_pools.h"

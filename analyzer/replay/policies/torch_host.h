@@ -22,10 +22,7 @@
 #pragma once
 
 #include <bit>
-#include <cstdint>
 #include <map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

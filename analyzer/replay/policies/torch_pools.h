@@ -7,15 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <span>
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/policy.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -3,14 +3,9 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"

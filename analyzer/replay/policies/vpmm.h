@@ -16,9 +16,7 @@
 // waited for (this affects which pages move, not how many there are); small requests are placed as by fit.best.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <vector>
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/policy.h"

@@ -2,10 +2,6 @@
 // The effect of a setting or an allocator on a whole process, and the ranking of several.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "analyzer/replay/replay.h"
 
 namespace memreel {

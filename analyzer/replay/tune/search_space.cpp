@@ -5,8 +5,6 @@
 #include <array>
 #include <bit>
 #include <charconv>
-#include <cstdint>
-#include <utility>
 
 #include "analyzer/replay/policies/torch_host.h"
 #include "analyzer/replay/registry.h"

@@ -4,9 +4,6 @@
 
 #include <map>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/engine/parallel.h"

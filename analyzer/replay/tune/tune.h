@@ -7,15 +7,8 @@
 // worth having.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/engine/prepared.h"

@@ -2,7 +2,6 @@
 #include "analyzer/replay/tune/tune.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/replay.h"

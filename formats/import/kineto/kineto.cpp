@@ -8,9 +8,7 @@
 #include <limits>
 #include <map>
 #include <set>
-#include <string_view>
 #include <unordered_set>
-#include <utility>
 
 #include "formats/import/source/json_values.h"
 #include "formats/model/files.h"

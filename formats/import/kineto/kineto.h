@@ -22,13 +22,8 @@
 // PyTorch 1.9 and older wrote no addresses; such files are refused.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

@@ -3,11 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/log_lines.h"
 #include "formats/model/trace.h"

@@ -3,8 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <optional>
-#include <string>
 #include <unordered_map>
 
 #include "formats/import/source/json_values.h"

@@ -2,13 +2,9 @@
 // Logs of allocators: TensorFlow's BFC, CuPy's pool, Paddle's; and the pool that such a log describes.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <set>
 #include <span>
-#include <string_view>
-#include <utility>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/source/log_lines.h"

@@ -6,8 +6,6 @@
 #include <limits>
 #include <numeric>
 #include <set>
-#include <string_view>
-#include <utility>
 
 #include "formats/model/files.h"
 #include "formats/model/value_check.h"

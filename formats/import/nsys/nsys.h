@@ -14,11 +14,8 @@
 // Not in the file: frameworks' use of the memory, and failed calls.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "formats/import/sqlite/database.h"
 #include "formats/model/result.h"

@@ -23,14 +23,7 @@
 // IDs are unmatched frees. Any other problem is an error that names its line.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

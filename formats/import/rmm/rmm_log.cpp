@@ -3,10 +3,6 @@
 
 #include <array>
 #include <charconv>
-#include <chrono>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "formats/model/flat_map.h"
 #include "formats/model/value_check.h"

@@ -17,10 +17,7 @@
 // lines are records, the file is something else and an error.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/source/log_lines.h"

@@ -5,10 +5,7 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <optional>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"

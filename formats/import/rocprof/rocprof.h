@@ -13,11 +13,7 @@
 // memory and scratch are pools of their heap. A request without an address failed. CSV has no threads.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/sqlite/database.h"

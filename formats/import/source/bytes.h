@@ -5,14 +5,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <vector>
 

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <limits>
-#include <utility>
 #include <vector>
 
 namespace memreel {

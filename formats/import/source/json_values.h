@@ -5,11 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <variant>
 

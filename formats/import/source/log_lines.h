@@ -4,11 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

@@ -3,12 +3,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <limits>
-#include <optional>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "formats/import/source/dict_at_hand.h"

@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <utility>
 
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/recorded_heap.h"

@@ -3,10 +3,7 @@
 // own.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"

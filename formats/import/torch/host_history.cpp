@@ -4,10 +4,8 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <optional>
 #include <set>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/import/torch/recorded_heap.h"
 

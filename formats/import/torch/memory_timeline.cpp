@@ -5,10 +5,6 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <optional>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"

@@ -10,7 +10,6 @@
 // metadata. The file names no device: 0.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "formats/import/source/bytes.h"

@@ -3,13 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <optional>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/preexisting.h"

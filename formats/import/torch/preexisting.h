@@ -2,8 +2,6 @@
 // What a device held before its history began.
 #pragma once
 
-#include <vector>
-
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/trace.h"
 #include "formats/torch/settings.h"

@@ -3,16 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <map>
-#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
-#include <utility>
-#include <vector>
 
 #include "formats/import/torch/preexisting.h"
 #include "formats/import/torch/snapshot.h"

@@ -3,16 +3,11 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <limits>
 #include <map>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "formats/model/python_holders.h"
 #include "formats/model/units.h"

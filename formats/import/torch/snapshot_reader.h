@@ -2,10 +2,7 @@
 // Turns the values of a snapshot document (pickle or JSON) into a Snapshot.
 #pragma once
 
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
 
 #include "formats/import/source/unpickle.h"
 #include "formats/import/source/value_arena.h"

@@ -4,19 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdint>
 #include <functional>
 #include <future>
 #include <limits>
 #include <map>
-#include <optional>
 #include <queue>
 #include <set>
 #include <span>
-#include <string>
 #include <unordered_map>
 #include <unordered_set>
-#include <utility>
 
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"

@@ -2,8 +2,6 @@
 // Writes a Snapshot as the events of a trace.
 #pragma once
 
-#include <vector>
-
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/result.h"

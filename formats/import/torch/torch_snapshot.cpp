@@ -2,8 +2,6 @@
 #include "formats/import/torch/torch_snapshot.h"
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"

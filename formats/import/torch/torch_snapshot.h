@@ -2,12 +2,8 @@
 // The format "torch.snapshot": PyTorch memory snapshots.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <map>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/torch/snapshot.h"

@@ -2,13 +2,7 @@
 // Reads the values of a snapshot document as their expected types, and reports where one differs.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <span>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "formats/import/source/value_arena.h"
 #include "formats/import/torch/snapshot.h"

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <limits>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/wire/message.h"
 

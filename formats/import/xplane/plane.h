@@ -4,12 +4,7 @@
 // Field numbers: xplane.proto of openxla/xla (xla/tsl/profiler/protobuf).
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/units.h"
 #include "formats/writer/trace_output.h"

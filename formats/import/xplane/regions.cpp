@@ -7,10 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/import/source/log_lines.h"
 #include "formats/model/units.h"

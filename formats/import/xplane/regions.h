@@ -7,10 +7,7 @@
 // depend on all the memory there is. Regions are reported only if every metric fits.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <span>
-#include <vector>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/xplane/plane.h"

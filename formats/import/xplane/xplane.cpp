@@ -7,11 +7,7 @@
 #include <charconv>
 #include <limits>
 #include <new>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <utility>
 
 #include "formats/import/xplane/regions.h"
 

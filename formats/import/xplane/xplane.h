@@ -2,7 +2,6 @@
 // Profiles of XLA programs (JAX, TensorFlow): XSpace files, NAME.xplane.pb.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "formats/import/source/bytes.h"
