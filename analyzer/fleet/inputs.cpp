@@ -491,9 +491,9 @@ Result<std::vector<Fleet>> assemble_jobs(std::vector<RankSummary> summaries, con
   }
   std::ranges::stable_sort(fleets, [](const Fleet& a, const Fleet& b) {
     const auto latest = [](const Fleet& fleet) {
-      Nanoseconds latest{};
-      for (const FleetRow& row : fleet.rows) latest = std::max(latest, row.summary.begin);
-      return latest;
+      Nanoseconds begin{};
+      for (const FleetRow& row : fleet.rows) begin = std::max(begin, row.summary.begin);
+      return begin;
     };
     return a.rows.size() != b.rows.size() ? a.rows.size() > b.rows.size() : latest(a) > latest(b);
   });

@@ -120,8 +120,8 @@ Result<MapOutcome> map_recordings(const std::vector<fs::path>& recordings, const
       },
       [&](std::size_t i) { return file_bytes(all[i]); });
   const auto is_new = [&](std::size_t i) {
-    std::error_code absent;
-    return fs::last_write_time(result_path(options.out, all[i]), absent) >= began && !absent;
+    std::error_code failed;
+    return fs::last_write_time(result_path(options.out, all[i]), failed) >= began && !failed;
   };
   /// Whether it is left to this process.
   const auto take = [&](std::size_t i) {

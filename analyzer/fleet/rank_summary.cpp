@@ -324,8 +324,8 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   if (heap.implied_capacity)
     summary.capacity = std::min(summary.capacity.value_or(*heap.implied_capacity), *heap.implied_capacity);
   const std::vector<char> older = older_allocations(trace);
-  summary.requests = hash_requests(heaps, [&](std::uint32_t event) {
-    const AllocationId allocation = trace.events.allocation[event];
+  summary.requests = hash_requests(heaps, [&](std::uint32_t request) {
+    const AllocationId allocation = trace.events.allocation[request];
     return index(allocation) < older.size() && older[index(allocation)] != 0;
   });
   RankSites sites(trace.tables);

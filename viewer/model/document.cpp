@@ -120,10 +120,10 @@ Nanoseconds Document::last_time() const {
 }
 
 std::uint32_t Document::events_until(Nanoseconds until, std::uint32_t least) const {
-  const auto whole = std::min(static_cast<std::uint32_t>(columns.leaf_latest.size()), event_count() / leaf_events);
+  const auto leaves = std::min(static_cast<std::uint32_t>(columns.leaf_latest.size()), event_count() / leaf_events);
   std::uint32_t leaf = least / leaf_events;
-  if (leaf < whole && columns.leaf_latest[leaf] <= until.count())
-    leaf += first_row(whole - leaf, [&](std::uint32_t i) { return columns.leaf_latest[leaf + i] > until.count(); });
+  if (leaf < leaves && columns.leaf_latest[leaf] <= until.count())
+    leaf += first_row(leaves - leaf, [&](std::uint32_t i) { return columns.leaf_latest[leaf + i] > until.count(); });
   const std::uint32_t begin = leaf * leaf_events, end = begin + std::min(leaf_events, event_count() - begin);
   std::uint32_t event = std::max(least, begin);
   while (event < end && time(event) <= until) ++event;

@@ -16,7 +16,7 @@ std::string percent(double share) { return std::to_string(static_cast<int>(std::
 
 /// The first verdict comes before settings are replayed, which takes longer than the rest.
 struct Session::Judging {
-  Judging(std::shared_ptr<WholeTrace> whole, std::uint32_t events) : trace(std::move(whole)), events(events) {}
+  Judging(std::shared_ptr<WholeTrace> whole, std::uint32_t count) : trace(std::move(whole)), events(count) {}
 
   void set_first(std::shared_ptr<const Findings> findings) {
     const std::lock_guard lock(mutex_);
