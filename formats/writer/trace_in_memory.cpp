@@ -66,21 +66,24 @@ AllocationId TraceInMemory::append(const Event& appended) {
 
 // As LiveSet::apply() does, for whoever reads the trace; but here the events so far say the rest.
 void TraceInMemory::match(Event& free) {
-  std::uint32_t id = index(free.allocation);
-  if (id >= trace_.allocation_events.size()) id = by_place_.find({free.address, tables()[free.origin].heap});
-  free.allocation = AllocationId{id};
-  if (free.allocation == AllocationId::none) {
-    ++unmatched_frees_;
+  const EventColumns& events = trace_.events;
+  const auto ends_in = [&](HeapId heap) {
+    return free.kind == EventKind::free_completed || !tables()[heap].observes_completion;
+  };
+  if (index(free.allocation) < trace_.allocation_events.size()) {
+    const std::uint32_t source = trace_.allocation_events[index(free.allocation)];
+    free.address = events.address(source);
+    free.size = events.size[source];
+    const HeapAddress place{free.address, tables()[events.origin[source]].heap};
+    if (ends_in(place.heap) && by_place_.find(place) == index(free.allocation)) by_place_.erase(place);
     return;
   }
-  const EventColumns& events = trace_.events;
-  const std::uint32_t source = trace_.allocation_events[id];
-  free.address = events.address(source);
-  free.size = events.size[source];
-  const HeapId heap = tables()[events.origin[source]].heap;
-  const bool ends = free.kind == EventKind::free_completed || !tables()[heap].observes_completion;
-  const HeapAddress place{free.address, heap};
-  if (ends && by_place_.find(place) == id) by_place_.erase(place);
+  const HeapAddress place{free.address, tables()[free.origin].heap};
+  free.allocation = AllocationId{ends_in(place.heap) ? by_place_.erase(place) : by_place_.find(place)};
+  if (free.allocation == AllocationId::none)
+    ++unmatched_frees_;
+  else
+    free.size = events.size[trace_.allocation_events[index(free.allocation)]];
 }
 
 HeapState TraceInMemory::state_of(HeapId heap) const {
