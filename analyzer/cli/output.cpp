@@ -35,7 +35,7 @@ std::string styled(std::string_view text, std::string_view code, int fd) {
 }  // namespace
 
 Exit fail(const Error& error) {
-  std::cerr << "memreel: " << red("error:", STDERR_FILENO) << ' ' << printable(error.message()) << '\n';
+  std::cerr << error_line(error, "memreel", red("error:", STDERR_FILENO));
   return Exit::unusable;
 }
 

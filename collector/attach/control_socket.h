@@ -8,7 +8,6 @@
 #include <atomic>
 #include <functional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/model/files.h"

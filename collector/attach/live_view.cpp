@@ -154,10 +154,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::string padded(const std::string& text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
-
 /// The innermost informative frames: those with a line, else the innermost one. "f (a.py:3) < g (b.py:9)"
 std::string text_of_stack(const Tables& tables, StackId stack) {
   const std::vector<FrameText> frames = frames_of(tables, stack);
@@ -254,9 +250,9 @@ std::string table(const Picture& now) {
   std::size_t used = 7;
   text += "GPU            live      reserved  fragmentation  heap\n";
   for (const LiveHeap& heap : now.memory->heaps()) {
-    text += padded(std::to_string(heap.device), 3) + "  " + padded(text_of(heap.live), 14) + "  " +
-            padded(heap.reserved.count > 0 ? text_of(heap.reserved) : "", 12) + "  " +
-            padded(heap.fragmentation ? text_of_share(*heap.fragmentation) : "", 13) + "  " + heap.name + "\n";
+    text += right_aligned(std::to_string(heap.device), 3) + "  " + right_aligned(text_of(heap.live), 14) + "  " +
+            right_aligned(heap.reserved.count > 0 ? text_of(heap.reserved) : "", 12) + "  " +
+            right_aligned(heap.fragmentation ? text_of_share(*heap.fragmentation) : "", 13) + "  " + heap.name + "\n";
     ++used;
   }
   text += "\n";
@@ -266,7 +262,7 @@ std::string table(const Picture& now) {
   }
   text += "\n         live     count  stack\n";
   for (const LiveStack& stack : now.memory->top(rows > used + 2 ? rows - used - 2 : 1))
-    text += cut(padded(text_of(stack.live), 13) + "  " + padded(text_of(stack.count), 8) + "  " +
+    text += cut(right_aligned(text_of(stack.live), 13) + "  " + right_aligned(text_of(stack.count), 8) + "  " +
                     text_of_stack(*now.tables, stack.stack),
                 columns);
   return text + "\nq to stop recording";

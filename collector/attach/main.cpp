@@ -28,7 +28,6 @@ namespace {
 
 using record::fail;
 using record::say;
-using record::unusable;
 
 struct Request {
   std::string target;  // as the user typed it
@@ -226,12 +225,10 @@ int detach(const Request& request) {
 /// "3.10 GiB     4,912  `history` in `train` (train.py:12), list of 4,912"
 std::string text_of_holders(const PythonHolders& found) {
   constexpr std::size_t bytes_width = 11, blocks_width = 8;
-  const auto right = [](const std::string& text, std::size_t width) {
-    return std::string(width - std::min(width, text.size()), ' ') + text;
-  };
-  std::string text = right("bytes", bytes_width) + right("blocks", blocks_width) + "  kept by\n";
+  std::string text = right_aligned("bytes", bytes_width) + right_aligned("blocks", blocks_width) + "  kept by\n";
   for (const PythonHolder& row : found.rows)
-    text += right(text_of(row.bytes), bytes_width) + right(text_of(row.blocks), blocks_width) + "  " + row.text + "\n";
+    text += right_aligned(text_of(row.bytes), bytes_width) + right_aligned(text_of(row.blocks), blocks_width) + "  " +
+            row.text + "\n";
   return text;
 }
 
@@ -256,7 +253,7 @@ int show_holders(const Request& request) {
     say("memreel: " + name_of(request.process) + ": walked " + text_of(found.objects) + " objects in " +
         text_of_seconds(std::chrono::duration<double>(found.took).count()) +
         (found.note.empty() ? "" : "; " + found.note) + "\n");
-    return std::fflush(stdout) == 0 ? 0 : unusable;
+    return std::fflush(stdout) == 0 ? 0 : exit_unusable;
   }
   record::Json rows = record::Json::array();
   for (const PythonHolder& row : found.rows)

@@ -333,7 +333,7 @@ int run_dump(int argc, char** argv) {
   }
   if (request.json)
     std::fputs(record::document_text({{"schema", "memreel.dump/1"}, {"dumps", std::move(dumps)}}).c_str(), stdout);
-  return std::fflush(stdout) == 0 ? code : record::unusable;
+  return std::fflush(stdout) == 0 ? code : exit_unusable;
 }
 
 namespace {

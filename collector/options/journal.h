@@ -3,8 +3,6 @@
 // when it ends it. A "began" without an "ended" means the process was killed or is still running.
 #pragma once
 
-#include <string_view>
-
 #include "formats/model/result.h"
 
 namespace memreel::agent {

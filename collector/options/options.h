@@ -5,7 +5,6 @@
 
 #include <csignal>
 #include <functional>
-#include <string_view>
 #include <vector>
 
 #include "formats/model/result.h"

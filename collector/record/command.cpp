@@ -24,8 +24,8 @@ namespace memreel::record {
 void say(std::string_view text) { std::fprintf(stderr, "%.*s", static_cast<int>(text.size()), text.data()); }
 
 int fail(const Error& error) {
-  say("memreel: error: " + printable(error.message()) + "\n");
-  return unusable;
+  say(error_line(error));
+  return exit_unusable;
 }
 
 std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** argv) {

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <string_view>
 #include <vector>
 
 #include "collector/options/journal.h"
@@ -16,13 +15,10 @@
 
 namespace memreel::record {
 
-/// The exit code for bad usage and for anything that can't be done, as in every memreel command.
-inline constexpr int unusable = 2;
-
 /// Writes to standard error, verbatim.
 void say(std::string_view text);
 
-/// One line on standard error. Returns `unusable`.
+/// One line on standard error. Returns exit_unusable.
 int fail(const Error& error);
 
 /// Parses the arguments of a program that `memreel NAME` runs as `memreel-... NAME ARGUMENTS...`; NAME may be missing.

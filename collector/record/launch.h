@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
-#include <string_view>
 #include <vector>
 
 #include "collector/options/options.h"

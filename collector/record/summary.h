@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "collector/options/journal.h"

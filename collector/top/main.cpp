@@ -34,7 +34,6 @@ namespace {
 
 using record::fail;
 using record::say;
-using record::unusable;
 
 struct Request {
   std::vector<pid_t> processes;  // none: all recorded ones
@@ -235,7 +234,7 @@ int export_all(const Request& request) {
   if (exported) return 0;
   if (!request.companion) return fail(exported.error());
   print(record::failed_line(exported.error()));
-  return unusable;
+  return exit_unusable;
 }
 
 int run(int argc, char** argv) {

@@ -17,10 +17,6 @@ constexpr std::array<std::pair<std::string_view, Order>, 4> orders{
 
 constexpr std::size_t most_leaks = 3;  // of one process
 
-std::string right(const std::string& text, std::size_t width) {
-  return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
-}
-
 std::string left(std::string text, std::size_t width) {
   text.resize(std::max(text.size(), width), ' ');
   return text;
@@ -65,7 +61,7 @@ std::string device_lines(std::span<const WatchedProcess> processes) {
 }
 
 std::string heap_line(const WatchedProcess& process, const WatchedHeap* heap, bool first) {
-  std::string line = right(first ? std::to_string(process.process) : "", 8) + "  " +
+  std::string line = right_aligned(first ? std::to_string(process.process) : "", 8) + "  " +
                      left(first ? (process.status.rank.empty() ? "-" : process.status.rank) : "", 4) + "  " +
                      left(first ? process.name : "", 15) + "  ";
   if (heap == nullptr) {
@@ -73,10 +69,11 @@ std::string heap_line(const WatchedProcess& process, const WatchedHeap* heap, bo
     return line + (process.status.recording ? "holds no device memory" : "dormant: memreel attach starts recording");
   }
   const attach::HeapStatus& status = heap->status;
-  return line + right(std::to_string(status.device), 3) + "  " + left(status.name, 12) + "  " +
-         right(text_of(status.live), 10) + "  " +
-         right(status.reserved.count > 0 ? text_of(status.reserved) : "-", 10) + "  " +
-         right(text_of(status.peak), 10) + "  " + right(heap->growth ? text_of_growth(*heap->growth) : "-", 11);
+  return line + right_aligned(std::to_string(status.device), 3) + "  " + left(status.name, 12) + "  " +
+         right_aligned(text_of(status.live), 10) + "  " +
+         right_aligned(status.reserved.count > 0 ? text_of(status.reserved) : "-", 10) + "  " +
+         right_aligned(text_of(status.peak), 10) + "  " +
+         right_aligned(heap->growth ? text_of_growth(*heap->growth) : "-", 11);
 }
 
 constexpr std::string_view below_heaps = "                                 ";  // below the first column of a heap

@@ -2,6 +2,7 @@
 // Quantities as people read and write them: sizes, changes of sizes, numbers, hexadecimal digits.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -45,6 +46,11 @@ std::string text_of(double value, int decimals);
 
 /// "1.5 s", "120 ms", "35 us".
 std::string text_of_seconds(double seconds);
+
+/// With blanks in front, up to `width`.
+inline std::string right_aligned(std::string_view text, std::size_t width) {
+  return std::string(width - std::min(width, text.size()), ' ').append(text);
+}
 
 /// 0 if `whole` is 0.
 double share_of(Bytes part, Bytes whole);

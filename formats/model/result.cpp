@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/result.h"
 
+#include "formats/model/stack_text.h"
+
 namespace memreel {
 
 std::string Error::message() const {
@@ -10,6 +12,10 @@ std::string Error::message() const {
   line += what;
   if (!remedy.empty()) line += " (" + remedy + ")";
   return line;
+}
+
+std::string error_line(const Error& error, std::string_view program, std::string_view word) {
+  return std::string(program) + ": " + std::string(word) + ' ' + printable(error.message()) + '\n';
 }
 
 }  // namespace memreel

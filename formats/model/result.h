@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -20,6 +21,13 @@ struct Error {
   /// "trace.reel: byte 123: what (remedy)"
   std::string message() const;
 };
+
+/// What a program says before it ends with exit_unusable: "memreel: error: trace.reel: byte 123: what (remedy)" and a
+/// newline, printable. `word`: "error:" in a terminal's colour, for instance.
+std::string error_line(const Error& error, std::string_view program = "memreel", std::string_view word = "error:");
+
+/// The exit code of a program that can't do what it was asked: bad usage, or input that can't be read.
+inline constexpr int exit_unusable = 2;
 
 template <class T>
 class [[nodiscard]] Result {

@@ -10,7 +10,6 @@
 #include <array>
 #include <map>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/model/result.h"

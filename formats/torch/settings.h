@@ -14,7 +14,6 @@
 #include <bit>
 #include <limits>
 #include <map>
-#include <string_view>
 
 #include "formats/model/result.h"
 #include "formats/model/units.h"

@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 
 #include "formats/model/files.h"
-#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/app/frames.h"
 #include "viewer/app/headless.h"
@@ -43,8 +42,8 @@ constexpr std::string_view all_panes = "all";  // --pane
 constexpr Bytes memory_of_window = 512_MiB;
 
 int fail(const Error& error) {
-  std::cerr << "memreel: error: " << printable(error.message()) << '\n';
-  return 2;
+  std::cerr << error_line(error);
+  return exit_unusable;
 }
 
 Result<std::pair<int, int>> parse_size(const std::string& text) {

@@ -16,7 +16,6 @@
 #include <thread>
 
 #include "formats/model/files.h"
-#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
 #include "viewer/model/typed_input.h"
@@ -51,8 +50,8 @@ bool names_processes(const std::vector<std::filesystem::path>& named) {
 }
 
 int fail(const Error& error) {
-  std::cerr << "memreel: error: " << printable(error.message()) << '\n';
-  return 2;
+  std::cerr << error_line(error);
+  return exit_unusable;
 }
 
 /// What a terminal that can't move its cursor can show. Returns only if it can't be run.

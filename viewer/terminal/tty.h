@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <memory>
-#include <string_view>
 #include <variant>
 
 #include "formats/model/result.h"

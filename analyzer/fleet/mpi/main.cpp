@@ -20,8 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace memreel;  // NOLINT(google-build-using-namespace): a program of one file
 
-constexpr int unusable = 2;
-
 struct Arguments : FleetWords {
   std::vector<fs::path> files;
   fs::path out;
@@ -31,8 +29,8 @@ struct Arguments : FleetWords {
 
 /// Writes the message in one piece: other processes write to the same terminal.
 int fail(const Error& error) {
-  std::cerr << "memreel-fleet-mpi: error: " + error.message() + '\n';
-  return unusable;
+  std::cerr << error_line(error, "memreel-fleet-mpi");
+  return exit_unusable;
 }
 
 Result<FleetQuestion> question_of(const Arguments& arguments) {

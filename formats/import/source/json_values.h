@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <iterator>
 #include <span>
-#include <string_view>
 #include <variant>
 
 #include "formats/import/source/bytes.h"

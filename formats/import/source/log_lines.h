@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <string_view>
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"

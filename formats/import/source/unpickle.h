@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/source/value_arena.h"

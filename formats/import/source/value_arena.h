@@ -10,7 +10,6 @@
 #include <cstring>
 #include <limits>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/model/result.h"

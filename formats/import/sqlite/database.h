@@ -6,7 +6,6 @@
 #include <memory>
 #include <set>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "formats/import/source/bytes.h"
