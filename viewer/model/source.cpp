@@ -181,12 +181,12 @@ std::shared_ptr<WholeTrace> Source::whole_of(std::shared_ptr<ByteFile> file, boo
   return std::make_shared<WholeTrace>(std::move(load), limit, std::move(trace));
 }
 
-/// The same for a file that is not a trace.
-std::shared_ptr<WholeTrace> Source::whole_import(bool completed, std::optional<Trace> trace) const {
+/// The same for a file that is not a trace. `written`: when it was, before it was read.
+std::shared_ptr<WholeTrace> Source::whole_import(std::filesystem::file_time_type written, bool completed,
+                                                 std::optional<Trace> trace) const {
   if (whole_ == Whole::perhaps) trace.reset();
   std::error_code problem;
   const std::uintmax_t size = std::filesystem::file_size(path_, problem);
-  const auto written = std::filesystem::last_write_time(path_, problem);
   const Bytes limit = memory_limit_ == 0_B ? default_memory_limit({size}, 256, 1_GiB) : memory_limit_;
   auto load = [path = path_, given = memory_limit_, completed, written]() -> Result<Trace> {
     std::error_code ignored;
@@ -233,6 +233,8 @@ Result<void> Source::import(const std::stop_token& stop) {
     set_status({.stage = Stage::importing,
                 .progress = static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes_total)});
   };
+  std::error_code problem;
+  const auto written = std::filesystem::last_write_time(path_, problem);
   Result<Trace> trace = open_any(path_, options);
   if (stop.stop_requested()) return {};
   if (!trace) return std::move(trace).error();
@@ -240,7 +242,7 @@ Result<void> Source::import(const std::stop_token& stop) {
   const bool renumbered = completes && complete_trace(*trace) > 0;
   publish_whole(stop, *trace, 0, {.stage = Stage::complete, .progress = 1}, [&](Document& document) {
     document.renumbered = renumbered;
-    document.whole = whole_import(completes, *std::move(trace));
+    document.whole = whole_import(written, completes, *std::move(trace));
   });
   return {};
 }

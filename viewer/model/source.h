@@ -61,7 +61,8 @@ class Source {
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file);
   std::shared_ptr<WholeTrace> whole_of(std::shared_ptr<ByteFile> file, bool completed,
                                        std::optional<Trace> trace) const;
-  std::shared_ptr<WholeTrace> whole_import(bool completed, std::optional<Trace> trace) const;
+  std::shared_ptr<WholeTrace> whole_import(std::filesystem::file_time_type written, bool completed,
+                                           std::optional<Trace> trace) const;
   void publish_whole(const std::stop_token& stop, const Trace& trace, std::uint64_t bytes, SourceStatus status,
                      const std::function<void(Document&)>& finish);
   bool publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,

@@ -25,7 +25,7 @@ using FileBytes = std::vector<std::byte>;
 class RandomHistory {
  public:
   /// Sizes have up to `size_bits` bits.
-  RandomHistory(TraceWriter& writer, std::uint64_t seed, unsigned size_bits = 64)
+  RandomHistory(TraceOutput& writer, std::uint64_t seed, unsigned size_bits = 64)
       : writer_(writer), random_(seed), size_bits_(size_bits) {
     for (std::uint32_t i = 0; i < 3; ++i) {
       const HeapId heap = writer.intern(Heap{.name = writer.intern("heap" + std::to_string(i)),
@@ -174,7 +174,7 @@ class RandomHistory {
     expected_.push_back(event);
   }
 
-  TraceWriter& writer_;
+  TraceOutput& writer_;
   synthetic::Random random_;
   unsigned size_bits_;
   std::vector<OriginId> origins_;

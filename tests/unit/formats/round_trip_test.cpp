@@ -4,6 +4,7 @@
 
 #include "formats/model/value_check.h"
 #include "formats/reader/trace_reader.h"
+#include "formats/writer/trace_in_memory.h"
 #include "tests/unit/formats/random_history.h"
 
 namespace memreel {
@@ -61,6 +62,43 @@ TEST_P(RoundTrip, KeepsEveryEventAndEveryRow) {
     ASSERT_EQ(index(trace->events.allocation[event]), i);
   }
   EXPECT_TRUE(rewrite(bytes, options) == bytes);
+}
+
+TEST_P(RoundTrip, ATraceInMemoryIsWhatAReaderFindsInItsFile) {
+  const std::uint64_t seed = GetParam();
+  const Header header{.producer = "p", .source = "s\x1b", .environment = {{"RANK", "3"}}};
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), header);
+  TraceInMemory memory(header, "trace", 1_GiB);
+  for (TraceOutput* output : std::initializer_list<TraceOutput*>{&writer, &memory}) {
+    RandomHistory(*output, seed).append(5000);
+    output->set_losses({.unmatched_frees = 1, .began_late = true});
+    for (std::uint32_t heap = 1; heap < 4; ++heap)
+      EXPECT_EQ(output->state_of(HeapId{heap}), writer.state_of(HeapId{heap}));
+    ASSERT_TRUE(output->finish());
+  }
+  const auto of_file = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(of_file);
+  const Trace trace = std::move(memory).take();
+  EXPECT_EQ(trace.header, of_file->header);
+  EXPECT_EQ(trace.tables, of_file->tables);
+  for (std::size_t i = 0; i < std::min(trace.events.count(), of_file->events.count()); ++i)
+    ASSERT_EQ(trace.events[i], of_file->events[i]) << "event " << i;
+  EXPECT_EQ(trace.events.count(), of_file->events.count());
+  EXPECT_EQ(trace.allocation_events, of_file->allocation_events);
+  EXPECT_EQ(trace.losses, of_file->losses);
+  EXPECT_EQ(trace.read, of_file->read);
+}
+
+TEST(TraceInMemory, TakesNoMoreThanItMay) {
+  TraceInMemory memory({}, "a.log", 1_MiB);
+  const HeapId heap = memory.intern(Heap{.name = memory.intern("heap")});
+  const OriginId origin = memory.intern(Origin{.heap = heap});
+  for (int i = 0; i < 200'000; ++i) memory.append({.kind = EventKind::alloc, .origin = origin, .size = 1_KiB});
+  const Result<void> done = memory.finish();
+  ASSERT_FALSE(done);
+  EXPECT_NE(done.error().message().find("a.log: holds events and tables that need more than 1.00 MiB"),
+            std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, RoundTrip, ::testing::Range<std::uint64_t>(1, 33));
