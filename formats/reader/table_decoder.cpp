@@ -8,6 +8,7 @@
 #include "formats/model/stack_text.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message.h"
+#include "formats/wire/rows.h"
 
 namespace memreel {
 namespace {
@@ -44,20 +45,31 @@ Bytes row_memory(Table table) {
   return Bytes{2 * sizes.at(static_cast<std::size_t>(table))};
 }
 
+constexpr Table table_of(StringId) { return Table::strings; }
+constexpr Table table_of(ModuleId) { return Table::modules; }
+constexpr Table table_of(FrameId) { return Table::frames; }
+constexpr Table table_of(HeapId) { return Table::heaps; }
+constexpr Table table_of(PoolId) { return Table::pools; }
+constexpr Table table_of(StreamId) { return Table::streams; }
+constexpr Table table_of(ThreadId) { return Table::threads; }
+
 /// Maps the file's row numbers to IDs, and remembers if one did not exist.
 class RowResolver {
  public:
   explicit RowResolver(const RowSpace& rows) : rows_(rows) {}
 
   template <class Id>
-  Id get(Table table, std::uint64_t row) {
-    if (!rows_.has(table, row)) {
-      failed_ = true;
-      return Id{0};
-    }
-    return Id{rows_(table, row)};
+  void at(std::uint64_t row, Id& id) {
+    const bool exists = rows_.has(table_of(id), row);
+    failed_ = failed_ || !exists;
+    id = exists ? Id{rows_(table_of(id), row)} : Id{0};
   }
-  StringId string(std::uint64_t row) { return get<StringId>(Table::strings, row); }
+  /// For a row that is not counted yet, the `i`-th.
+  void at_back(std::uint64_t back, std::uint64_t i, StackId& id) {
+    const std::uint64_t row = rows_.count[Table::stacks] + i + 1;
+    failed_ = failed_ || back >= row;
+    id = StackId{back == 0 || back >= row ? 0 : rows_(Table::stacks, row - back)};
+  }
   bool failed() const { return failed_; }
 
  private:
@@ -65,184 +77,37 @@ class RowResolver {
   bool failed_ = false;
 };
 
-Module decode_module(MessageReader<wire::ModuleField> message, RowResolver& rows) {
-  using Field = wire::ModuleField;
-  Module row;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::path:
-        row.path = rows.string(message.uint32());
-        break;
-      case Field::build_id:
-        row.build_id = message.bytes();
-        break;
-      case Field::base:
-        row.base = {message.fixed64()};
-        break;
-      case Field::size:
-        row.size = {message.uint64()};
-        break;
-      default:
-        message.skip();
-    }
-  }
-  return row;
-}
-
-Heap decode_heap(MessageReader<wire::HeapField> message, RowResolver& rows) {
-  using Field = wire::HeapField;
-  Heap row;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::name:
-        row.name = rows.string(message.uint32());
-        break;
-      case Field::level:
-        row.level = message.uint64() == 0 ? Level::driver : Level::framework;
-        break;
-      case Field::device:
-        row.device = message.sint32();
-        break;
-      case Field::parent:
-        row.parent = rows.get<HeapId>(Table::heaps, message.uint32());
-        break;
-      case Field::completes_at_request:
-        row.observes_completion = !message.boolean();
-        break;
-      default:
-        message.skip();
-    }
-  }
-  return row;
-}
-
-Pool decode_pool(MessageReader<wire::PoolField> message, RowResolver& rows) {
-  using Field = wire::PoolField;
-  Pool row;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::name:
-        row.name = rows.string(message.uint32());
-        break;
-      case Field::key_high:
-        row.key_high = message.fixed64();
-        break;
-      case Field::key_low:
-        row.key_low = message.fixed64();
-        break;
-      case Field::inferred:
-        row.inferred = message.boolean();
-        break;
-      default:
-        message.skip();
-    }
-  }
-  return row;
-}
-
-Thread decode_thread(MessageReader<wire::ThreadField> message, RowResolver& rows) {
-  using Field = wire::ThreadField;
-  Thread row;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::tid:
-        row.tid = message.uint64();
-        break;
-      case Field::name:
-        row.name = rows.string(message.uint32());
-        break;
-      default:
-        message.skip();
-    }
-  }
-  return row;
-}
-
-Mark decode_mark(MessageReader<wire::MarkField> message, RowResolver& rows) {
-  using Field = wire::MarkField;
-  Mark row;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::name:
-        row.name = rows.string(message.uint32());
-        break;
-      case Field::phase: {
-        const auto phase = message.uint64();  // an unknown phase becomes an instant
-        row.phase = phase == 1 ? MarkPhase::begin : phase == 2 ? MarkPhase::end : MarkPhase::instant;
-        break;
-      }
-      default:
-        message.skip();
-    }
-  }
-  return row;
-}
-
-Settings decode_settings(MessageReader<wire::SettingsField> message, RowResolver& rows) {
-  using Field = wire::SettingsField;
-  std::vector<std::uint64_t> keys, values;
-  while (message.next()) {
-    switch (message.field()) {
-      case Field::keys:
-        keys = message.numbers();
-        break;
-      case Field::values:
-        values = message.numbers();
-        break;
-      default:
-        message.skip();
-    }
-  }
-  values.resize(keys.size());
+/// Settings without a value have an empty one.
+Settings decode_settings(std::string_view message, RowResolver& rows) {
+  wire::ColumnsOf<wire::Setting> columns;
+  wire::read_columns(message, columns);
   Settings row;
-  for (std::size_t i = 0; i < keys.size(); ++i) row.entries.emplace_back(rows.string(keys[i]), rows.string(values[i]));
+  columns.append_to(row.entries, rows);
   return row;
 }
 
 /// The columns of frames, stacks and origins, as in the message.
 struct RowColumns {
-  std::vector<std::uint64_t> frame_function, frame_file, frame_line, frame_module, frame_module_offset, frame_instance;
-  std::vector<std::uint64_t> stack_frame, stack_caller_back;
-  std::vector<std::uint64_t> origin_heap, origin_pool, origin_stream, origin_thread, origin_metadata;
+  wire::ColumnsOf<Frame> frames;
+  wire::ColumnsOf<Stack> stacks;
+  wire::ColumnsOf<Origin> origins;
 
+  bool read(MessageReader<RowsField>& in) { return frames.read(in) || stacks.read(in) || origins.read(in); }
   bool consistent() const {
-    const std::size_t frames = frame_function.size(), origins = origin_heap.size();
-    return frame_file.size() == frames && frame_line.size() == frames && frame_module.size() == frames &&
-           frame_module_offset.size() == frames && (frame_instance.empty() || frame_instance.size() == frames) &&
-           stack_frame.size() == stack_caller_back.size() && origin_pool.size() == origins &&
-           origin_stream.size() == origins && origin_thread.size() == origins &&
-           (origin_metadata.empty() || origin_metadata.size() == origins);
+    return frames.have_equal_length() && stacks.have_equal_length() && origins.have_equal_length();
   }
 };
 
 bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, RowResolver& rows) {
   if (!columns.consistent()) return false;
   const std::size_t first_frame = tables.frames.size();
-  for (std::size_t i = 0; i < columns.frame_function.size(); ++i)
-    tables.frames.push_back(
-        {.function = rows.string(columns.frame_function[i]),
-         .file = rows.string(columns.frame_file[i]),
-         .line = static_cast<std::uint32_t>(columns.frame_line[i]),
-         .module = rows.get<ModuleId>(Table::modules, columns.frame_module[i]),
-         .module_offset = columns.frame_module_offset[i],
-         .instance = columns.frame_instance.empty() ? StringId::none : rows.string(columns.frame_instance[i])});
-  space.count[Table::frames] += static_cast<std::uint32_t>(columns.frame_function.size());
+  columns.frames.append_to(tables.frames, rows);
+  space.count[Table::frames] += static_cast<std::uint32_t>(columns.frames.count());
   classify_frames(tables, first_frame);
-  for (std::size_t i = 0; i < columns.stack_frame.size(); ++i) {
-    const std::uint32_t row = ++space.count[Table::stacks];
-    const std::uint64_t back = columns.stack_caller_back[i];
-    if (back >= row) return false;
-    tables.stacks.push_back({.frame = rows.get<FrameId>(Table::frames, columns.stack_frame[i]),
-                             .caller = StackId{back == 0 ? 0 : space(Table::stacks, row - back)}});
-  }
-  for (std::size_t i = 0; i < columns.origin_heap.size(); ++i)
-    tables.origins.push_back(
-        {.heap = rows.get<HeapId>(Table::heaps, columns.origin_heap[i]),
-         .pool = rows.get<PoolId>(Table::pools, columns.origin_pool[i]),
-         .stream = rows.get<StreamId>(Table::streams, columns.origin_stream[i]),
-         .thread = rows.get<ThreadId>(Table::threads, columns.origin_thread[i]),
-         .metadata = columns.origin_metadata.empty() ? StringId::none : rows.string(columns.origin_metadata[i])});
-  space.count[Table::origins] += static_cast<std::uint32_t>(columns.origin_heap.size());
+  columns.stacks.append_to(tables.stacks, rows);
+  space.count[Table::stacks] += static_cast<std::uint32_t>(columns.stacks.count());
+  columns.origins.append_to(tables.origins, rows);
+  space.count[Table::origins] += static_cast<std::uint32_t>(columns.origins.count());
   return !rows.failed();
 }
 
@@ -258,8 +123,6 @@ void TableReader::shrink_to(const wire::RowCounts& count) {
   for_each_table(tables_, [&](Table table, auto& rows) { rows.resize(rows_.base[table] + count[table] + 1); });
   depths_.bound(tables_.stacks);
 }
-
-/// Removes the caller of a stack that is too deep, so that every walk along callers ends.
 
 bool TableReader::too_many_heaps(std::uint32_t count) const {
   return std::uint64_t{rows_.base[Table::heaps]} + count > max_heaps;
@@ -320,6 +183,12 @@ bool TableReader::add_rows(std::string_view content) {
     ++rows_.count[table];
     memory_ += row_memory(table);
   };
+  const auto add_message = [&]<class Row>(Table table, std::vector<Row>& list) {
+    Row row;
+    wire::read_message(message.bytes(), row, rows);
+    list.push_back(std::move(row));
+    added(table);
+  };
   while (message.next() && !over_limit()) {
     switch (message.field()) {
       case RowsField::strings:
@@ -328,41 +197,14 @@ bool TableReader::add_rows(std::string_view content) {
         memory_ += Bytes{tables_.strings.back().size()};
         added(Table::strings);
         break;
-      case RowsField::frame_function:
-        columns.frame_function = message.numbers();
-        break;
-      case RowsField::frame_file:
-        columns.frame_file = message.numbers();
-        break;
-      case RowsField::frame_line:
-        columns.frame_line = message.numbers();
-        break;
-      case RowsField::frame_module:
-        columns.frame_module = message.numbers();
-        break;
-      case RowsField::frame_module_offset:
-        columns.frame_module_offset = message.numbers();
-        break;
-      case RowsField::frame_instance:
-        columns.frame_instance = message.numbers();
-        break;
-      case RowsField::stack_frame:
-        columns.stack_frame = message.numbers();
-        break;
-      case RowsField::stack_caller_back:
-        columns.stack_caller_back = message.numbers();
-        break;
       case RowsField::modules:
-        tables_.modules.push_back(decode_module(MessageReader<wire::ModuleField>(message.bytes()), rows));
-        added(Table::modules);
+        add_message(Table::modules, tables_.modules);
         break;
       case RowsField::heaps:
-        tables_.heaps.push_back(decode_heap(MessageReader<wire::HeapField>(message.bytes()), rows));
-        added(Table::heaps);
+        add_message(Table::heaps, tables_.heaps);
         break;
       case RowsField::pools:
-        tables_.pools.push_back(decode_pool(MessageReader<wire::PoolField>(message.bytes()), rows));
-        added(Table::pools);
+        add_message(Table::pools, tables_.pools);
         break;
       case RowsField::stream_handles:
         for (const std::uint64_t handle : message.fixed_numbers()) {
@@ -371,40 +213,22 @@ bool TableReader::add_rows(std::string_view content) {
         }
         break;
       case RowsField::threads:
-        tables_.threads.push_back(decode_thread(MessageReader<wire::ThreadField>(message.bytes()), rows));
-        added(Table::threads);
+        add_message(Table::threads, tables_.threads);
         break;
       case RowsField::marks:
-        tables_.marks.push_back(decode_mark(MessageReader<wire::MarkField>(message.bytes()), rows));
-        added(Table::marks);
+        add_message(Table::marks, tables_.marks);
         break;
       case RowsField::settings:
-        tables_.settings.push_back(decode_settings(MessageReader<wire::SettingsField>(message.bytes()), rows));
+        tables_.settings.push_back(decode_settings(message.bytes(), rows));
         memory_ += Bytes{tables_.settings.back().entries.size() * sizeof(Settings{}.entries.front())};
         added(Table::settings);
         break;
-      case RowsField::origin_heap:
-        columns.origin_heap = message.numbers();
-        break;
-      case RowsField::origin_pool:
-        columns.origin_pool = message.numbers();
-        break;
-      case RowsField::origin_stream:
-        columns.origin_stream = message.numbers();
-        break;
-      case RowsField::origin_thread:
-        columns.origin_thread = message.numbers();
-        break;
-      case RowsField::origin_metadata:
-        columns.origin_metadata = message.numbers();
-        break;
       default:
-        message.skip();
+        if (!columns.read(message)) message.skip();
     }
   }
-  memory_ += row_memory(Table::frames) * columns.frame_function.size() +
-             row_memory(Table::stacks) * columns.stack_frame.size() +
-             row_memory(Table::origins) * columns.origin_heap.size();
+  memory_ += row_memory(Table::frames) * columns.frames.count() + row_memory(Table::stacks) * columns.stacks.count() +
+             row_memory(Table::origins) * columns.origins.count();
   if (over_limit()) return false;
   if (!append_columns(columns, tables_, rows_, rows) || too_many_heaps(rows_.count[Table::heaps])) return false;
   depths_.bound(tables_.stacks);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers.
+// Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers. Those of rows are in
+// the lists of their members (formats/wire/rows.h).
 #pragma once
 
 #include <protozero/types.hpp>
@@ -64,18 +65,6 @@ enum class RowsField : protozero::pbf_tag_type {
   frame_instance = 20,
   origin_metadata = 21,
 };
-enum class ModuleField : protozero::pbf_tag_type { path = 1, build_id = 2, base = 3, size = 4 };
-enum class HeapField : protozero::pbf_tag_type {
-  name = 1,
-  level = 2,
-  device = 3,
-  parent = 4,
-  completes_at_request = 5,
-};
-enum class PoolField : protozero::pbf_tag_type { name = 1, key_high = 2, key_low = 3, inferred = 4 };
-enum class ThreadField : protozero::pbf_tag_type { tid = 1, name = 2 };
-enum class MarkField : protozero::pbf_tag_type { name = 1, phase = 2 };
-enum class SettingsField : protozero::pbf_tag_type { keys = 1, values = 2 };
 
 enum class BlockField : protozero::pbf_tag_type {
   count = 1,

@@ -4,6 +4,8 @@
 #include <zstd.h>
 
 #include <cstring>
+#include <limits>
+#include <memory>
 
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/framing.h"
@@ -39,7 +41,8 @@ void append_rows(const schema::TableRows& rows, Tables& t) {
   for (const auto& m : rows.modules()) t.modules.push_back({StringId{m.path()}, m.build_id(), {m.base()}, {m.size()}});
   for (int i = 0; i < rows.frame_function_size(); ++i)
     t.frames.push_back({StringId{rows.frame_function(i)}, StringId{rows.frame_file(i)}, rows.frame_line(i),
-                        ModuleId{rows.frame_module(i)}, rows.frame_module_offset(i)});
+                        ModuleId{rows.frame_module(i)}, rows.frame_module_offset(i),
+                        StringId{rows.frame_instance_size() == 0 ? 0 : rows.frame_instance(i)}});
   for (int i = 0; i < rows.stack_frame_size(); ++i) {
     const auto row = static_cast<std::uint32_t>(t.stacks.size());
     const std::uint32_t back = rows.stack_caller_back(i);
@@ -53,7 +56,8 @@ void append_rows(const schema::TableRows& rows, Tables& t) {
   for (const auto& thread : rows.threads()) t.threads.push_back({thread.tid(), StringId{thread.name()}});
   for (int i = 0; i < rows.origin_heap_size(); ++i)
     t.origins.push_back({HeapId{rows.origin_heap(i)}, PoolId{rows.origin_pool(i)}, StreamId{rows.origin_stream(i)},
-                         ThreadId{rows.origin_thread(i)}});
+                         ThreadId{rows.origin_thread(i)},
+                         StringId{rows.origin_metadata_size() == 0 ? 0 : rows.origin_metadata(i)}});
   for (const auto& m : rows.marks()) t.marks.push_back({StringId{m.name()}, static_cast<MarkPhase>(m.phase())});
   for (const auto& s : rows.settings()) {
     Settings settings;
@@ -182,6 +186,79 @@ TEST(Conformance, GeneratedCodeReadsTheSame) {
   std::uint32_t tail = 0;
   std::memcpy(&tail, bytes.data() + bytes.size() - sizeof tail, sizeof tail);
   EXPECT_EQ(tail, footer.footer_size());
+}
+
+/// That `message` has each field of the schema, in one row at least: none is in the schema only.
+void expect_all_fields(const google::protobuf::Message& message) {
+  const auto& reflection = *message.GetReflection();
+  EXPECT_TRUE(reflection.GetUnknownFields(message).empty()) << message.GetTypeName();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const auto* field = message.GetDescriptor()->field(i);
+    if (!field->is_repeated()) {
+      EXPECT_TRUE(reflection.HasField(message, field)) << field->full_name();
+      continue;
+    }
+    const int rows = reflection.FieldSize(message, field);
+    EXPECT_GT(rows, 0) << field->full_name();
+    if (field->message_type() == nullptr || rows == 0) continue;
+    const std::unique_ptr<google::protobuf::Message> all(reflection.GetRepeatedMessage(message, field, 0).New());
+    for (int row = 0; row < rows; ++row) all->MergeFrom(reflection.GetRepeatedMessage(message, field, row));
+    expect_all_fields(*all);
+  }
+}
+
+TEST(Conformance, EveryMemberOfARow) {
+  FileBytes bytes;
+  TraceWriter writer(memory_sink(bytes), {.producer = "test"});
+  const auto text = [&](int i) { return writer.intern("text " + std::to_string(i)); };
+  for (int i = 0; i < 20; ++i) text(i);
+  // Others before each row, so that the numbers of rows differ, too.
+  for (std::uint64_t i = 1; i <= 3; ++i) writer.intern(Module{.base = {i}});
+  for (std::uint64_t i = 1; i <= 4; ++i) writer.intern(Stream{i});
+  for (std::uint64_t i = 1; i <= 5; ++i) writer.intern(Thread{.tid = i});
+  for (std::uint64_t i = 1; i <= 6; ++i) writer.intern(Pool{.key_low = i});
+  const ModuleId module = writer.intern(
+      Module{.path = text(1), .build_id = std::string("\0\x81\n", 3), .base = {0x7F00'0000'1000}, .size = {77}});
+  const FrameId outer = writer.intern(Frame{.function = text(9)});
+  const FrameId inner = writer.intern(Frame{.function = text(2),
+                                            .file = text(3),
+                                            .line = 4'000'000'000,
+                                            .module = module,
+                                            .module_offset = 0xFFFF'FFFF'0000'0001,
+                                            .instance = text(4)});
+  writer.intern(Stack{.frame = inner, .caller = writer.intern(Stack{.frame = outer})});
+  const HeapId parent = writer.intern(Heap{.name = text(5)});
+  const HeapId heap = writer.intern(Heap{.name = text(6),
+                                         .level = Level::framework,
+                                         .device = std::numeric_limits<std::int32_t>::min(),
+                                         .parent = parent,
+                                         .observes_completion = false});
+  const PoolId pool = writer.intern(
+      Pool{.name = text(7), .key_high = 0x1234'5678'9ABC'DEF0, .key_low = 0xFEDC'BA98'7654'3210, .inferred = true});
+  const StreamId stream = writer.intern(Stream{0xDEAD'BEEF'0000'0001});
+  const ThreadId thread = writer.intern(Thread{.tid = std::uint64_t{1} << 40U, .name = text(8)});
+  writer.intern(Origin{.heap = heap, .pool = pool, .stream = stream, .thread = thread, .metadata = text(10)});
+  writer.intern(Mark{.name = text(11), .phase = MarkPhase::begin});
+  writer.intern(Mark{.name = text(12), .phase = MarkPhase::end});
+  writer.intern(Settings{.entries = {{text(13), text(14)}, {text(15), StringId::none}}});
+  writer.append(Event{.kind = EventKind::mark, .value = 1});
+  const Tables written = writer.tables();
+  ASSERT_TRUE(writer.finish());
+
+  const auto trace = load(memory_file(bytes), "trace");
+  ASSERT_TRUE(trace);
+  EXPECT_EQ(trace->tables, written);
+  schema::Trace file;
+  ASSERT_TRUE(file.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
+  Tables tables;
+  for (const auto& packet : file.packet()) {
+    if (packet.has_events()) expect_all_fields(packet.events().rows_before());
+    if (!packet.has_tables()) continue;
+    const auto rows = unpack<schema::TableRows>(packet.tables().rows_zstd(), packet.tables().rows_size());
+    append_rows(rows, tables);
+    expect_all_fields(rows);
+  }
+  EXPECT_EQ(tables, written);
 }
 
 TEST(Conformance, SumsOfAFlightRecorder) {
