@@ -7,6 +7,7 @@
 
 #include "formats/model/live_set.h"
 #include "formats/model/trace.h"
+#include "formats/wire/packets.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 
@@ -51,28 +52,12 @@ struct BlockMessage {
 /// None if its numbers are out of range.
 std::optional<BlockMessage> decode_block(std::string_view message);
 
-struct KeyframeMessage {
-  std::uint64_t event = 0;
-  Nanoseconds time{};
-  std::string_view rows_zstd;
-  std::size_t rows_size = 0;
-};
+using wire::FooterMessage;
+using wire::KeyframeMessage;
 
 KeyframeMessage decode_keyframe(std::string_view message);
 /// A keyframe's state, with the file's ordinals and IDs; none if it is inconsistent.
 std::optional<HeapSnapshot> decode_keyframe_rows(const KeyframeMessage& keyframe, wire::Decompressor& decompressor);
-
-struct FooterMessage {
-  struct Packet {
-    wire::PacketField kind;
-    std::uint64_t size = 0;
-    std::uint64_t first_event = 0;
-    Nanoseconds first_time{};
-  };
-  std::vector<Packet> packets;
-  std::uint64_t event_count = 0;
-  std::uint64_t allocation_count = 0;
-};
 
 /// None if its columns differ in length.
 std::optional<FooterMessage> decode_footer(std::string_view message);

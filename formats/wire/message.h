@@ -12,7 +12,6 @@
 
 #include <algorithm>
 #include <array>
-#include <initializer_list>
 #include <map>
 #include <span>
 #include <tuple>
@@ -140,19 +139,6 @@ class MessageReader {
   protozero::pbf_reader reader_;
 };
 
-/// Reads columns, each a packed list of varints. Other fields are skipped.
-template <class Field>
-void read_columns(std::string_view message,
-                  std::initializer_list<std::pair<Field, std::vector<std::uint64_t>*>> lists) {
-  for (MessageReader<Field> fields(message); fields.next();) {
-    const auto column = std::ranges::find(lists, fields.field(), &std::pair<Field, std::vector<std::uint64_t>*>::first);
-    if (column == lists.end())
-      fields.skip();
-    else
-      *column->second = fields.numbers();
-  }
-}
-
 template <class Value>
 inline constexpr bool is_list = false;
 template <class Item>
@@ -163,7 +149,7 @@ inline constexpr bool is_map = false;
 template <class... Of>
 inline constexpr bool is_map<std::map<std::string, std::string, Of...>> = true;
 
-/// The number of a row.
+/// The number of a row, or another one that stays as it is in the file.
 template <class Value>
 inline constexpr bool is_id = std::is_enum_v<Value> && sizeof(Value) == sizeof(std::uint32_t);
 
@@ -410,6 +396,10 @@ class ColumnsOf {
       fill(column, numbers, std::span(list).subspan(first), rows);
     });
   }
+  void append_to(std::vector<Item>& list) const {
+    FileRows rows;
+    append_to(list, rows);
+  }
 
  private:
   template <class Column, class Rows>
@@ -494,7 +484,16 @@ void write_message(protozero::pbf_writer& out, const Row& row, Rows& rows) {
   std::apply([&](const auto&... each) { (write(each), ...); }, MembersOf<Row>::all);
 }
 
-/// A message without interned values.
+// The same for messages without interned values.
+
+template <class Row>
+Row read_message(std::string_view bytes) {
+  Row row;
+  FileRows rows;
+  read_message(bytes, row, rows);
+  return row;
+}
+
 template <class Row>
 void write_message(protozero::pbf_writer& out, const Row& row) {
   FileRows rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers. Those of rows are in
-// the lists of their members (formats/wire/rows.h).
+// Field numbers of formats/proto/memreel/trace.proto, for protozero's typed readers and writers. Most are in the
+// lists of members (formats/wire/rows.h, packets.h).
 #pragma once
 
 #include <protozero/types.hpp>
@@ -23,21 +23,7 @@ enum class PacketField : protozero::pbf_tag_type {
   python_holders = 11,
 };
 
-enum class HeaderField : protozero::pbf_tag_type {
-  version = 1,
-  producer = 2,
-  source = 3,
-  source_name = 4,
-  host = 5,
-  process = 6,
-  start_ns = 7,
-  environment = 8,
-  versions = 9,
-  machine = 10,
-  byte_order = 11,
-  page_size = 12,
-};
-enum class VariableField : protozero::pbf_tag_type { name = 1, value = 2 };
+enum class HeaderField : protozero::pbf_tag_type { version = 1 };  // of the format: no member of Header
 inline constexpr std::uint32_t format_version = 1;
 
 enum class TablesField : protozero::pbf_tag_type { rows_zstd = 1, rows_size = 2, rows_before = 3 };
@@ -111,69 +97,8 @@ enum class KeyframeRowsField : protozero::pbf_tag_type {
   segment_mapped = 10,
 };
 
-enum class LossesField : protozero::pbf_tag_type {
-  ring_full = 1,
-  stack_table_full = 2,
-  hook_refused = 3,
-  unknown_actions = 4,
-  unmatched_frees = 5,
-  preexisting_allocations = 6,
-  began_late = 7,
-  history_overflowed = 8,
-  skipped = 9,
-  folded_events = 10,
-  folded_until_ns = 11,
-  folded_left_out = 12,
-};
-
-enum class FoldedField : protozero::pbf_tag_type {
-  begin_ns = 1,
-  until_ns = 2,
-  interval_ns = 3,
-  rows_zstd = 4,
-  rows_size = 5,
-};
-enum class FoldedRowsField : protozero::pbf_tag_type {
-  interval_delta = 1,
-  heap = 2,
-  stack = 3,
-  allocations = 4,
-  frees = 5,
-  allocated_bytes = 6,
-  freed_bytes = 7,
-};
-
-enum class InitialHeapField : protozero::pbf_tag_type { heap = 1, rows_zstd = 2, rows_size = 3 };
-enum class InitialHeapRowsField : protozero::pbf_tag_type {
-  segment_address = 1,
-  segment_size = 2,
-  segment_origin = 3,
-  segment_small = 4,
-  segment_mapped = 5,
-  segment_range = 6,
-  segment_blocks = 7,
-  block_size = 8,
-  block_use = 9,
-};
-
-enum class PythonHoldersField : protozero::pbf_tag_type {
-  time_ns = 1,
-  took_ns = 2,
-  objects = 3,
-  note = 4,
-  rows_zstd = 5,
-  rows_size = 6,
-};
-enum class PythonHoldersRowsField : protozero::pbf_tag_type {
-  text = 1,
-  kind = 2,
-  length = 3,
-  length_before = 4,
-  blocks = 5,
-  bytes = 6,
-  block_address_delta = 7,
-  block_holder = 8,
-};
+enum class FoldedField : protozero::pbf_tag_type { rows_zstd = 4, rows_size = 5 };
+enum class InitialHeapField : protozero::pbf_tag_type { rows_zstd = 2, rows_size = 3 };
 
 enum class FooterField : protozero::pbf_tag_type {
   packet_field = 1,

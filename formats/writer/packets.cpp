@@ -233,228 +233,104 @@ std::string BlockEncoder::encode(const PendingBlock& block, const std::vector<He
 
 namespace {
 
-using protozero::pbf_builder;
 using wire::PacketField;
 
 /// A packet whose body `fill(message)` writes.
-template <class Field, class Fill>
+template <std::invocable<pbf_writer&> Fill>
 std::string make_packet(PacketField kind, Fill fill) {
   std::string packet = wire::open_packet();
   {
-    pbf_builder<PacketField> body(packet);
-    pbf_builder<Field> message(body, kind);
+    pbf_writer body(packet);
+    pbf_writer message(body, static_cast<std::uint32_t>(kind));
     fill(message);
   }
   wire::seal_packet(packet);
   return packet;
 }
 
-/// A column with every value written.
-template <class Field, class Get>
-void add_column(pbf_builder<Field>& message, wire::ColumnEncoder& encoder, Field field, std::size_t count, Get get) {
-  const std::string_view bytes = encoder.encode_all(count, get);
-  if (!bytes.empty()) message.add_bytes(field, bytes.data(), bytes.size());
+template <wire::HasMembers Message>
+std::string make_packet(PacketField kind, const Message& message) {
+  return make_packet(kind, [&](pbf_writer& out) { wire::write_message(out, message); });
 }
 
-/// A number, omitted if zero.
-template <class Field>
-void add_number(pbf_builder<Field>& message, Field field, std::uint64_t number) {
-  if (number != 0) message.add_uint64(field, number);
-}
-
-std::string encode_rows(const HeapSnapshot& snapshot) {
-  using Field = wire::KeyframeRowsField;
+/// A message of columns.
+template <class... Rows>
+std::string encode_columns(std::span<const Rows>... lists) {
   std::string content;
-  pbf_builder<Field> message(content);
-  wire::ColumnEncoder encoder;
-  const auto& live = snapshot.allocations;
-  const auto allocations = [&](Field field, auto get) { add_column(message, encoder, field, live.size(), get); };
-  allocations(Field::allocation_delta, [&](std::size_t i) -> std::uint64_t {
-    return index(live[i].allocation) - (i == 0 ? 0 : index(live[i - 1].allocation));
-  });
-  allocations(Field::address, [&](std::size_t i) { return live[i].address.value; });
-  allocations(Field::size, [&](std::size_t i) { return live[i].size.count; });
-  allocations(Field::origin, [&](std::size_t i) -> std::uint64_t { return index(live[i].origin); });
-  allocations(Field::stack, [&](std::size_t i) -> std::uint64_t { return index(live[i].stack); });
-  allocations(Field::pending, [&](std::size_t i) -> std::uint64_t { return live[i].pending ? 1 : 0; });
-
-  const auto& held = snapshot.segments;
-  const auto segments = [&](Field field, auto get) { add_column(message, encoder, field, held.size(), get); };
-  segments(Field::segment_address, [&](std::size_t i) { return held[i].address.value; });
-  segments(Field::segment_size, [&](std::size_t i) { return held[i].size.count; });
-  segments(Field::segment_origin, [&](std::size_t i) -> std::uint64_t { return index(held[i].origin); });
-  segments(Field::segment_mapped, [&](std::size_t i) -> std::uint64_t { return held[i].mapped ? 1 : 0; });
+  pbf_writer message(content);
+  (wire::write_columns(message, lists), ...);
   return content;
 }
 
-void add_variables(pbf_builder<wire::HeaderField>& message, wire::HeaderField field, const Variables& variables) {
-  for (const auto& [name, value] : variables) {
-    pbf_builder<wire::VariableField> variable(message, field);
-    variable.add_string(wire::VariableField::name, name);
-    variable.add_string(wire::VariableField::value, value);
-  }
-}
+std::uint32_t size_of(const std::string& content) { return static_cast<std::uint32_t>(content.size()); }
 
 }  // namespace
 
 std::string encode_header(const Header& header) {
-  using Field = wire::HeaderField;
-  return make_packet<Field>(PacketField::header, [&](pbf_builder<Field>& message) {
-    message.add_uint32(Field::version, wire::format_version);
-    if (!header.producer.empty()) message.add_string(Field::producer, header.producer);
-    if (!header.source.empty()) message.add_string(Field::source, header.source);
-    if (!header.source_name.empty()) message.add_string(Field::source_name, header.source_name);
-    if (!header.host.empty()) message.add_string(Field::host, header.host);
-    add_number(message, Field::process, header.process);
-    if (header.start.count() != 0) message.add_sint64(Field::start_ns, header.start.count());
-    add_variables(message, Field::environment, header.environment);
-    add_variables(message, Field::versions, header.versions);
-    if (!header.machine.empty()) message.add_string(Field::machine, header.machine);
-    add_number(message, Field::byte_order, static_cast<std::uint64_t>(header.byte_order));
-    add_number(message, Field::page_size, header.page_size.count);
+  return make_packet(PacketField::header, [&](pbf_writer& message) {
+    message.add_uint32(static_cast<std::uint32_t>(wire::HeaderField::version), wire::format_version);
+    wire::write_message(message, header);
   });
 }
 
-std::string encode_losses(const Losses& losses) {
-  using Field = wire::LossesField;
-  return make_packet<Field>(PacketField::losses, [&](pbf_builder<Field>& message) {
-    add_number(message, Field::ring_full, losses.ring_full);
-    add_number(message, Field::stack_table_full, losses.stack_table_full);
-    add_number(message, Field::hook_refused, losses.hook_refused);
-    add_number(message, Field::unknown_actions, losses.unknown_actions);
-    add_number(message, Field::unmatched_frees, losses.unmatched_frees);
-    add_number(message, Field::preexisting_allocations, losses.preexisting_allocations);
-    if (losses.began_late) message.add_bool(Field::began_late, true);
-    if (losses.history_overflowed) message.add_bool(Field::history_overflowed, true);
-    add_number(message, Field::skipped, losses.skipped.bits());
-    add_number(message, Field::folded_events, losses.folded_events);
-    if (losses.folded_until.count() != 0) message.add_sint64(Field::folded_until_ns, losses.folded_until.count());
-    add_number(message, Field::folded_left_out, losses.folded_left_out);
-  });
-}
+std::string encode_losses(const Losses& losses) { return make_packet(PacketField::losses, losses); }
 
 std::string encode_folded(const FoldedHistory& folded, std::span<const FoldedRow> rows, wire::Compressor& compressor) {
-  std::string content;
-  {
-    using Field = wire::FoldedRowsField;
-    pbf_builder<Field> message(content);
-    wire::ColumnEncoder encoder;
-    const auto column = [&](Field field, auto get) { add_column(message, encoder, field, rows.size(), get); };
-    column(Field::interval_delta,
-           [&](std::size_t i) -> std::uint64_t { return rows[i].interval - (i == 0 ? 0 : rows[i - 1].interval); });
-    column(Field::heap, [&](std::size_t i) -> std::uint64_t { return index(rows[i].heap); });
-    column(Field::stack, [&](std::size_t i) -> std::uint64_t { return index(rows[i].stack); });
-    column(Field::allocations, [&](std::size_t i) { return rows[i].allocations; });
-    column(Field::frees, [&](std::size_t i) { return rows[i].frees; });
-    column(Field::allocated_bytes, [&](std::size_t i) { return rows[i].allocated.count; });
-    column(Field::freed_bytes, [&](std::size_t i) { return rows[i].freed.count; });
-  }
-  const std::string_view frame = compressor.compress(content);
-  using Field = wire::FoldedField;
-  return make_packet<Field>(PacketField::folded, [&](pbf_builder<Field>& message) {
-    message.add_sint64(Field::begin_ns, folded.begin.count());
-    message.add_sint64(Field::until_ns, folded.until.count());
-    message.add_sint64(Field::interval_ns, folded.interval.count());
-    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
-    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
-  });
+  const std::string content = encode_columns(rows);
+  return make_packet(PacketField::folded, wire::FoldedMessage{.begin = folded.begin,
+                                                              .until = folded.until,
+                                                              .interval = folded.interval,
+                                                              .rows_zstd = compressor.compress(content),
+                                                              .rows_size = size_of(content)});
 }
 
 std::string encode_initial_heap(const InitialHeap& initial, wire::Compressor& compressor) {
-  std::string content;
-  {
-    using Field = wire::InitialHeapRowsField;
-    pbf_builder<Field> message(content);
-    wire::ColumnEncoder encoder;
-    const std::vector<InitialSegment>& held = initial.segments;
-    const auto segments = [&](Field field, auto get) {
-      add_column(message, encoder, field, held.size(), [&](std::size_t i) -> std::uint64_t { return get(held[i]); });
-    };
-    segments(Field::segment_address, [](const InitialSegment& s) { return s.address.value; });
-    segments(Field::segment_size, [](const InitialSegment& s) { return s.size.count; });
-    segments(Field::segment_origin, [](const InitialSegment& s) { return index(s.origin); });
-    segments(Field::segment_small, [](const InitialSegment& s) { return std::uint64_t{s.small}; });
-    segments(Field::segment_mapped, [](const InitialSegment& s) { return std::uint64_t{s.mapped}; });
-    segments(Field::segment_range, [](const InitialSegment& s) { return s.range.value; });
-    segments(Field::segment_blocks, [](const InitialSegment& s) { return s.blocks.size(); });
-    std::vector<InitialBlock> all;
-    for (const InitialSegment& segment : held) all.insert(all.end(), segment.blocks.begin(), segment.blocks.end());
-    add_column(message, encoder, Field::block_size, all.size(), [&](std::size_t i) { return all[i].size.count; });
-    add_column(message, encoder, Field::block_use, all.size(),
-               [&](std::size_t i) { return static_cast<std::uint64_t>(all[i].use); });
+  std::vector<wire::BlockCount> counts;
+  std::vector<InitialBlock> blocks;
+  for (const InitialSegment& segment : initial.segments) {
+    counts.push_back({segment.blocks.size()});
+    blocks.insert(blocks.end(), segment.blocks.begin(), segment.blocks.end());
   }
+  const std::string content =
+      encode_columns<InitialSegment, wire::BlockCount, InitialBlock>(initial.segments, counts, blocks);
   if (content.size() > wire::max_content_size) return {};
-  const std::string_view frame = compressor.compress(content);
-  using Field = wire::InitialHeapField;
-  return make_packet<Field>(PacketField::initial_heap, [&](pbf_builder<Field>& message) {
-    message.add_uint32(Field::heap, index(initial.heap));
-    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
-    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
-  });
+  return make_packet(PacketField::initial_heap, wire::InitialHeapMessage{.heap = initial.heap,
+                                                                         .rows_zstd = compressor.compress(content),
+                                                                         .rows_size = size_of(content)});
 }
 
 std::string encode_python_holders(const PythonHolders& holders, wire::Compressor& compressor) {
+  using Row = wire::MembersOf<PythonHolder>;
   std::string content;
-  {
-    using Field = wire::PythonHoldersRowsField;
-    pbf_builder<Field> message(content);
-    wire::ColumnEncoder encoder;
-    for (const PythonHolder& row : holders.rows) message.add_string(Field::text, row.text);
-    for (const PythonHolder& row : holders.rows) message.add_string(Field::kind, row.kind);
-    const auto column = [&](Field field, auto get) {
-      add_column(message, encoder, field, holders.rows.size(), [&](std::size_t i) { return get(holders.rows[i]); });
-    };
-    column(Field::length, [](const PythonHolder& row) { return row.length; });
-    column(Field::length_before, [](const PythonHolder& row) { return row.length_before; });
-    column(Field::blocks, [](const PythonHolder& row) { return row.blocks; });
-    column(Field::bytes, [](const PythonHolder& row) { return row.bytes.count; });
-    const std::vector<PythonBlock>& blocks = holders.blocks;
-    add_column(message, encoder, Field::block_address_delta, blocks.size(), [&](std::size_t i) -> std::uint64_t {
-      return blocks[i].address.value - (i == 0 ? 0 : blocks[i - 1].address.value);
-    });
-    add_column(message, encoder, Field::block_holder, blocks.size(),
-               [&](std::size_t i) -> std::uint64_t { return blocks[i].holder; });
-  }
-  const std::string_view frame = compressor.compress(content);
-  using Field = wire::PythonHoldersField;
-  return make_packet<Field>(PacketField::python_holders, [&](pbf_builder<Field>& message) {
-    message.add_sint64(Field::time_ns, holders.time.count());
-    message.add_uint64(Field::took_ns, static_cast<std::uint64_t>(holders.took.count()));
-    message.add_uint64(Field::objects, holders.objects);
-    message.add_string(Field::note, holders.note);
-    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
-    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
-  });
+  pbf_writer rows(content);
+  for (const PythonHolder& row : holders.rows) rows.add_string(Row::text, row.text);
+  for (const PythonHolder& row : holders.rows) rows.add_string(Row::kind, row.kind);
+  content += encode_columns<PythonHolder, PythonBlock>(holders.rows, holders.blocks);
+  return make_packet(PacketField::python_holders,
+                     wire::PythonHoldersMessage{.time = holders.time,
+                                                .took_ns = static_cast<std::uint64_t>(holders.took.count()),
+                                                .objects = holders.objects,
+                                                .note = holders.note,
+                                                .rows_zstd = compressor.compress(content),
+                                                .rows_size = size_of(content)});
 }
 
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor) {
-  using Field = wire::KeyframeField;
-  const std::string content = encode_rows(snapshot);
+  const std::string content = encode_columns<LiveAllocation, LiveSegment>(snapshot.allocations, snapshot.segments);
   if (content.size() > wire::max_content_size) return {};
-  const std::string_view frame = compressor.compress(content);
-  std::string packet = make_packet<Field>(PacketField::keyframe, [&](pbf_builder<Field>& message) {
-    message.add_uint64(Field::event, snapshot.event);
-    message.add_sint64(Field::time_ns, time.count());
-    message.add_bytes(Field::rows_zstd, frame.data(), frame.size());
-    message.add_uint32(Field::rows_size, static_cast<std::uint32_t>(content.size()));
-  });
+  std::string packet =
+      make_packet(PacketField::keyframe, wire::KeyframeMessage{.event = snapshot.event,
+                                                               .time = time,
+                                                               .rows_zstd = compressor.compress(content),
+                                                               .rows_size = size_of(content)});
   return packet.size() > wire::max_packet_size ? std::string{} : packet;
 }
 
-std::string encode_footer(const PacketDirectory& packets, std::uint64_t event_count, std::uint64_t allocation_count) {
-  using Field = wire::FooterField;
-  wire::ColumnEncoder encoder;
-  const std::size_t count = packets.field.size();
-  std::string packet = make_packet<Field>(PacketField::footer, [&](pbf_builder<Field>& message) {
-    add_column(message, encoder, Field::packet_field, count,
-               [&](std::size_t i) -> std::uint64_t { return packets.field[i]; });
-    add_column(message, encoder, Field::packet_size, count, [&](std::size_t i) { return packets.size[i]; });
-    add_column(message, encoder, Field::first_event, count, [&](std::size_t i) { return packets.first_event[i]; });
-    add_column(message, encoder, Field::first_time_ns, count,
-               [&](std::size_t i) { return wire::zigzag(packets.first_time[i]); });
-    message.add_uint64(Field::event_count, event_count);
-    message.add_uint64(Field::allocation_count, allocation_count);
-    message.add_fixed32(Field::footer_size, 0);
+std::string encode_footer(const wire::FooterMessage& footer) {
+  std::string packet = make_packet(PacketField::footer, [&](pbf_writer& message) {
+    wire::write_columns(message, std::span(footer.packets));
+    wire::write_message(message, footer);
+    message.add_fixed32(static_cast<std::uint32_t>(wire::FooterField::footer_size), 0);
   });
   if (packet.size() > wire::max_packet_size) return {};
   // Its own size is known only now.

@@ -9,6 +9,7 @@
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
 #include "formats/wire/column.h"
+#include "formats/wire/packets.h"
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 
@@ -65,15 +66,7 @@ std::string encode_python_holders(const PythonHolders& holders, wire::Compressor
 /// Empty if the state is larger than a reader would accept: keyframes only speed up seeking.
 std::string encode_keyframe(const HeapSnapshot& snapshot, Nanoseconds time, wire::Compressor& compressor);
 
-/// The positions of a trace's packets.
-struct PacketDirectory {
-  std::vector<std::uint32_t> field;
-  std::vector<std::uint64_t> size;
-  std::vector<std::uint64_t> first_event;
-  std::vector<std::int64_t> first_time;  // ns
-};
-
 /// Empty if there are more packets than a reader would accept: it then finds them by scanning.
-std::string encode_footer(const PacketDirectory& packets, std::uint64_t event_count, std::uint64_t allocation_count);
+std::string encode_footer(const wire::FooterMessage& footer);
 
 }  // namespace memreel

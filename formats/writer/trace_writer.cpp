@@ -86,7 +86,7 @@ class TraceWriter::Impl {
   std::vector<InitialHeap> initial_heaps_;  // until they are written
   PythonHolders python_holders_;
   std::uint64_t next_keyframe_ = options_.events_per_keyframe;  // at this event
-  PacketDirectory directory_;
+  wire::FooterMessage footer_;
   std::future<EncodedBlock> encoding_;  // last: its thread ends before what it uses is destroyed
 };
 
@@ -139,10 +139,8 @@ void TraceWriter::Impl::append_free(const Event& event) {
 void TraceWriter::Impl::write(wire::PacketField kind, const std::string& packet, std::uint64_t first_event,
                               Nanoseconds first_time) {
   if (!status_ || packet.empty()) return;
-  directory_.field.push_back(static_cast<std::uint32_t>(kind));
-  directory_.size.push_back(packet.size());
-  directory_.first_event.push_back(first_event);
-  directory_.first_time.push_back(first_time.count());
+  footer_.packets.push_back(
+      {.kind = kind, .size = packet.size(), .first_event = first_event, .first_time = first_time});
   status_ = sink_->write(std::as_bytes(std::span(packet)));
 }
 
@@ -235,7 +233,9 @@ Result<void> TraceWriter::Impl::finish() {
   write_initial_heaps();
   if (!python_holders_.empty())
     write(wire::PacketField::python_holders, encode_python_holders(python_holders_, compressor_), event_count());
-  write(wire::PacketField::footer, encode_footer(directory_, event_count(), allocation_count_), block_.first_event);
+  footer_.event_count = event_count();
+  footer_.allocation_count = allocation_count_;
+  write(wire::PacketField::footer, encode_footer(footer_), block_.first_event);
   if (status_) status_ = sink_->close();
   return status_;
 }

@@ -7,8 +7,10 @@
 #include <limits>
 #include <memory>
 
+#include "formats/reader/packet_decoder.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/framing.h"
+#include "formats/writer/packets.h"
 #include "memreel/trace.pb.h"
 #include "tests/unit/formats/random_history.h"
 
@@ -261,38 +263,268 @@ TEST(Conformance, EveryMemberOfARow) {
   EXPECT_EQ(tables, written);
 }
 
-TEST(Conformance, SumsOfAFlightRecorder) {
-  FileBytes bytes;
-  TraceWriter writer(memory_sink(bytes), {.producer = "test"});
-  const HeapId heap = writer.intern(Heap{.name = writer.intern("heap")});
-  const FoldedHistory folded{.begin = Nanoseconds(10),
+// Packets, each encoded by itself, with every member set to a value of its own.
+
+/// What generated code reads of a packet.
+schema::Packet read_packet(const std::string& packet) {
+  schema::Trace file;
+  EXPECT_TRUE(file.ParseFromString(packet));
+  EXPECT_EQ(file.packet_size(), 1);
+  return file.packet(0);
+}
+
+/// What decode_*() take.
+std::string_view message_of(const std::string& packet) {
+  return decode_body(std::string_view(packet).substr(wire::head_size))->message;
+}
+
+TEST(Conformance, EveryMemberOfAHeader) {
+  const Header header{.producer = "producer",
+                      .source = "source",
+                      .source_name = "name",
+                      .host = "host",
+                      .process = std::uint64_t{1} << 40U,
+                      .start = Nanoseconds(-5),
+                      .machine = "machine",
+                      .byte_order = ByteOrder::big,
+                      .page_size = 4096_B,
+                      .environment = {{"RANK", "3"}, {"EMPTY", ""}},
+                      .versions = {{"torch", "2.11"}}};
+  const std::string packet = encode_header(header);
+  EXPECT_EQ(decode_header(message_of(packet)), header);
+  const schema::Header read = read_packet(packet).header();
+  expect_all_fields(read);
+  EXPECT_EQ(read.version(), 1);
+  EXPECT_EQ(read.producer(), header.producer);
+  EXPECT_EQ(read.source(), header.source);
+  EXPECT_EQ(read.source_name(), header.source_name);
+  EXPECT_EQ(read.host(), header.host);
+  EXPECT_EQ(read.process(), header.process);
+  EXPECT_EQ(read.start_ns(), -5);
+  EXPECT_EQ(read.machine(), header.machine);
+  EXPECT_EQ(read.byte_order(), schema::Header::BIG);
+  EXPECT_EQ(read.page_size(), 4096);
+  ASSERT_EQ(read.environment_size(), 2);
+  EXPECT_EQ(read.environment(1).name(), "RANK");
+  EXPECT_EQ(read.environment(1).value(), "3");
+  ASSERT_EQ(read.versions_size(), 1);
+  EXPECT_EQ(read.versions(0).name(), "torch");
+}
+
+TEST(Conformance, EveryMemberOfLosses) {
+  const Losses losses{.ring_full = 1,
+                      .stack_table_full = 2,
+                      .hook_refused = 3,
+                      .unknown_actions = 4,
+                      .unmatched_frees = 5,
+                      .preexisting_allocations = 6,
+                      .began_late = true,
+                      .history_overflowed = true,
+                      .skipped = EventKinds(EventKind::sync) | EventKinds(EventKind::mark),
+                      .folded_events = 10,
+                      .folded_until = Nanoseconds(-11),
+                      .folded_left_out = 12};
+  const std::string packet = encode_losses(losses);
+  EXPECT_EQ(decode_losses(message_of(packet)), losses);
+  const schema::Losses read = read_packet(packet).losses();
+  expect_all_fields(read);
+  EXPECT_EQ(read.ring_full(), 1);
+  EXPECT_EQ(read.stack_table_full(), 2);
+  EXPECT_EQ(read.hook_refused(), 3);
+  EXPECT_EQ(read.unknown_actions(), 4);
+  EXPECT_EQ(read.unmatched_frees(), 5);
+  EXPECT_EQ(read.preexisting_allocations(), 6);
+  EXPECT_EQ(read.skipped(), 1U << schema::SYNC | 1U << schema::MARK);
+  EXPECT_EQ(read.folded_events(), 10);
+  EXPECT_EQ(read.folded_until_ns(), -11);
+  EXPECT_EQ(read.folded_left_out(), 12);
+  // Each alone: the two flags have the same value.
+  EXPECT_TRUE(read_packet(encode_losses({.began_late = true})).losses().began_late());
+  EXPECT_TRUE(read_packet(encode_losses({.history_overflowed = true})).losses().history_overflowed());
+}
+
+TEST(Conformance, EveryMemberOfAnInitialHeap) {
+  const InitialHeap initial{.heap = HeapId{7},
+                            .segments = {{.address = {0x1000},
+                                          .size = 0x300_B,
+                                          .origin = OriginId{8},
+                                          .small = true,
+                                          .range = {0x1000},
+                                          .blocks = {{.size = 0x100_B, .use = InitialUse::pending}, {.size = 0x200_B}}},
+                                         {.address = {0x9000},
+                                          .size = 0x500_B,
+                                          .origin = OriginId{9},
+                                          .mapped = true,
+                                          .range = {0x8000},
+                                          .blocks = {{.size = 0x500_B, .use = InitialUse::allocated}}}}};
+  wire::Compressor compressor(1);
+  wire::Decompressor decompressor;
+  const std::string packet = encode_initial_heap(initial, compressor);
+  EXPECT_EQ(decode_initial_heap(message_of(packet), decompressor), initial);
+  const schema::InitialHeap read = read_packet(packet).initial_heap();
+  expect_all_fields(read);
+  EXPECT_EQ(read.heap(), 7);
+  const auto rows = unpack<schema::InitialHeapRows>(read.rows_zstd(), read.rows_size());
+  expect_all_fields(rows);
+  InitialHeap same{.heap = HeapId{read.heap()}};
+  int block = 0;
+  for (int i = 0; i < rows.segment_address_size(); ++i) {
+    same.segments.push_back({.address = {rows.segment_address(i)},
+                             .size = {rows.segment_size(i)},
+                             .origin = OriginId{rows.segment_origin(i)},
+                             .small = rows.segment_small(i),
+                             .mapped = rows.segment_mapped(i),
+                             .range = {rows.segment_range(i)}});
+    for (std::uint32_t n = 0; n < rows.segment_blocks(i); ++n, ++block)
+      same.segments.back().blocks.push_back(
+          {.size = {rows.block_size(block)}, .use = static_cast<InitialUse>(rows.block_use(block))});
+  }
+  EXPECT_EQ(same, initial);
+}
+
+TEST(Conformance, EveryMemberOfPythonHolders) {
+  const PythonHolders holders{
+      .time = Nanoseconds(-1),
+      .took = Nanoseconds(2),
+      .objects = 3,
+      .note = "note",
+      .rows = {{.text = "text", .kind = "kind", .length = 4, .length_before = 5, .blocks = 6, .bytes = 7_B},
+               {.text = "other", .kind = "", .length = 8, .length_before = 9, .blocks = 10, .bytes = 11_B}},
+      .blocks = {{.address = {0x1000}, .holder = 1}, {.address = {0x3000}, .holder = 0}}};
+  wire::Compressor compressor(1);
+  wire::Decompressor decompressor;
+  const std::string packet = encode_python_holders(holders, compressor);
+  EXPECT_EQ(decode_python_holders(message_of(packet), decompressor), holders);
+  const schema::PythonHolders read = read_packet(packet).python_holders();
+  expect_all_fields(read);
+  const auto rows = unpack<schema::PythonHoldersRows>(read.rows_zstd(), read.rows_size());
+  expect_all_fields(rows);
+  PythonHolders same{.time = Nanoseconds(read.time_ns()),
+                     .took = Nanoseconds(static_cast<std::int64_t>(read.took_ns())),
+                     .objects = read.objects(),
+                     .note = read.note()};
+  for (int i = 0; i < rows.text_size(); ++i)
+    same.rows.push_back({.text = rows.text(i),
+                         .kind = rows.kind(i),
+                         .length = rows.length(i),
+                         .length_before = rows.length_before(i),
+                         .blocks = rows.blocks(i),
+                         .bytes = {rows.bytes(i)}});
+  std::uint64_t address = 0;
+  for (int i = 0; i < rows.block_holder_size(); ++i)
+    same.blocks.push_back({.address = {address += rows.block_address_delta(i)}, .holder = rows.block_holder(i)});
+  EXPECT_EQ(same, holders);
+}
+
+TEST(Conformance, EveryMemberOfAKeyframe) {
+  const HeapSnapshot snapshot{
+      .event = 9,
+      .allocations = {{.allocation = AllocationId{0},
+                       .origin = OriginId{1},
+                       .stack = StackId{2},
+                       .address = {0x1000},
+                       .size = 4_B},
+                      {.allocation = AllocationId{7},
+                       .origin = OriginId{3},
+                       .stack = StackId{5},
+                       .address = {0x2000},
+                       .size = 6_B,
+                       .pending = true}},
+      .segments = {{.address = {0x1000}, .size = 0x800_B, .origin = OriginId{1}},
+                   {.address = {0x2000}, .size = 0x900_B, .origin = OriginId{3}, .mapped = true}}};
+  wire::Compressor compressor(1);
+  wire::Decompressor decompressor;
+  const std::string packet = encode_keyframe(snapshot, Nanoseconds(-8), compressor);
+  const KeyframeMessage decoded = decode_keyframe(message_of(packet));
+  EXPECT_EQ(decoded.time, Nanoseconds(-8));
+  EXPECT_EQ(decode_keyframe_rows(decoded, decompressor), snapshot);
+  const schema::Keyframe read = read_packet(packet).keyframe();
+  expect_all_fields(read);
+  EXPECT_EQ(read.event(), 9);
+  EXPECT_EQ(read.time_ns(), -8);
+  const auto rows = unpack<schema::KeyframeRows>(read.rows_zstd(), read.rows_size());
+  expect_all_fields(rows);
+  HeapSnapshot same{.event = read.event()};
+  std::uint32_t ordinal = 0;
+  for (int i = 0; i < rows.address_size(); ++i)
+    same.allocations.push_back({.allocation = AllocationId{ordinal += rows.allocation_delta(i)},
+                                .origin = OriginId{rows.origin(i)},
+                                .stack = StackId{rows.stack(i)},
+                                .address = {rows.address(i)},
+                                .size = {rows.size(i)},
+                                .pending = rows.pending(i)});
+  for (int i = 0; i < rows.segment_address_size(); ++i)
+    same.segments.push_back({.address = {rows.segment_address(i)},
+                             .size = {rows.segment_size(i)},
+                             .origin = OriginId{rows.segment_origin(i)},
+                             .mapped = rows.segment_mapped(i)});
+  EXPECT_EQ(same, snapshot);
+}
+
+TEST(Conformance, EveryMemberOfAFooter) {
+  const std::string packet = encode_footer(
+      {.packets = {{.kind = wire::PacketField::header, .size = 20, .first_event = 0},
+                   {.kind = wire::PacketField::events, .size = 30, .first_event = 1, .first_time = Nanoseconds(-7)}},
+       .event_count = 5,
+       .allocation_count = 4});
+  const schema::Footer read = read_packet(packet).footer();
+  expect_all_fields(read);
+  EXPECT_EQ(read.packet_field(1), 5);
+  EXPECT_EQ(read.packet_size(1), 30);
+  EXPECT_EQ(read.first_event(1), 1);
+  EXPECT_EQ(read.first_time_ns(1), -7);
+  EXPECT_EQ(read.event_count(), 5);
+  EXPECT_EQ(read.allocation_count(), 4);
+  const auto decoded = decode_footer(message_of(packet));
+  ASSERT_TRUE(decoded);
+  ASSERT_EQ(decoded->packets.size(), 2);
+  EXPECT_EQ(decoded->packets[1].kind, wire::PacketField::events);
+  EXPECT_EQ(decoded->packets[1].size, 30);
+  EXPECT_EQ(decoded->packets[1].first_event, 1);
+  EXPECT_EQ(decoded->packets[1].first_time, Nanoseconds(-7));
+  EXPECT_EQ(decoded->event_count, 5);
+  EXPECT_EQ(decoded->allocation_count, 4);
+}
+
+TEST(Conformance, EveryMemberOfSumsOfAFlightRecorder) {
+  const FoldedHistory folded{.begin = Nanoseconds(-10),
                              .until = Nanoseconds(50),
                              .interval = Nanoseconds(7),
-                             .rows = {{.interval = 2, .heap = heap, .allocations = 3, .allocated = 30_B},
-                                      {.interval = 5, .heap = heap, .frees = 1, .freed = 10_B}}};
-  writer.set_folded(folded);
-  ASSERT_TRUE(writer.finish());
-  const auto trace = load(memory_file(bytes), "trace");
-  ASSERT_TRUE(trace);
-  EXPECT_EQ(trace->folded, folded);
-  schema::Trace file;
-  ASSERT_TRUE(file.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())));
-  int found = 0;
-  for (const auto& packet : file.packet()) {
-    if (!packet.has_folded()) continue;
-    ++found;
-    EXPECT_EQ(packet.folded().begin_ns(), 10);
-    EXPECT_EQ(packet.folded().until_ns(), 50);
-    EXPECT_EQ(packet.folded().interval_ns(), 7);
-    const auto rows = unpack<schema::FoldedRows>(packet.folded().rows_zstd(), packet.folded().rows_size());
-    ASSERT_EQ(rows.interval_delta_size(), 2);
-    EXPECT_EQ(rows.interval_delta(1), 3);
-    EXPECT_EQ(rows.heap(1), index(heap));
-    EXPECT_EQ(rows.allocations(0), 3);
-    EXPECT_EQ(rows.allocated_bytes(0), 30);
-    EXPECT_EQ(rows.freed_bytes(1), 10);
-  }
-  EXPECT_EQ(found, 1);
+                             .rows = {{.interval = 2,
+                                       .heap = HeapId{3},
+                                       .stack = StackId{4},
+                                       .allocations = 5,
+                                       .frees = 6,
+                                       .allocated = 7_B,
+                                       .freed = 8_B},
+                                      {.interval = 9,
+                                       .heap = HeapId{10},
+                                       .stack = StackId{11},
+                                       .allocations = 12,
+                                       .frees = 13,
+                                       .allocated = 14_B,
+                                       .freed = 15_B}}};
+  wire::Compressor compressor(1);
+  wire::Decompressor decompressor;
+  const std::string packet = encode_folded(folded, folded.rows, compressor);
+  EXPECT_EQ(decode_folded(message_of(packet), decompressor), folded);
+  const schema::Folded read = read_packet(packet).folded();
+  expect_all_fields(read);
+  const auto rows = unpack<schema::FoldedRows>(read.rows_zstd(), read.rows_size());
+  expect_all_fields(rows);
+  FoldedHistory same{.begin = Nanoseconds(read.begin_ns()),
+                     .until = Nanoseconds(read.until_ns()),
+                     .interval = Nanoseconds(read.interval_ns())};
+  std::uint32_t interval = 0;
+  for (int i = 0; i < rows.heap_size(); ++i)
+    same.rows.push_back({.interval = interval += rows.interval_delta(i),
+                         .heap = HeapId{rows.heap(i)},
+                         .stack = StackId{rows.stack(i)},
+                         .allocations = rows.allocations(i),
+                         .frees = rows.frees(i),
+                         .allocated = {rows.allocated_bytes(i)},
+                         .freed = {rows.freed_bytes(i)}});
+  EXPECT_EQ(same, folded);
 }
 
 }  // namespace
