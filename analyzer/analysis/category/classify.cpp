@@ -336,10 +336,10 @@ class Classifier {
   }
 
   void count_calls() {
-    calls_before_.clear();
+    const EventColumns& events = trace_.events;
+    calls_before_.reserve(events.count() + 1);
     std::uint32_t calls = 0;
     bool inside = false;
-    const EventColumns& events = trace_.events;
     for (std::size_t i = 0; i < events.count(); ++i) {
       calls_before_.push_back(calls);
       const StackMeaning& stack = seen_.stacks[index(events.stack[i])];

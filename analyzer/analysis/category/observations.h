@@ -89,14 +89,15 @@ struct Observation {
   Bytes size;
   StackId stack = StackId::none;
   Phase phase = Phase::other;
-  bool torch = false;         // a request to a framework's heap in a trace that shows PyTorch's frames
-  bool private_pool = false;  // not of the default pool
-  bool freed_by_backward = false;
-  bool freed_in_module = false;  // the free's stack is inside a module call
-  bool freed_by_zero_grad = false;
-  bool meets_forward = false;  // made outside modules, and live when the next module call begins
-  bool older = false;          // than the recording
   Graph graph = Graph::none;
+  // Bits, because there is one of these for each allocation.
+  bool torch : 1 = false;         // a request to a framework's heap in a trace that shows PyTorch's frames
+  bool private_pool : 1 = false;  // not of the default pool
+  bool freed_by_backward : 1 = false;
+  bool freed_in_module : 1 = false;  // the free's stack is inside a module call
+  bool freed_by_zero_grad : 1 = false;
+  bool meets_forward : 1 = false;  // made outside modules, and live when the next module call begins
+  bool older : 1 = false;          // than the recording
 
   bool is_freed() const { return end != never; }
   bool outlives_its_pass() const { return freed_in != made_in || !is_freed(); }
