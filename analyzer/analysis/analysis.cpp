@@ -20,7 +20,7 @@ const std::vector<DeviceMemory>& Analysis::devices() const {
 }
 
 const Categories& Analysis::categories() const {
-  if (options_.categories != nullptr) return *options_.categories;
+  if (known_categories_ != nullptr) return *known_categories_;
   return categories_.get([&] { return classify(trace_); });
 }
 

@@ -53,8 +53,6 @@ struct Sections {
 
 struct AnalysisOptions {
   LeakOptions leaks;  // their `capacity` is the devices', for failures and settings too
-  /// Of all allocations, where the caller has classified them; null: they are classified on first use.
-  const Categories* categories = nullptr;
   /// Any thread may call it, after each replay of a setting.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_replay;
 };
@@ -63,8 +61,12 @@ struct AnalysisOptions {
 /// result is computed at most once, on first use, and is safe to ask for on any thread.
 class Analysis {
  public:
-  /// `trace` is complete (analyzer/replay/completed_trace.h), and outlives this, as do the options' categories.
+  /// `trace` is complete (analyzer/replay/completed_trace.h), and outlives this.
   explicit Analysis(const Trace& trace, AnalysisOptions options = {}) : trace_(trace), options_(std::move(options)) {}
+
+  /// Spares it classifying the allocations. `known` outlives this, and is set before anyone asks for what needs
+  /// categories: verdicts do, none of their parts does.
+  void set_categories(const Categories& known) { known_categories_ = &known; }
 
   const Trace& trace() const { return trace_; }
   const std::vector<Lifetime>& lives() const;
@@ -115,6 +117,7 @@ class Analysis {
 
   const Trace& trace_;
   const AnalysisOptions options_;
+  const Categories* known_categories_ = nullptr;
   Once<std::vector<Lifetime>> lives_;
   Once<std::vector<HeapHistory>> histories_;
   Once<std::vector<DeviceMemory>> devices_;

@@ -409,7 +409,7 @@ void Viewer::update_sieve() {
     return;
   }
   const auto known = panes_->classification.value();
-  if (known && key.filter.category) key.classified = static_cast<std::uint32_t>(known->categories.evidence.size());
+  if (known && key.filter.category) key.classified = known->count();
   panes_->sieve.request(key, [document = document_, filter = key.filter, known](const Progress&) {
     return std::optional<Sieve>(std::in_place, document, filter, known);
   });

@@ -56,7 +56,7 @@ struct Panes {
   ComparePane compare;
   Verdicts verdicts;
   RoundingJob rounding;
-  ClassificationJob classification;
+  ClassificationJob classification;  // after `verdicts`, so that it is stopped first: they may wait for it
   SieveJob sieve;
   Background<AxisKey, AxisScale> steps;  // of the axis
   PoliciesPane policies;

@@ -36,6 +36,8 @@ class Worker {
   std::shared_ptr<Turns> turns_;
 };
 
+/// Whether workers run at the same time; otherwise one may wait for no other.
+bool work_in_parallel();
 /// Called by work as often as possible: yields to frames if there is one thread for both. Costs nothing elsewhere.
 void give_way();
 /// Called by work: waits until `stop`, or for this long.

@@ -22,8 +22,8 @@ void add(LiveByCategory& live, Category category, Bytes size) {
 
 std::string Classification::layer(const Tables& tables, StackId stack, std::uint16_t call) const {
   constexpr std::size_t longest = 1000;
-  if (index(stack) >= categories.stacks.size()) return {};
-  std::string path = layer_path(tables, categories, stack, call);
+  if (index(stack) >= categories->stacks.size()) return {};
+  std::string path = layer_path(tables, *categories, stack, call);
   if (path.size() > longest) {
     const std::size_t part = path.find_first_of("/.", path.size() - longest);
     path = "\u2026" + path.substr(part == std::string::npos ? path.size() - longest : part);
@@ -50,11 +50,12 @@ std::optional<Classification> classify_trace(WholeTrace& whole, const Progress& 
     classification.problem = fits.error().message();
     return classification;
   }
-  classification.categories = classify(*trace, [&] { return progress.cancelled(); });
-  if (progress.cancelled()) return std::nullopt;
-  classification.knows_any = std::ranges::any_of(classification.categories.evidence,
+  auto categories = whole.categories(*trace, [&] { return progress.cancelled(); });
+  if (!categories) return std::nullopt;
+  classification.categories = std::move(categories);
+  classification.knows_any = std::ranges::any_of(classification.categories->evidence,
                                                  [](Evidence e) { return category_of(e) != Category::unknown; });
-  classification.knows_layers = has_layers(classification.categories.stacks);
+  classification.knows_layers = has_layers(classification.categories->stacks);
   return classification;
 }
 
@@ -116,8 +117,8 @@ Findings beside(const Analysis& analysis) {
 
 }  // namespace
 
-std::optional<Findings> judge_trace(WholeTrace& whole, const std::shared_ptr<const Classification>& known,
-                                    const Progress& progress, const std::function<void(Findings)>& first) {
+std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
+                                    const std::function<void(Findings)>& first) {
   const auto loaded = whole.get();
   const Result<Trace>& trace = *loaded;
   Findings findings;
@@ -127,22 +128,23 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const std::shared_ptr<con
   }
   progress.set(0.2);
   if (progress.cancelled()) return std::nullopt;
-  // Events added to the file since it was classified are not known.
-  const bool is_current = known != nullptr && known->categories.evidence.size() == trace->allocation_events.size();
-  Analysis analysis(*trace, {.leaks = {},
-                             .categories = is_current ? &known->categories : nullptr,
-                             .on_replay = [&](std::uint64_t done, std::uint64_t total) {
-                               const auto all = static_cast<double>(std::max<std::uint64_t>(total, 1));
-                               progress.set(0.5 + 0.4 * static_cast<double>(done) / all);
-                             }});
+  const auto on_replay = [&](std::uint64_t done, std::uint64_t total) {
+    progress.set(0.5 + 0.4 * static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
+  };
+  Analysis analysis(*trace, {.leaks = {}, .on_replay = on_replay});
   analysis.leaks();
   progress.set(0.4);
   if (progress.cancelled()) return std::nullopt;
   analysis.fragmentation();
   analysis.pools();
+  analysis.failures();
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
   findings = beside(analysis);
+  // As late as possible: another job may classify meanwhile.
+  const auto categories = whole.categories(*trace, [&] { return progress.cancelled(); });
+  if (!categories) return std::nullopt;
+  analysis.set_categories(*categories);
   if (first) {
     Findings now = findings;
     static_cast<Analysis::Results&>(now) = analysis.first_results();

@@ -32,20 +32,22 @@ class Sieve;
 /// Covers the allocations and stacks that existed when it was made; later ones are unknown. Memory: two bytes for each
 /// allocation, and a few for each stack.
 struct Classification {
-  Categories categories;
+  std::shared_ptr<const Categories> categories = std::make_shared<const Categories>();  // never null
   bool knows_any = false;  // whether any allocation is other than `unknown`
   bool knows_layers = false;
   std::string problem;  // why nothing is known; empty: no problem
 
+  /// The number of allocations it covers.
+  std::uint32_t count() const { return static_cast<std::uint32_t>(categories->evidence.size()); }
   Evidence evidence(std::uint32_t allocation) const {
-    return allocation < categories.evidence.size() ? categories.evidence[allocation] : Evidence::none;
+    return allocation < count() ? categories->evidence[allocation] : Evidence::none;
   }
   Category category(std::uint32_t allocation) const { return category_of(evidence(allocation)); }
   Phase phase(std::uint32_t allocation) const {
-    return allocation < categories.phase.size() ? categories.phase[allocation] : Phase::other;
+    return allocation < categories->phase.size() ? categories->phase[allocation] : Phase::other;
   }
   /// How many times the layer's line had run when the allocation was made (analyzer/analysis/category/observations.h).
-  std::uint16_t call(std::uint32_t allocation) const { return categories.calls.of(allocation); }
+  std::uint16_t call(std::uint32_t allocation) const { return categories->calls.of(allocation); }
   /// The path of the layer, or the innermost part if it is long; empty if the stack is in no module.
   std::string layer(const Tables& tables, StackId stack, std::uint16_t call) const;
 };
@@ -126,10 +128,10 @@ std::string evidence_of(const Findings& findings, const LeakFinding& finding);
 std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
                                           std::uint32_t row);
 
-/// Releases the trace at the end. `known`: the classification, which tells who holds the peak; may be null. `first` is
-/// called with what is known before settings are replayed, which takes longer than all the rest; may be empty. None
-/// when cancelled.
-std::optional<Findings> judge_trace(WholeTrace& trace, const std::shared_ptr<const Classification>& known,
-                                    const Progress& progress, const std::function<void(Findings)>& first);
+/// Releases the trace at the end. May run beside classify_trace(): only who holds the peak needs categories, and waits
+/// for them. `first` is called with what is known before settings are replayed, which takes longer than all the rest;
+/// may be empty. None when cancelled.
+std::optional<Findings> judge_trace(WholeTrace& trace, const Progress& progress,
+                                    const std::function<void(Findings)>& first);
 
 }  // namespace memreel::viewer

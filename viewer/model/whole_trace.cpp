@@ -22,6 +22,18 @@ std::shared_ptr<const Result<Trace>> WholeTrace::get() {
   return trace;
 }
 
+std::shared_ptr<const Categories> WholeTrace::categories(const Trace& trace, const std::function<bool()>& cancelled) {
+  const std::lock_guard classifying(classifying_);
+  if (cancelled()) return nullptr;
+  // A file that has grown may have been loaded again.
+  if (auto known = lent_categories_.lock(); known && known->evidence.size() == trace.allocation_events.size())
+    return known;
+  auto categories = std::make_shared<const Categories>(classify(trace, cancelled));
+  if (cancelled()) return nullptr;  // they are incomplete
+  lent_categories_ = categories;
+  return categories;
+}
+
 Result<void> WholeTrace::check_memory(const Trace& trace) const {
   /// The most that classifying takes for an event, besides the trace itself.
   constexpr std::uint64_t bytes_per_event = 64;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 
+#include "analyzer/analysis/category/classify.h"
 #include "formats/model/result.h"
 #include "formats/model/trace.h"
 
@@ -32,6 +33,9 @@ class WholeTrace {
 
   /// Never null. Fails as `load` does. Waits while another job loads it.
   std::shared_ptr<const Result<Trace>> get();
+  /// Of all allocations of `trace`, which get() returned; one copy while anybody has it. The job that asks first
+  /// classifies, others wait; if it is cancelled or fails, the next one does. Null if `cancelled`, which then stays so.
+  std::shared_ptr<const Categories> categories(const Trace& trace, const std::function<bool()>& cancelled);
   /// Whether the limit has room for classifying it.
   Result<void> check_memory(const Trace& trace) const;
   /// Leaves it to the jobs that have it. A later one loads it again.
@@ -42,10 +46,12 @@ class WholeTrace {
 
   Load load_;
   Bytes memory_limit_;
-  std::mutex loading_;  // held while it is loaded
-  std::mutex mutex_;    // protects the others
+  std::mutex loading_;      // held while it is loaded
+  std::mutex classifying_;  // held while it is classified; protects lent_categories_
+  std::mutex mutex_;        // protects the others
   std::shared_ptr<const Result<Trace>> held_;
   std::weak_ptr<const Result<Trace>> lent_;
+  std::weak_ptr<const Categories> lent_categories_;
 };
 
 }  // namespace memreel::viewer

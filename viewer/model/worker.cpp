@@ -27,6 +27,8 @@ void Worker::request_stop() {
   if (turns_) turns_->request_stop();
 }
 
+bool work_in_parallel() { return true; }
+
 void give_way() {}
 
 void pause(const std::stop_token& stop, std::chrono::milliseconds duration) {

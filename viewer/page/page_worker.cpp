@@ -76,6 +76,8 @@ void Worker::request_stop() {
   if (turns_) turns_->request_stop();
 }
 
+bool work_in_parallel() { return false; }
+
 void give_way() {
   if (Turns* const turns = Turns::current(); turns != nullptr && turns->is_long()) turns->give_way(0);
 }

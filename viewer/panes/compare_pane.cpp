@@ -226,7 +226,7 @@ SievePair ComparePane::sieves(Scene& scene, const ClassificationPair& known) {
   if (!scene.sieve || other_.empty()) return {scene.sieve, scene.sieve};
   const auto document = source_->document();
   SieveKey key{.filter = scene.sieve->filter(), .version = document->event_count()};
-  if (known.b && key.filter.category) key.classified = static_cast<std::uint32_t>(known.b->categories.evidence.size());
+  if (known.b && key.filter.category) key.classified = known.b->count();
   other_sieve_->request(key, [document, filter = key.filter, known = known.b](const Progress&) {
     return std::optional<Sieve>(std::in_place, document, filter, known);
   });

@@ -60,9 +60,7 @@ struct Scene {
   const Tables& tables() const { return *document->tables; }
   const HeapSeries* series() const { return document->series(selection.heap); }
   /// The number of classified allocations.
-  std::uint32_t classified() const {
-    return classification ? static_cast<std::uint32_t>(classification->categories.evidence.size()) : 0;
-  }
+  std::uint32_t classified() const { return classification ? classification->count() : 0; }
   /// Whether any category is known.
   bool has_categories() const { return classification && classification->knows_any; }
   /// How the timeline is split and allocations are coloured.

@@ -61,14 +61,14 @@ bool Verdicts::is_too_long(const Scene& scene) { return scene.doc().event_count(
 
 std::shared_ptr<const Findings> Verdicts::ask(Scene& scene) {
   if (is_too_long(scene) || !scene.judged || !scene.doc().complete) return nullptr;
-  if (scene.classifying) {
+  if (scene.classifying && !work_in_parallel()) {
     scene.busy = true;  // who holds the peak is named by category
     return known();
   }
   auto first = std::make_shared<FirstFindings>();
-  const bool requested = findings_.request(
-      scene.judged_events, [trace = scene.judged, known = scene.classification, first](const Progress& progress) {
-        return judge_trace(*trace, known, progress, [&](Findings findings) { first->set(std::move(findings)); });
+  const bool requested =
+      findings_.request(scene.judged_events, [trace = scene.judged, first](const Progress& progress) {
+        return judge_trace(*trace, progress, [&](Findings findings) { first->set(std::move(findings)); });
       });
   if (requested) first_ = std::move(first);
   if (!findings_.is_current()) scene.busy = true;

@@ -118,7 +118,7 @@ void Browser::update_holders() {
     const auto [first, end] = selection.listed(*document);
     const RangeKey key{.range = {.heap = selection.heap, .first = first, .end = end, .only_kept = only_kept_},
                        .version = document->event_count(),
-                       .classified = known ? static_cast<std::uint32_t>(known->categories.evidence.size()) : 0,
+                       .classified = known ? known->count() : 0,
                        .sieve = session_->sieve()};
     jobs_->range.request(key, [document, known, key](const Progress& progress) {
       return holders_in(*document, key.range, known.get(), key.sieve.get(), progress);

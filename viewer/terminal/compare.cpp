@@ -89,8 +89,7 @@ void Compare::update(const Session& session) {
     if (waits_) return;
     if (session.sieve()) {
       SieveKey wanted{.filter = session.sieve()->filter(), .version = document->event_count()};
-      if (key.known.b && wanted.filter.category)
-        wanted.classified = static_cast<std::uint32_t>(key.known.b->categories.evidence.size());
+      if (key.known.b && wanted.filter.category) wanted.classified = key.known.b->count();
       other_sieve_.request(wanted, [document, filter = wanted.filter, known = key.known.b](const Progress&) {
         return std::optional<Sieve>(std::in_place, document, filter, known);
       });

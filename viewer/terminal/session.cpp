@@ -117,16 +117,14 @@ void Session::judge(Clock::time_point now) {
   jobs_->classification.request(
       judged_, [judging](const Progress& progress) { return classify_trace(*judging->trace, progress); }, false);
   classification_ = jobs_->classification.value();
-  judging_ = !jobs_->classification.is_current();
-  if (judging_) return;  // who holds the peak is named by category
-  jobs_->findings.request(judged_, [judging, known = classification_](const Progress& progress) {
-    return judge_trace(*judging->trace, known, progress,
+  jobs_->findings.request(judged_, [judging](const Progress& progress) {
+    return judge_trace(*judging->trace, progress,
                        [&](Findings first) { judging->set_first(std::make_shared<const Findings>(std::move(first))); });
   });
   const bool is_judged = jobs_->findings.is_current();
   const auto first = judging->first();
   trying_ = !is_judged && first != nullptr;
-  judging_ = !is_judged && !trying_;
+  judging_ = !jobs_->classification.is_current() || (!is_judged && !trying_);
   if (is_judged) judging->set_first(nullptr);
   // What was found before the file grew, settings included, is shown until that is so again.
   const bool is_first = trying_ && (findings_ == nullptr || !findings_->tried);
@@ -167,8 +165,7 @@ void Session::update_sieve() {
     sieve_.reset();
     return;
   }
-  if (classification_ && key.filter.category)
-    key.classified = static_cast<std::uint32_t>(classification_->categories.evidence.size());
+  if (classification_ && key.filter.category) key.classified = classification_->count();
   jobs_->sieve.request(key, [document = document_, filter = key.filter, known = classification_](const Progress&) {
     return std::optional<Sieve>(std::in_place, document, filter, known);
   });
@@ -198,9 +195,7 @@ std::shared_ptr<const StackedSeries> Session::groups() {
   const SplitQuery query{.heap = selection.heap,
                          .by = by,
                          .version = document_->event_count(),
-                         .classified = by_purpose && classification_
-                                           ? static_cast<std::uint32_t>(classification_->categories.evidence.size())
-                                           : 0,
+                         .classified = by_purpose && classification_ ? classification_->count() : 0,
                          .sieve = filters ? sieve_ : nullptr};
   jobs_->groups.request(
       query,

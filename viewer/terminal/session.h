@@ -64,10 +64,10 @@ class Session {
   /// What the jobs that judge one version share.
   struct Judging;
   struct Jobs {
-    ClassificationJob classification;
     RoundingJob rounding;
     SieveJob sieve;
     Background<std::uint32_t, Findings> findings;
+    ClassificationJob classification;  // after `findings`, so that it is stopped first: they may wait for it
     std::shared_ptr<Judging> judging;  // of the version last judged
     Background<SplitQuery, StackedSeries> groups;
     Background<std::uint32_t, AxisScale> steps;

@@ -6,7 +6,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
+#include <new>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -68,8 +72,7 @@ TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForC
   ASSERT_TRUE(known);
   EXPECT_EQ(once.get(), loaded);
   std::vector<Findings> first;
-  const auto all = judge_trace(once, std::make_shared<const Classification>(*known), progress_,
-                               [&](Findings findings) { first.push_back(std::move(findings)); });
+  const auto all = judge_trace(once, progress_, [&](Findings findings) { first.push_back(std::move(findings)); });
   ASSERT_TRUE(all);
   ASSERT_EQ(first.size(), 1U);
   EXPECT_FALSE(first[0].tried);
@@ -174,6 +177,120 @@ TEST_F(Classified, TheJobCanBeGivenUp) {
   int asked = 0;
   static_cast<void>(classify(opened_.trace, [&] { return ++asked > 0; }));
   EXPECT_EQ(asked, 1) << "the rest is left out";
+}
+
+/// The trace's first classification, which stays unfinished until the test says how it ends.
+class ClassifiedBeside : public Classified {
+ protected:
+  enum class End : std::uint8_t { finished, cancelled, out_of_memory };
+
+  ClassifiedBeside() {
+    WholeTrace alone(loading(), 1_GiB);
+    expected_ = *judge_trace(alone, progress_, {});
+    loaded_ = whole_.get();
+    classifying_ = std::jthread([this] {
+      int polls = 0;
+      std::optional<End> end;
+      const auto cancelled = [&] {
+        if (polls++ == 1) {  // the first is before it begins
+          begun_.set_value();
+          end = end_.get_future().get();
+          if (end == End::out_of_memory) throw std::bad_alloc();
+        }
+        return end == End::cancelled;
+      };
+      try {
+        categories_ = whole_.categories(**loaded_, cancelled);
+      } catch (const std::bad_alloc&) {
+        categories_ = nullptr;
+      }
+    });
+    begun_.get_future().wait();
+    judging_ = std::jthread([this](const std::stop_token& stop) {
+      judged_ = judge_trace(whole_, Progress(stop, judged_share_), [this](const Findings&) { ++first_findings_; });
+    });
+  }
+  ~ClassifiedBeside() override {
+    if (classifying_.joinable()) finish(End::cancelled);
+  }
+  /// Waits until everything is judged that needs no categories.
+  void wait_for_the_rest() const {
+    for (int i = 0; i < 6000 && judged_share_ < 0.5F; ++i) std::this_thread::sleep_for(std::chrono::milliseconds{10});
+    EXPECT_GE(judged_share_, 0.5F);
+    EXPECT_EQ(first_findings_, 0) << "who holds the peak is not known yet";
+  }
+  void finish(End end) {
+    end_.set_value(end);
+    classifying_.join();
+    judging_.join();
+  }
+  void expect_the_same_verdict() const {
+    ASSERT_TRUE(judged_);
+    EXPECT_EQ(first_findings_, 1);
+    ASSERT_TRUE(judged_->verdict.holders);
+    EXPECT_EQ(judged_->verdict.holders->by, "category");
+    const auto lines = lines_of(judged_->verdict), expected = lines_of(expected_.verdict);
+    ASSERT_EQ(lines.size(), expected.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      EXPECT_EQ(lines[i].topic, expected[i].topic);
+      EXPECT_EQ(lines[i].text, expected[i].text);
+    }
+    EXPECT_EQ(judged_->of_allocation, expected_.of_allocation);
+  }
+
+  Findings expected_;
+  WholeTrace whole_{loading(), 1_GiB};
+  std::shared_ptr<const Result<Trace>> loaded_;
+  std::promise<void> begun_;
+  std::promise<End> end_;
+  std::shared_ptr<const Categories> categories_;
+  std::atomic<float> judged_share_{0};
+  std::atomic<int> first_findings_{0};
+  std::optional<Findings> judged_;
+  std::jthread classifying_, judging_;
+};
+
+TEST_F(ClassifiedBeside, OnlyTheVerdictWaitsForCategories) {
+  wait_for_the_rest();
+  finish(End::finished);
+  expect_the_same_verdict();
+  ASSERT_TRUE(categories_);
+  EXPECT_EQ(whole_.categories(**loaded_, [] { return false; }), categories_)
+      << "they are shared while anybody has them";
+  EXPECT_EQ(categories_->evidence, known_.categories->evidence);
+  const std::weak_ptr<const Categories> released = categories_;
+  categories_.reset();
+  EXPECT_TRUE(released.expired());
+}
+
+TEST_F(ClassifiedBeside, WhoWaitsForCancelledCategoriesClassifies) {
+  wait_for_the_rest();
+  finish(End::cancelled);
+  EXPECT_FALSE(categories_);
+  expect_the_same_verdict();
+}
+
+TEST_F(ClassifiedBeside, WhoWaitsForFailedCategoriesClassifies) {
+  wait_for_the_rest();
+  finish(End::out_of_memory);
+  expect_the_same_verdict();
+}
+
+TEST_F(ClassifiedBeside, AVerdictThatWaitsCanBeGivenUp) {
+  wait_for_the_rest();
+  judging_.request_stop();
+  finish(End::finished);
+  EXPECT_FALSE(judged_);
+  EXPECT_EQ(first_findings_, 0);
+  EXPECT_TRUE(categories_) << "they are wanted all the same";
+}
+
+TEST_F(ClassifiedBeside, BothCanBeGivenUp) {
+  wait_for_the_rest();
+  judging_.request_stop();
+  finish(End::cancelled);
+  EXPECT_FALSE(judged_);
+  EXPECT_FALSE(categories_);
 }
 
 TEST(Layers, CallsOfAModuleAreOneNodeAndWhatPassesThemOnIsNone) {

@@ -235,7 +235,7 @@ TEST_F(SourceOf, AFileIsReadOnceForThePictureAndTheVerdict) {
     EXPECT_EQ(document->renumbered, has_levels);
     const auto known = classify_trace(*document->whole, progress);
     ASSERT_TRUE(known && known->problem.empty());
-    const auto findings = judge_trace(*document->whole, std::make_shared<const Classification>(*known), progress, {});
+    const auto findings = judge_trace(*document->whole, progress, {});
     ASSERT_TRUE(findings && findings->problem.empty());
     EXPECT_EQ(findings->of_allocation.size(), document->allocation_count());
     EXPECT_LT(static_cast<double>(*bytes_read() - before), 1.5 * static_cast<double>(std::filesystem::file_size(path)));
