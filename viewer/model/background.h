@@ -38,6 +38,8 @@ class Worker {
 
 /// Whether workers run at the same time; otherwise one may wait for no other.
 bool work_in_parallel();
+/// Called by work: does both, at the same time where workers do. Throws what either throws, once both have ended.
+void do_both(const std::function<void()>& one, const std::function<void()>& other);
 /// Called by work as often as possible: yields to frames if there is one thread for both. Costs nothing elsewhere.
 void give_way();
 /// Called by work: waits until `stop`, or for this long.

@@ -132,12 +132,15 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
     progress.set(0.5 + 0.4 * static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   };
   Analysis analysis(*trace, {.leaks = {}, .on_replay = on_replay});
-  analysis.leaks();
-  progress.set(0.4);
-  if (progress.cancelled()) return std::nullopt;
-  analysis.fragmentation();
-  analysis.pools();
-  analysis.failures();
+  const auto judge_leaks = [&] {
+    analysis.leaks();
+    analysis.pools();
+  };
+  const auto judge_space = [&] {
+    analysis.fragmentation();
+    analysis.failures();
+  };
+  do_both(judge_leaks, judge_space);
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
   findings = beside(analysis);

@@ -2,6 +2,7 @@
 #include "viewer/model/background.h"
 
 #include <condition_variable>
+#include <future>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -28,6 +29,12 @@ void Worker::request_stop() {
 }
 
 bool work_in_parallel() { return true; }
+
+void do_both(const std::function<void()>& one, const std::function<void()>& other) {
+  std::future<void> beside = std::async(other);  // here, if there can be no more threads
+  one();
+  beside.get();
+}
 
 void give_way() {}
 

@@ -78,6 +78,12 @@ void Worker::request_stop() {
 
 bool work_in_parallel() { return false; }
 
+void do_both(const std::function<void()>& one, const std::function<void()>& other) {
+  one();
+  give_way();
+  other();
+}
+
 void give_way() {
   if (Turns* const turns = Turns::current(); turns != nullptr && turns->is_long()) turns->give_way(0);
 }
