@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <future>
 #include <set>
 #include <span>
 #include <tuple>
@@ -248,6 +249,12 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
                                if (replaying != nullptr) replaying->update(done, total);
                              }});
   Report report{.analysis = analysis, .by = question.by, .sections = sections, .instant = question.instant};
+  // On another core, beside who holds the memory. Whoever asks for one of them first waits for it.
+  std::future<void> judging = std::async([&] {
+    if (sections.leaks) analysis->leaks();
+    if (sections.fragmentation) analysis->fragmentation();
+    if (sections.ooms) analysis->failures();
+  });
   if (sections.live) {
     const ProgressBar bar("classifying allocations");
     analysis->categories();
@@ -281,6 +288,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
       const ProgressBar bar("judging the heap");
       if (sections.fragmentation) analysis->fragmentation();
       if (sections.ooms) analysis->failures();
+      judging.get();
     }
     if (on_first_lines) {
       report.verdict = analysis->first_verdict(sections);
