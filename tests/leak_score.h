@@ -74,10 +74,10 @@ inline Trace freed_to_the_end(Trace trace, LastFrees order) {
   const std::vector<Lifetime> lives = lifetimes(trace);
   std::vector<Event> held;
   for (std::size_t a = 0; a < lives.size(); ++a)
-    if (lives[a].requested == never) held.push_back(trace.events[trace.allocation_events[a]]);
+    if (lives[a].requested == never) held.push_back(trace.events[trace.events.begin_of(AllocationId(a))]);
   if (order == LastFrees::newest_first) std::ranges::reverse(held);
   if (order == LastFrees::by_size) std::ranges::stable_sort(held, {}, &Event::size);
-  Nanoseconds time = trace.events.count() == 0 ? Nanoseconds{} : trace.events.time.back();
+  Nanoseconds time = trace.events.count() == 0 ? Nanoseconds{} : trace.events.times().back();
   for (Event event : held) {
     event.time = time += Nanoseconds{1000};
     event.stack = StackId::none;
@@ -102,8 +102,8 @@ inline std::vector<AllocationId> accused_of(const LeakReport& report) {
 inline LeakScore score(const Trace& trace, const LeakReport& report, const LeakTruth& truth) {
   LeakScore score;
   std::set<std::uint64_t> untold;  // older than the recording, without a stack, and never made again
-  for (const std::uint32_t event : trace.allocation_events) {
-    const StackId stack = trace.events.stack[event];
+  for (const std::uint32_t event : trace.events.begins()) {
+    const StackId stack = trace.events.stack(event);
     const std::uint64_t address = trace.events.address(event).value;
     if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller == StackId::none)
       untold.insert(address);
@@ -120,8 +120,8 @@ inline LeakScore score(const Trace& trace, const LeakReport& report, const LeakT
     if (!accuses(finding.verdict)) continue;
     ++stacks;
     for (const AllocationId id : finding.allocations) {
-      const std::uint32_t event = trace.allocation_events[index(id)];
-      const std::uint64_t bytes = trace.events.size[event].count;
+      const std::uint32_t event = trace.events.begin_of(id);
+      const std::uint64_t bytes = trace.events.size(event).count;
       ++score.accused;
       score.accused_bytes += bytes;
       if (!truth.contains(trace.events.address(event).value)) continue;

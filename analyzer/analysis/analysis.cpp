@@ -21,7 +21,7 @@ const std::vector<DeviceMemory>& Analysis::devices() const {
 
 const Categories& Analysis::categories() const {
   if (known_categories_ != nullptr) return *known_categories_;
-  return categories_.get([&] { return classify(trace_); });
+  return categories_.get([&] { return classify(trace_, lives()); });
 }
 
 const RecordedBlocks& Analysis::blocks() const {
@@ -33,7 +33,7 @@ const LeakReport& Analysis::leaks() const {
 }
 
 const std::vector<Fragmentation>& Analysis::fragmentation() const {
-  return fragmentation_.get([&] { return find_fragmentation(trace_, histories(), blocks()); });
+  return fragmentation_.get([&] { return find_fragmentation(trace_, histories(), lives(), blocks()); });
 }
 
 const std::vector<HeapPools>& Analysis::pools() const {

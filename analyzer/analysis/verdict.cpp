@@ -63,7 +63,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
       devices.insert(tables[other.heap].device);
   decides.devices = devices.size();
   if (decides.peak_event < trace.events.count())
-    decides.peak_time = trace.events.time[decides.peak_event] - trace.events.time.front();
+    decides.peak_time = trace.events.time(decides.peak_event) - trace.events.time(0);
   if (findings.leaks != nullptr)
     for (const HeapRounds& judged : findings.leaks->heaps) {
       if (judged.heap != heap.heap) continue;
@@ -82,7 +82,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
   decides.fragmented = static_cast<std::uint64_t>(
       std::ranges::count(findings.ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict));
   decides.reason = reason_of(first);
-  decides.site = site_label(tables, trace.events.stack[first.event]);
+  decides.site = site_label(tables, trace.events.stack(first.event));
   decides.requested = first.requested;
   decides.live = first.live;
   const std::vector<OutOfMemory>& examined = findings.ooms->examined;
@@ -105,14 +105,14 @@ std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& d
       live[of.device];
   std::uint64_t last = decides.failed > 0 ? decides.failure_event : decides.peak_event;
   if (!has_history(trace)) last = trace.events.count();  // all of one instant
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   for (std::uint64_t i = 0; i <= last && i < events.count(); ++i) {
-    if (events.allocation[i] == AllocationId::none) continue;
-    const Heap& of = trace.tables[trace.tables[events.origin[i]].heap];
+    if (events.allocation(i) == AllocationId::none) continue;
+    const Heap& of = trace.tables[trace.tables[events.origin(i)].heap];
     const auto device = of.level == level ? live.find(of.device) : live.end();
     if (device == live.end()) continue;
-    if (events.kind[i] == EventKind::alloc) device->second += events.size[i];
-    if (events.kind[i] == EventKind::free_requested) device->second -= events.size[i];
+    if (events.kind(i) == EventKind::alloc) device->second += events.size(i);
+    if (events.kind(i) == EventKind::free_requested) device->second -= events.size(i);
   }
   std::vector<Verdict::Other> others;
   for (const auto& [device, bytes] : live) others.push_back({.device = device, .live = bytes});
@@ -126,14 +126,14 @@ void find_bursts(const Trace& trace, const LeakReport& report, const HeapHistory
     if (finding.verdict == LeakVerdict::sawtooth && finding.heap == heap.heap) held[finding.stack] = {};
   if (held.empty()) return;
   for (std::uint64_t i = 0; i <= heap.peak_live_event && i < trace.events.count(); ++i) {
-    const EventKind kind = trace.events.kind[i];
+    const EventKind kind = trace.events.kind(i);
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
-    const AllocationId allocation = trace.events.allocation[i];
+    const AllocationId allocation = trace.events.allocation(i);
     if (allocation == AllocationId::none) continue;
-    const std::uint32_t begin = trace.allocation_events[index(allocation)];
-    const auto place = held.find(trace.events.stack[begin]);
-    if (place == held.end() || trace.tables[trace.events.origin[begin]].heap != heap.heap) continue;
-    const Bytes size = trace.events.size[begin];
+    const std::uint32_t begin = trace.events.begin_of(allocation);
+    const auto place = held.find(trace.events.stack(begin));
+    if (place == held.end() || trace.tables[trace.events.origin(begin)].heap != heap.heap) continue;
+    const Bytes size = trace.events.size(begin);
     if (kind == EventKind::alloc)
       place->second += size;
     else
@@ -446,9 +446,9 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
   std::map<StackId, Bytes> stacks;
   Holders holders;
   for (const Lifetime& life : lives) {
-    if (!life.live_after(events) || trace.tables[trace.events.origin[life.begin]].heap != heap) continue;
-    stacks[trace.events.stack[life.begin]] += trace.events.size[life.begin];
-    holders.total += trace.events.size[life.begin];
+    if (!life.live_after(events) || trace.tables[trace.events.origin(life.begin)].heap != heap) continue;
+    stacks[trace.events.stack(life.begin)] += trace.events.size(life.begin);
+    holders.total += trace.events.size(life.begin);
   }
   holders.parts = grouped(stacks, trace.tables, site_label);
   if (holders.parts.empty()) return holders;

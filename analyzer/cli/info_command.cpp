@@ -26,16 +26,16 @@ struct InfoArguments {
 
 using KindCounts = std::array<std::uint64_t, event_kind_count>;
 
-KindCounts count_kinds(const EventColumns& events) {
+KindCounts count_kinds(const Events& events) {
   KindCounts counts{};
-  for (const EventKind kind : events.kind) ++counts.at(static_cast<std::size_t>(kind));
+  for (const EventKind kind : events.kinds()) ++counts.at(static_cast<std::size_t>(kind));
   return counts;
 }
 
-Nanoseconds time_span(const EventColumns& events) {
+Nanoseconds time_span(const Events& events) {
   if (events.count() == 0) return {};
-  const auto [first, last] = std::minmax_element(events.time.begin(), events.time.end());
-  return *last - *first;
+  const auto [first, last] = std::ranges::minmax(events.times());
+  return last - first;
 }
 
 double bytes_per_event(const Trace& trace) {

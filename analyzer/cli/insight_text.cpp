@@ -33,7 +33,7 @@ std::string text_of_time(Nanoseconds duration) {
 }
 
 Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
-  return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time.front();
+  return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time(0);
 }
 
 namespace {
@@ -228,7 +228,7 @@ void print_segments(const Trace& trace, const Fragmentation& found, std::size_t 
                              (pinned.pin_count == 1 ? " block:" : " blocks:"),
                          4);
     for (const AllocationId pin : pinned.pins) {
-      const Event event = trace.events[trace.allocation_events[index(pin)]];
+      const Event event = trace.events[trace.events.begin_of(pin)];
       std::cout << wrapped(text_of(event.size) + ", " + text_of_time(found.at_peak.time - event.time) + " old, " +
                                site_label(trace.tables, event.stack),
                            6);
@@ -341,13 +341,13 @@ void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, co
   std::cout << "    |" << gap.strip << "|\n\n";
   TextTable table(
       {{"offset", Align::right}, {"bytes", Align::right}, {"use"}, {"age", Align::right}, {"who holds it"}});
-  const Nanoseconds now = trace.events.time[oom.event];
+  const Nanoseconds now = trace.events.time(oom.event);
   for (std::size_t i = 0; i < gap.blocks.size(); ++i) {
     const HeapBlock& block = gap.blocks[i];
     std::vector<std::string> row{text_of(block.address - segment.address), text_of(block.size),
                                  std::string(name_of(block.use))};
     if (block.allocation != AllocationId::none) {
-      const Event event = trace.events[trace.allocation_events[index(block.allocation)]];
+      const Event event = trace.events[trace.events.begin_of(block.allocation)];
       row.push_back(text_of_time(now - event.time));
       row.push_back(site_label(trace.tables, event.stack));
     } else if (i == gap.gap) {
@@ -389,7 +389,7 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
     const OutOfMemory& oom = report.ooms().examined[i];
     table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_pool_stream),
                    std::string(name_of(oom.verdict)), survivor_text(report.remedies(), oom),
-                   site_label(trace.tables, trace.events.stack[oom.event])});
+                   site_label(trace.tables, trace.events.stack(oom.event))});
   }
   table.print(std::cout, 2);
   if (shown < report.ooms().count)

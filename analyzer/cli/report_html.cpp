@@ -73,10 +73,10 @@ class Page {
 
   void heading(const std::string& name) {
     body_ += "<h1>" + cell(name) + "</h1>\n";
-    body_ += paragraph(
-        trace_.header.source + ", " + text_of(std::uint64_t{trace_.events.count()}) + " events over " +
-            text_of_time(trace_.events.count() == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.time.back())),
-        "quiet");
+    body_ += paragraph(trace_.header.source + ", " + text_of(std::uint64_t{trace_.events.count()}) + " events over " +
+                           text_of_time(trace_.events.count() == 0 ? Nanoseconds{}
+                                                                   : since_start(trace_, trace_.events.times().back())),
+                       "quiet");
     if (const std::string line = provenance(trace_.header); !line.empty()) body_ += paragraph(line, "quiet");
     for (const std::string& line : shortcomings(trace_)) body_ += paragraph("Incomplete: " + line, "quiet");
     tiles();
@@ -321,13 +321,13 @@ class Page {
     body_ += "<h3>" + title + ": " + text_of(gap.size()) + " in a segment of " + text_of(gap.segment.size) + "</h3>\n";
     body_ += "<div class=strip>" + gap.strip + "</div>\n";
     HtmlTable table({{"offset", true}, {"bytes", true}, {"use"}, {"age", true}, {"who holds it"}});
-    const Nanoseconds now = trace_.events.time[oom.event];
+    const Nanoseconds now = trace_.events.time(oom.event);
     for (std::size_t i = 0; i < gap.blocks.size(); ++i) {
       const HeapBlock& block = gap.blocks[i];
       std::vector<std::string> row{text_of(block.address - gap.segment.address), text_of(block.size),
                                    std::string(name_of(block.use))};
       if (block.allocation != AllocationId::none) {
-        const Event birth = trace_.events[trace_.allocation_events[index(block.allocation)]];
+        const Event birth = trace_.events[trace_.events.begin_of(block.allocation)];
         row.push_back(text_of_time(now - birth.time));
         row.push_back(cell(site_label(trace_.tables, birth.stack)));
       } else if (i == gap.gap) {

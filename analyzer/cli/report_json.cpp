@@ -153,10 +153,10 @@ Json json_of(const FragmentationPoint& point) {
 
 /// An allocation that is live at `now`.
 Json json_of_allocation(const Trace& trace, AllocationId id, Nanoseconds now) {
-  const Event event = trace.events[trace.allocation_events[index(id)]];
+  const Event event = trace.events[trace.events.begin_of(id)];
   return {{"address", event.address.value},
           {"bytes", event.size.count},
-          {"event", trace.allocation_events[index(id)]},
+          {"event", trace.events.begin_of(id)},
           {"age_ns", (now - event.time).count()},
           {"stack", json_of_stack(trace.tables, event.stack)}};
 }
@@ -411,7 +411,7 @@ Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, c
     if (allocations) {
       entry["allocations"] = Json::array();
       for (const AllocationId id : group.allocations) {
-        const Event event = trace.events[trace.allocation_events[index(id)]];
+        const Event event = trace.events[trace.events.begin_of(id)];
         entry["allocations"].push_back({{"address", event.address.value}, {"bytes", event.size.count}});
       }
     }

@@ -48,7 +48,7 @@ Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
   if (allocations) {
     entry["allocations"] = Json::array();
     for (const AllocationId id : finding.allocations) {
-      const Event event = trace.events[trace.allocation_events[index(id)]];
+      const Event event = trace.events[trace.events.begin_of(id)];
       entry["allocations"].push_back({{"address", event.address.value}, {"bytes", event.size.count}});
     }
   }
@@ -133,7 +133,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
     if (!path.empty()) std::cout << wrapped("via " + path, 6);
     if (!options.allocations) continue;
     for (const AllocationId id : finding->allocations) {
-      const Event event = trace.events[trace.allocation_events[index(id)]];
+      const Event event = trace.events[trace.events.begin_of(id)];
       std::cout << "        " << hexadecimal(event.address.value) << "  " << text_of(event.size) << '\n';
     }
   }

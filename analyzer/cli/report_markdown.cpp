@@ -171,7 +171,7 @@ void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
               std::string(name_of(oom.verdict)),
               oom.survivors.empty() ? survivor_text(report.remedies(), oom)
                                     : markdown_code(survivor_text(report.remedies(), oom)),
-              markdown_code(site_label(trace.tables, trace.events.stack[oom.event]))});
+              markdown_code(site_label(trace.tables, trace.events.stack(oom.event)))});
   }
   out << '\n' << markdown_escaped(explanation(report.ooms().examined.front())) << '\n';
   close_section(out);

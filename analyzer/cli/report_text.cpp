@@ -150,7 +150,7 @@ void print_summary(const MemorySummary& summary) {
 
 void print_allocations(const Trace& trace, const LiveGroup& group) {
   for (const AllocationId id : group.allocations) {
-    const Event event = trace.events[trace.allocation_events[index(id)]];
+    const Event event = trace.events[trace.events.begin_of(id)];
     std::cout << "        " << hexadecimal(event.address.value) << "  " << text_of(event.size) << '\n';
   }
 }

@@ -77,11 +77,11 @@ Bytes earlier_graphs(const Trace& trace, const std::vector<Lifetime>& lives, std
     const std::uint32_t end = std::min<std::uint32_t>(end_of(*first), static_cast<std::uint32_t>(trace.events.count()));
     bool allocates = false;
     for (std::uint32_t i = end_of(*std::prev(first)); i < end && !allocates; ++i)
-      allocates = trace.events.kind[i] == EventKind::alloc;
+      allocates = trace.events.kind(i) == EventKind::alloc;
     if (allocates) break;
   }
   Bytes bytes;
-  for (auto id = graphs.begin(); id != first; ++id) bytes += trace.events.size[lives[index(*id)].begin];
+  for (auto id = graphs.begin(); id != first; ++id) bytes += trace.events.size(lives[index(*id)].begin);
   return bytes;
 }
 
@@ -105,9 +105,9 @@ std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     if (!lives[a].live_after(events)) continue;
     const std::uint32_t begin = lives[a].begin;
-    if (trace.tables[trace.events.origin[begin]].heap != heap) continue;
+    if (trace.tables[trace.events.origin(begin)].heap != heap) continue;
     Tally& tally = tallies.at(static_cast<std::size_t>(categories.category(AllocationId{a})));
-    const Bytes size = trace.events.size[begin];
+    const Bytes size = trace.events.size(begin);
     switch (categories.evidence[a]) {
       case Evidence::kept_graph:
       case Evidence::forward_at_end:
@@ -123,7 +123,7 @@ std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector
     tally.bytes += size;
     ++tally.count;
     tally.by_evidence[categories.evidence[a]] += size;
-    tally.by_stack[trace.events.stack[begin]] += size;
+    tally.by_stack[trace.events.stack(begin)] += size;
   }
   std::vector<CategoryShare> shares;
   for (std::size_t c = 0; c < category_count; ++c) {
@@ -201,13 +201,13 @@ std::string library_label(const Tables& tables, const Communicators& communicato
 class Tags {
  public:
   explicit Tags(const Trace& trace) : tables_(trace.tables) {
-    const EventColumns& events = trace.events;
+    const Events& events = trace.events;
     for (std::size_t i = 0; i < events.count(); ++i) {
-      if (events.kind[i] == EventKind::alloc) {
-        const auto open = open_.find(tables_[events.origin[i]].thread);
+      if (events.kind(i) == EventKind::alloc) {
+        const auto open = open_.find(tables_[events.origin(i)].thread);
         of_.push_back(open == open_.end() || open->second.empty() ? none : open->second.back());
-      } else if (events.kind[i] == EventKind::mark && events.address_or_value[i] < tables_.marks.size()) {
-        see(tables_.marks[events.address_or_value[i]], open_[tables_[events.origin[i]].thread]);
+      } else if (events.kind(i) == EventKind::mark && events.address_or_value(i) < tables_.marks.size()) {
+        see(tables_.marks[events.address_or_value(i)], open_[tables_[events.origin(i)].thread]);
       }
     }
   }
@@ -375,11 +375,11 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   std::map<Grouping::PartKey, Part> parts;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     if (!lives[a].live_after(events)) continue;
-    const OriginId origin = trace.events.origin[lives[a].begin];
+    const OriginId origin = trace.events.origin(lives[a].begin);
     if (trace.tables[origin].heap != heap) continue;
-    const StackId stack = trace.events.stack[lives[a].begin];
+    const StackId stack = trace.events.stack(lives[a].begin);
     Part& part = parts[grouping.key(a, origin, stack)];
-    part.bytes += trace.events.size[lives[a].begin];
+    part.bytes += trace.events.size(lives[a].begin);
     part.allocations.push_back(AllocationId{a});
     if (part.stack == StackId::none) part.stack = stack;
   }
@@ -414,24 +414,24 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
 }
 
 std::vector<GroupPeak> group_peaks(const Trace& trace, const Categories& categories, HeapId heap, GroupBy by) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const Grouping grouping(trace, categories, by);
   std::map<Grouping::PartKey, std::uint32_t> rows;
   std::map<std::string, std::uint32_t> by_label;
   std::vector<GroupPeak> groups;
   std::vector<Bytes> live;
-  std::vector<std::uint32_t> group_of(trace.allocation_events.size());
+  std::vector<std::uint32_t> group_of(trace.events.allocation_count());
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const AllocationId id = events.allocation[i];
+    const AllocationId id = events.allocation(i);
     if (id == AllocationId::none) continue;
-    const std::uint32_t begin = trace.allocation_events[index(id)];
-    const OriginId origin = events.origin[begin];
+    const std::uint32_t begin = trace.events.begin_of(id);
+    const OriginId origin = events.origin(begin);
     if (trace.tables[origin].heap != heap) continue;
     std::uint32_t& group = group_of[index(id)];
-    if (events.kind[i] == EventKind::free_requested) {
-      live[group] -= events.size[begin];
-    } else if (events.kind[i] == EventKind::alloc) {
-      const auto [row, is_new] = rows.try_emplace(grouping.key(index(id), origin, events.stack[begin]), 0);
+    if (events.kind(i) == EventKind::free_requested) {
+      live[group] -= events.size(begin);
+    } else if (events.kind(i) == EventKind::alloc) {
+      const auto [row, is_new] = rows.try_emplace(grouping.key(index(id), origin, events.stack(begin)), 0);
       if (is_new) {
         const std::string label = grouping.label(row->first);
         row->second = by_label.try_emplace(label, static_cast<std::uint32_t>(groups.size())).first->second;
@@ -441,7 +441,7 @@ std::vector<GroupPeak> group_peaks(const Trace& trace, const Categories& categor
         }
       }
       group = row->second;
-      live[group] += events.size[begin];
+      live[group] += events.size(begin);
       ++groups[group].count;
       if (live[group] > groups[group].peak) {
         groups[group].peak = live[group];

@@ -49,8 +49,8 @@ std::string late_start(const Losses& losses, std::uint64_t known_stacks) {
 std::vector<std::string> shortcomings(const Trace& trace) {
   std::uint64_t known_stacks = 0;
   if (trace.losses.preexisting_allocations > 0)
-    for (const std::uint32_t event : trace.allocation_events) {
-      const StackId stack = trace.events.stack[event];
+    for (const std::uint32_t event : trace.events.begins()) {
+      const StackId stack = trace.events.stack(event);
       if (is_preexisting(trace.tables, stack) && trace.tables[stack].caller != StackId::none) ++known_stacks;
     }
   return shortcomings(trace.losses, trace.read, trace.file_size, known_stacks);

@@ -99,18 +99,18 @@ void add_sites(const Trace& trace, std::span<const Lifetime> lives, const HeapHi
   };
   std::unordered_map<std::uint64_t, Held> held;
   for (const Lifetime& life : lives) {
-    if (life.begin == never || trace.tables[trace.events.origin[life.begin]].heap != heap.heap) continue;
+    if (life.begin == never || trace.tables[trace.events.origin(life.begin)].heap != heap.heap) continue;
     const bool peak = life.live_after(heap.peak_live_event + 1);
     const bool end = life.live_after(trace.events.count());
     if (!peak && !end) continue;
-    const StackId stack = trace.events.stack[life.begin];
+    const StackId stack = trace.events.stack(life.begin);
     Held& at = held[sites.id(stack)];
     at.stack = stack;
     if (peak) {
-      at.at_peak += trace.events.size[life.begin];
+      at.at_peak += trace.events.size(life.begin);
       ++at.count;
     }
-    if (end) at.at_end += trace.events.size[life.begin];
+    if (end) at.at_end += trace.events.size(life.begin);
   }
   std::vector<std::pair<std::uint64_t, Held>> all(held.begin(), held.end());
   const auto keep = [&](Bytes Held::*when) {
@@ -163,7 +163,7 @@ constexpr Nanoseconds in_flight{10'000'000};
 /// What samples say of the device of `main`, and what was in use on it beside `main`.
 RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<Bytes>* least_free = nullptr) {
   RankDevice result{.device = trace.tables[main.heap].device, .peak_reserved = main.peak_reserved};
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   // A driver's heap has no segments: what it serves is the device's. Of others without, what they reserve is not known.
   const bool is_driver = main.peak_reserved == 0_B && trace.tables[main.heap].level == Level::driver;
   const EventKind takes = is_driver ? EventKind::alloc : EventKind::segment_alloc;
@@ -176,26 +176,26 @@ RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<
     sampled.reset();
   };
   for (std::size_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
+    const EventKind kind = events.kind(i);
     if (!is_driver && (kind == EventKind::alloc || is_free(kind))) continue;  // most events
-    const Origin& origin = trace.tables[events.origin[i]];
+    const Origin& origin = trace.tables[events.origin(i)];
     if (origin.heap == main.heap) {
       if (kind == takes || kind == EventKind::segment_map) {
-        reserved += events.size[i];
-        if (sampled && events.time[i] - sampled->first <= in_flight)
-          sampled->second -= std::min(sampled->second, events.size[i]);
+        reserved += events.size(i);
+        if (sampled && events.time(i) - sampled->first <= in_flight)
+          sampled->second -= std::min(sampled->second, events.size(i));
         settle();
       }
-      if (kind == gives || kind == EventKind::segment_unmap) reserved -= std::min(reserved, events.size[i]);
+      if (kind == gives || kind == EventKind::segment_unmap) reserved -= std::min(reserved, events.size(i));
     }
     if (kind != EventKind::memory_info || trace.tables[origin.heap].device != result.device) continue;
     if (!samples_whole_heap(origin)) continue;
-    const Bytes free{events.address_or_value[i]};
-    result.capacity = std::max(result.capacity.value_or(0_B), events.size[i] + free);
+    const Bytes free{events.address_or_value(i)};
+    result.capacity = std::max(result.capacity.value_or(0_B), events.size(i) + free);
     if (least_free != nullptr) *least_free = std::min(least_free->value_or(free), free);
-    if (!is_known || !samples_device(trace.tables, origin) || events.size[i] <= reserved) continue;
+    if (!is_known || !samples_device(trace.tables, origin) || events.size(i) <= reserved) continue;
     settle();
-    sampled = {events.time[i], events.size[i] - reserved};
+    sampled = {events.time(i), events.size(i) - reserved};
   }
   settle();
   const auto others = held_beside(trace, std::span(&main.heap, 1));
@@ -234,14 +234,12 @@ std::vector<std::string> names_of_heaps(const Tables& tables, const std::vector<
 
 /// Requests refused on any of the process's GPUs.
 void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSummary& summary) {
-  const EventColumns& events = trace.events;
-  for (auto at = events.kind.begin();
-       (at = std::find(at, events.kind.end(), EventKind::alloc_failed)) != events.kind.end(); ++at) {
-    const auto i = static_cast<std::size_t>(at - events.kind.begin());
-    if (std::ranges::find(heaps, trace.tables[events.origin[i]].heap, &Prepared::heap) == heaps.end()) continue;
+  const Events& events = trace.events;
+  for (std::size_t i = 0; (i = events.find(EventKind::alloc_failed, i)) < events.count(); ++i) {
+    if (std::ranges::find(heaps, trace.tables[events.origin(i)].heap, &Prepared::heap) == heaps.end()) continue;
     if (++summary.failed_allocations > 1) continue;
-    summary.first_failure = events.size[i];
-    summary.first_failure_time = events.time[i] - summary.begin;
+    summary.first_failure = events.size(i);
+    summary.first_failure_time = events.time(i) - summary.begin;
   }
 }
 
@@ -273,8 +271,8 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   complete_trace(trace);
   summary.events = trace.events.count();
   if (summary.events > 0) {
-    summary.begin = trace.events.time.front();
-    summary.end = *std::ranges::max_element(trace.events.time);
+    summary.begin = trace.events.time(0);
+    summary.end = trace.events.latest();
   }
   const std::vector<Prepared> heaps = program_heaps(trace, only);
   const Analysis analysis(trace);
@@ -304,7 +302,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
   summary.peak_reserved = segments ? main->peak_reserved : summary.peak_allocated;
   summary.end_reserved = segments ? main->end_reserved : main->end_live;
   const std::uint64_t event = segments ? main->peak_reserved_event : main->peak_live_event;
-  if (event < trace.events.count()) summary.peak_reserved_time = trace.events.time[event] - summary.begin;
+  if (event < trace.events.count()) summary.peak_reserved_time = trace.events.time(event) - summary.begin;
   if (!segments) summary.reserved = summary.allocated;
   // Where events are lost, frees may be, and what is live only seems to exceed what was reserved.
   if (segments && summary.at_least()) {
@@ -325,7 +323,7 @@ RankSummary summarize(Trace trace, const std::filesystem::path& file, const Rank
     summary.capacity = std::min(summary.capacity.value_or(*heap.implied_capacity), *heap.implied_capacity);
   const std::vector<char> older = older_allocations(trace);
   summary.requests = hash_requests(heaps, [&](std::uint32_t request) {
-    const AllocationId allocation = trace.events.allocation[request];
+    const AllocationId allocation = trace.events.allocation(request);
     return index(allocation) < older.size() && older[index(allocation)] != 0;
   });
   RankSites sites(trace.tables);

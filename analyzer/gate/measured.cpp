@@ -139,17 +139,17 @@ void add_categories(const Analysis& analysis, const Subject& subject, std::map<C
   const Categories& categories = analysis.categories();
   std::array<Bytes, category_count> live{};
   std::map<Category, std::uint64_t> peak_events;
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<char> is_of_subject(trace.tables.heaps.size());
   for (const HeapId heap : subject.heaps) is_of_subject[index(heap)] = 1;
   for (std::size_t i = 0; i < events.count(); ++i) {
-    const AllocationId id = events.allocation[i];
-    const bool is_more = events.kind[i] == EventKind::alloc;
-    if (id == AllocationId::none || (!is_more && events.kind[i] != EventKind::free_requested)) continue;
-    const std::uint32_t begin = trace.allocation_events[index(id)];
-    if (is_of_subject[index(trace.tables[events.origin[begin]].heap)] == 0) continue;
+    const AllocationId id = events.allocation(i);
+    const bool is_more = events.kind(i) == EventKind::alloc;
+    if (id == AllocationId::none || (!is_more && events.kind(i) != EventKind::free_requested)) continue;
+    const std::uint32_t begin = trace.events.begin_of(id);
+    if (is_of_subject[index(trace.tables[events.origin(begin)].heap)] == 0) continue;
     Bytes& of_category = live.at(static_cast<std::size_t>(categories.category(id)));
-    of_category = is_more ? of_category + events.size[begin] : of_category - events.size[begin];
+    of_category = is_more ? of_category + events.size(begin) : of_category - events.size(begin);
     if (!is_more) continue;
     const Bytes unknown = live.at(static_cast<std::size_t>(Category::unknown));
     for (auto& [category, peak] : metrics) {

@@ -11,7 +11,7 @@
 namespace memreel {
 
 bool LearnedSizes::in_backward(std::uint32_t row) const {
-  return model.base->trace.events.stack[rows()[row].event] == StackId::none;
+  return model.base->trace.events.stack(rows()[row].event) == StackId::none;
 }
 
 std::vector<bool> LearnedSizes::called_from(std::string_view function, std::string_view file) const {
@@ -24,7 +24,7 @@ std::vector<bool> LearnedSizes::called_from(std::string_view function, std::stri
   }
   std::vector<bool> from(rows().size());
   for (std::size_t row = 0; row < from.size(); ++row)
-    from[row] = calls[index(model.base->trace.events.stack[rows()[row].event])];
+    from[row] = calls[index(model.base->trace.events.stack(rows()[row].event))];
   return from;
 }
 

@@ -22,14 +22,14 @@ void for_each_held(const Model& model, const Values& at, const Assumption& assum
   const Target target = model.target(at);
   const ReplayResult result = replayed.replay({.name = "bound.live"}, {}, assumption);
   const Trace& trace = replayed.predicted_run().trace;
-  std::vector<bool> freed(trace.allocation_events.size());
+  std::vector<bool> freed(trace.events.allocation_count());
   for (std::uint32_t i = 0; i <= result.peak_live_event && i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::free_requested) freed[index(trace.events.allocation[i])] = true;
-  for (std::size_t a = 0; a < freed.size() && trace.allocation_events[a] <= result.peak_live_event; ++a) {
+    if (trace.events.kind(i) == EventKind::free_requested) freed[index(trace.events.allocation(i))] = true;
+  for (std::size_t a = 0; a < freed.size() && trace.events.begin_of(AllocationId(a)) <= result.peak_live_event; ++a) {
     if (freed[a]) continue;
     const PredictedRun::Source& source = replayed.predicted_run().sources[a];
     const std::uint32_t event = model.base->requests.rows[source.row].event;
-    use(model.base->trace.events.allocation[event],
+    use(model.base->trace.events.allocation(event),
         source.scratch ? *source.scratch : model.size_of(source.row, source.copy, target, assumption));
   }
 }
@@ -53,7 +53,7 @@ LiveAtPeak live_at_peak(const Model& model, const Categories& categories, const 
   const Trace& trace = model.base->trace;
   const auto add_up = [&](const Values& values, Bytes LiveBySite::*of_site, Bytes LiveByCategory::*of_category) {
     for_each_held(model, values, assumption, [&](AllocationId allocation, Bytes bytes) {
-      const StackId stack = trace.events.stack[trace.allocation_events[index(allocation)]];
+      const StackId stack = trace.events.stack(trace.events.begin_of(allocation));
       LiveBySite& site = sites[stack];
       site.stack = stack;
       site.*of_site += bytes;
@@ -478,7 +478,7 @@ std::vector<UncertainSite> Predictor::uncertain(const Prediction& prediction) co
     const Bytes least = rule.at(target, Assumption::Size::least, true);
     const Bytes most = rule.at(target, Assumption::Size::most, true);
     if (most < least + least_uncertain) continue;
-    const StackId stack = trace.events.stack[model.base->requests.rows[row].event];
+    const StackId stack = trace.events.stack(model.base->requests.rows[row].event);
     UncertainSite& site = sites[stack];
     ++site.requests;
     if (most - least > site.most - site.least) site = {stack, site.requests, least, most};

@@ -133,21 +133,21 @@ KernelRequests requests_of(const RecordedKernel& recorded) {
 }
 
 Requests requests_of(const Trace& trace, HeapId heap) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   Requests requests;
   constexpr std::uint32_t none = 0xFFFF'FFFF;
   const std::vector<char> older = older_allocations(trace);
-  std::vector<std::uint32_t> row_of(trace.allocation_events.size(), none);
+  std::vector<std::uint32_t> row_of(trace.events.allocation_count(), none);
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    const AllocationId allocation = events.allocation[i];
-    if (allocation == AllocationId::none || trace.tables[events.origin[i]].heap != heap) continue;
+    const EventKind kind = events.kind(i);
+    const AllocationId allocation = events.allocation(i);
+    if (allocation == AllocationId::none || trace.tables[events.origin(i)].heap != heap) continue;
     const auto now = static_cast<std::uint32_t>(requests.rows.size());
     std::uint32_t& row = row_of[index(allocation)];
     if (kind == EventKind::alloc) {
       row = now;
-      requests.rows.push_back({.site = index(events.stack[i]),
-                               .size = events.size[i],
+      requests.rows.push_back({.site = index(events.stack(i)),
+                               .size = events.size(i),
                                .event = i,
                                .lifetime = Request::kept,
                                .older = older[index(allocation)] != 0});

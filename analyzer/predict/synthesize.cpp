@@ -52,8 +52,8 @@ class Synthesis {
   };
 
   void prepare() {
-    row_of_.assign(base_.trace.allocation_events.size(), nothing);
-    for (std::uint32_t row = 0; row < rows_.size(); ++row) row_of_[index(events_.allocation[rows_[row].event])] = row;
+    row_of_.assign(base_.trace.events.allocation_count(), nothing);
+    for (std::uint32_t row = 0; row < rows_.size(); ++row) row_of_[index(events_.allocation(rows_[row].event))] = row;
     copies_of_.assign(rows_.size(), 0);
     absent_.assign(rows_.size(), false);
     for (const Repeat& repeat : model_.repeats) {
@@ -97,8 +97,8 @@ class Synthesis {
     freed_with_neighbour_.resize(rows_.size());
     std::vector<std::uint32_t> freed(rows_.size(), nothing);  // events
     for (std::uint32_t event = 0; event < events_.count(); ++event) {
-      if (!is_free(events_.kind[event]) || events_.allocation[event] == AllocationId::none) continue;
-      const std::uint32_t row = row_of_[index(events_.allocation[event])];
+      if (!is_free(events_.kind(event)) || events_.allocation(event) == AllocationId::none) continue;
+      const std::uint32_t row = row_of_[index(events_.allocation(event))];
       if (row != nothing) freed[row] = std::min(freed[row], event);
     }
     const auto in_unit = [&](std::uint32_t event, const Repeat& freeing) {
@@ -144,7 +144,7 @@ class Synthesis {
     const std::uint32_t next = row < rows_.size() ? rows_[row].event : static_cast<std::uint32_t>(events_.count());
     // A mark ends it: what follows belongs to another step.
     for (std::uint32_t event = rows_[row - 1].event + 1; event < next; ++event)
-      if (events_.kind[event] == EventKind::mark) return event;
+      if (events_.kind(event) == EventKind::mark) return event;
     return next;
   }
 
@@ -167,9 +167,9 @@ class Synthesis {
       predicted_run_.beside.push_back(
           {.event = static_cast<std::uint32_t>(trace_.events.count()), .held = base_.beside[next_beside_].held});
     }
-    const EventKind kind = events_.kind[at];
+    const EventKind kind = events_.kind(at);
     if (is_segment(kind) || kind == EventKind::memory_info || kind == EventKind::alloc_failed) return;
-    const HeapId heap = base_.trace.tables[events_.origin[at]].heap;
+    const HeapId heap = base_.trace.tables[events_.origin(at)].heap;
     if (heap != HeapId::none && heap != base_.heap && kind != EventKind::mark) return;
     if (kind == EventKind::alloc) return write_alloc(at, part.copy);
     if (is_free(kind)) return write_free(at, part);
@@ -177,7 +177,7 @@ class Synthesis {
   }
 
   void write_alloc(std::uint32_t at, std::uint32_t copy) {
-    const std::uint32_t row = row_of_[index(events_.allocation[at])];
+    const std::uint32_t row = row_of_[index(events_.allocation(at))];
     if (row == nothing || absent_[row]) return;
     const Bytes size = model_.size_of(row, copy, target_, assumption_);
     const PredictedRun::Source source{.row = row, .copy = copy};
@@ -211,24 +211,20 @@ class Synthesis {
     event.size = size;
     event.address = next_address_;
     next_address_ = next_address_ + round_up(event.size + 1_B, 512_B);
-    event.allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())};
-    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
+    event.allocation = AllocationId{static_cast<std::uint32_t>(trace_.events.allocation_count())};
     trace_.events.push_back(event);
     predicted_run_.sources.push_back(source);
     return event.allocation;
   }
 
   void release(Event event, EventKind kind, AllocationId allocation) {
-    const std::uint32_t began = trace_.allocation_events[index(allocation)];
     event.kind = kind;
     event.allocation = allocation;
-    event.address = trace_.events.address(began);
-    event.size = trace_.events.size[began];
     trace_.events.push_back(event);
   }
 
   void write_free(std::uint32_t at, const Part& part) {
-    const AllocationId allocation = events_.allocation[at];
+    const AllocationId allocation = events_.allocation(at);
     const std::uint32_t row = allocation == AllocationId::none ? nothing : row_of_[index(allocation)];
     if (row == nothing) return;
     const bool copied = copies_of_[row] > 0;
@@ -253,15 +249,15 @@ class Synthesis {
   }
 
   void free(std::uint32_t at, Copy& copy) {
-    const bool requested = events_.kind[at] == EventKind::free_requested;
+    const bool requested = events_.kind(at) == EventKind::free_requested;
     if (copy.state != (requested ? State::live : State::awaiting)) return;
     copy.state = requested ? State::awaiting : State::absent;
-    release(events_[at], events_.kind[at], copy.id);
+    release(events_[at], events_.kind(at), copy.id);
   }
 
   const Model& model_;
   const Recording& base_;
-  const EventColumns& events_;
+  const Events& events_;
   const std::vector<Request>& rows_;
   std::span<const std::uint64_t> values_;
   Target target_;
@@ -365,40 +361,35 @@ void place(PredictedRun& predicted_run, const TorchSettings& settings) {
   const std::vector<Prepared> heaps = prepare(predicted_run.trace);
   const auto heap = std::ranges::find(heaps, predicted_run.heap, &Prepared::heap);
   if (heap == heaps.end()) return;
-  EventColumns& events = predicted_run.trace.events;
+  Events& events = predicted_run.trace.events;
   NotingDevice device(predicted_run.segments);
   std::vector<std::pair<std::uint32_t, Event>> segments;  // and the events that they precede
   with_torch(*heap, settings, device, [&](auto& policy, auto real) {
     for (std::size_t row = 0; row < heap->count(); ++row) {
       const std::uint32_t at = heap->event[row];
       if (perform(*heap, row, policy))
-        events.address_or_value[at] = real(policy.extent_of(heap->slot[row]).address).value;
+        events.set_address(events.allocation(at), real(policy.extent_of(heap->slot[row]).address));
       for (const NotingDevice::Call& call : std::exchange(device.calls, {}))
         segments.push_back({at,
                             {.kind = call.kind,
-                             .origin = events.origin[at],
-                             .stack = events.stack[at],
-                             .time = events.time[at],
+                             .origin = events.origin(at),
+                             .stack = events.stack(at),
+                             .time = events.time(at),
                              .address = call.address,
                              .size = call.size}});
     }
   });
-  EventColumns placed;
-  placed.reserve(events.count() + segments.size());
+  Events placed;
   auto segment = segments.begin();
   auto beside = predicted_run.beside.begin();
   for (std::uint32_t at = 0; at < events.count(); ++at) {
     for (; beside != predicted_run.beside.end() && beside->event == at; ++beside)
       beside->event = static_cast<std::uint32_t>(placed.count());
     for (; segment != segments.end() && segment->first == at; ++segment) placed.push_back(segment->second);
-    Event event = events[at];
-    if (event.kind == EventKind::alloc)
-      predicted_run.trace.allocation_events[index(event.allocation)] = static_cast<std::uint32_t>(placed.count());
-    else if (is_free(event.kind))
-      event.address = placed.address(predicted_run.trace.allocation_events[index(event.allocation)]);
-    placed.push_back(event);
+    placed.push_back(events[at]);
   }
   for (; beside != predicted_run.beside.end(); ++beside) beside->event = static_cast<std::uint32_t>(placed.count());
+  placed.pack();
   events = std::move(placed);
 }
 
@@ -428,7 +419,7 @@ void ReplayedPrediction::set_sizes(const Assumption& assumption) {
   for (const PredictedRun::Source& source : predicted_run_.sources)
     sizes.push_back(source.scratch ? *source.scratch : model_.size_of(source.row, source.copy, target_, assumption));
   for (std::size_t row = 0; row < heap.count(); ++row) {
-    const AllocationId allocation = predicted_run_.trace.events.allocation[heap.event[row]];
+    const AllocationId allocation = predicted_run_.trace.events.allocation(heap.event[row]);
     if (allocation != AllocationId::none) heap.size[row] = sizes[index(allocation)];
   }
 }

@@ -243,7 +243,7 @@ std::vector<InitialHeap> RestatedHeaps::heaps() && {
 std::vector<InitialHeap> restated_heaps(const Trace& trace) {
   if (trace.folded.empty() || trace.losses.folded_left_out > 0 || !trace.read.intact()) return {};
   RestatedHeaps restated(trace.tables, trace.folded.until);
-  restated.see(trace.events);
+  trace.events.for_each_block([&](const EventColumns& block, std::uint32_t) { restated.see(block); });
   return std::move(restated).heaps();
 }
 

@@ -528,9 +528,9 @@ const Prepared* Preparation::take_rows(HeapId heap) { return impl_->take_rows(he
 std::vector<Prepared> Preparation::finish() && { return std::move(*impl_).finish(); }
 
 std::vector<Prepared> prepare(const Trace& trace) {
-  Preparation preparation(trace.tables, trace.allocation_events.size());
+  Preparation preparation(trace.tables, trace.events.allocation_count());
   for (const InitialHeap& initial : trace.initial_heaps) preparation.start_from(initial);
-  preparation.add(trace.events, 0);
+  trace.events.for_each_block([&](const EventColumns& block, std::uint32_t first) { preparation.add(block, first); });
   std::vector<Prepared> heaps = std::move(preparation).finish();
   for (Prepared& heap : heaps) heap.step_ends = rows_after(heap, find_steps(trace, heap.heap).ends);
   return heaps;

@@ -19,11 +19,11 @@ std::string event_text(EventKind kind, Address address, Bytes size) {
 RecordedDevice::RecordedDevice(const Trace& trace, const Prepared& heap, std::optional<Bytes> capacity)
     : heap_(heap), capacity_(capacity) {
   Bytes reserved;
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    if (!is_segment(kind) || trace.tables[events.origin[i]].heap != heap.heap) continue;
-    const Bytes size = events.size[i];
+    const EventKind kind = events.kind(i);
+    if (!is_segment(kind) || trace.tables[events.origin(i)].heap != heap.heap) continue;
+    const Bytes size = events.size(i);
     segments_.push_back({.event = i, .kind = kind, .address = events.address(i), .size = size});
     elsewhere_ = std::max(elsewhere_, events.address(i) + size);
     if (kind == EventKind::segment_alloc || kind == EventKind::segment_map)
@@ -179,16 +179,16 @@ bool repeats(const Trace& trace, const Prepared& heap, const TorchSettings& sett
 
 /// Limits at which collection would have continued after some of the releases of a request, the largest first.
 std::vector<Bytes> candidates(const Trace& trace, const Prepared& heap, const TorchSettings& settings) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<Bytes> limits;
   Bytes reserved, most_reserved;
   for (std::size_t i = 0; i < events.count(); ++i) {
-    if (!is_segment(events.kind[i]) || trace.tables[events.origin[i]].heap != heap.heap) continue;
-    if (events.kind[i] == EventKind::segment_alloc || events.kind[i] == EventKind::segment_map) {
-      reserved += events.size[i];
+    if (!is_segment(events.kind(i)) || trace.tables[events.origin(i)].heap != heap.heap) continue;
+    if (events.kind(i) == EventKind::segment_alloc || events.kind(i) == EventKind::segment_map) {
+      reserved += events.size(i);
       most_reserved = std::max(most_reserved, reserved);
     } else {
-      reserved -= std::min(reserved, events.size[i]);
+      reserved -= std::min(reserved, events.size(i));
       limits.push_back(settings.collected_below(reserved));
     }
   }
@@ -328,14 +328,13 @@ CapacityBounds ImpliedCapacities::bounds(HeapId heap) const {
 
 std::vector<CapacityBounds> capacity_bounds(const Trace& trace) {
   ImpliedCapacities capacities(trace.tables);
-  const EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const Origin& origin = trace.tables[events.origin[i]];
-    HeapId heap = origin.heap;
-    if (is_free(events.kind[i]) && index(events.allocation[i]) < trace.allocation_events.size())
-      heap = trace.tables[events.origin[trace.allocation_events[index(events.allocation[i])]]].heap;
-    capacities.see(events.kind[i], heap, origin, events.size[i], events.address_or_value[i]);
-  }
+  constexpr std::uint8_t fields = event_field::all & ~(event_field::stack | event_field::time);
+  trace.events.for_each<fields>([&](std::uint32_t, const Event& event) {
+    const Origin& origin = trace.tables[event.origin];
+    const bool frees = is_free(event.kind) && event.allocation != AllocationId::none;
+    const HeapId heap = frees ? trace.tables[trace.events.origin_of(event.allocation)].heap : origin.heap;
+    capacities.see(event.kind, heap, origin, event.size, has_value(event.kind) ? event.value : event.address.value);
+  });
   std::vector<CapacityBounds> bounds;
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) bounds.push_back(capacities.bounds(HeapId{h}));
   return bounds;

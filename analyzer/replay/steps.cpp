@@ -44,13 +44,13 @@ Steps find_steps(const Trace& trace, HeapId heap) {
   const bool any = std::ranges::any_of(
       tables.marks, [&](const Mark& mark) { return rank_of(name_of_step(tables[mark.name])) != not_a_step; });
   if (!any) return {};
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<MarkEvent> marks;
   for (std::uint32_t i = 0; i < events.count(); ++i)
-    if (events.kind[i] == EventKind::mark)
+    if (events.kind(i) == EventKind::mark)
       marks.push_back({.event = i,
-                       .mark = MarkId{static_cast<std::uint32_t>(events.address_or_value[i])},
-                       .origin = events.origin[i]});
+                       .mark = MarkId{static_cast<std::uint32_t>(events.address_or_value(i))},
+                       .origin = events.origin(i)});
   return find_steps(tables, marks, heap);
 }
 

@@ -223,10 +223,10 @@ void TorchCalls::see(const Event& event, std::uint32_t number) {
   for (const auto& heap : heaps_) heap->see(event, number);
 }
 
-void TorchCalls::see(const EventColumns& events) {
+void TorchCalls::see(const Events& events) {
   for (std::uint32_t i = 0; i < events.count(); ++i)
     for (const auto& heap : heaps_)
-      if (heap->needs(events.kind[i], events.origin[i])) heap->see(events[i], i);
+      if (heap->needs(events.kind(i), events.origin(i))) heap->see(events[i], i);
 }
 
 std::vector<TorchCall> TorchCalls::find() && {
@@ -240,18 +240,15 @@ namespace {
 
 /// `calls` must be in order.
 void insert(Trace& trace, const std::vector<TorchCall>& calls) {
-  EventColumns old = std::move(trace.events);
-  trace.events = {};
-  trace.events.reserve(old.count() + calls.size());
+  const Events old = std::exchange(trace.events, {});
   auto call = calls.begin();
   for (std::uint32_t i = 0; i < old.count(); ++i) {
     const Event event = old[i];
     for (; call != calls.end() && call->before == i; ++call)
       trace.events.push_back({.kind = call->kind, .origin = call->origin, .stack = event.stack, .time = event.time});
-    if (event.kind == EventKind::alloc && event.allocation != AllocationId::none)
-      trace.allocation_events[index(event.allocation)] = static_cast<std::uint32_t>(trace.events.count());
     trace.events.push_back(event);
   }
+  trace.events.pack();
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class TorchCalls {
   /// Processes the next event and its number. Frees need not have the address and size of their allocation.
   void see(const Event& event, std::uint32_t number);
   /// The same for all events.
-  void see(const EventColumns& events);
+  void see(const Events& events);
   /// The calls, in order.
   std::vector<TorchCall> find() &&;
 

@@ -148,9 +148,9 @@ class Verifier {
   std::vector<Address> released_for(std::size_t row) const {
     std::vector<Address> released;
     for (std::uint32_t i = heap_.event[row]; i-- > 0;) {
-      if (trace_.tables[trace_.events.origin[i]].heap != heap_.heap) continue;
-      if (!is_segment(trace_.events.kind[i])) break;
-      if (trace_.events.kind[i] == EventKind::segment_free) released.push_back(trace_.events.address(i));
+      if (trace_.tables[trace_.events.origin(i)].heap != heap_.heap) continue;
+      if (!is_segment(trace_.events.kind(i))) break;
+      if (trace_.events.kind(i) == EventKind::segment_free) released.push_back(trace_.events.address(i));
     }
     return released;
   }
@@ -177,14 +177,14 @@ class Verifier {
 
 /// The first event that records different settings for the heap.
 std::optional<std::uint64_t> change_of_settings(const Trace& trace, HeapId heap) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const auto same = [&](const auto& a, const auto& b) {
     return trace.tables[a.first] == trace.tables[b.first] && trace.tables[a.second] == trace.tables[b.second];
   };
   const Settings* before = nullptr;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::settings || trace.tables[events.origin[i]].heap != heap) continue;
-    const Settings& now = trace.tables[SettingsId{static_cast<std::uint32_t>(events.address_or_value[i])}];
+    if (events.kind(i) != EventKind::settings || trace.tables[events.origin(i)].heap != heap) continue;
+    const Settings& now = trace.tables[SettingsId{static_cast<std::uint32_t>(events.address_or_value(i))}];
     if (before != nullptr && !std::ranges::equal(before->entries, now.entries, same)) return i;
     before = &now;
   }
@@ -201,8 +201,8 @@ bool has_inferred_pools(const Trace& trace, HeapId heap) {
 std::string why_pinned_memory_is_not_reproducible(const Trace& trace, const Prepared& heap) {
   if (is_no_history(trace.losses.skipped) || !trace.read.intact()) return why_not_reproducible(trace, heap);
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (trace.tables[trace.events.origin[i]].heap == heap.heap && trace.events.kind[i] == EventKind::segment_alloc)
-      return is_preexisting(trace.tables, trace.events.stack[i])
+    if (trace.tables[trace.events.origin(i)].heap == heap.heap && trace.events.kind(i) == EventKind::segment_alloc)
+      return is_preexisting(trace.tables, trace.events.stack(i))
                  ? "the history began late: what was cached before is not known"
                  : "";
   return {};

@@ -28,12 +28,12 @@ struct SegmentEvent {
 std::vector<SegmentEvent> segments_of(const Trace& trace, const Prepared& heap) {
   std::vector<SegmentEvent> segments;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
-    const EventKind kind = trace.events.kind[i];
-    if (is_segment(kind) && trace.tables[trace.events.origin[i]].heap == heap.heap)
+    const EventKind kind = trace.events.kind(i);
+    if (is_segment(kind) && trace.tables[trace.events.origin(i)].heap == heap.heap)
       segments.push_back({.event = i,
                           .taken = kind == EventKind::segment_alloc || kind == EventKind::segment_map,
                           .address = trace.events.address(i),
-                          .size = trace.events.size[i]});
+                          .size = trace.events.size(i)});
   }
   return segments;
 }
@@ -316,10 +316,10 @@ struct DeducedRegion {
 std::vector<DeducedRegion> regions_of(const Trace& trace, const Prepared& heap) {
   std::vector<DeducedRegion> regions;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (const EventKind kind = trace.events.kind[i];
+    if (const EventKind kind = trace.events.kind(i);
         (kind == EventKind::segment_alloc || kind == EventKind::segment_map) &&
-        trace.tables[trace.events.origin[i]].heap == heap.heap)
-      regions.push_back({.event = i, .address = trace.events.address(i), .size = trace.events.size[i]});
+        trace.tables[trace.events.origin(i)].heap == heap.heap)
+      regions.push_back({.event = i, .address = trace.events.address(i), .size = trace.events.size(i)});
   return regions;
 }
 
@@ -443,8 +443,8 @@ class BfcVerifier {
   /// Compares with the sample that follows the event.
   void compare_use(std::size_t row, const HeapUse& use) {
     const std::uint32_t sample = heap_.event[row] + 1;
-    if (sample >= trace_.events.count() || trace_.events.kind[sample] != EventKind::memory_info) return;
-    const Bytes recorded = trace_.events.size[sample];
+    if (sample >= trace_.events.count() || trace_.events.kind(sample) != EventKind::memory_info) return;
+    const Bytes recorded = trace_.events.size(sample);
     if (use.allocated != recorded)
       diverge(row, std::to_string(recorded.count) + " bytes in use after it",
               std::to_string(use.allocated.count) + " of the policy");

@@ -51,7 +51,7 @@ class DhatWriter {
         for (ProgramPoint& point : points_) point.at_peak = point.live;
     }
     const std::uint64_t end = time_us(trace_.events.count() == 0 ? 0 : trace_.events.count() - 1);
-    for (std::size_t a = 0; a < trace_.allocation_events.size(); ++a) end_life(AllocationId(a), end);
+    for (std::size_t a = 0; a < trace_.events.allocation_count(); ++a) end_life(AllocationId(a), end);
     out_ << R"({"dhatFileVersion":2,"mode":"heap","verb":"Allocated","bklt":true,"bkacc":false,)"
          << R"("tu":"us","Mtu":"s","tuth":500,"cmd":)" << json_string(trace_.header.source_name)
          << ",\"pid\":" << trace_.header.process << ",\"te\":" << end
@@ -67,32 +67,32 @@ class DhatWriter {
 
  private:
   std::uint64_t time_us(std::size_t event) const {
-    const auto& times = trace_.events.time;
+    const auto times = trace_.events.times();
     if (times.empty()) return 0;
     return static_cast<std::uint64_t>(std::max<std::int64_t>((times[event] - times.front()).count() / 1000, 0));
   }
 
   /// The allocation that an event begins or ends, if it is shown.
   AllocationId allocation_of(std::size_t i) const {
-    const EventKind kind = trace_.events.kind[i];
-    const AllocationId id = trace_.events.allocation[i];
+    const EventKind kind = trace_.events.kind(i);
+    const AllocationId id = trace_.events.allocation(i);
     if ((kind != EventKind::alloc && kind != EventKind::free_requested) || id == AllocationId::none)
       return AllocationId::none;
     return shown_[index(heap_of(id))] ? id : AllocationId::none;
   }
-  std::size_t begin_of(AllocationId id) const { return trace_.allocation_events[index(id)]; }
-  HeapId heap_of(AllocationId id) const { return trace_.tables[trace_.events.origin[begin_of(id)]].heap; }
+  std::size_t begin_of(AllocationId id) const { return trace_.events.begin_of(id); }
+  HeapId heap_of(AllocationId id) const { return trace_.tables[trace_.events.origin(begin_of(id))].heap; }
 
   /// How many events had happened when all heaps together held the most.
   std::size_t find_peak() const {
     Bytes live, most;
     std::size_t events = 0;
-    std::vector<bool> ended(trace_.allocation_events.size());
+    std::vector<bool> ended(trace_.events.allocation_count());
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
       const AllocationId id = allocation_of(i);
       if (id == AllocationId::none || ended[index(id)]) continue;
-      const Bytes size = trace_.events.size[begin_of(id)];
-      if (trace_.events.kind[i] == EventKind::alloc) {
+      const Bytes size = trace_.events.size(begin_of(id));
+      if (trace_.events.kind(i) == EventKind::alloc) {
         live += size;
       } else {
         live -= size;
@@ -108,8 +108,8 @@ class DhatWriter {
   void add(std::size_t i) {
     const AllocationId id = allocation_of(i);
     if (id == AllocationId::none) return;
-    if (trace_.events.kind[i] == EventKind::free_requested) return end_life(id, time_us(i), true);
-    const SiteKey key{trace_.events.stack[i], heap_of(id)};
+    if (trace_.events.kind(i) == EventKind::free_requested) return end_life(id, time_us(i), true);
+    const SiteKey key{trace_.events.stack(i), heap_of(id)};
     std::uint32_t number = numbers_.find(key);
     if (number == absent) {
       number = static_cast<std::uint32_t>(points_.size());
@@ -117,11 +117,11 @@ class DhatWriter {
       points_.push_back({.stack = key.stack, .heap = key.heap});
     }
     ProgramPoint& point = points_[number];
-    const std::uint64_t bytes = trace_.events.size[i].count;
+    const std::uint64_t bytes = trace_.events.size(i).count;
     point.total = {point.total.bytes + bytes, point.total.blocks + 1};
     point.live = {point.live.bytes + bytes, point.live.blocks + 1};
     if (point.live.bytes > point.most.bytes) point.most = point.live;
-    point_of_.resize(trace_.allocation_events.size(), absent);
+    point_of_.resize(trace_.events.allocation_count(), absent);
     point_of_[index(id)] = number;
   }
 
@@ -132,7 +132,7 @@ class DhatWriter {
     point_of_[index(id)] = absent;
     const std::uint64_t begin = time_us(begin_of(id));
     point.lifetimes_us += now_us > begin ? now_us - begin : 0;
-    if (freed) point.live = {point.live.bytes - trace_.events.size[begin_of(id)].count, point.live.blocks - 1};
+    if (freed) point.live = {point.live.bytes - trace_.events.size(begin_of(id)).count, point.live.blocks - 1};
   }
 
   void write_amount(const char* bytes, const char* blocks, const Amount& amount) {
@@ -194,27 +194,27 @@ constexpr std::uint64_t system_page = 4096;
 class HeaptrackWriter {
  public:
   HeaptrackWriter(const Trace& trace, std::ostream& out)
-      : trace_(trace), file_(out), shown_(device_heaps(trace.tables)), ended_(trace.allocation_events.size()) {}
+      : trace_(trace), file_(out), shown_(device_heaps(trace.tables)), ended_(trace.events.allocation_count()) {}
 
   void write() {
     line('v', {0x010400, 3});
     file_.write("X " + one_line(trace_.header.source_name.empty() ? "GPU memory" : trace_.header.source_name) + "\n");
     line('I', {system_page, 0});
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     for (std::size_t i = 0; i < events.count(); ++i) {
       tell_time(i);
-      const EventKind kind = events.kind[i];
-      if (is_segment(kind) && shown_[index(trace_.tables[events.origin[i]].heap)]) {
+      const EventKind kind = events.kind(i);
+      if (is_segment(kind) && shown_[index(trace_.tables[events.origin(i)].heap)]) {
         const bool more = kind == EventKind::segment_alloc || kind == EventKind::segment_map;
-        reserved_ = more ? reserved_ + events.size[i] : reserved_ - std::min(reserved_, events.size[i]);
+        reserved_ = more ? reserved_ + events.size(i) : reserved_ - std::min(reserved_, events.size(i));
       }
-      const AllocationId id = events.allocation[i];
+      const AllocationId id = events.allocation(i);
       if ((kind != EventKind::alloc && kind != EventKind::free_requested) || id == AllocationId::none) continue;
-      const std::size_t begin = trace_.allocation_events[index(id)];
-      const HeapId heap = trace_.tables[events.origin[begin]].heap;
+      const std::size_t begin = trace_.events.begin_of(id);
+      const HeapId heap = trace_.tables[events.origin(begin)].heap;
       if (!shown_[index(heap)] || ended_[index(id)]) continue;
       ended_[index(id)] = kind == EventKind::free_requested;
-      const std::uint64_t info = info_of(events.size[begin], trace_of(heap, events.stack[begin]));
+      const std::uint64_t info = info_of(events.size(begin), trace_of(heap, events.stack(begin)));
       line(kind == EventKind::alloc ? '+' : '-', {info});
     }
     tell_reserved();
@@ -244,7 +244,7 @@ class HeaptrackWriter {
   }
 
   void tell_time(std::size_t event) {
-    const auto& times = trace_.events.time;
+    const auto times = trace_.events.times();
     const std::int64_t ms = (times[event] - times.front()).count() / 1'000'000;
     if (ms <= last_ms_) return;
     tell_reserved();

@@ -74,11 +74,11 @@ class PerfettoWriter {
  public:
   PerfettoWriter(const Trace& trace, const ExportOptions& options, std::ostream& out)
       : trace_(trace), options_(options), out_(out), heaps_(trace.tables.heaps.size()) {
-    const auto& times = trace.events.time;
+    const auto times = trace.events.times();
     const std::vector<bool> of_device = device_heaps(trace.tables);
     for (std::size_t h = 0; h < heaps_.size(); ++h) heaps_[h].is_of_device = of_device[h];
     for (std::size_t i = 0; i < trace.events.count(); ++i)
-      if (is_segment(trace.events.kind[i]) && level_of(i) == Level::framework) heap_of(i).has_segments = true;
+      if (is_segment(trace.events.kind(i)) && level_of(i) == Level::framework) heap_of(i).has_segments = true;
     has_times_ = !times.empty() && *std::max_element(times.begin(), times.end()) > times.front();
     for (const Origin& origin : trace.tables.origins) {
       if (origin.pool != PoolId::default_pool) heaps_[index(origin.heap)].pools[origin.pool];
@@ -89,7 +89,7 @@ class PerfettoWriter {
     describe_process();
     for (std::size_t i = 0; i < trace_.events.count() && out_; ++i) {
       const std::int64_t time =
-          has_times_ ? trace_.events.time[i].count() : static_cast<std::int64_t>(i) * ns_per_untimed_event;
+          has_times_ ? trace_.events.time(i).count() : static_cast<std::int64_t>(i) * ns_per_untimed_event;
       // Threads that write concurrently may be slightly out of order; counters must not run backwards.
       now_ = std::max(now_, static_cast<std::uint64_t>(std::max<std::int64_t>(time, 0)));
       write_event(i);
@@ -98,31 +98,31 @@ class PerfettoWriter {
 
  private:
   void write_event(std::size_t i) {
-    const EventColumns& events = trace_.events;
-    switch (events.kind[i]) {
+    const Events& events = trace_.events;
+    switch (events.kind(i)) {
       case EventKind::alloc:
       case EventKind::free_requested:
-        if (events.allocation[i] != AllocationId::none) change_live(i);
+        if (events.allocation(i) != AllocationId::none) change_live(i);
         break;
       case EventKind::segment_alloc:
       case EventKind::segment_map:
-        change(counter(heap_of(i).reserved, "reserved", events.origin[i]), events.size[i], true);
-        if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], true);
+        change(counter(heap_of(i).reserved, "reserved", events.origin(i)), events.size(i), true);
+        if (heap_of(i).has_segments) hold(events.origin(i), events.size(i), true);
         break;
       case EventKind::segment_free:
       case EventKind::segment_unmap:
-        change(counter(heap_of(i).reserved, "reserved", events.origin[i]), events.size[i], false);
-        if (heap_of(i).has_segments) hold(events.origin[i], events.size[i], false);
+        change(counter(heap_of(i).reserved, "reserved", events.origin(i)), events.size(i), false);
+        if (heap_of(i).has_segments) hold(events.origin(i), events.size(i), false);
         break;
       case EventKind::memory_info:
         set(counter(heap_of(i).used,
-                    trace_.tables[trace_.tables[events.origin[i]].heap].device < 0
+                    trace_.tables[trace_.tables[events.origin(i)].heap].device < 0
                         ? "resident set of the process"
                         : "in use, as reported by the device",
-                    events.origin[i]),
-            events.size[i]);
-        if (samples_device(trace_.tables, trace_.tables[events.origin[i]]))
-          tell_total(events.origin[i], 0, totals_[device_of(events.origin[i])].told_device, events.size[i]);
+                    events.origin(i)),
+            events.size(i));
+        if (samples_device(trace_.tables, trace_.tables[events.origin(i)]))
+          tell_total(events.origin(i), 0, totals_[device_of(events.origin(i))].told_device, events.size(i));
         break;
       case EventKind::alloc_failed:
         write_failure(i);
@@ -138,7 +138,7 @@ class PerfettoWriter {
     }
   }
 
-  Level level_of(std::size_t i) const { return trace_.tables[trace_.tables[trace_.events.origin[i]].heap].level; }
+  Level level_of(std::size_t i) const { return trace_.tables[trace_.tables[trace_.events.origin(i)].heap].level; }
   std::int32_t device_of(OriginId origin) const { return trace_.tables[trace_.tables[origin].heap].device; }
 
   /// The process got memory from a device, or returned it.
@@ -162,30 +162,30 @@ class PerfettoWriter {
     });
   }
 
-  HeapCounters& heap_of(std::size_t i) { return heaps_[index(trace_.tables[trace_.events.origin[i]].heap)]; }
+  HeapCounters& heap_of(std::size_t i) { return heaps_[index(trace_.tables[trace_.events.origin(i)].heap)]; }
 
   void change_live(std::size_t i) {
-    const EventColumns& events = trace_.events;
-    const bool is_more = events.kind[i] == EventKind::alloc;
-    const AllocationId id = events.allocation[i];
-    const std::uint32_t begin = trace_.allocation_events[index(id)];
-    const OriginId origin = events.origin[begin];
+    const Events& events = trace_.events;
+    const bool is_more = events.kind(i) == EventKind::alloc;
+    const AllocationId id = events.allocation(i);
+    const std::uint32_t begin = trace_.events.begin_of(id);
+    const OriginId origin = events.origin(begin);
     HeapCounters& heap = heaps_[index(trace_.tables[origin].heap)];
-    change(counter(heap.live, "live", origin), events.size[begin], is_more);
-    if (!heap.has_segments) hold(origin, events.size[begin], is_more);
+    change(counter(heap.live, "live", origin), events.size(begin), is_more);
+    if (!heap.has_segments) hold(origin, events.size(begin), is_more);
     if (!options_.block_sizes.empty())
       change(counter(heap.allocated, "allocated", origin), options_.block_sizes[index(id)], is_more);
     if (!options_.notes.category.empty()) {
       const std::string_view category = options_.notes.category[index(id)];
       Counter& of_category = heap.categories[category];
       if (of_category.track == 0) of_category.track = describe_counter("live: " + std::string(category), origin);
-      change(of_category, events.size[begin], is_more);
+      change(of_category, events.size(begin), is_more);
     }
     if (heap.pools.empty()) return;
     Counter& pool = heap.pools[trace_.tables[origin].pool];
     if (pool.track == 0)
       pool.track = describe_counter("live in pool " + pool_label(trace_.tables, trace_.tables[origin].pool), origin);
-    change(pool, events.size[begin], is_more);
+    change(pool, events.size(begin), is_more);
   }
 
   Counter& counter(std::optional<Counter>& counter, const char* what, OriginId origin) {
@@ -257,7 +257,7 @@ class PerfettoWriter {
   };
 
   Thread& thread_of(std::size_t i) {
-    const ThreadId id = trace_.tables[trace_.events.origin[i]].thread;
+    const ThreadId id = trace_.tables[trace_.events.origin(i)].thread;
     Thread& thread = threads_[id];
     if (thread.track != 0) return thread;
     thread.track = ++last_track_;

@@ -68,7 +68,7 @@ class ProfileWriter {
           number_of(options.events ? "GPU memory, recorded by memreel"
                                    : "GPU memory when each heap's live bytes were at their peak, recorded by "
                                      "memreel"));
-      const auto& times = trace.events.time;
+      const auto times = trace.events.times();
       if (times.empty() || times.back() <= times.front()) return;
       profile.add_int64(ProfileField::time_nanos, times.front().count());
       profile.add_int64(ProfileField::duration_nanos, (times.back() - times.front()).count());

@@ -111,8 +111,8 @@ std::vector<TorchHeap> torch_heaps(const Trace& trace) {
                                      : shown[h] && heap.device < most_devices;
   }
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    const HeapId heap = tables[trace.events.origin[i]].heap;
-    if (is_segment(trace.events.kind[i]) && tables[heap].level == Level::framework)
+    const HeapId heap = tables[trace.events.origin(i)].heap;
+    if (is_segment(trace.events.kind(i)) && tables[heap].level == Level::framework)
       heaps[index(heap)].has_segments = true;
   }
   return heaps;
@@ -133,9 +133,9 @@ namespace {
 /// The heap's initial settings.
 const Settings* settings_of(const Trace& trace, HeapId heap) {
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::settings && trace.tables[trace.events.origin[i]].heap == heap &&
-        trace.events.address_or_value[i] < trace.tables.settings.size())
-      return &trace.tables.settings[trace.events.address_or_value[i]];
+    if (trace.events.kind(i) == EventKind::settings && trace.tables[trace.events.origin(i)].heap == heap &&
+        trace.events.address_or_value(i) < trace.tables.settings.size())
+      return &trace.tables.settings[trace.events.address_or_value(i)];
   return nullptr;
 }
 

@@ -23,7 +23,7 @@ class SnapshotWriter {
       : trace_(trace), tables_(trace.tables), options_(options), pickle_(out), heaps_(torch_heaps(trace)) {
     for (std::size_t h = 0; h < heaps_.size(); ++h)
       if (is_on_device(h)) device_count_ = std::max(device_count_, std::size_t(tables_.heaps[h].device) + 1);
-    const auto& times = trace_.events.time;
+    const auto times = trace_.events.times();
     has_times_ = !times.empty() && times.back() > times.front();
     says_pools_ = std::ranges::none_of(tables_.pools, &Pool::inferred);
     sort_by_device();
@@ -158,10 +158,10 @@ class SnapshotWriter {
     std::set<HeapId> begins;  // whose events so far all do
     for (const InitialHeap& initial : trace_.initial_heaps) begins.insert(initial.heap);
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
-      const OriginId origin = trace_.events.origin[i];
-      const EventKind kind = trace_.events.kind[i];
+      const OriginId origin = trace_.events.origin(i);
+      const EventKind kind = trace_.events.kind(i);
       if (begins.contains(heap_of(origin)) && (kind == EventKind::alloc || is_free(kind) || is_segment(kind))) {
-        if (is_preexisting(trace_.events.stack[i])) continue;
+        if (is_preexisting(trace_.events.stack(i))) continue;
         begins.erase(heap_of(origin));
       }
       if (kind == EventKind::mark)
@@ -331,11 +331,11 @@ class SnapshotWriter {
   /// The initial settings of the first device heap that has any; otherwise those of host memory.
   std::vector<std::pair<std::string, std::string>> settings_of_snapshot() const {
     for (std::size_t i = 0; i < trace_.events.count(); ++i) {
-      if (trace_.events.kind[i] != EventKind::settings || !is_on_device(index(heap_of(trace_.events.origin[i]))) ||
-          trace_.events.address_or_value[i] >= tables_.settings.size())
+      if (trace_.events.kind(i) != EventKind::settings || !is_on_device(index(heap_of(trace_.events.origin(i)))) ||
+          trace_.events.address_or_value(i) >= tables_.settings.size())
         continue;
       std::vector<std::pair<std::string, std::string>> settings;
-      for (const auto& [key, value] : tables_.settings[trace_.events.address_or_value[i]].entries)
+      for (const auto& [key, value] : tables_.settings[trace_.events.address_or_value(i)].entries)
         settings.emplace_back(tables_[key], tables_[value]);
       return settings;
     }

@@ -46,9 +46,9 @@ struct SiteHash {
 };
 
 /// Whether the event begins or ends an allocation in the trace.
-bool is_of_allocation(const EventColumns& events, std::size_t i) {
-  const EventKind kind = events.kind[i];
-  return (kind == EventKind::alloc || kind == EventKind::free_requested) && events.allocation[i] != AllocationId::none;
+bool is_of_allocation(const Events& events, std::size_t i) {
+  const EventKind kind = events.kind(i);
+  return (kind == EventKind::alloc || kind == EventKind::free_requested) && events.allocation(i) != AllocationId::none;
 }
 
 /// By HeapId: how many events had happened at the heap's peak.
@@ -57,17 +57,17 @@ std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
     Bytes live, peak;
     std::uint64_t events = 0;
   };
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<Series> all_series(trace.tables.heaps.size());
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (!is_of_allocation(events, i)) continue;
-    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    Series& series = all_series[index(trace.tables[events.origin[begin]].heap)];
-    if (events.kind[i] != EventKind::alloc) {
-      series.live -= events.size[begin];
+    const std::uint32_t begin = trace.events.begin_of(events.allocation(i));
+    Series& series = all_series[index(trace.tables[events.origin(begin)].heap)];
+    if (events.kind(i) != EventKind::alloc) {
+      series.live -= events.size(begin);
       continue;
     }
-    series.live += events.size[begin];
+    series.live += events.size(begin);
     if (series.live <= series.peak) continue;
     series.peak = series.live;
     series.events = i + 1;
@@ -81,18 +81,18 @@ std::vector<std::uint64_t> events_until_peak(const Trace& trace) {
 
 std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::uint64_t> events_shown,
                                        const AllocationNotes& notes) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const std::vector<std::uint64_t> until =
       events_shown ? std::vector(trace.tables.heaps.size(), *events_shown) : events_until_peak(trace);
   FlatMap<Site, SiteHash> numbers;
   std::vector<StackWeight> weights;
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (!is_of_allocation(events, i)) continue;
-    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    const std::uint32_t id = index(events.allocation[i]);
+    const std::uint32_t begin = trace.events.begin_of(events.allocation(i));
+    const std::uint32_t id = index(events.allocation(i));
     const auto noted = [&](std::span<const std::string_view> texts) { return texts.empty() ? "" : texts[id]; };
-    const Site site{.stack = events.stack[begin],
-                    .origin = events.origin[begin],
+    const Site site{.stack = events.stack(begin),
+                    .origin = events.origin(begin),
                     .category = noted(notes.category),
                     .phase = noted(notes.phase)};
     if (i >= until[index(trace.tables[site.origin].heap)]) continue;
@@ -107,14 +107,14 @@ std::vector<StackWeight> stack_weights(const Trace& trace, std::optional<std::ui
                          .phase = site.phase});
     }
     StackWeight& weight = weights[number];
-    if (events.kind[i] == EventKind::alloc) {
+    if (events.kind(i) == EventKind::alloc) {
       ++weight.made;
       ++weight.live;
-      weight.made_bytes += events.size[begin];
-      weight.live_bytes += events.size[begin];
+      weight.made_bytes += events.size(begin);
+      weight.live_bytes += events.size(begin);
     } else {
       --weight.live;
-      weight.live_bytes -= events.size[begin];
+      weight.live_bytes -= events.size(begin);
     }
   }
   std::sort(weights.begin(), weights.end(), [](const StackWeight& a, const StackWeight& b) {

@@ -116,12 +116,12 @@ class NumberedTexts {
 class FirefoxWriter {
  public:
   FirefoxWriter(const Trace& trace, std::ostream& out) : trace_(trace), tables_(trace.tables), out_(out) {
-    const auto& times = trace_.events.time;
+    const auto times = trace_.events.times();
     if (!times.empty()) start_ = *std::min_element(times.begin(), times.end());
     has_times_ = !times.empty() && *std::max_element(times.begin(), times.end()) > start_;
     if (!has_times_) start_ = {};
     std::vector<bool> used(tables_.heaps.size());
-    for (const OriginId origin : trace_.events.origin) used[index(tables_[origin].heap)] = true;
+    for (const OriginId origin : trace_.events.origins()) used[index(tables_[origin].heap)] = true;
     for (std::uint32_t h = 1; h < used.size(); ++h)
       if (used[h]) heaps_.push_back(HeapId{h});
     allocation_events_.resize(used.size());
@@ -169,7 +169,7 @@ class FirefoxWriter {
   void write_time(std::size_t event) { write_number(milliseconds(event)); }
 
   double milliseconds(std::size_t event) const {
-    const std::int64_t ns = has_times_ ? (trace_.events.time[event] - start_).count()
+    const std::int64_t ns = has_times_ ? (trace_.events.time(event) - start_).count()
                                        : static_cast<std::int64_t>(event) * ns_per_event_without_time;
     return static_cast<double>(ns) / ns_per_ms;
   }
@@ -178,14 +178,14 @@ class FirefoxWriter {
 
   // ---- what events say
 
-  HeapId heap_of(std::size_t event) const { return tables_[trace_.events.origin[event]].heap; }
+  HeapId heap_of(std::size_t event) const { return tables_[trace_.events.origin(event)].heap; }
 
   /// Sorts the events that begin or end an allocation, each once, and those of segments.
   void sort_by_heap() {
-    std::vector<bool> ended(trace_.allocation_events.size());
+    std::vector<bool> ended(trace_.events.allocation_count());
     for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
-      const EventKind kind = trace_.events.kind[i];
-      const AllocationId id = trace_.events.allocation[i];
+      const EventKind kind = trace_.events.kind(i);
+      const AllocationId id = trace_.events.allocation(i);
       if (is_segment(kind)) segment_events_[index(heap_of(i))].push_back(i);
       if ((kind != EventKind::alloc && kind != EventKind::free_requested) || id == AllocationId::none) continue;
       if (ended[index(id)]) continue;
@@ -195,17 +195,15 @@ class FirefoxWriter {
   }
   const std::vector<std::uint32_t>& allocation_events(HeapId heap) const { return allocation_events_[index(heap)]; }
   const std::vector<std::uint32_t>& segment_events(HeapId heap) const { return segment_events_[index(heap)]; }
-  std::size_t begin_of(std::size_t event) const {
-    return trace_.allocation_events[index(trace_.events.allocation[event])];
-  }
+  std::size_t begin_of(std::size_t event) const { return trace_.events.begin_of(trace_.events.allocation(event)); }
   std::int64_t change_of(std::size_t event) const {
-    const auto bytes = static_cast<std::int64_t>(trace_.events.size[begin_of(event)].count);
-    return trace_.events.kind[event] == EventKind::alloc ? bytes : -bytes;
+    const auto bytes = static_cast<std::int64_t>(trace_.events.size(begin_of(event)).count);
+    return trace_.events.kind(event) == EventKind::alloc ? bytes : -bytes;
   }
 
   std::int64_t change_of_segment(std::size_t event) const {
-    const EventKind kind = trace_.events.kind[event];
-    const auto bytes = static_cast<std::int64_t>(trace_.events.size[event].count);
+    const EventKind kind = trace_.events.kind(event);
+    const auto bytes = static_cast<std::int64_t>(trace_.events.size(event).count);
     return kind == EventKind::segment_alloc || kind == EventKind::segment_map ? bytes : -bytes;
   }
 
@@ -249,7 +247,7 @@ class FirefoxWriter {
     write_column("time", events.size(), [&](std::size_t i) { write_time(events[i]); });
     write_column("weight", events.size(), [&](std::size_t i) { out_ << change_of(events[i]); });
     write_column("stack", events.size(), [&](std::size_t i) {
-      const StackId stack = trace_.events.stack[events[i]];
+      const StackId stack = trace_.events.stack(events[i]);
       if (stack == StackId::none)
         out_ << "null";
       else
@@ -257,7 +255,7 @@ class FirefoxWriter {
     });
     // What matches frees to allocations. Addresses are reused, and have more bits than the profiler's numbers.
     write_column("memoryAddress", events.size(),
-                 [&](std::size_t i) { out_ << std::uint64_t{index(trace_.events.allocation[events[i]])} + 1; });
+                 [&](std::size_t i) { out_ << std::uint64_t{index(trace_.events.allocation(events[i]))} + 1; });
     write_constant("threadId", events.size(), "0");
     out_ << "\"length\":" << events.size() << "},\n";
     write_markers(thread);
@@ -272,11 +270,11 @@ class FirefoxWriter {
     };
     std::vector<Marker> markers;
     for (std::size_t i = 0; thread == 0 && i < trace_.events.count(); ++i) {
-      const EventKind kind = trace_.events.kind[i];
+      const EventKind kind = trace_.events.kind(i);
       if (kind == EventKind::alloc_failed)
-        markers.push_back({i, texts_("out of memory: " + text_of(trace_.events.size[i])), 0});
-      if (kind != EventKind::mark || trace_.events.address_or_value[i] >= tables_.marks.size()) continue;
-      const Mark& mark = tables_.marks[trace_.events.address_or_value[i]];
+        markers.push_back({i, texts_("out of memory: " + text_of(trace_.events.size(i))), 0});
+      if (kind != EventKind::mark || trace_.events.address_or_value(i) >= tables_.marks.size()) continue;
+      const Mark& mark = tables_.marks[trace_.events.address_or_value(i)];
       const int phase = mark.phase == MarkPhase::instant ? 0 : mark.phase == MarkPhase::begin ? 2 : 3;
       markers.push_back({i, texts_(utf8(tables_[mark.name])), phase});
     }

@@ -488,8 +488,8 @@ Result<void> can_be_joined(const Trace& recording, const Trace& profile) {
     return refuse("the profile holds no memory of a device",
                   "profile a program that runs on a GPU; with allocators of cudaMallocAsync the recording itself has "
                   "each tensor");
-  const auto& when = recording.events.time;
-  const auto& then = profile.events.time;
+  const auto when = recording.events.times();
+  const auto then = profile.events.times();
   if (then.front() > when.back() || then.back() < when.front())
     return refuse("the profile is of another time than the recording", "name one that this run of the program made");
   return {};
@@ -531,14 +531,14 @@ Result<void> join(const Trace& recording, const Trace& profile, std::unique_ptr<
   }
   std::size_t next = 0;
   const auto append_until = [&](Nanoseconds time) {
-    for (; next < profile.events.count() && profile.events.time[next] < time; ++next) {
+    for (; next < profile.events.count() && profile.events.time(next) < time; ++next) {
       const Tables& tables = profile.tables;
-      const bool is_on_device = tables[tables[profile.events.origin[next]].heap].device >= 0;
-      if (!is_segment(profile.events.kind[next]) || !is_on_device) tensors.append(next);
+      const bool is_on_device = tables[tables[profile.events.origin(next)].heap].device >= 0;
+      if (!is_segment(profile.events.kind(next)) || !is_on_device) tensors.append(next);
     }
   };
   for (std::size_t i = 0; i < recording.events.count(); ++i) {
-    append_until(recording.events.time[i]);
+    append_until(recording.events.time(i));
     calls.append(i);
   }
   append_until(Nanoseconds::max());

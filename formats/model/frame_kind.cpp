@@ -396,7 +396,7 @@ void hide_frames(Trace& trace) {
     const StackId rest = now[index(stack)];
     return rest != StackId::none || stack == StackId::none ? rest : row({.frame = outermost[index(stack)]});
   };
-  for (StackId& stack : trace.events.stack) stack = shown(stack);
+  trace.events.renumber_stacks(shown);
   for (FoldedRow& folded : trace.folded.rows) folded.stack = shown(folded.stack);
   tables.stacks = std::move(stacks);
 }

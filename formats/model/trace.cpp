@@ -1,70 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/trace.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
 #include "formats/model/stack_text.h"
 
 namespace memreel {
-namespace {
-
-/// Requests large pages for a column that is about to be filled: with small pages, the kernel would take as long to
-/// provide its memory as the reader to fill it.
-void prefer_large_pages(auto& column) {
-  constexpr std::size_t page = std::size_t{2} << 20U;
-  void* begin = column.data();
-  std::size_t size = column.capacity() * sizeof(column.front());
-  if (std::align(page, page, begin, size) != nullptr) ::madvise(begin, size / page * page, MADV_HUGEPAGE);
-}
-
-}  // namespace
-
-void EventColumns::reserve(std::size_t events) {
-  kind.reserve(events);
-  origin.reserve(events);
-  stack.reserve(events);
-  allocation.reserve(events);
-  time.reserve(events);
-  address_or_value.reserve(events);
-  size.reserve(events);
-}
-
-void EventColumns::clear() {
-  kind.clear();
-  origin.clear();
-  stack.clear();
-  allocation.clear();
-  time.clear();
-  address_or_value.clear();
-  size.clear();
-}
-
-void EventColumns::push_back(const Event& event) {
-  kind.push_back(event.kind);
-  origin.push_back(event.origin);
-  stack.push_back(event.stack);
-  allocation.push_back(event.allocation);
-  time.push_back(event.time);
-  address_or_value.push_back(has_value(event.kind) ? event.value : event.address.value);
-  size.push_back(event.size);
-}
-
-void reserve(Trace& trace, std::uint64_t events, std::uint64_t allocations) {
-  EventColumns& columns = trace.events;
-  columns.reserve(events);
-  trace.allocation_events.reserve(allocations);
-  prefer_large_pages(columns.kind);
-  prefer_large_pages(columns.origin);
-  prefer_large_pages(columns.stack);
-  prefer_large_pages(columns.allocation);
-  prefer_large_pages(columns.time);
-  prefer_large_pages(columns.address_or_value);
-  prefer_large_pages(columns.size);
-  prefer_large_pages(trace.allocation_events);
-}
-
 void make_printable(Header& header) {
   for (std::string* text : {&header.producer, &header.source, &header.source_name, &header.host, &header.machine})
     make_printable(*text);

@@ -14,121 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/event.h"
+#include "formats/model/events.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/tables.h"
 #include "formats/model/units.h"
 
 namespace memreel {
-
-// One thing that happened to memory.
-
-/// The numbers are part of the file format (formats/proto/memreel/trace.proto): never reuse one.
-enum class EventKind : std::uint8_t {
-  unknown = 0,         // a kind unknown to this version; skipped and counted by the reader
-  alloc = 1,           // the program got `size` requested bytes at `address`
-  free_requested = 2,  // the program freed `allocation`
-  free_completed = 3,  // the device is done with it: the block became reusable
-  segment_alloc = 4,   // a pool got `size` bytes at `address` from its parent heap (cudaMalloc)
-  segment_free = 5,
-  segment_map = 6,  // a pool mapped `size` bytes of physical memory at `address` (cuMemMap)
-  segment_unmap = 7,
-  alloc_failed = 8,     // a request for `size` bytes failed; `value`: see free_when_failed()
-  pool_begin = 9,       // from here on allocations of this origin's thread or stream go to its pool
-  pool_end = 10,        // the origin's pool is destroyed: it grows no more, and its unused memory may be released
-  sync = 11,            // the host waited, or an event edge; `value`: see sync_* below
-  empty_cache = 12,     // the program released unused memory: of the origin's pool; the default pool stands for all
-  mark = 13,            // `value` = MarkId
-  settings = 14,        // `value` = SettingsId
-  memory_info = 15,     // sample of the device: `size` = used, `value` = free
-  pool_created = 16,    // the origin's heap is a pool that the program made now, perhaps under an earlier one's name
-  pool_destroyed = 17,  // ... and destroys now: the frees of what is live in it, and its segments', follow directly
-};
-inline constexpr std::size_t event_kind_count = 18;
-
-/// The name used in reports, exports and JSON, e.g. "free_requested".
-std::string_view name_of(EventKind kind);
-
-constexpr bool has_address(EventKind kind) { return kind >= EventKind::alloc && kind <= EventKind::segment_unmap; }
-constexpr bool is_free(EventKind kind) {
-  return kind == EventKind::free_requested || kind == EventKind::free_completed;
-}
-constexpr bool is_segment(EventKind kind) {
-  return kind >= EventKind::segment_alloc && kind <= EventKind::segment_unmap;
-}
-constexpr bool has_size(EventKind kind) {
-  return has_address(kind) || kind == EventKind::alloc_failed || kind == EventKind::memory_info;
-}
-constexpr bool has_value(EventKind kind) {
-  return kind == EventKind::alloc_failed ||
-         (kind >= EventKind::sync && kind <= EventKind::memory_info && kind != EventKind::empty_cache);
-}
-
-/// `value` of a `sync` event: the host waited for the origin's stream, for the whole device, or the origin's stream
-/// was made to wait for the stream `value - sync_edge` (a StreamId).
-inline constexpr std::uint64_t sync_stream = 0;
-inline constexpr std::uint64_t sync_device = 1;
-inline constexpr std::uint64_t sync_edge = 2;
-
-/// `value` of an `alloc_failed` event: the bytes that the device said were free, 1 if it had none, 0 if it said
-/// nothing.
-constexpr std::uint64_t free_when_failed_value(Bytes free) { return free.count == 0 ? 1 : free.count; }
-constexpr std::optional<Bytes> free_when_failed(std::uint64_t value) {
-  if (value == 0) return std::nullopt;
-  return Bytes{value == 1 ? 0 : value};
-}
-
-/// A complete event. Fields that its kind does not have are zero (`allocation`: none).
-///
-/// For the two kinds of free, `allocation` refers to the `alloc` event, whose `address` and `size` are repeated. If the
-/// allocation happened before the recording began (`allocation` is none), the free's own are used.
-struct Event {
-  EventKind kind = EventKind::unknown;
-  OriginId origin = OriginId::none;
-  StackId stack = StackId::none;
-  AllocationId allocation = AllocationId::none;
-  Nanoseconds time{};
-  Address address{};
-  Bytes size{};
-  std::uint64_t value = 0;
-
-  friend bool operator==(const Event&, const Event&) = default;
-};
-
-// A set of event kinds.
-
-class EventKinds {
- public:
-  constexpr EventKinds() = default;
-  constexpr explicit EventKinds(EventKind kind) { add(kind); }
-  /// From a file: bit n is kind n. Unknown kinds are dropped.
-  static constexpr EventKinds of_bits(std::uint64_t bits) {
-    EventKinds kinds;
-    kinds.bits_ = static_cast<std::uint32_t>(bits & ((1U << event_kind_count) - 1U));
-    return kinds;
-  }
-
-  constexpr void add(EventKind kind) { bits_ |= bit(kind); }
-  constexpr bool contains(EventKind kind) const { return (bits_ & bit(kind)) != 0; }
-  constexpr bool empty() const { return bits_ == 0; }
-  constexpr std::uint32_t bits() const { return bits_; }
-
-  /// "alloc, free_requested".
-  std::string text() const {
-    std::string names;
-    for (std::size_t i = 0; i < event_kind_count; ++i)
-      if (const auto kind = static_cast<EventKind>(i); contains(kind))
-        names += (names.empty() ? "" : ", ") + std::string(name_of(kind));
-    return names;
-  }
-
-  friend constexpr EventKinds operator|(EventKinds a, EventKinds b) { return of_bits(a.bits_ | b.bits_); }
-  friend bool operator==(const EventKinds&, const EventKinds&) = default;
-
- private:
-  static constexpr std::uint32_t bit(EventKind kind) { return 1U << static_cast<unsigned>(kind); }
-
-  std::uint32_t bits_ = 0;
-};
 
 // Which memory a sample (memory_info) is about.
 
@@ -208,33 +100,6 @@ struct FoldedHistory {
   bool empty() const { return rows.empty(); }
   friend bool operator==(const FoldedHistory&, const FoldedHistory&) = default;
 };
-
-/// Leaves new elements uninitialised. Zeroing them, only for the trace reader to overwrite them, took a tenth of its
-/// time.
-template <class T>
-class UnsetAllocator : public std::allocator<T> {
-  static_assert(std::is_trivially_copyable_v<T>);
-
- public:
-  template <class Other>
-  struct rebind {                         // NOLINT(readability-identifier-naming): std::allocator_traits's name
-    using other = UnsetAllocator<Other>;  // NOLINT(readability-identifier-naming)
-  };
-
-  UnsetAllocator() = default;
-  template <class Other>
-  explicit UnsetAllocator(const UnsetAllocator<Other>&) noexcept {}
-
-  void construct(T* /*element*/) noexcept {}
-  template <class... Arguments>
-  void construct(T* element, Arguments&&... arguments) {
-    std::construct_at(element, std::forward<Arguments>(arguments)...);
-  }
-};
-
-/// A std::vector, except that resize(count) leaves new elements uninitialised.
-template <class T>
-using Column = std::vector<T, UnsetAllocator<T>>;
 
 // Recordings of instants: PyTorch's snapshots without traces (include_traces=False, or a list of segments). They say
 // what is live and where, but not how it came about.
@@ -322,36 +187,10 @@ struct ReadReport {
   friend bool operator==(const ReadReport&, const ReadReport&) = default;
 };
 
-/// Events as columns of equal length, in recorded order.
-struct EventColumns {
-  /// Memory of an event.
-  static constexpr std::uint64_t bytes_each = sizeof(EventKind) + sizeof(OriginId) + sizeof(StackId) +
-                                              sizeof(AllocationId) + sizeof(Nanoseconds) + sizeof(std::uint64_t) +
-                                              sizeof(Bytes);
-
-  Column<EventKind> kind;
-  Column<OriginId> origin;
-  Column<StackId> stack;
-  Column<AllocationId> allocation;
-  Column<Nanoseconds> time;
-  Column<std::uint64_t> address_or_value;  // no kind has both; see has_address() and has_value()
-  Column<Bytes> size;
-
-  std::size_t count() const { return kind.size(); }
-  void reserve(std::size_t events);
-  void clear();  // keeps the storage
-  void push_back(const Event& event);
-  Event operator[](std::size_t i) const;
-  Address address(std::size_t i) const { return {address_or_value[i]}; }
-
-  friend bool operator==(const EventColumns&, const EventColumns&) = default;
-};
-
 struct Trace {
   Header header;
   Tables tables;
-  EventColumns events;
-  std::vector<std::uint32_t> allocation_events;  // AllocationId -> index of its `alloc` event
+  Events events;
   Losses losses;
   FoldedHistory folded;                    // a flight recorder's; that of the first trace in a concatenation
   std::vector<InitialHeap> initial_heaps;  // of a recording that began late: those whose state then is known
@@ -362,23 +201,6 @@ struct Trace {
 
 /// Header::source of a trace written by `memreel predict`. Its source_name says of what, and at which values.
 inline constexpr std::string_view synthetic_source = "memreel.predict";
-
-inline Event EventColumns::operator[](std::size_t i) const {
-  Event event{.kind = kind[i],
-              .origin = origin[i],
-              .stack = stack[i],
-              .allocation = allocation[i],
-              .time = time[i],
-              .size = size[i]};
-  if (has_value(event.kind))
-    event.value = address_or_value[i];
-  else
-    event.address = {address_or_value[i]};
-  return event;
-}
-
-/// Makes room for about as many events and allocations.
-void reserve(Trace& trace, std::uint64_t events, std::uint64_t allocations);
 
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
 

@@ -34,11 +34,11 @@ bool all_small(const EventColumns& events) {
 
 }  // namespace
 
-Result<void> check_memory(const EventColumns& events, Bytes tables, Bytes limit, const std::string& where) {
-  if (Bytes{events.count() * EventColumns::bytes_each} + tables > limit)
+Result<void> check_memory(const Events& events, Bytes tables, Bytes limit, const std::string& where) {
+  if (events.memory() + tables > limit)
     return over_memory_limit(where, "holds events and tables that need more than", limit);
-  if (events.count() <= std::numeric_limits<std::uint32_t>::max()) return {};
-  return Error{.what = "holds more events than can be numbered (4294967295)",
+  if (events.count() <= Events::most) return {};
+  return Error{.what = "holds more events than can be numbered (" + std::to_string(Events::most) + ")",
                .where = where,
                .remedy = "split it, or read it block by block with TraceReader"};
 }
@@ -57,30 +57,57 @@ void StackDepths::bound(std::vector<Stack>& stacks) {
   }
 }
 
-Result<void> ValueCheck::check(EventColumns& events) {
+template <class Rows>
+Result<void> ValueCheck::check(Rows rows, std::size_t count, bool small) {
   const auto impossible = [&](std::size_t i, std::string_view what) {
-    return Error{.what = "event " + std::to_string(first_event_ + i) + " (" + std::string(name_of(events.kind[i])) +
+    return Error{.what = "event " + std::to_string(first_event_ + i) + " (" + std::string(name_of(rows.kind(i))) +
                          ") " + std::string(what),
                  .where = where_,
                  .remedy = "the file is damaged or crafted"};
   };
-  const bool look = !all_small(events);
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    if (look) {
-      const std::string_view what = beyond_limits(kind, events.time[i], events.address_or_value[i], events.size[i]);
+  for (std::size_t i = 0; i < count; ++i) {
+    const EventKind kind = rows.kind(i);
+    if (!small) {
+      const std::uint64_t number = rows.address_or_value(i);
+      const std::string_view what = beyond_limits(kind, rows.time(i), number, rows.size(i));
       if (!what.empty()) return impossible(i, what);
-      if (!has_address(kind) && has_size(kind)) {
-        events.size[i] = {as_request(events.size[i].count)};
-        events.address_or_value[i] = as_request(events.address_or_value[i]);
-      }
+      if (!has_address(kind) && has_size(kind)) rows.cut(i, {as_request(rows.size(i).count)}, as_request(number));
     }
     if (!counts_in_total(kind)) continue;
-    total_ += events.size[i];
+    total_ += rows.size(i);
     if (total_.bytes() > max_total) return impossible(i, "makes the total size more than a trace can have");
   }
-  first_event_ += events.count();
+  first_event_ += count;
   return {};
+}
+
+Result<void> ValueCheck::check(EventColumns& events) {
+  struct Rows {
+    EventColumns& events;
+    EventKind kind(std::size_t i) const { return events.kind[i]; }
+    Nanoseconds time(std::size_t i) const { return events.time[i]; }
+    std::uint64_t address_or_value(std::size_t i) const { return events.address_or_value[i]; }
+    Bytes size(std::size_t i) const { return events.size[i]; }
+    void cut(std::size_t i, Bytes size, std::uint64_t value) {
+      events.size[i] = size;
+      events.address_or_value[i] = value;
+    }
+  };
+  return check(Rows{events}, events.count(), all_small(events));
+}
+
+Result<void> ValueCheck::check(Events& events) {
+  struct Rows {
+    Events& events;
+    EventKind kind(std::size_t i) const { return events.kind(i); }
+    Nanoseconds time(std::size_t i) const { return events.time(i); }
+    std::uint64_t address_or_value(std::size_t i) const { return events.address_or_value(i); }
+    Bytes size(std::size_t i) const { return events.size(i); }
+    void cut(std::size_t i, Bytes size, std::uint64_t value) {
+      if (size != events.size(i) || value != events.value(i)) events.set_size_and_value(i, size, value);
+    }
+  };
+  return check(Rows{events}, events.count(), events.all_below(max_time, max_address.value, max_allocation));
 }
 
 }  // namespace memreel

@@ -45,7 +45,7 @@ constexpr std::uint64_t as_request(std::uint64_t bytes) { return std::min(bytes,
 /// Whether events and tables fit in memory: a block of equal events takes a few bytes in a file, and megabytes once
 /// unpacked. `tables`: their memory. Errors: together they need more than `limit`, or there are more events than can be
 /// numbered.
-Result<void> check_memory(const EventColumns& events, Bytes tables, Bytes limit, const std::string& where);
+Result<void> check_memory(const Events& events, Bytes tables, Bytes limit, const std::string& where);
 
 /// Cuts stacks deeper than max_stack_depth to their inner frames.
 class StackDepths {
@@ -69,8 +69,13 @@ class ValueCheck {
 
   /// Clamps the numbers of failed requests. Errors: any other number exceeds the limits.
   Result<void> check(EventColumns& events);
+  Result<void> check(Events& events);
 
  private:
+  /// `Rows`: how to read `count` events and to cut one's numbers. `small`: all numbers are within the limits.
+  template <class Rows>
+  Result<void> check(Rows rows, std::size_t count, bool small);
+
   std::string where_;
   std::uint64_t first_event_ = 0;  // of the next batch
   TotalBytes total_;

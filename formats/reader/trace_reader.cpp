@@ -56,51 +56,19 @@ Bytes TraceReader::memory_limit() const { return impl_->stream.memory_limit(); }
 
 namespace {
 
-struct Expected {
-  std::uint64_t events = 0;
-  std::uint64_t allocations = 0;
-};
-
-/// The probable contents of the file: according to its footers, unless implausibly large.
-Result<Expected> expected_of(ByteFile& file) {
+/// The events that the file has according to its footers, unless implausibly many; the readable part of a file without
+/// one is not counted.
+Result<std::uint64_t> expected_events(ByteFile& file) {
   const std::uint64_t size = file.size();
-  Expected expected;
+  std::uint64_t events = 0;
   for (std::uint64_t end = size; end != 0;) {
     auto span = read_footer(file, end);
     if (!span) return std::move(span).error();
-    if (!*span) {
-      expected.events += end / 2;  // incomplete: a guess
-      break;
-    }
-    expected.events += (*span)->footer.event_count;
-    expected.allocations += (*span)->footer.allocation_count;
+    if (!*span) break;
+    events += (*span)->footer.event_count;
     end = (*span)->begin;
   }
-  const std::uint64_t most = std::min(8 * size, trace_memory_limit(size).count / EventColumns::bytes_each);
-  return Expected{std::min(expected.events, most), std::min(expected.allocations, most)};
-}
-
-/// From `begin` on, indexes allocations and gives frees their allocation's address and size. The sequence of kinds is
-/// unpredictable, so the loop is branchless: every event is written to the next allocation's index; an allocation keeps
-/// it and gets its own address and size.
-void complete_frees(Trace& trace, std::size_t begin) {
-  EventColumns& e = trace.events;
-  std::vector<std::uint32_t>& event_of = trace.allocation_events;
-  std::size_t count = event_of.size();
-  event_of.resize(count +
-                  static_cast<std::size_t>(
-                      std::count(e.kind.begin() + static_cast<std::ptrdiff_t>(begin), e.kind.end(), EventKind::alloc)) +
-                  1);
-  for (std::size_t i = begin; i < e.count(); ++i) {
-    event_of[count] = static_cast<std::uint32_t>(i);
-    count += static_cast<std::size_t>(e.kind[i] == EventKind::alloc);
-    const std::uint32_t allocation = index(e.allocation[i]);
-    if (allocation >= count) continue;
-    const std::uint32_t source = event_of[allocation];
-    e.address_or_value[i] = e.address_or_value[source];
-    e.size[i] = e.size[source];
-  }
-  event_of.pop_back();
+  return std::min({events, 8 * size, trace_memory_limit(size).count / Events::bytes_each});
 }
 
 /// All but tables and events. `From`: TraceStream or TraceReader.
@@ -115,33 +83,11 @@ void describe(Trace& trace, const From& from, Bytes file_size) {
   trace.file_size = file_size;
 }
 
-template <class T>
-void append(Column<T>& column, const Column<T>& more) {
-  column.insert(column.end(), more.begin(), more.end());
-}
-
 }  // namespace
 
-TraceCollector::TraceCollector(ByteFile& file) {
-  if (const auto expected = expected_of(file)) reserve(trace_, expected->events, expected->allocations + 1);
-}
-
-void TraceCollector::add(const EventBatch& batch) {
-  EventColumns& events = trace_.events;
-  const std::size_t begin = events.count();
-  append(events.kind, batch.events.kind);
-  append(events.origin, batch.events.origin);
-  append(events.stack, batch.events.stack);
-  append(events.allocation, batch.events.allocation);
-  append(events.time, batch.events.time);
-  append(events.address_or_value, batch.events.address_or_value);
-  append(events.size, batch.events.size);
-  complete_frees(trace_, begin);
-}
-
 std::optional<Trace> TraceCollector::finish(const TraceReader& reader, Bytes file_size) && {
-  if (Bytes{trace_.events.count() * EventColumns::bytes_each} + reader.memory() > reader.memory_limit())
-    return std::nullopt;
+  trace_.events.pack();
+  if (trace_.events.memory() + reader.memory() > reader.memory_limit()) return std::nullopt;
   describe(trace_, reader, file_size);
   trace_.tables = reader.tables();
   shorten_paths(trace_.tables);
@@ -150,21 +96,23 @@ std::optional<Trace> TraceCollector::finish(const TraceReader& reader, Bytes fil
 
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
   const std::uint64_t size = file->size();
-  const auto expected = expected_of(*file);
+  const Result<std::uint64_t> expected = expected_events(*file);
   if (!expected) return expected.error();
   auto stream = TraceStream::open(std::move(file), name, memory_limit);
   if (!stream) return std::move(stream).error();
   Trace trace;
-  reserve(trace, expected->events, expected->allocations + 1);
+  trace.events.reserve(*expected);
+  EventColumns events;
   for (;;) {
-    const std::size_t begin = trace.events.count();
-    auto block = stream->next(trace.events);
+    events.clear();
+    auto block = stream->next(events);
     if (!block) return std::move(block).error();
     if (!*block) break;
+    trace.events.append(events);
     if (auto fits = check_memory(trace.events, stream->memory(), stream->memory_limit(), name); !fits)
       return std::move(fits).error();
-    complete_frees(trace, begin);
   }
+  trace.events.pack();
   describe(trace, *stream, {size});
   trace.tables = std::move(*stream).take_tables();
   shorten_paths(trace.tables);

@@ -78,11 +78,8 @@ Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
 /// needed. Memory: as load().
 class TraceCollector {
  public:
-  /// Reserves room for the probable contents of `file`.
-  explicit TraceCollector(ByteFile& file);
-
   /// The next batch. Its events may have been checked (formats/model/value_check.h).
-  void add(const EventBatch& batch);
+  void add(const EventBatch& batch) { trace_.events.append(batch.events); }
   /// The trace, once `reader` has returned all of its `file_size` bytes. None if load() would fail: events and tables
   /// need more than the reader's limit.
   std::optional<Trace> finish(const TraceReader& reader, Bytes file_size) &&;

@@ -42,19 +42,17 @@ TraceInMemory::TraceInMemory(const Header& header, std::string name, Bytes memor
 }
 
 void TraceInMemory::expect(std::uint64_t events) {
-  const std::uint64_t most = memory_limit_.count / EventColumns::bytes_each;
-  reserve(trace_, std::min(events, most), std::min(events / 2, most));
+  trace_.events.reserve(std::min(events, memory_limit_.count / Events::bytes_each));
 }
 
 AllocationId TraceInMemory::append(const Event& appended) {
   if (appended.kind == EventKind::unknown || !status_) return AllocationId::none;
   Event event = appended;
   clear_unused(event);
-  EventColumns& events = trace_.events;
+  Events& events = trace_.events;
   if (event.kind == EventKind::alloc) {
-    const auto id = static_cast<std::uint32_t>(trace_.allocation_events.size());
+    const auto id = static_cast<std::uint32_t>(events.allocation_count());
     event.allocation = AllocationId{id};
-    trace_.allocation_events.push_back(static_cast<std::uint32_t>(events.count()));
     by_place_.put({event.address, tables()[event.origin].heap}, id);  // ends an older one that is still there
   } else if (is_free(event.kind)) {
     match(event);
@@ -66,24 +64,19 @@ AllocationId TraceInMemory::append(const Event& appended) {
 
 // As LiveSet::apply() does, for whoever reads the trace; but here the events so far say the rest.
 void TraceInMemory::match(Event& free) {
-  const EventColumns& events = trace_.events;
+  const Events& events = trace_.events;
   const auto ends_in = [&](HeapId heap) {
     return free.kind == EventKind::free_completed || !tables()[heap].observes_completion;
   };
-  if (index(free.allocation) < trace_.allocation_events.size()) {
-    const std::uint32_t source = trace_.allocation_events[index(free.allocation)];
-    free.address = events.address(source);
-    free.size = events.size[source];
-    const HeapAddress place{free.address, tables()[events.origin[source]].heap};
+  if (index(free.allocation) < events.allocation_count()) {
+    const std::uint32_t source = events.begin_of(free.allocation);
+    const HeapAddress place{events.address(source), tables()[events.origin(source)].heap};
     if (ends_in(place.heap) && by_place_.find(place) == index(free.allocation)) by_place_.erase(place);
     return;
   }
   const HeapAddress place{free.address, tables()[free.origin].heap};
   free.allocation = AllocationId{ends_in(place.heap) ? by_place_.erase(place) : by_place_.find(place)};
-  if (free.allocation == AllocationId::none)
-    ++unmatched_frees_;
-  else
-    free.size = events.size[trace_.allocation_events[index(free.allocation)]];
+  if (free.allocation == AllocationId::none) ++unmatched_frees_;
 }
 
 HeapState TraceInMemory::state_of(HeapId heap) const {
@@ -108,6 +101,7 @@ void TraceInMemory::set_python_holders(PythonHolders holders) {
 
 Result<void> TraceInMemory::finish() {
   if (!status_) return status_;
+  trace_.events.pack();
   if (tables().heaps.size() - 1 > max_heaps)
     return status_ = Error{.what = "has more than " + std::to_string(max_heaps) + " heaps", .where = name_};
   status_ = check_memory(trace_.events, memory_of(tables()), memory_limit_, name_);

@@ -34,7 +34,7 @@ class TraceInMemory final : public ImportOutput {
   Trace take() && { return std::move(trace_); }
 
  private:
-  /// Which allocation a free ends, with its address and size.
+  /// Which allocation a free ends.
   void match(Event& free);
 
   std::string name_;

@@ -83,14 +83,15 @@ void run(std::uint64_t count) {
   table.measure("all verdicts", [&] {
     const RecordedBlocks blocks = recorded_blocks(trace);
     const Remedies remedies = replayed(trace);
-    const auto found = find_fragmentation(trace, heap_histories(trace), blocks);
+    const auto found = find_fragmentation(trace, heap_histories(trace), lifetimes(trace), blocks);
     OutOfMemories ooms = judge_failures(trace, blocks, remedies);
     find_survivors(trace, remedies, ooms);
     return find_leaks(trace).findings.size() + found.size() + ooms.count;
   });
   table.measure("  leaks", [&] { return find_leaks(trace).findings.size(); });
   const RecordedBlocks blocks = table.measure("  block sizes", [&] { return recorded_blocks(trace); });
-  table.measure("  fragmentation", [&] { return find_fragmentation(trace, heap_histories(trace), blocks).size(); });
+  table.measure("  fragmentation",
+                [&] { return find_fragmentation(trace, heap_histories(trace), lifetimes(trace), blocks).size(); });
   const Remedies remedies = table.measure("  remedies, replayed", [&] { return replayed(trace); });
   table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
   table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });

@@ -139,8 +139,8 @@ void measure(std::uint64_t events) {
     std::uint64_t sum = 0;
     const double plain = seconds([&] {
       for (std::size_t i = 0; i < trace.events.count(); ++i) {
-        if (trace.events.kind[i] == EventKind::alloc) sum += trace.events.size[i].count;
-        if (trace.events.kind[i] == EventKind::free_requested) sum -= trace.events.size[i].count;
+        if (trace.events.kind(i) == EventKind::alloc) sum += trace.events.size(i).count;
+        if (trace.events.kind(i) == EventKind::free_requested) sum -= trace.events.size(i).count;
       }
     });
     LeakReport report;

@@ -69,7 +69,6 @@ class SyntheticBuilder {
  public:
   explicit SyntheticBuilder(const SyntheticOptions& options) : options_(options), random_(options.seed) {
     build_tables();
-    trace_.events.reserve(options.events + options.events / 16);
   }
 
   Trace build() && {
@@ -138,7 +137,7 @@ class SyntheticBuilder {
   Live alloc(const Request& request) {
     const Bytes rounded = round_up(std::max(request.size, 512_B), 512_B);
     Live live{.request = request,
-              .allocation = AllocationId{static_cast<std::uint32_t>(trace_.allocation_events.size())}};
+              .allocation = AllocationId{static_cast<std::uint32_t>(trace_.events.allocation_count())}};
     auto& gaps = gaps_[{request.stream, rounded.count}];
     if (gaps.empty()) {
       if (end_ - next_ < rounded) {
@@ -155,7 +154,6 @@ class SyntheticBuilder {
       gaps.pop_back();
     }
     push(EventKind::alloc, live);
-    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count() - 1));
     return live;
   }
 

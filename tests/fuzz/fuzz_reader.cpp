@@ -123,7 +123,7 @@ void check_tables(const Tables& t) {
 }
 
 void check_events(const Trace& trace) {
-  const EventColumns& e = trace.events;
+  const Events& e = trace.events;
   const Tables& t = trace.tables;
   std::size_t allocations = 0;
   for (std::size_t i = 0; i < e.count(); ++i) {
@@ -131,7 +131,7 @@ void check_events(const Trace& trace) {
     require(event.kind != EventKind::unknown && static_cast<std::size_t>(event.kind) < event_kind_count);
     require(index(event.origin) < t.origins.size() && index(event.stack) < t.stacks.size());
     if (event.kind == EventKind::alloc) {
-      require(index(event.allocation) == allocations && trace.allocation_events[allocations] == i);
+      require(index(event.allocation) == allocations && trace.events.begin_of(AllocationId(allocations)) == i);
       ++allocations;
     } else {
       require(event.allocation == AllocationId::none || (is_free(event.kind) && index(event.allocation) < allocations));
@@ -139,7 +139,7 @@ void check_events(const Trace& trace) {
     require(event.kind != EventKind::mark || event.value < t.marks.size());
     require(event.kind != EventKind::settings || event.value < t.settings.size());
   }
-  require(allocations == trace.allocation_events.size());
+  require(allocations == trace.events.allocation_count());
 }
 
 void check_streaming(const std::shared_ptr<ByteFile>& file, const Trace& trace) {

@@ -107,7 +107,7 @@ std::shared_ptr<const Document> completed_document_of(const std::shared_ptr<Byte
   auto trace = load_checked(file, "fuzz");
   if (!trace || complete_trace(*trace) == 0) return nullptr;
   DocumentBuilder builder(keyframes);
-  builder.add(trace->events, 0, trace->events.count(), trace->tables);
+  builder.add(*trace, 0, trace->events.count());
   return builder.publish(*trace, file->size(), true);
 }
 

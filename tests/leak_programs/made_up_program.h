@@ -55,8 +55,7 @@ class MadeUpProgram {
   }
 
   AllocationId alloc(std::uint32_t line, std::uint64_t size, bool leaks = false) {
-    const AllocationId id{static_cast<std::uint32_t>(trace_.allocation_events.size())};
-    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
+    const AllocationId id{static_cast<std::uint32_t>(trace_.events.allocation_count())};
     push({.kind = EventKind::alloc,
           .origin = OriginId{1},
           .stack = site(line),
@@ -72,7 +71,7 @@ class MadeUpProgram {
     return alloc(line + 1000 * (1 + static_cast<std::uint32_t>(way)), size, leaks);
   }
   void free(AllocationId id) {
-    const Event made = trace_.events[trace_.allocation_events[index(id)]];
+    const Event made = trace_.events[trace_.events.begin_of(id)];
     for (const EventKind kind : {EventKind::free_requested, EventKind::free_completed})
       push({.kind = kind,
             .origin = made.origin,

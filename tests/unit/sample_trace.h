@@ -14,6 +14,12 @@
 
 namespace memreel::testing {
 
+inline void set_time(Events& events, std::size_t i, Nanoseconds time) {
+  Event event = events[i];
+  event.time = time;
+  events.set(i, event);
+}
+
 /// A frame as a trace would have it. `module`: the path of its binary; empty for Python frames.
 inline FrameText frame(std::string_view function, std::string_view file, std::uint32_t line = 0,
                        std::string_view module = {}) {
@@ -70,8 +76,7 @@ class TraceBuilder {
   }
 
   AllocationId alloc(OriginId origin, Address address, Bytes size, StackId stack = StackId::none) {
-    const AllocationId id{static_cast<std::uint32_t>(trace_.allocation_events.size())};
-    trace_.allocation_events.push_back(static_cast<std::uint32_t>(trace_.events.count()));
+    const AllocationId id{static_cast<std::uint32_t>(trace_.events.allocation_count())};
     push({.kind = EventKind::alloc,
           .origin = origin,
           .stack = stack,
@@ -111,7 +116,7 @@ class TraceBuilder {
     return Id{static_cast<std::uint32_t>(rows.size() - 1)};
   }
   void undo(EventKind kind, AllocationId id) {
-    Event event = trace_.events[trace_.allocation_events[index(id)]];
+    Event event = trace_.events[trace_.events.begin_of(id)];
     event.kind = kind;
     push(event);
   }

@@ -219,11 +219,15 @@ void DocumentBuilder::take_keyframe() {
   keyframes_.push_back(std::move(keyframe));
 }
 
-void DocumentBuilder::add(const EventColumns& events, std::size_t begin, std::size_t end, const Tables& tables) {
+template <class From>
+void DocumentBuilder::add(const From& events, std::size_t begin, std::size_t end, const Tables& tables) {
   tables_ = &tables;
   constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 1;
   for (std::size_t i = begin; i < end && at_ < most; ++i) add_event(events[i]);
 }
+
+template void DocumentBuilder::add(const Events&, std::size_t, std::size_t, const Tables&);
+template void DocumentBuilder::add(const EventColumns&, std::size_t, std::size_t, const Tables&);
 
 std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& reader, std::uint64_t bytes,
                                                          bool complete) {

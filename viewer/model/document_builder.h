@@ -32,7 +32,7 @@ class DocumentBuilder {
   /// Adds the events of a batch. `tables`: those that the batch refers to.
   void add(const EventBatch& batch, const Tables& tables) { add(batch.events, 0, batch.events.count(), tables); }
   /// Adds the events `begin` .. `end` - 1.
-  void add(const EventColumns& events, std::size_t begin, std::size_t end, const Tables& tables);
+  void add(const Trace& trace, std::size_t begin, std::size_t end) { add(trace.events, begin, end, trace.tables); }
 
   /// The document up to here, of what is read or of what is in memory.
   std::shared_ptr<const Document> publish(const TraceReader& reader, std::uint64_t bytes, bool complete);
@@ -60,6 +60,9 @@ class DocumentBuilder {
     Growing<std::uint32_t> samples;
   };
 
+  /// `From`: Events or EventColumns.
+  template <class From>
+  void add(const From& events, std::size_t begin, std::size_t end, const Tables& tables);
   std::shared_ptr<const Document> publish(const Described& trace, std::uint64_t bytes, bool complete);
   Series& series_of(HeapId heap);
   void begin_leaf(Nanoseconds time);

@@ -103,7 +103,7 @@ Findings beside(const Analysis& analysis) {
   Findings findings;
   findings.devices = analysis.devices();
   findings.tags = tags_of(analysis);
-  findings.of_allocation.resize(trace.allocation_events.size());
+  findings.of_allocation.resize(trace.events.allocation_count());
   for (const LeakFinding& finding : analysis.leaks().findings) {
     for (const AllocationId id : finding.allocations) findings.of_allocation[index(id)] = finding.verdict;
     const PythonHolder* const keeper = holder_of(trace, finding.allocations);

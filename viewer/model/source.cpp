@@ -31,6 +31,7 @@ class Beginning final : public ByteFile {
 };
 
 using Clock = std::chrono::steady_clock;
+constexpr std::uint64_t bytes_of_event = 40;  // of a document and of the trace that it shows
 constexpr std::chrono::milliseconds first_publication{30}, longest_between_publications{500};
 constexpr std::chrono::milliseconds growth_check{200};
 constexpr std::chrono::milliseconds longest_held{150}, held_check{1};
@@ -52,8 +53,8 @@ std::uint64_t expected_events(ByteFile& file) {
 class Collected {
  public:
   /// `most`: events.
-  Collected(ByteFile& file, std::uint64_t most) : most_(most) {
-    if (most != 0) within([&] { collector_.emplace(file); });
+  explicit Collected(std::uint64_t most) : most_(most) {
+    if (most != 0) collector_.emplace();
   }
   void add(const EventBatch& batch) {
     events_ += batch.events.count();
@@ -212,7 +213,7 @@ void Source::publish_whole(const std::stop_token& stop, const Trace& trace, std:
   for (std::size_t begin = 0; begin < count; begin += at_once) {
     give_way();
     if (stop.stop_requested()) return;
-    builder.add(trace.events, begin, std::min(begin + at_once, count), trace.tables);
+    builder.add(trace, begin, std::min(begin + at_once, count));
     if (!is_first || Clock::now() - last < longest_between_publications) continue;
     last = Clock::now();
     publish(builder.publish(trace, bytes, false),
@@ -269,7 +270,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
   set_loadable();
   // One that may grow is loaded once it is still.
   const auto count = whole_ == Whole::soon ? events_by_footer(*file) : std::nullopt;
-  Collected collected(*file, count && *count <= longest_in_memory ? longest_in_memory : 0);
+  Collected collected(count && *count <= longest_in_memory ? longest_in_memory : 0);
   ValueCheck values(path_.string());
   EventBatch batch;
   std::uint64_t events = 0;
@@ -292,7 +293,7 @@ Result<void> Source::read(const std::stop_token& stop, const std::shared_ptr<Byt
     if (*more) {
       events += batch.events.count();
       const Bytes limit = memory_limit_ == 0_B ? trace_memory_limit(file->size()) : memory_limit_;
-      if (Bytes{events * EventColumns::bytes_each} > limit)
+      if (Bytes{events * bytes_of_event} > limit)
         return over_memory_limit(path_.string(), "holds events that need more than", limit);
       if (auto checked = values.check(batch.events); !checked) return checked;
       builder.add(batch, reader->tables());

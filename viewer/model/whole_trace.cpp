@@ -26,7 +26,7 @@ std::shared_ptr<const Categories> WholeTrace::categories(const Trace& trace, con
   const std::lock_guard classifying(classifying_);
   if (cancelled()) return nullptr;
   // A file that has grown may have been loaded again.
-  if (auto known = lent_categories_.lock(); known && known->evidence.size() == trace.allocation_events.size())
+  if (auto known = lent_categories_.lock(); known && known->evidence.size() == trace.events.allocation_count())
     return known;
   auto categories = std::make_shared<const Categories>(classify(trace, cancelled));
   if (cancelled()) return nullptr;  // they are incomplete

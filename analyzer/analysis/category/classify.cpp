@@ -19,8 +19,8 @@ using Conclusion = std::optional<Evidence>;
 
 class Classifier {
  public:
-  explicit Classifier(const Trace& trace)
-      : trace_(trace), seen_(observe(trace)), evidence_(seen_.allocations.size(), Evidence::none) {}
+  Classifier(const Trace& trace, std::span<const Lifetime> lives)
+      : trace_(trace), seen_(observe(trace, lives)), evidence_(seen_.allocations.size(), Evidence::none) {}
 
   Categories classify(const std::function<bool()>& cancelled) && {
     const auto given_up = [&] { return cancelled && cancelled(); };
@@ -203,7 +203,7 @@ class Classifier {
 
   using Alike = std::tuple<StackId, OriginId, Bytes>;
 
-  Alike alike(const Observation& of) const { return {of.stack, trace_.events.origin[of.begin], of.size}; }
+  Alike alike(const Observation& of) const { return {of.stack, trace_.events.origin(of.begin), of.size}; }
 
   void count_alike() {
     for (const AllocationId id : open_)
@@ -336,14 +336,14 @@ class Classifier {
   }
 
   void count_calls() {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     calls_before_.reserve(events.count() + 1);
     std::uint32_t calls = 0;
     bool inside = false;
     for (std::size_t i = 0; i < events.count(); ++i) {
       calls_before_.push_back(calls);
-      const StackMeaning& stack = seen_.stacks[index(events.stack[i])];
-      if (events.kind[i] != EventKind::alloc || !stack.has_python) continue;
+      const StackMeaning& stack = seen_.stacks[index(events.stack(i))];
+      if (events.kind(i) != EventKind::alloc || !stack.has_python) continue;
       if (stack.in_module && !inside) ++calls;
       inside = stack.in_module;
     }
@@ -459,7 +459,11 @@ class Classifier {
 }  // namespace
 
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled) {
-  return Classifier(trace).classify(cancelled);
+  return classify(trace, lifetimes(trace), cancelled);
+}
+
+Categories classify(const Trace& trace, std::span<const Lifetime> lives, const std::function<bool()>& cancelled) {
+  return Classifier(trace, lives).classify(cancelled);
 }
 
 namespace {

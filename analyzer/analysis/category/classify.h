@@ -25,6 +25,8 @@ struct Categories {
 /// docs/categories.md has the rules and what each rests on. `cancelled`: polled now and then; once it returns true,
 /// classification stops and the result is useless.
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled = {});
+/// The same. `lives`: lifetimes(trace).
+Categories classify(const Trace& trace, std::span<const Lifetime> lives, const std::function<bool()>& cancelled = {});
 
 // The module calls that a stack lies in, without wrapper frames.
 

@@ -60,16 +60,16 @@ constexpr std::size_t most_calling = 64;
 class Search {
  public:
   Search(const Trace& trace, std::vector<NcclCall> calls) : trace_(trace), calls_(std::move(calls)) {
-    found_.number.resize(trace.allocation_events.size());
+    found_.number.resize(trace.events.allocation_count());
     for (const Mark& mark : trace.tables.marks) ranges_.push_back(nccl_range(trace.tables[mark.name]));
   }
 
   void see(std::size_t i) {
-    switch (trace_.events.kind[i]) {
+    switch (trace_.events.kind(i)) {
       case EventKind::alloc:
         return see_alloc(i);
       case EventKind::free_requested:
-        return see_free(trace_.events.allocation[i]);
+        return see_free(trace_.events.allocation(i));
       case EventKind::mark:
         return see_mark(i);
       default:
@@ -81,8 +81,8 @@ class Search {
 
  private:
   void see_alloc(std::size_t i) {
-    const Origin& origin = trace_.tables[trace_.events.origin[i]];
-    const NcclCall& nccl = calls_[index(trace_.events.stack[i])];
+    const Origin& origin = trace_.tables[trace_.events.origin(i)];
+    const NcclCall& nccl = calls_[index(trace_.events.stack(i))];
     const bool makes_one =
         nccl.call == Call::makes_communicator || (nccl.call == Call::other && is_making(threads_[origin.thread]));
     if (!makes_one) making_.erase(origin.thread);
@@ -90,7 +90,7 @@ class Search {
     const std::int32_t device = trace_.tables[origin.heap].device;
     const std::uint32_t number = makes_one ? made_on(origin.thread, nccl.caller) : used_on(origin.thread, device);
     if (number == 0) return;
-    found_.number[index(trace_.events.allocation[i])] = number;
+    found_.number[index(trace_.events.allocation(i))] = number;
     if (device >= 0 && devices_[number - 1] < 0) devices_[number - 1] = device;
     ++live_[device][number];
   }
@@ -171,17 +171,17 @@ class Search {
 
   void see_free(AllocationId allocation) {
     if (allocation == AllocationId::none || found_.number[index(allocation)] == 0) return;
-    const std::uint32_t begin = trace_.allocation_events[index(allocation)];
-    auto& live = live_[trace_.tables[trace_.tables[trace_.events.origin[begin]].heap].device];
+    const std::uint32_t begin = trace_.events.begin_of(allocation);
+    auto& live = live_[trace_.tables[trace_.tables[trace_.events.origin(begin)].heap].device];
     const auto held = live.find(found_.number[index(allocation)]);
     if (held != live.end() && --held->second == 0) live.erase(held);
   }
 
   void see_mark(std::size_t i) {
-    const std::uint64_t id = trace_.events.address_or_value[i];
+    const std::uint64_t id = trace_.events.address_or_value(i);
     if (id >= ranges_.size() || !ranges_[id].function.starts_with("nccl")) return;
     const NcclRange& range = ranges_[id];
-    const ThreadId id_of_thread = trace_.tables[trace_.events.origin[i]].thread;
+    const ThreadId id_of_thread = trace_.tables[trace_.events.origin(i)].thread;
     ThreadCalls& thread = threads_[id_of_thread];
     switch (trace_.tables.marks[id].phase) {
       case MarkPhase::begin:

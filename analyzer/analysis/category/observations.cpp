@@ -11,9 +11,9 @@ bool is_memory(EventKind kind) { return kind == EventKind::alloc || kind == Even
 
 /// Whether Python stacks were recorded for events of this kind: then one without them belongs to no Python thread.
 bool has_python_stacks(const Trace& trace, const std::vector<StackMeaning>& stacks, EventKind kind) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   for (std::size_t i = 0; i < events.count(); ++i)
-    if (events.kind[i] == kind && stacks[index(events.stack[i])].has_python) return true;
+    if (events.kind(i) == kind && stacks[index(events.stack(i))].has_python) return true;
   return false;
 }
 
@@ -28,33 +28,32 @@ class PhaseFinder {
   }
 
   Phases find() && {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     phases_.of_event.assign(events.count(), Phase::other);
     phases_.pass_of.assign(events.count(), 0);
     phases_.of_pass.assign(1, Phase::other);
-    for (std::size_t i = 0; i < events.count(); ++i) {
-      if (events.kind[i] == EventKind::mark) see_mark(events.address_or_value[i]);
-      const Phase phase = is_memory(events.kind[i]) ? evidence(i) : Phase::other;
+    events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t i, const Event& event) {
+      if (event.kind == EventKind::mark) see_mark(events.value(i));
+      const Phase phase = is_memory(event.kind) ? evidence(event) : Phase::other;
       if (phase != Phase::other && phase != phases_.of_pass.back()) phases_.of_pass.push_back(phase);
       phases_.of_event[i] = phase;
       phases_.pass_of[i] = static_cast<std::uint32_t>(phases_.of_pass.size() - 1);
-    }
+    });
     phases_.has_backward = std::ranges::find(phases_.of_pass, Phase::backward) != phases_.of_pass.end();
     add_losses();
     return std::move(phases_);
   }
 
  private:
-  Phase evidence(std::size_t i) const {
-    const EventColumns& events = trace_.events;
-    const StackMeaning& stack = stacks_[index(events.stack[i])];
+  Phase evidence(const Event& event) const {
+    const StackMeaning& stack = stacks_[index(event.stack)];
     if (stack.preexisting) return Phase::other;
     if (stack.by_engine) return Phase::backward;
     if (stack.phase != Phase::other) return stack.phase;
     if (in_optimizer_ > 0) return Phase::optimizer;
     const bool others_have_python =
-        events.kind[i] == EventKind::alloc ? allocations_have_python_ : phases_.frees_have_stacks;
-    const bool framework = is_framework_[index(trace_.tables[events.origin[i]].heap)] != 0;
+        event.kind == EventKind::alloc ? allocations_have_python_ : phases_.frees_have_stacks;
+    const bool framework = is_framework_[index(trace_.tables[event.origin].heap)] != 0;
     // With names of native frames, autograd's engine would have been seen by its own.
     const bool may_be_engine = !stack.has_python && !stack.has_operator;
     return others_have_python && framework && may_be_engine ? Phase::backward : Phase::other;
@@ -75,7 +74,7 @@ class PhaseFinder {
       if (phase != Phase::other)
         next = phase;
       else if (next == Phase::backward && phases_.of_pass[phases_.pass_of[i]] == Phase::forward &&
-               is_memory(trace_.events.kind[i]))
+               is_memory(trace_.events.kind(i)))
         phase = Phase::forward;
     }
   }
@@ -99,11 +98,11 @@ namespace {
 
 /// Records for allocations made outside modules that they meet the next module call.
 void meet_forward(const Trace& trace, Observations& seen) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<AllocationId> waiting;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::alloc) continue;
-    const StackMeaning& stack = seen.stacks[index(events.stack[i])];
+    if (events.kind(i) != EventKind::alloc) continue;
+    const StackMeaning& stack = seen.stacks[index(events.stack(i))];
     if (stack.in_module && !stack.by_engine) {
       for (const AllocationId id : waiting) {
         Observation& observation = seen.allocations[index(id)];
@@ -111,7 +110,7 @@ void meet_forward(const Trace& trace, Observations& seen) {
       }
       waiting.clear();
     } else if (stack.phase == Phase::other && stack.has_python && !stack.by_engine) {
-      waiting.push_back(events.allocation[i]);
+      waiting.push_back(events.allocation(i));
     }
   }
 }
@@ -129,14 +128,14 @@ class Releases {
       : trace_(trace), seen_(seen), made_(trace.tables.heaps.size()), freed_(trace.tables.heaps.size()) {}
 
   void find() {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     ordinal_.resize(seen_.allocations.size());
     for (std::size_t i = 0; i < events.count(); ++i) {
-      if (events.kind[i] != EventKind::alloc && events.kind[i] != EventKind::free_requested) continue;
-      const AllocationId id = events.allocation[i];
+      if (events.kind(i) != EventKind::alloc && events.kind(i) != EventKind::free_requested) continue;
+      const AllocationId id = events.allocation(i);
       if (id == AllocationId::none) continue;
-      const std::size_t heap = index(trace_.tables[events.origin[i]].heap);
-      if (events.kind[i] == EventKind::free_requested) {
+      const std::size_t heap = index(trace_.tables[events.origin(i)].heap);
+      if (events.kind(i) == EventKind::free_requested) {
         freed_[heap].push_back(id);
         continue;
       }
@@ -146,7 +145,7 @@ class Releases {
     std::vector<std::vector<AllocationId>> live(trace_.tables.heaps.size());
     for (std::uint32_t id = 0; id < seen_.allocations.size(); ++id)
       if (const Observation& observation = seen_.allocations[id]; observation.begin != never && !observation.is_freed())
-        live[index(trace_.tables[events.origin[observation.begin]].heap)].push_back(AllocationId{id});
+        live[index(trace_.tables[events.origin(observation.begin)].heap)].push_back(AllocationId{id});
     for (auto& release : freed_) close(release, Graph::released);
     for (auto& release : live) close(release, Graph::at_end);
   }
@@ -190,14 +189,13 @@ class Releases {
 
 }  // namespace
 
-Observations observe(const Trace& trace) {
+Observations observe(const Trace& trace, std::span<const Lifetime> lives) {
   Observations seen;
   seen.stacks = stack_meanings(trace.tables);
   seen.phases = find_phases(trace, seen.stacks);
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const bool shows_torch =
       seen.phases.has_backward || std::ranges::any_of(seen.stacks, [](const StackMeaning& s) { return s.in_module; });
-  const std::vector<Lifetime> lives = lifetimes(trace);
   seen.allocations.reserve(lives.size());
   for (const Lifetime& life : lives) {
     Observation of{.begin = life.begin, .end = life.requested};
@@ -205,9 +203,9 @@ Observations observe(const Trace& trace) {
       seen.allocations.push_back(of);
       continue;
     }
-    const Origin& origin = trace.tables[events.origin[life.begin]];
-    of.size = events.size[life.begin];
-    of.stack = events.stack[life.begin];
+    const Origin& origin = trace.tables[events.origin(life.begin)];
+    of.size = events.size(life.begin);
+    of.stack = events.stack(life.begin);
     of.phase = seen.phases.of_event[life.begin];
     of.made_in = seen.phases.pass_of[life.begin];
     of.freed_in = life.requested == never ? seen.last_pass() : seen.phases.pass_of[life.requested];
@@ -217,7 +215,7 @@ Observations observe(const Trace& trace) {
     if (of.is_freed()) {
       const Phase freed = seen.phases.of_event[of.end];
       if (freed == Phase::forward || freed == Phase::optimizer) seen.last_work = std::max(seen.last_work, of.end);
-      const StackMeaning& free = seen.stacks[index(events.stack[life.requested])];
+      const StackMeaning& free = seen.stacks[index(events.stack(life.requested))];
       of.freed_in_module = free.in_module;
       of.freed_by_zero_grad = free.purpose == Purpose::zero_grad;
       // Without stacks, a free only shows in which pass it lies.
@@ -254,7 +252,7 @@ class Passes {
 
   /// Calls `visit(begin, end)` with the allocations of each forward pass, while their sites and lines are available.
   void for_each(auto&& visit) {
-    const auto count = static_cast<std::uint32_t>(trace_.allocation_events.size());
+    const auto count = static_cast<std::uint32_t>(trace_.events.allocation_count());
     for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
       const std::uint32_t pass = pass_of(begin);
       while (end < count && pass_of(end) == pass) ++end;
@@ -265,7 +263,9 @@ class Passes {
     }
   }
 
-  StackId stack_of(std::uint32_t allocation) const { return trace_.events.stack[trace_.allocation_events[allocation]]; }
+  StackId stack_of(std::uint32_t allocation) const {
+    return trace_.events.stack(trace_.events.begin_of(AllocationId(allocation)));
+  }
   /// The next line outwards, from a stack or from a line.
   StackId line_of(StackId stack) const { return stacks_[index(stack)].layer; }
   StackId line_around(StackId line) const { return line_of(trace_.tables[line].caller); }
@@ -278,7 +278,7 @@ class Passes {
 
  private:
   std::uint32_t pass_of(std::uint32_t allocation) const {
-    return phases_.pass_of[trace_.allocation_events[allocation]];
+    return phases_.pass_of[trace_.events.begin_of(AllocationId(allocation))];
   }
 
   void count_sites(std::uint32_t begin, std::uint32_t end) {
@@ -328,7 +328,7 @@ LayerCalls find_layer_calls(const Trace& trace, std::span<const StackMeaning> st
   const auto usual = usual_runs(passes);
   if (usual.empty()) return {};
   LayerCalls calls{.line = std::vector<StackId>(stacks.size(), StackId::none),
-                   .number = std::vector<std::uint16_t>(trace.allocation_events.size(), LayerCalls::none)};
+                   .number = std::vector<std::uint16_t>(trace.events.allocation_count(), LayerCalls::none)};
   // Callers come first, so the part around a line already knows the outermost one.
   for (std::uint32_t s = 1; s < stacks.size(); ++s) {
     const StackId line = stacks[s].layer;

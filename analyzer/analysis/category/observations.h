@@ -125,7 +125,8 @@ struct Observations {
   }
 };
 
-Observations observe(const Trace& trace);
+/// `lives`: lifetimes(trace).
+Observations observe(const Trace& trace, std::span<const Lifetime> lives);
 
 // Numbers the runs of a line in a model's forward(), for recordings that don't identify the called module.
 

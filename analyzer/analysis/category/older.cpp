@@ -37,11 +37,11 @@ class Ages {
     std::uint64_t last = 0;
     std::size_t up = 0, down = 0;
     for (std::size_t i = 0; i < trace.events.count(); ++i) {
-      const EventKind kind = trace.events.kind[i];
+      const EventKind kind = trace.events.kind(i);
       if (kind != EventKind::segment_alloc && kind != EventKind::segment_map) continue;
       const std::uint64_t address = trace.events.address(i).value;
-      if (seen.stacks[index(trace.events.stack[i])].preexisting) {
-        segments_[address] = {trace.events.size[i], kind == EventKind::segment_map};
+      if (seen.stacks[index(trace.events.stack(i))].preexisting) {
+        segments_[address] = {trace.events.size(i), kind == EventKind::segment_map};
         continue;
       }
       const std::uint64_t unit = address / address_unit;
@@ -54,8 +54,8 @@ class Ages {
 
   void sort(std::vector<AllocationId>& ids, const Trace& trace) const {
     const auto age = [&](AllocationId id) {
-      const std::uint32_t event = trace.allocation_events[index(id)];
-      return key(trace.events.address(event).value, trace.events.size[event]);
+      const std::uint32_t event = trace.events.begin_of(id);
+      return key(trace.events.address(event).value, trace.events.size(event));
     };
     std::ranges::sort(ids, {}, age);
   }
@@ -171,7 +171,7 @@ class OlderBlocks {
   const Observation& observation(AllocationId id) const { return seen_.allocations[index(id)]; }
   Evidence& evidence(AllocationId id) { return evidence_[index(id)]; }
   Kind kind_of(const Observation& of) const {
-    return {trace_.tables[trace_.events.origin[of.begin]].heap, of.size.count};
+    return {trace_.tables[trace_.events.origin(of.begin)].heap, of.size.count};
   }
 
   /// Until the program ends what the recording shows: freed later only because the program ends.
@@ -237,12 +237,12 @@ class OlderBlocks {
         activations.insert(kind_of(of));
       if (evidence_[id] == Evidence::optimizer_keeps) remade.insert(kind_of(of));
       if (category_of(evidence_[id]) == Category::input && of.is_freed())
-        drops_inputs.insert(trace_.events.stack[of.end]);
+        drops_inputs.insert(trace_.events.stack(of.end));
     }
     const auto is_gradient = [&](AllocationId id) { return gradients_.contains(kind_of(observation(id))); };
     for (const AllocationId id : freed_) {
       const Observation& of = observation(id);
-      const StackMeaning& free = seen_.stacks[index(trace_.events.stack[of.end])];
+      const StackMeaning& free = seen_.stacks[index(trace_.events.stack(of.end))];
       if (of.freed_by_zero_grad)
         evidence(id) = Evidence::gradient_before_recording;
       else if (remade.contains(kind_of(of)) && free.purpose == Purpose::optimizer)
@@ -251,7 +251,7 @@ class OlderBlocks {
         evidence(id) = Evidence::gradient_before_recording;
       else if (of.freed_by_backward)
         evidence(id) = Evidence::graph_before_recording;
-      else if (const StackId stack = trace_.events.stack[of.end];
+      else if (const StackId stack = trace_.events.stack(of.end);
                stack != StackId::none && drops_inputs.contains(stack) && !activations.contains(kind_of(of)))
         evidence(id) = Evidence::input_before_recording;
     }

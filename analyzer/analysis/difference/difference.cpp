@@ -84,7 +84,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
     for (std::size_t v = 0; v < views.size(); ++v)
       if (trace.tables.origins[o].heap == views[v].history.heap) by_origin[o] = &all_series[v];
 
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const std::vector<StackId> site = same_code(trace.tables);
   std::size_t next_end = 0;  // no step of any heap ends before it
   const auto end_steps = [&](std::size_t event) {
@@ -93,16 +93,16 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   };
   for (std::size_t i = 0; i < events.count(); ++i) {
     if (i >= next_end) end_steps(i);
-    const EventKind kind = events.kind[i];
+    const EventKind kind = events.kind(i);
     if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
-    if (events.allocation[i] == AllocationId::none) continue;
-    const std::uint32_t begin = trace.allocation_events[index(events.allocation[i])];
-    Series* const series = by_origin[index(events.origin[begin])];
+    if (events.allocation(i) == AllocationId::none) continue;
+    const std::uint32_t begin = trace.events.begin_of(events.allocation(i));
+    Series* const series = by_origin[index(events.origin(begin))];
     if (series == nullptr) continue;
     if (kind == EventKind::alloc)
-      series->add(i, site[index(events.stack[begin])], events.size[begin]);
+      series->add(i, site[index(events.stack(begin))], events.size(begin));
     else
-      series->remove(i, site[index(events.stack[begin])], events.size[begin]);
+      series->remove(i, site[index(events.stack(begin))], events.size(begin));
   }
   end_steps(events.count());
 }
@@ -120,10 +120,10 @@ Steps steps_of(const Trace& trace, HeapId heap) {
 
 /// The phase of the heap's last allocation among the first `events` events.
 Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, std::uint64_t events) {
-  const auto end = std::ranges::lower_bound(trace.allocation_events, events);
-  for (auto at = end; at != trace.allocation_events.begin();)
-    if (--at; trace.tables[trace.events.origin[*at]].heap == heap)
-      return categories.phase[index(trace.events.allocation[*at])];
+  const auto begins = trace.events.begins();
+  for (auto at = std::ranges::lower_bound(begins, events); at != begins.begin();)
+    if (--at; trace.tables[trace.events.origin(*at)].heap == heap)
+      return categories.phase[index(trace.events.allocation(*at))];
   return Phase::other;
 }
 

@@ -23,8 +23,8 @@ Purposes purposes_of(const Trace& trace, const Categories& categories, const std
   std::map<std::pair<Category, StackId>, Bytes> by_stack;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     const std::uint32_t begin = lives[a].begin;
-    if (!lives[a].live_after(events) || trace.tables[trace.events.origin[begin]].heap != heap) continue;
-    by_stack[{categories.category(AllocationId{a}), trace.events.stack[begin]}] += trace.events.size[begin];
+    if (!lives[a].live_after(events) || trace.tables[trace.events.origin(begin)].heap != heap) continue;
+    by_stack[{categories.category(AllocationId{a}), trace.events.stack(begin)}] += trace.events.size(begin);
   }
   Purposes purposes;
   for (const auto& [key, bytes] : by_stack)
@@ -94,7 +94,7 @@ std::optional<Nanoseconds> parse_time(std::string_view text) {
 }
 
 std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
-  const auto& times = trace.events.time;
+  const auto times = trace.events.times();
   if (times.empty()) return 0;
   const Nanoseconds until = times.front() + since_start;
   // Times need not be monotonic; the first later event ends the instant.

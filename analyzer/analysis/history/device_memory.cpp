@@ -44,9 +44,9 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
     traits[h].device = heaps[h].device;
     traits[h].is_driver = heaps[h].level == Level::driver;
   }
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<EventKinds> kinds(trace.tables.origins.size());  // by origin
-  for (std::size_t i = 0; i < events.count(); ++i) kinds[index(events.origin[i])].add(events.kind[i]);
+  for (std::size_t i = 0; i < events.count(); ++i) kinds[index(events.origin(i))].add(events.kind(i));
   for (std::size_t origin = 0; origin < kinds.size(); ++origin) {
     HeapTraits& of = traits[index(trace.tables.origins[origin].heap)];
     for (const EventKind kind : {EventKind::alloc, EventKind::alloc_failed, EventKind::segment_alloc,
@@ -293,27 +293,27 @@ void for_each_instant(const Trace& trace, const Layout& layout, Of what, After a
     of_heap[h] = &ledgers.try_emplace(traits[h].device, layout).first->second;
     of_heap[h]->add_heap();
   }
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<char> only_live(trace.tables.origins.size());  // by origin: its allocations are of segments, which count
   for (std::size_t o = 0; o < only_live.size(); ++o) {
     const HeapTraits& of = traits[index(trace.tables.origins[o].heap)];
     only_live[o] = what == Of::held && !of.is_driver && of.has_segments && !of.is_around ? 1 : 0;
   }
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    if (!has_address(kind) || kind == EventKind::free_completed) continue;
-    if (only_live[index(events.origin[i])] != 0 && (kind == EventKind::alloc || kind == EventKind::free_requested))
-      continue;
-    const Event event = events[i];
-    OriginId id = event.origin;
-    if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none)
-      id = events.origin[trace.allocation_events[index(event.allocation)]];
-    const Origin& origin = trace.tables[id];
-    DeviceLedger* const ledger = of_heap[index(origin.heap)];
-    if (ledger == nullptr) continue;  // a free of nothing that was recorded
-    ledger->see(event, layout.of_origin[index(id)], is_created_memory(trace.tables, origin.pool));
-    if (!after(traits[index(origin.heap)].device, i, *ledger)) return;
-  }
+  bool goes_on = true;
+  events.for_each<event_field::origin | event_field::allocation | event_field::address_or_value | event_field::size>(
+      [&](std::uint32_t i, const Event& event) {
+        if (!goes_on || !has_address(event.kind) || event.kind == EventKind::free_completed) return;
+        const bool is_of_allocation = event.kind == EventKind::alloc || event.kind == EventKind::free_requested;
+        if (is_of_allocation && only_live[index(event.origin)] != 0) return;
+        OriginId id = event.origin;
+        if (event.kind == EventKind::free_requested && event.allocation != AllocationId::none)
+          id = events.origin_of(event.allocation);
+        const Origin& origin = trace.tables[id];
+        DeviceLedger* const ledger = of_heap[index(origin.heap)];
+        if (ledger == nullptr) return;  // a free of nothing that was recorded
+        ledger->see(event, layout.of_origin[index(id)], is_created_memory(trace.tables, origin.pool));
+        goes_on = after(traits[index(origin.heap)].device, i, *ledger);
+      });
 }
 
 std::vector<HeapPart> parts_of(const DeviceLedger& ledger, const std::vector<DeviceHeap>& heaps) {
@@ -390,8 +390,8 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
     if (const auto device = devices.find(of.device); of.is_driver && device != devices.end())
       device->second.has_driver = true;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc_failed)
-      ++devices.at(traits[index(trace.tables[trace.events.origin[i]].heap)].device).failures;
+    if (trace.events.kind(i) == EventKind::alloc_failed)
+      ++devices.at(traits[index(trace.tables[trace.events.origin(i)].heap)].device).failures;
 
   SampledDevices samples(trace);
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
@@ -399,10 +399,10 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
   for_each_instant(trace, layout, Of::held_and_live,
                    [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
                      DeviceMemory& device = devices.at(number);
-                     const std::uint32_t heap = index(trace.tables[trace.events.origin[event]].heap);
+                     const std::uint32_t heap = index(trace.tables[trace.events.origin(event)].heap);
                      covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
                      held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
-                     const std::uint32_t part = index(layout.of_origin[index(trace.events.origin[event])]);
+                     const std::uint32_t part = index(layout.of_origin[index(trace.events.origin(event))]);
                      if (part != heap) held[part] = std::max(held[part], ledger.held_of_part(HeapId{part}));
                      if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
                      const Bytes now = ledger.held(), live = ledger.live();
@@ -486,7 +486,7 @@ std::map<std::int32_t, std::vector<HeldFrom>> held_beside(const Trace& trace, st
 }
 
 SampledDevices::SampledDevices(const Trace& trace) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const Tables& tables = trace.tables;
   std::map<std::pair<HeapId, PoolId>, Bytes> unused, graphs;
   const auto sum_of = [&](const std::map<std::pair<HeapId, PoolId>, Bytes>& parts, std::int32_t device) {
@@ -496,11 +496,11 @@ SampledDevices::SampledDevices(const Trace& trace) {
     return sum;
   };
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::memory_info) continue;
-    const Origin& origin = tables[events.origin[i]];
+    if (events.kind(i) != EventKind::memory_info) continue;
+    const Origin& origin = tables[events.origin(i)];
     const Heap& heap = tables[origin.heap];
     if (heap.level != Level::driver || heap.device < 0) continue;
-    const Bytes used = events.size[i], free{events.address_or_value[i]};
+    const Bytes used = events.size(i), free{events.address_or_value(i)};
     std::vector<Sample>& samples = devices_[heap.device].samples;
     if (samples_device(tables, origin)) {
       samples.push_back({.event = i, .used = used, .free = free});

@@ -59,42 +59,6 @@ bool has_heap_of(const Tables& tables, Level level) {
 
 }  // namespace
 
-namespace {
-
-void set(EventColumns& events, std::size_t i, const Event& event) {
-  events.kind[i] = event.kind;
-  events.origin[i] = event.origin;
-  events.stack[i] = event.stack;
-  events.allocation[i] = event.allocation;
-  events.time[i] = event.time;
-  events.address_or_value[i] = has_value(event.kind) ? event.value : event.address.value;
-  events.size[i] = event.size;
-}
-
-/// Moves the rows [first, last) to the front until `to`, which is not behind `first`.
-void move_rows(EventColumns& events, std::size_t first, std::size_t last, std::size_t to) {
-  const auto move = [&](auto& column) { std::copy(&column[first], &column[0] + last, &column[to]); };
-  move(events.kind);
-  move(events.origin);
-  move(events.stack);
-  move(events.allocation);
-  move(events.time);
-  move(events.address_or_value);
-  move(events.size);
-}
-
-void resize(EventColumns& events, std::size_t count) {
-  events.kind.resize(count);
-  events.origin.resize(count);
-  events.stack.resize(count);
-  events.allocation.resize(count);
-  events.time.resize(count);
-  events.address_or_value.resize(count);
-  events.size.resize(count);
-}
-
-}  // namespace
-
 bool is_created_memory(const Tables& tables, PoolId pool) { return tables[tables[pool].name] == "physical"; }
 
 class LevelTies::Impl {
@@ -333,46 +297,19 @@ bool TiedLevels::rewrite(Event& event, std::uint32_t number, Tables& tables) {
 }
 
 void TiedLevels::rewrite(Trace& trace) {
-  EventColumns& events = trace.events;
-  const auto count = static_cast<std::uint32_t>(events.count());
-  std::vector<AllocationId> renumbered(trace.allocation_events.size(), AllocationId::none);
-  std::vector<char> is_tied(trace.allocation_events.size());
-  for (const AllocationId allocation : tied_) is_tied[index(allocation)] = 1;
-  auto mapping = mappings_.begin();
-  std::uint32_t kept = 0, allocations = 0;
-  const auto renumber = [&](std::uint32_t first, std::uint32_t last) {
-    for (std::uint32_t row = first; row < last; ++row) {
-      const AllocationId old = events.allocation[row];
-      if (old == AllocationId::none) continue;
-      AllocationId& id = renumbered[index(old)];
-      if (events.kind[row] == EventKind::alloc) {
-        id = AllocationId{allocations};
-        trace.allocation_events[allocations++] = row;
-      }
-      events.allocation[row] = id;
+  const Events old = std::exchange(trace.events, {});
+  std::vector<AllocationId> renumbered(old.allocation_count(), AllocationId::none);
+  for (std::uint32_t i = 0; i < old.count(); ++i) {
+    Event event = old[i];
+    if (!rewrite(event, i, trace.tables)) continue;
+    if (event.allocation != AllocationId::none) {
+      AllocationId& id = renumbered[index(event.allocation)];
+      if (event.kind == EventKind::alloc) id = AllocationId(trace.events.allocation_count());
+      event.allocation = id;
     }
-  };
-  for (std::uint32_t i = 0; i < count;) {
-    const std::uint32_t next_mapping = mapping != mappings_.end() ? mapping->first : count;
-    std::uint32_t end = i;  // rows until there stay as they are
-    while (end < next_mapping &&
-           (events.allocation[end] == AllocationId::none || is_tied[index(events.allocation[end])] == 0))
-      ++end;
-    if (kept != i && end > i) move_rows(events, i, end, kept);
-    renumber(kept, kept + end - i);
-    kept += end - i;
-    i = end;
-    if (i == count) break;
-    if (i == next_mapping) ++mapping;
-    Event event = events[i];
-    if (rewrite(event, i++, trace.tables)) {
-      set(events, kept, event);
-      renumber(kept, kept + 1);
-      ++kept;
-    }
+    trace.events.push_back(event);
   }
-  resize(events, kept);
-  trace.allocation_events.resize(allocations);
+  trace.events.pack();
 }
 
 bool TiedLevels::rewrite_again(Event& event, std::uint32_t number) const {
@@ -382,8 +319,7 @@ bool TiedLevels::rewrite_again(Event& event, std::uint32_t number) const {
 std::size_t tie_levels(Trace& trace) {
   if (!has_heap_of(trace.tables, Level::framework) || !has_heap_of(trace.tables, Level::driver)) return 0;
   LevelTies finder(trace.tables);
-  EventColumns& events = trace.events;
-  finder.see(events, 0);
+  trace.events.for_each_block([&](const EventColumns& block, std::uint32_t first) { finder.see(block, first); });
   TiedLevels ties = std::move(finder).finish();
   if (ties.count() == 0) return 0;
   ties.rewrite(trace);

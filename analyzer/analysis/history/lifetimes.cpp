@@ -57,12 +57,11 @@ void HeapTally::see_reserved(std::uint64_t at) {
 }
 
 std::vector<Lifetime> lifetimes(const Trace& trace) {
-  std::vector<Lifetime> lives(trace.allocation_events.size());
-  const EventColumns& events = trace.events;
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.allocation[i] == AllocationId::none) continue;
-    Lifetime& life = lives[index(events.allocation[i])];
-    switch (events.kind[i]) {
+  std::vector<Lifetime> lives(trace.events.allocation_count());
+  trace.events.for_each<event_field::allocation>([&](std::uint32_t i, const Event& event) {
+    if (event.allocation == AllocationId::none) return;
+    Lifetime& life = lives[index(event.allocation)];
+    switch (event.kind) {
       case EventKind::alloc:
         life.begin = i;
         break;
@@ -75,23 +74,22 @@ std::vector<Lifetime> lifetimes(const Trace& trace) {
       default:
         break;
     }
-  }
+  });
   return lives;
 }
 
 bool inherits_peak(const Trace& trace, const HeapHistory& heap) {
-  return heap.peak_reserved > 0_B && is_preexisting(trace.tables, trace.events.stack[heap.peak_growth_event]);
+  return heap.peak_reserved > 0_B && is_preexisting(trace.tables, trace.events.stack(heap.peak_growth_event));
 }
 
 std::vector<HeapHistory> heap_histories(const Trace& trace) {
   std::vector<HeapTally> tallies;
   for (std::uint32_t heap = 0; heap < trace.tables.heaps.size(); ++heap) tallies.emplace_back(HeapId{heap});
-  const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] == EventKind::free_completed) continue;  // a third of all events, which counts nothing
-    const Event event{.kind = events.kind[i], .allocation = events.allocation[i], .size = events.size[i]};
-    tallies[index(trace.tables[events.origin[i]].heap)].add(event, i);
-  }
+  trace.events.for_each<event_field::origin | event_field::allocation | event_field::size>(
+      [&](std::uint32_t i, const Event& event) {
+        if (event.kind != EventKind::free_completed)  // a third of all events, which counts nothing
+          tallies[index(trace.tables[event.origin].heap)].add(event, i);
+      });
   std::vector<HeapHistory> histories;
   for (const HeapTally& tally : tallies) {
     if (tally.has_memory()) histories.push_back(tally.history());

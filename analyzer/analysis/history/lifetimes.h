@@ -23,9 +23,9 @@ inline bool is_preexisting(const Tables& tables, StackId stack) {
 /// Whether the recording holds what a program did, not only what it held at one instant.
 inline bool has_history(const Trace& trace) {
   if (is_no_history(trace.losses.skipped)) return false;
-  for (const std::uint32_t event : trace.allocation_events)
-    if (!is_preexisting(trace.tables, trace.events.stack[event])) return true;
-  return trace.allocation_events.empty();
+  for (const std::uint32_t event : trace.events.begins())
+    if (!is_preexisting(trace.tables, trace.events.stack(event))) return true;
+  return trace.events.allocation_count() == 0;
 }
 
 /// Whether a heap had reserved its peak before the recording began: nothing that was recorded made it grow further.
@@ -43,9 +43,9 @@ inline std::vector<char> older_allocations(const Trace& trace) {
                          : static_cast<char>(tables[tables[stack.frame].function] == preexisting_frame);
   }
   std::vector<char> older;
-  older.reserve(trace.allocation_events.size());
-  for (const std::uint32_t event : trace.allocation_events)
-    older.push_back(is_of_older[index(trace.events.stack[event])]);
+  older.reserve(trace.events.allocation_count());
+  for (const std::uint32_t event : trace.events.begins())
+    older.push_back(is_of_older[index(trace.events.stack(event))]);
   return older;
 }
 

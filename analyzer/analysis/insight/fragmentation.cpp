@@ -12,7 +12,7 @@ namespace {
 
 FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
   return {.events = map.events,
-          .time = map.events == 0 ? Nanoseconds{} : trace.events.time[map.events - 1],
+          .time = map.events == 0 ? Nanoseconds{} : trace.events.time(map.events - 1),
           .reserved = map.reserved,
           .allocated = map.live,
           .requested = map.requested,
@@ -25,8 +25,7 @@ FragmentationPoint point_of(const Trace& trace, const HeapMap& map) {
 class PinFinder {
  public:
   explicit PinFinder(const Trace& trace)
-      : sites_(trace.tables,
-               [&trace](AllocationId id) { return trace.events.stack[trace.allocation_events[index(id)]]; }) {}
+      : sites_(trace.tables, [&trace](AllocationId id) { return trace.events.stack(trace.events.begin_of(id)); }) {}
 
   void add(const HeapMap& map, const HeapSegment& segment) {
     sites_.add(map, segment);
@@ -67,8 +66,7 @@ AwaitingSite awaiting_in(const Trace& trace, const HeapMap& map) {
   for (const HeapSegment& segment : map.segments)
     for (const HeapBlock& block : map.blocks_of(segment)) {
       if (block.use != BlockUse::pending) continue;
-      std::string label =
-          site_label(trace.tables, trace.events.stack[trace.allocation_events[index(block.allocation)]]);
+      std::string label = site_label(trace.tables, trace.events.stack(trace.events.begin_of(block.allocation)));
       AwaitingSite& site = sites[label];
       site.label = std::move(label);
       site.bytes += block.size;
@@ -98,19 +96,19 @@ std::vector<SizeClass> size_classes_of(const HeapMap& map) {
 
 /// The first allocation of `heap` at or after an event.
 std::uint64_t next_allocation(const Trace& trace, HeapId heap, std::uint64_t event) {
-  const auto next = std::ranges::lower_bound(trace.allocation_events, event);
-  for (auto at = next; at != trace.allocation_events.end(); ++at)
-    if (trace.tables[trace.events.origin[*at]].heap == heap) return *at;
+  const auto begins = trace.events.begins();
+  for (auto at = std::ranges::lower_bound(begins, event); at != begins.end(); ++at)
+    if (trace.tables[trace.events.origin(*at)].heap == heap) return *at;
   return event;
 }
 
 PeakRequest growth_at(const Trace& trace, const HeapMap& map, std::uint64_t event) {
-  const Origin& origin = trace.tables[trace.events.origin[event]];
+  const Origin& origin = trace.tables[trace.events.origin(event)];
   PeakRequest growth{.event = event,
-                     .stack = trace.events.stack[event],
+                     .stack = trace.events.stack(event),
                      .pool_stream = {.pool = origin.pool, .stream = origin.stream},
-                     .requested = trace.events.size[event]};
-  if (trace.events.kind[event] != EventKind::alloc) return growth;
+                     .requested = trace.events.size(event)};
+  if (trace.events.kind(event) != EventKind::alloc) return growth;
   growth.pool_stream.small = is_torch_heap(trace.tables, map.heap) && TorchSettings::is_small(growth.requested);
   const Stranded stranded = stranded_for(map, growth.pool_stream, growth.requested);
   growth.stranded_stream = stranded.other_streams;
@@ -139,10 +137,9 @@ struct Plan {
 };
 
 /// The heap whose state an event changes.
-HeapId heap_of(const Trace& trace, std::uint64_t event) {
-  const AllocationId allocation = trace.events.allocation[event];
-  const bool frees = is_free(trace.events.kind[event]) && index(allocation) < trace.allocation_events.size();
-  return trace.tables[trace.events.origin[frees ? trace.allocation_events[index(allocation)] : event]].heap;
+HeapId heap_of(const Trace& trace, const Event& event) {
+  const bool frees = is_free(event.kind) && event.allocation != AllocationId::none;
+  return trace.tables[frees ? trace.events.origin_of(event.allocation) : event.origin].heap;
 }
 
 void look_at(const Trace& trace, const RecordedBlocks& blocks, const HeapSnapshot& snapshot, Plan& plan) {
@@ -160,9 +157,9 @@ void look_at(const Trace& trace, const RecordedBlocks& blocks, const HeapSnapsho
 std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
   std::uint64_t last = 0;
   if (trace.losses.preexisting_allocations == 0) return last;
-  for (const std::uint32_t event : trace.allocation_events)
-    if (trace.tables[trace.events.origin[event]].heap == heap &&
-        is_preexisting(trace.tables, trace.events.stack[event]))
+  for (const std::uint32_t event : trace.events.begins())
+    if (trace.tables[trace.events.origin(event)].heap == heap &&
+        is_preexisting(trace.tables, trace.events.stack(event)))
       last = event;
   return last;
 }
@@ -201,7 +198,8 @@ double FragmentationPoint::fragmentation() const {
 }
 
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<const HeapHistory> histories,
-                                              const RecordedBlocks& blocks, std::size_t points) {
+                                              std::span<const Lifetime> lives, const RecordedBlocks& blocks,
+                                              std::size_t points) {
   std::vector<Plan> plans = plans_for(trace, histories);
   if (plans.empty()) return {};
   // Each heap is followed by itself: a moment of one costs what that one holds, whatever the others do.
@@ -218,18 +216,33 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<cons
   }
   std::ranges::sort(moments);
   moments.erase(std::unique(moments.begin(), moments.end()), moments.end());
-  std::uint64_t done = 0;
-  for (const auto& [moment, p] : moments) {
-    for (; done < moment; ++done) {
-      const std::size_t changed = plan_of[index(heap_of(trace, done))];
-      if (changed == plans.size()) continue;
-      Event event = trace.events[done];
-      live[changed].apply(event);
+  auto next = moments.begin();
+  const auto look_after = [&](std::uint64_t events) {
+    for (; next != moments.end() && next->first == events; ++next) {
+      HeapSnapshot snapshot = live[next->second].snapshot();
+      snapshot.event = events;
+      look_at(trace, blocks, snapshot, plans[next->second]);
     }
-    HeapSnapshot snapshot = live[p].snapshot();
-    snapshot.event = moment;
-    look_at(trace, blocks, snapshot, plans[p]);
-  }
+  };
+  look_after(0);
+  // Most allocations end before anybody looks. They change nothing else, unless they end an older one at their address.
+  std::vector<bool> passes(lives.size());
+  const auto ends_unseen = [&](const Event& event, HeapId heap, const LiveSet& in) {
+    const Lifetime& life = lives[index(event.allocation)];
+    const std::uint32_t end = trace.tables[heap].observes_completion ? life.completed : life.requested;
+    return end != never && (next == moments.end() || end < next->first) &&
+           in.at(heap, event.address) == AllocationId::none;
+  };
+  trace.events.for_each<event_field::all & ~event_field::time>([&](std::uint32_t i, Event event) {
+    const HeapId heap = heap_of(trace, event);
+    if (const std::size_t changed = plan_of[index(heap)]; changed != plans.size()) {
+      const bool known = event.allocation != AllocationId::none;
+      if (event.kind == EventKind::alloc && known)
+        passes[index(event.allocation)] = ends_unseen(event, heap, live[changed]);
+      if (!known || !passes[index(event.allocation)]) live[changed].apply(event);
+    }
+    look_after(std::uint64_t{i} + 1);
+  });
   std::vector<Fragmentation> result;
   for (Plan& plan : plans) result.push_back(std::move(plan.found));
   return result;

@@ -96,9 +96,10 @@ struct Fragmentation {
   FragmentationPoint worst;                   // of over_time and at_peak, the one with the most unreleasable bytes
 };
 
-/// One result per heap of the trace that records segments and allocations in them.
+/// One result per heap of the trace that records segments and allocations in them. `lives`: lifetimes(trace).
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<const HeapHistory> histories,
-                                              const RecordedBlocks& blocks, std::size_t points = 64);
+                                              std::span<const Lifetime> lives, const RecordedBlocks& blocks,
+                                              std::size_t points = 64);
 
 /// The same for one heap at another moment than its peak: after serving the next request at or after `event`.
 /// `over_time` has only that moment. Nothing if nothing was reserved or allocated by then.

@@ -149,16 +149,13 @@ Bytes BlockSizes::large_run(HeapId heap) const { return heaps_[index(heap)].sett
 
 RecordedBlocks recorded_blocks(const Trace& trace) {
   RecordedBlocks result;
-  result.sizes.resize(trace.allocation_events.size());
+  result.sizes.resize(trace.events.allocation_count());
   BlockSizes blocks(trace.tables);
-  const EventColumns& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const EventKind kind = events.kind[i];
-    const bool is_free = kind == EventKind::free_requested || kind == EventKind::free_completed;
-    if (is_free && events.size[i] <= TorchSettings::max_small) continue;  // most events; they change nothing
-    if (const auto size = blocks.see(kind, events.origin[i], events.address_or_value[i], events.size[i]))
-      result.sizes[index(events.allocation[i])] = *size;
-  }
+  constexpr std::uint8_t fields = event_field::all & ~(event_field::stack | event_field::time);
+  trace.events.for_each<fields>([&](std::uint32_t, const Event& event) {
+    if (is_free(event.kind) && event.size <= TorchSettings::max_small) return;  // most events; they change nothing
+    if (const auto size = blocks.see(event)) result.sizes[index(event.allocation)] = *size;
+  });
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h)
     result.large_runs.push_back(blocks.large_run(HeapId{h}));
   return result;

@@ -17,13 +17,13 @@ struct Sample {
 
 std::vector<Sample> samples_of(const Trace& trace) {
   std::vector<Sample> samples;
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind[i] != EventKind::memory_info) continue;
-    const Origin& origin = trace.tables[events.origin[i]];
+    if (events.kind(i) != EventKind::memory_info) continue;
+    const Origin& origin = trace.tables[events.origin(i)];
     if (trace.tables[origin.heap].device >= 0 || samples_whole_heap(origin)) continue;
     if (trace.tables[trace.tables[origin.pool].name] == resident_pool)
-      samples.push_back({.event = i, .resident = events.size[i]});
+      samples.push_back({.event = i, .resident = events.size(i)});
   }
   return samples;
 }

@@ -42,16 +42,16 @@ std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::s
   std::map<std::int32_t, DeviceState> devices;
   std::vector<Bytes> held_then(instants.size());  // of those that wait
   std::size_t next = 0;
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
-    const Origin& origin = trace.tables[events.origin[i]];
+    const Origin& origin = trace.tables[events.origin(i)];
     const Heap& heap = trace.tables[origin.heap];
     if (heap.device < 0) continue;
     DeviceState& device = devices[heap.device];
-    const EventKind kind = events.kind[i];
+    const EventKind kind = events.kind(i);
     for (; next < instants.size() && instants[next] == i; ++next) {
       if (device.last) {
-        found[next] = state_of(device, *device.last, events.time[i]);
+        found[next] = state_of(device, *device.last, events.time(i));
       } else {
         device.before_samples.push_back(next);
         held_then[next] = device.held;
@@ -62,15 +62,15 @@ std::vector<std::optional<DeviceFree>> device_free_at(const Trace& trace, std::s
                                 : kind == EventKind::alloc && takes_memory(trace.tables, origin);
     const bool given_back = segments ? kind == EventKind::segment_free || kind == EventKind::segment_unmap
                                      : kind == EventKind::free_requested && takes_memory(trace.tables, origin);
-    if (taken) device.held += events.size[i];
-    if (given_back) device.held -= std::min(device.held, events.size[i]);
+    if (taken) device.held += events.size(i);
+    if (given_back) device.held -= std::min(device.held, events.size(i));
     if (kind != EventKind::memory_info || !samples_device(trace.tables, origin)) continue;
     device.last = {
-        .used = events.size[i], .free = Bytes{events.address_or_value[i]}, .held = device.held, .time = events.time[i]};
+        .used = events.size(i), .free = Bytes{events.address_or_value(i)}, .held = device.held, .time = events.time(i)};
     for (const std::size_t waiting : device.before_samples) {
       DeviceState then;
       then.held = held_then[waiting];
-      found[waiting] = state_of(then, *device.last, events.time[instants[waiting]]);
+      found[waiting] = state_of(then, *device.last, events.time(instants[waiting]));
     }
     device.before_samples.clear();
   }
@@ -90,9 +90,9 @@ class Finder {
   explicit Finder(const Trace& trace) : trace_(trace) {}
 
   Incidents find() {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     for (std::uint32_t i = 0; i < events.count(); ++i) {
-      const EventKind kind = events.kind[i];
+      const EventKind kind = events.kind(i);
       if (kind == EventKind::alloc_failed)
         refused(i);
       else if (!open_.empty() &&
@@ -108,7 +108,7 @@ class Finder {
   /// Groups a request with its refusals: by thread and device.
   using ThreadKey = std::pair<std::uint32_t, std::int32_t>;
 
-  const Origin& origin_of(std::uint32_t event) const { return trace_.tables[trace_.events.origin[event]]; }
+  const Origin& origin_of(std::uint32_t event) const { return trace_.tables[trace_.events.origin(event)]; }
 
   ThreadKey thread_of(std::uint32_t event) const {
     const Origin& origin = origin_of(event);
@@ -129,12 +129,12 @@ class Finder {
   /// Whether the request refused at `event` is what a request for `size` bytes needs.
   bool serves(std::uint32_t event, Bytes size) const {
     const Tables& tables = trace_.tables;
-    return trace_.events.size[event] >= size || tables[tables[origin_of(event).pool].name] == "physical";
+    return trace_.events.size(event) >= size || tables[tables[origin_of(event).pool].name] == "physical";
   }
 
   void refused(std::uint32_t event) {
     const HeapId heap = origin_of(event).heap;
-    const Bytes size = trace_.events.size[event];
+    const Bytes size = trace_.events.size(event);
     std::vector<Open>& open = open_[thread_of(event)];
     Incident incident{.event = event, .refusals = {{.heap = heap, .requested = size, .events = {event}}}};
     while (!open.empty()) {
@@ -168,7 +168,7 @@ class Finder {
     std::vector<Open>& open = found->second;
     const HeapId heap = origin_of(event).heap;
     const HeapId refused = open.back().incident.refusals.front().heap;
-    if (heap == refused || trace_.events.kind[event] != EventKind::alloc) {
+    if (heap == refused || trace_.events.kind(event) != EventKind::alloc) {
       for (Open& each : open) each.got_more = true;
       return;
     }

@@ -30,9 +30,9 @@ const PythonHolder* holder_of(const Trace& trace, std::span<const AllocationId> 
   std::vector<Bytes> held(found.rows.size());
   Bytes all;
   for (const AllocationId id : allocations) {
-    const std::uint32_t event = trace.allocation_events[index(id)];
+    const std::uint32_t event = trace.events.begin_of(id);
     const Address begin = trace.events.address(event);
-    const Bytes size = trace.events.size[event];
+    const Bytes size = trace.events.size(event);
     all += size;
     const auto block = std::ranges::lower_bound(found.blocks, begin, {}, &PythonBlock::address);
     if (block != found.blocks.end() && block->address - begin < size) held[block->holder] += size;

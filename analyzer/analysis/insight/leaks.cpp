@@ -193,10 +193,10 @@ struct Headroom {
 
 /// By AllocationId, the event by which the program freed it, or `never`.
 std::vector<std::uint32_t> frees_of(const Trace& trace) {
-  std::vector<std::uint32_t> frees(trace.allocation_events.size(), never);
+  std::vector<std::uint32_t> frees(trace.events.allocation_count(), never);
   for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
-    const AllocationId id = trace.events.allocation[i];
-    if (trace.events.kind[i] == EventKind::free_requested && id != AllocationId::none) frees[index(id)] = i;
+    const AllocationId id = trace.events.allocation(i);
+    if (trace.events.kind(i) == EventKind::free_requested && id != AllocationId::none) frees[index(id)] = i;
   }
   return frees;
 }
@@ -207,8 +207,8 @@ class Search {
 
   LeakReport report() && {
     std::vector<char> has_allocations(trace_.tables.heaps.size());
-    for (const std::uint32_t event : trace_.allocation_events)
-      has_allocations[index(trace_.tables[trace_.events.origin[event]].heap)] = 1;
+    for (const std::uint32_t event : trace_.events.begins())
+      has_allocations[index(trace_.tables[trace_.events.origin(event)].heap)] = 1;
     const std::vector<Headroom> headrooms = headrooms_of_heaps();
     std::vector<HeapInRounds> heaps;
     for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap)
@@ -293,14 +293,14 @@ class Search {
         continue;
       std::set<Bytes> sizes;
       for (const AllocationId id : report_.findings[f].allocations)
-        sizes.insert(trace_.events.size[trace_.allocation_events[index(id)]]);
+        sizes.insert(trace_.events.size(trace_.events.begin_of(id)));
       for (std::size_t o = first; o < report_.findings.size(); ++o) {
         LeakFinding& older = report_.findings[o];
         if (older.verdict != LeakVerdict::unknown_before_attach || trace_.tables[older.stack].caller == StackId::none ||
             line_of(older.stack) != line_of(report_.findings[f].stack))
           continue;
         std::erase_if(older.allocations, [&](AllocationId id) {
-          const Bytes size = trace_.events.size[trace_.allocation_events[index(id)]];
+          const Bytes size = trace_.events.size(trace_.events.begin_of(id));
           if (!sizes.contains(size)) return false;
           LeakFinding& leak = report_.findings[f];
           leak.allocations.push_back(id);
@@ -334,7 +334,7 @@ class Search {
   void forget_freed(LeakFinding& finding) const {
     std::erase_if(finding.allocations, [&](AllocationId id) {
       if (frees_[index(id)] == never) return false;
-      finding.bytes -= trace_.events.size[trace_.allocation_events[index(id)]];
+      finding.bytes -= trace_.events.size(trace_.events.begin_of(id));
       --finding.count;
       return true;
     });
@@ -387,7 +387,7 @@ class Search {
   /// 1 if there are no rounds.
   double sums_per_step(const Rounds& rounds) const {
     if (rounds.ends.size() < 2) return 1;
-    const auto& times = trace_.events.time;
+    const auto times = trace_.events.times();
     const auto time_of = [&](std::uint32_t end) { return times[std::min<std::size_t>(end, times.size() - 1)]; };
     const auto span = static_cast<double>((time_of(rounds.ends.back()) - time_of(rounds.ends.front())).count());
     return span / static_cast<double>(rounds.ends.size() - 1) / static_cast<double>(trace_.folded.interval.count());
@@ -482,20 +482,20 @@ class Search {
 
   std::vector<Headroom> headrooms_of_heaps() const {
     std::vector<Headroom> headrooms(trace_.tables.heaps.size());
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     for (std::size_t i = 0; i < events.count(); ++i) {
-      const EventKind kind = events.kind[i];
+      const EventKind kind = events.kind(i);
       if (!is_segment(kind) && kind != EventKind::memory_info) continue;
-      const Origin& origin = trace_.tables[events.origin[i]];
+      const Origin& origin = trace_.tables[events.origin(i)];
       if (kind == EventKind::memory_info && !samples_whole_heap(origin)) continue;
       Headroom& headroom = headrooms[index(origin.heap)];
       if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
-        headroom.reserved += events.size[i];
+        headroom.reserved += events.size(i);
       } else if (is_segment(kind)) {
-        headroom.reserved -= std::min(events.size[i], headroom.reserved);
+        headroom.reserved -= std::min(events.size(i), headroom.reserved);
       } else {
-        headroom.used = events.size[i];
-        headroom.free = Bytes{events.address_or_value[i]};
+        headroom.used = events.size(i);
+        headroom.free = Bytes{events.address_or_value(i)};
       }
     }
     return headrooms;
@@ -518,7 +518,7 @@ class Search {
     const Headroom& headroom = headrooms[index(heap)];
     if (!headroom.used || trace_.tables[heap].level != Level::driver) return;
     Bytes recorded = headroom.reserved;
-    for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size[event];
+    for (const std::uint32_t event : live_allocations(heap)) recorded += trace_.events.size(event);
     // Memory that a framework sub-allocates counts as its segments, no longer as the driver's allocations:
     // history/levels.h.
     for (std::uint32_t other = 0; other < headrooms.size(); ++other) {
@@ -540,8 +540,8 @@ class Search {
   std::vector<std::uint32_t> live_allocations(HeapId heap) const {
     std::vector<std::uint32_t> live;
     for (std::size_t a = 0; a < frees_.size(); ++a) {
-      const std::uint32_t event = trace_.allocation_events[a];
-      if (frees_[a] == never && trace_.tables[trace_.events.origin[event]].heap == heap) live.push_back(event);
+      const std::uint32_t event = trace_.events.begin_of(AllocationId(a));
+      if (frees_[a] == never && trace_.tables[trace_.events.origin(event)].heap == heap) live.push_back(event);
     }
     return live;
   }

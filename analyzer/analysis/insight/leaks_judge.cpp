@@ -482,21 +482,21 @@ bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId 
     Bytes asked;  // requested in this round
     LineFit line;
   };
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   std::vector<Series> all_series(trace.tables.stacks.size());
   const auto end_round = [](Series& series) {
     if (series.asked != 0_B) series.line.add(series.round, static_cast<double>(series.asked.count));
     series.asked = {};
   };
   std::uint32_t round = 0;
-  for (const std::uint32_t event : trace.allocation_events) {
+  for (const std::uint32_t event : trace.events.begins()) {
     while (round < rounds.ends.size() && rounds.ends[round] <= event) ++round;
-    const StackId stack = events.stack[event];
-    if (stack == site || trace.tables[events.origin[event]].heap != heap) continue;
+    const StackId stack = events.stack(event);
+    if (stack == site || trace.tables[events.origin(event)].heap != heap) continue;
     Series& series = all_series[index(stack)];
     if (series.round != round) end_round(series);
     series.round = round;
-    series.asked += events.size[event];
+    series.asked += events.size(event);
   }
   for (Series& series : all_series) end_round(series);
   return std::any_of(all_series.begin(), all_series.end(), [&](const Series& series) {

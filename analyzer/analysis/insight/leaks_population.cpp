@@ -25,9 +25,9 @@ std::unordered_set<std::uint64_t> reserves_of_pools(const Trace& trace, HeapId h
   if (std::none_of(heaps.begin(), heaps.end(), [&](const Heap& h) { return heap != HeapId::none && h.parent == heap; }))
     return addresses;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    const EventKind kind = trace.events.kind[i];
+    const EventKind kind = trace.events.kind(i);
     if (kind != EventKind::segment_alloc && kind != EventKind::segment_map) continue;
-    if (is_inside(trace.tables[trace.events.origin[i]].heap)) addresses.insert(trace.events.address(i).value);
+    if (is_inside(trace.tables[trace.events.origin(i)].heap)) addresses.insert(trace.events.address(i).value);
   }
   return addresses;
 }
@@ -71,7 +71,7 @@ class CensusTaker {
       : trace_(trace),
         site_(same_code(trace.tables)),
         row_(trace.tables.origins.size(), not_here),
-        births_(trace.allocation_events.size(), not_here) {
+        births_(trace.events.allocation_count(), not_here) {
     for (const HeapInRounds& heap : heaps)
       censuses_.push_back({.of = &heap,
                            .reserves = reserves_of_pools(trace, heap.heap),
@@ -87,10 +87,10 @@ class CensusTaker {
     for (Census& census : censuses_) begin_populations(census);
     for (std::uint32_t a = 0; a < births_.size(); ++a) {
       if (births_[a] == not_here) continue;
-      const std::uint32_t event = trace_.allocation_events[a];
-      Census& census = censuses_[row_[index(trace_.events.origin[event])]];
+      const std::uint32_t event = trace_.events.begin_of(AllocationId(a));
+      Census& census = censuses_[row_[index(trace_.events.origin(event))]];
       population_of(census, site_of(event))
-          .held.push_back({.id = AllocationId{a}, .birth = births_[a], .size = trace_.events.size[event]});
+          .held.push_back({.id = AllocationId{a}, .birth = births_[a], .size = trace_.events.size(event)});
     }
     std::vector<std::vector<Population>> all;
     for (Census& census : censuses_) {
@@ -101,49 +101,45 @@ class CensusTaker {
   }
 
  private:
-  StackId site_of(std::uint32_t event) const { return site_[index(trace_.events.stack[event])]; }
+  StackId site_of(std::uint32_t event) const { return site_[index(trace_.events.stack(event))]; }
 
   static Population& population_of(Census& census, StackId site) {
     return census.found[census.tallies[index(site)].population];
   }
 
   void walk() {
-    const EventColumns& events = trace_.events;
-    const auto count = static_cast<std::uint32_t>(events.count());
-    for (std::uint32_t i = 0; i < count; ++i) {
-      const EventKind kind = events.kind[i];
-      if (kind != EventKind::alloc && kind != EventKind::free_requested) continue;
-      const AllocationId id = events.allocation[i];
-      if (id == AllocationId::none) continue;
-      if (kind == EventKind::alloc)
-        see_alloc(i, id);
-      else if (births_[index(id)] != not_here)
-        see_free(i, id);
-    }
+    trace_.events.for_each<event_field::all & ~event_field::time>([&](std::uint32_t i, const Event& event) {
+      if (event.allocation == AllocationId::none) return;
+      if (event.kind == EventKind::alloc)
+        see_alloc(i, event);
+      else if (event.kind == EventKind::free_requested && births_[index(event.allocation)] != not_here)
+        see_free(i, event);
+    });
   }
 
-  void see_alloc(std::uint32_t event, AllocationId id) {
-    const std::uint32_t row = row_[index(trace_.events.origin[event])];
+  void see_alloc(std::uint32_t i, const Event& event) {
+    const std::uint32_t row = row_[index(event.origin)];
     if (row == not_here) return;
     Census& census = censuses_[row];
-    if (!census.reserves.empty() && census.reserves.contains(trace_.events.address(event).value)) return;
-    births_[index(id)] = census.round_at(event);
-    ++census.tallies[index(site_of(event))].allocations;
+    if (!census.reserves.empty() && census.reserves.contains(event.address.value)) return;
+    births_[index(event.allocation)] = census.round_at(i);
+    ++census.tallies[index(site_[index(event.stack)])].allocations;
   }
 
-  void see_free(std::uint32_t event, AllocationId id) {
-    const std::uint32_t made = trace_.allocation_events[index(id)];
-    Census& census = censuses_[row_[index(trace_.events.origin[made])]];
-    if (census.of->end.frees(event, made)) return;
+  void see_free(std::uint32_t i, const Event& event) {
+    const AllocationId id = event.allocation;
+    const std::uint32_t made = trace_.events.begin_of(id);
+    Census& census = censuses_[row_[index(trace_.events.origin_of(id))]];
+    if (census.of->end.frees(i, made)) return;
     const std::uint32_t birth = std::exchange(births_[index(id)], not_here);
-    const std::uint32_t round = census.round_at(event);
+    const std::uint32_t round = census.round_at(i);
     const StackId site = site_of(made);
     Tally& tally = census.tallies[index(site)];
     ++tally.frees;
     tally.last_free = round;
     if (round == birth) return;
     tally.crosses = true;
-    census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = trace_.events.size[event]}});
+    census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = event.size}});
   }
 
   static void begin_populations(Census& census) {
@@ -208,16 +204,15 @@ void add_past(const Past& past, Population& population) {
 }  // namespace
 
 std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const auto last = static_cast<std::uint32_t>(events.count());
-  if (last == 0 || std::memchr(events.kind.data(), static_cast<int>(EventKind::pool_destroyed), last) == nullptr)
-    return last;
+  if (events.find(EventKind::pool_destroyed, 0) == last) return last;
   std::uint32_t end = last;
   bool is_destroyed = false;
   for (std::uint32_t i = 0; i < last; ++i) {
-    const EventKind kind = events.kind[i];
+    const EventKind kind = events.kind(i);
     if (kind != EventKind::alloc && kind != EventKind::pool_created && kind != EventKind::pool_destroyed) continue;
-    if (trace.tables[events.origin[i]].heap != heap) continue;
+    if (trace.tables[events.origin(i)].heap != heap) continue;
     if (kind == EventKind::pool_destroyed && end == last) end = i;
     if (kind == EventKind::alloc && !is_destroyed) end = last;
     if (kind != EventKind::alloc) is_destroyed = kind == EventKind::pool_destroyed;
@@ -226,15 +221,16 @@ std::uint32_t end_of_life(const Trace& trace, HeapId heap) {
 }
 
 WindUp wind_up(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  const auto is_ours = [&](std::uint32_t event) { return trace.tables[trace.events.origin[event]].heap == heap; };
-  const std::vector<std::uint32_t>& allocations = trace.allocation_events;
-  const auto last = std::find_if(allocations.rbegin(), allocations.rend(), is_ours);
-  const std::uint32_t all = last == allocations.rend() ? 0 : *last + 1;
+  const auto is_ours = [&](std::uint32_t event) { return trace.tables[trace.events.origin(event)].heap == heap; };
+  const auto allocations = trace.events.begins();
+  std::uint32_t all = 0;
+  for (std::size_t i = allocations.size(); i-- > 0 && all == 0;)
+    if (is_ours(allocations[i])) all = allocations[i] + 1;
   WindUp end{.last_round = all, .all = all, .life = end_of_life(trace, heap)};
   if (rounds.last_is_open || rounds.ends.empty()) return end;
   const auto behind = std::ranges::lower_bound(allocations, rounds.ends.back());
-  const bool are_most =
-      std::count_if(allocations.begin(), behind, is_ours) >= std::count_if(behind, allocations.end(), is_ours);
+  const bool are_most = std::ranges::count_if(allocations.begin(), behind, is_ours) >=
+                        std::ranges::count_if(behind, allocations.end(), is_ours);
   if (are_most) end.last_round = rounds.ends.back();
   return end;
 }
@@ -266,7 +262,7 @@ Rounds folded_rounds(const Trace& trace) {
   Rounds intervals;
   const FoldedHistory& folded = trace.folded;
   if (folded.empty() || trace.events.count() == 0) return intervals;
-  const auto& times = trace.events.time;
+  const auto times = trace.events.times();
   const std::uint32_t last = interval_of(folded, *std::max_element(times.begin(), times.end()));
   if (last >= 2 * max_folded_intervals) return intervals;
   intervals.source = RoundSource::time;
@@ -298,14 +294,14 @@ std::vector<Population> folded_populations(const Trace& trace, HeapId heap, cons
     if (row.frees != 0) past->second.freed[row.interval] += row.frees;
   }
   // The trace's own events are counted there.
-  for (const std::uint32_t event : trace.allocation_events) {
-    if (trace.events.time[event] > folded.until || trace.tables[trace.events.origin[event]].heap != heap) continue;
-    const auto past = pasts.find(site[index(trace.events.stack[event])]);
+  for (const std::uint32_t event : trace.events.begins()) {
+    if (trace.events.time(event) > folded.until || trace.tables[trace.events.origin(event)].heap != heap) continue;
+    const auto past = pasts.find(site[index(trace.events.stack(event))]);
     if (past == pasts.end()) continue;
-    const auto made = past->second.made.find(interval_of(folded, trace.events.time[event]));
+    const auto made = past->second.made.find(interval_of(folded, trace.events.time(event)));
     if (made == past->second.made.end()) continue;
     Bytes& bytes = past->second.made_bytes[made->first];
-    bytes -= std::min(bytes, trace.events.size[event]);
+    bytes -= std::min(bytes, trace.events.size(event));
     if (--made->second == 0) past->second.made.erase(made);
   }
   for (Population& population : found) add_past(pasts[population.stack], population);
@@ -321,7 +317,7 @@ struct LiveMemory {
 };
 
 LiveMemory live_memory(const Trace& trace, HeapId heap, const Rounds& rounds) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   const std::vector<char> older = older_allocations(trace);
   const WindUp end = wind_up(trace, heap, rounds);
   LiveMemory memory;
@@ -329,14 +325,14 @@ LiveMemory live_memory(const Trace& trace, HeapId heap, const Rounds& rounds) {
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     while (memory.after.size() < rounds.ends.size() && rounds.ends[memory.after.size()] <= i)
       memory.after.push_back(live);
-    const EventKind kind = events.kind[i];
-    if ((kind != EventKind::alloc && kind != EventKind::free_requested) || events.allocation[i] == AllocationId::none)
+    const EventKind kind = events.kind(i);
+    if ((kind != EventKind::alloc && kind != EventKind::free_requested) || events.allocation(i) == AllocationId::none)
       continue;
-    const std::uint32_t made = trace.allocation_events[index(events.allocation[i])];
-    if (trace.tables[events.origin[made]].heap != heap) continue;
-    const Bytes size = events.size[made];
+    const std::uint32_t made = trace.events.begin_of(events.allocation(i));
+    if (trace.tables[events.origin(made)].heap != heap) continue;
+    const Bytes size = events.size(made);
     live += (kind == EventKind::alloc ? 1.0 : -1.0) * static_cast<double>(size.count);
-    if (kind == EventKind::free_requested && !end.frees(i, made) && older[index(events.allocation[i])] != 0)
+    if (kind == EventKind::free_requested && !end.frees(i, made) && older[index(events.allocation(i))] != 0)
       memory.freed_older[size] += size;
   }
   if (memory.after.size() < rounds.ends.size()) memory.after.push_back(live);
@@ -376,9 +372,9 @@ std::vector<double> made_by_round(const Trace& trace, const Rounds& rounds, std:
       continue;
     }
     for (const AllocationId id : findings[f].allocations) {
-      const std::uint32_t event = trace.allocation_events[index(id)];
+      const std::uint32_t event = trace.events.begin_of(id);
       const auto round = std::ranges::upper_bound(rounds.ends, event) - rounds.ends.begin();
-      made[static_cast<std::size_t>(round)] += static_cast<double>(trace.events.size[event].count);
+      made[static_cast<std::size_t>(round)] += static_cast<double>(trace.events.size(event).count);
     }
   }
   return made;
@@ -387,7 +383,7 @@ std::vector<double> made_by_round(const Trace& trace, const Rounds& rounds, std:
 /// Whether at least half of it replaces older memory of the same size.
 bool replaces_older(const Trace& trace, const LeakFinding& finding, const std::map<Bytes, Bytes>& freed_older) {
   std::set<Bytes> sizes;
-  for (const AllocationId id : finding.allocations) sizes.insert(trace.events.size[trace.allocation_events[index(id)]]);
+  for (const AllocationId id : finding.allocations) sizes.insert(trace.events.size(trace.events.begin_of(id)));
   Bytes replaced;
   for (const Bytes size : sizes) {
     const auto freed = freed_older.find(size);

@@ -98,10 +98,10 @@ std::map<std::string, std::string> settings_of(const Remedies& remedies, HeapId 
 
 /// Whether blocks became free directly before a failure, with nothing else between but releases.
 bool waits(const Trace& trace, std::uint32_t event) {
-  const HeapId heap = trace.tables[trace.events.origin[event]].heap;
+  const HeapId heap = trace.tables[trace.events.origin(event)].heap;
   while (event-- > 0) {
-    const EventKind kind = trace.events.kind[event];
-    if (trace.tables[trace.events.origin[event]].heap != heap || kind == EventKind::segment_free ||
+    const EventKind kind = trace.events.kind(event);
+    if (trace.tables[trace.events.origin(event)].heap != heap || kind == EventKind::segment_free ||
         kind == EventKind::segment_unmap)
       continue;
     return kind == EventKind::free_completed;
@@ -164,8 +164,8 @@ Prepared with_probe(Prepared heap, std::uint32_t event) {
 std::map<HeapId, std::vector<std::uint32_t>> failed_events(const Trace& trace) {
   std::map<HeapId, std::vector<std::uint32_t>> failures;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc_failed)
-      failures[trace.tables[trace.events.origin[i]].heap].push_back(i);
+    if (trace.events.kind(i) == EventKind::alloc_failed)
+      failures[trace.tables[trace.events.origin(i)].heap].push_back(i);
   return failures;
 }
 
@@ -282,7 +282,7 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
   const std::vector<std::optional<DeviceFree>> device = device_free_at(trace, told);
   for (std::size_t i = 0; i < told.size(); ++i) {
-    const HeapId heap = trace.tables[trace.events.origin[told[i]]].heap;
+    const HeapId heap = trace.tables[trace.events.origin(told[i])].heap;
     result.examined.push_back(request_of(trace, incidents.failed[i], bounds[index(heap)], device[i], remedies));
   }
   for (OutOfMemory& oom : result.examined) {

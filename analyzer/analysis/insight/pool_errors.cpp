@@ -22,7 +22,7 @@ class PoolCheck {
   PoolCheck(const Trace& trace, HeapId heap, bool knows_all) : trace_(trace), heap_(heap), knows_all_(knows_all) {}
 
   void see(std::uint32_t i) {
-    const EventKind kind = trace_.events.kind[i];
+    const EventKind kind = trace_.events.kind(i);
     if (kind == EventKind::pool_created || kind == EventKind::pool_destroyed) {
       if (kind == EventKind::pool_created)
         destroyed_.reset();
@@ -34,11 +34,11 @@ class PoolCheck {
     }
     if (!has_address(kind)) return;
     // What a destruction implies follows it directly, and nobody called it.
-    tears_down_ = tears_down_ && i == next_ && trace_.events.stack[i] == StackId::none &&
+    tears_down_ = tears_down_ && i == next_ && trace_.events.stack(i) == StackId::none &&
                   (is_free(kind) || kind == EventKind::segment_free);
     next_ = i + 1;
     if (destroyed_ && !tears_down_) {  // whatever else is wrong with it follows from that
-      if (kind != EventKind::free_completed) add(PoolErrorKind::use_after_destroy, i, trace_.events.stack[*destroyed_]);
+      if (kind != EventKind::free_completed) add(PoolErrorKind::use_after_destroy, i, trace_.events.stack(*destroyed_));
       return;
     }
     switch (kind) {
@@ -66,24 +66,24 @@ class PoolCheck {
   };
 
   std::uint64_t at(std::uint32_t i) const { return trace_.events.address(i).value; }
-  std::uint64_t size(std::uint32_t i) const { return trace_.events.size[i].count; }
+  std::uint64_t size(std::uint32_t i) const { return trace_.events.size(i).count; }
 
   void add(PoolErrorKind kind, std::uint32_t i, StackId contradicts) {
-    const auto [found, is_new] = places_.try_emplace({kind, trace_.events.stack[i], contradicts}, errors_.size());
+    const auto [found, is_new] = places_.try_emplace({kind, trace_.events.stack(i), contradicts}, errors_.size());
     if (is_new)
       errors_.push_back({.kind = kind,
                          .heap = heap_,
                          .event = i,
-                         .stack = trace_.events.stack[i],
+                         .stack = trace_.events.stack(i),
                          .address = trace_.events.address(i),
-                         .size = trace_.events.size[i],
+                         .size = trace_.events.size(i),
                          .contradicts = contradicts});
     ++errors_[found->second].count;
   }
 
   void alloc(std::uint32_t i) {
     const std::uint64_t begin = at(i), end = begin + size(i);
-    const StackId stack = trace_.events.stack[i];
+    const StackId stack = trace_.events.stack(i);
     // The recorder ends what is live there, with a free that nobody called.
     if (implied_free_ && implied_free_->first == begin && implied_free_->second + 2 >= i && stack != StackId::none)
       add(PoolErrorKind::overlap, i, stack_of_last_);
@@ -91,7 +91,7 @@ class PoolCheck {
     if (has_segments_ && !is_within_segments(begin, end)) add(PoolErrorKind::outside_segments, i, StackId::none);
     if (has_segments_ && end > begin)
       if (const std::optional<Block> other = overlapped(begin, end))
-        add(PoolErrorKind::overlap, i, trace_.events.stack[other->event]);
+        add(PoolErrorKind::overlap, i, trace_.events.stack(other->event));
     live_[begin] = {.size = size(i), .event = i};
     freed_.erase(begin);
   }
@@ -116,25 +116,25 @@ class PoolCheck {
   }
 
   void free(std::uint32_t i) {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     const std::uint64_t address = at(i);
     const auto block = live_.find(address);
-    const bool completes = events.kind[i] == EventKind::free_completed;
+    const bool completes = events.kind(i) == EventKind::free_completed;
     if (block != live_.end() && !completes) {
-      if (events.stack[i] == StackId::none && !tears_down_) {
+      if (events.stack(i) == StackId::none && !tears_down_) {
         implied_free_ = {address, i};
-        stack_of_last_ = events.stack[block->second.event];
+        stack_of_last_ = events.stack(block->second.event);
       }
       live_.erase(block);
       freed_[address] = {.event = i};
       return;
     }
     // A completion belongs to the request before it, and so does one of what is not there.
-    if (completes && (events.allocation[i] != AllocationId::none || last_free_ == address)) return;
+    if (completes && (events.allocation(i) != AllocationId::none || last_free_ == address)) return;
     last_free_ = address;
     if (tears_down_) return;
     if (const auto before = freed_.find(address); before != freed_.end())
-      add(PoolErrorKind::double_free, i, events.stack[before->second.event]);
+      add(PoolErrorKind::double_free, i, events.stack(before->second.event));
     else if (knows_all_)
       add(PoolErrorKind::invalid_free, i, StackId::none);
   }
@@ -143,7 +143,7 @@ class PoolCheck {
     const std::uint64_t begin = at(i), end = begin + size(i);
     if (!tears_down_)
       for (auto block = live_.lower_bound(begin); block != live_.end() && block->first < end; ++block)
-        add(PoolErrorKind::segment_in_use, i, trace_.events.stack[block->second.event]);
+        add(PoolErrorKind::segment_in_use, i, trace_.events.stack(block->second.event));
     segments_.erase(begin);
   }
 
@@ -213,9 +213,9 @@ const std::array<ResultField<PoolError>, 7> FieldsOf<PoolError>::all{{
 std::vector<HeapId> own_pools(const Trace& trace) {
   std::vector<char> is_own(trace.tables.heaps.size());
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (const EventKind kind = trace.events.kind[i];
+    if (const EventKind kind = trace.events.kind(i);
         kind == EventKind::pool_created || kind == EventKind::pool_destroyed)
-      is_own[index(trace.tables[trace.events.origin[i]].heap)] = 1;
+      is_own[index(trace.tables[trace.events.origin(i)].heap)] = 1;
   std::vector<HeapId> pools;
   for (std::uint32_t heap = 0; heap < is_own.size(); ++heap)
     if (is_own[heap] != 0) pools.push_back(HeapId{heap});
@@ -231,7 +231,7 @@ std::vector<PoolError> pool_errors(const Trace& trace) {
   std::vector<PoolError> errors;
   if (checks.empty()) return errors;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i)
-    if (const auto check = checks.find(trace.tables[trace.events.origin[i]].heap); check != checks.end())
+    if (const auto check = checks.find(trace.tables[trace.events.origin(i)].heap); check != checks.end())
       check->second.see(i);
   for (auto& [heap, check] : checks)
     for (PoolError& error : std::move(check).take()) errors.push_back(error);

@@ -39,16 +39,16 @@ class PoolUses {
   PoolUses(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap), captures_(captures_of(trace.tables)) {}
 
   void see(std::size_t i) {
-    const EventColumns& events = trace_.events;
-    const EventKind kind = events.kind[i];
-    if (kind == EventKind::free_requested) return see_free(events.allocation[i]);
+    const Events& events = trace_.events;
+    const EventKind kind = events.kind(i);
+    if (kind == EventKind::free_requested) return see_free(events.allocation(i));
     if (kind != EventKind::alloc && !is_segment(kind) && kind != EventKind::empty_cache) return;
-    const Origin& origin = trace_.tables[events.origin[i]];
+    const Origin& origin = trace_.tables[events.origin(i)];
     if (origin.heap != heap_) return;
     if (kind == EventKind::alloc) return see_alloc(i, origin);
     // A capture empties the cache before it begins, and allocates its random generators' seeds outside its pool.
     if (capture_at(i) != Capture::none) threads_[origin.thread].near_capture = true;
-    if (is_segment(kind)) see_segment(kind, origin.pool, events.size[i]);
+    if (is_segment(kind)) see_segment(kind, origin.pool, events.size(i));
   }
 
   std::vector<PrivatePool> take() && {
@@ -84,7 +84,7 @@ class PoolUses {
   };
 
   Capture capture_at(std::size_t i) const {
-    const StackId stack = trace_.events.stack[i];
+    const StackId stack = trace_.events.stack(i);
     return index(stack) < captures_.size() ? captures_[index(stack)] : Capture::none;
   }
 
@@ -101,7 +101,7 @@ class PoolUses {
     state.found.has_captures |= near;
     if (!state.open || (capture == Capture::begins && state.has_begun)) begin_use(state, i, origin.thread);
     state.has_begun |= capture != Capture::begins;
-    const Bytes size = trace_.events.size[i];
+    const Bytes size = trace_.events.size(i);
     PoolUse& use = state.found.uses.back();
     ++use.allocations;
     use.grew += std::exchange(state.growth, 0_B);
@@ -109,7 +109,7 @@ class PoolUses {
     use.used = std::max(use.used, state.use_live);
     state.found.live += size;
     state.found.peak_live = std::max(state.found.peak_live, state.found.live);
-    owned_.emplace(index(trace_.events.allocation[i]), Owned{origin.pool, state.found.uses.size() - 1, size});
+    owned_.emplace(index(trace_.events.allocation(i)), Owned{origin.pool, state.found.uses.size() - 1, size});
   }
 
   void begin_use(State& state, std::size_t i, ThreadId thread) {
@@ -118,7 +118,7 @@ class PoolUses {
     state.has_begun = false;
     state.owner = thread;
     state.use_live = 0_B;
-    state.found.uses.push_back({.event = i, .stack = trace_.events.stack[i]});
+    state.found.uses.push_back({.event = i, .stack = trace_.events.stack(i)});
   }
 
   static void end_use(State& state) {

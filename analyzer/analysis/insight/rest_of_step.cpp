@@ -35,13 +35,13 @@ struct Requests {
 Requests requests_of(const Trace& trace, const Prepared& heap, std::size_t failed_row) {
   Requests requests;
   const bool has_stacks =
-      std::ranges::any_of(heap.event, [&](std::uint32_t event) { return trace.events.stack[event] != StackId::none; });
+      std::ranges::any_of(heap.event, [&](std::uint32_t event) { return trace.events.stack(event) != StackId::none; });
   std::vector<std::size_t> live_in(heap.slot_count + 1, none), pending_in(heap.slot_count + 1, none);  // by slot
   Bytes live, lowest;
   for (std::size_t row = 0; row <= failed_row; ++row) {
     const Op op = heap.op[row];
     if (op == Op::alloc || row == failed_row) {
-      const StackId stack = trace.events.stack[heap.event[row]];
+      const StackId stack = trace.events.stack(heap.event[row]);
       // A backward pass runs on threads without Python: its requests are alike, and only their number counts.
       const std::uint64_t key = has_stacks ? index(stack) : heap.size[row].count;
       requests.all.push_back({.row = row,

@@ -40,7 +40,7 @@ std::vector<std::uint32_t> own_allocations(const Trace& trace) {
   const std::vector<char> older = older_allocations(trace);
   std::vector<std::uint32_t> own;
   for (std::size_t a = 0; a < older.size(); ++a)
-    if (older[a] == 0) own.push_back(trace.allocation_events[a]);
+    if (older[a] == 0) own.push_back(trace.events.begin_of(AllocationId(a)));
   return own;
 }
 
@@ -66,7 +66,7 @@ class Captured {
   }
 
   bool operator()(std::uint32_t event) const {
-    return is_of_graphs_[index(trace_.tables[trace_.events.origin[event]].pool)] != 0;
+    return is_of_graphs_[index(trace_.tables[trace_.events.origin(event)].pool)] != 0;
   }
 
  private:
@@ -76,7 +76,7 @@ class Captured {
 
 /// Whether the recording ends with a failure: no round was completed after its last failed request.
 bool ends_in_failure(const Trace& trace, const std::vector<std::uint32_t>& ends) {
-  const auto& kinds = trace.events.kind;
+  const auto kinds = trace.events.kinds();
   for (std::size_t i = kinds.size(); i-- > (ends.empty() ? 0 : ends.back());)
     if (kinds[i] == EventKind::alloc_failed) return true;
   return false;
@@ -178,13 +178,14 @@ class CourseFinder {
       : trace_(trace), stacks_(stacks), modules_(modules), captured_(captured), phases_(find_phases(trace, stacks)) {}
 
   Course find() && {
-    const EventColumns& events = trace_.events;
+    const Events& events = trace_.events;
     // What is freed after the last allocation ends the program, and no pass.
-    const std::uint32_t end = trace_.allocation_events.empty() ? 0 : trace_.allocation_events.back() + 1;
+    const auto begins = events.begins();
+    const std::uint32_t end = begins.empty() ? 0 : begins.back() + 1;
     for (std::uint32_t i = 0; i < end; ++i) {
-      const bool allocates = events.kind[i] == EventKind::alloc;
-      if (!allocates && events.kind[i] != EventKind::free_requested) continue;
-      const StackMeaning& stack = stacks_[index(events.stack[i])];
+      const bool allocates = events.kind(i) == EventKind::alloc;
+      if (!allocates && events.kind(i) != EventKind::free_requested) continue;
+      const StackMeaning& stack = stacks_[index(events.stack(i))];
       if (stack.preexisting) continue;
       const Phase phase = phases_.of_event[i];
       if (phase == Phase::optimizer) {
@@ -193,7 +194,7 @@ class CourseFinder {
         add(course_.backward, Phase::backward, i);
       } else if (stack.in_module) {
         course_.has_modules = true;
-        if (allocates && !captured_(i)) see_call(i, modules_.site(events.stack[i]));
+        if (allocates && !captured_(i)) see_call(i, modules_.site(events.stack(i)));
       } else if (stack.has_python) {
         site_ = ModuleCalls::no_site;
         if (now_ == Phase::backward) now_ = Phase::other;
@@ -332,7 +333,7 @@ std::vector<std::uint32_t> begins_by_size(const Trace& trace, std::span<const st
   std::vector<std::vector<std::uint32_t>> places;
   for (std::uint32_t i = 0; i < allocations.size(); ++i) {
     const auto symbol =
-        symbols.try_emplace(trace.events.size[allocations[i]].count, static_cast<std::uint32_t>(places.size())).first;
+        symbols.try_emplace(trace.events.size(allocations[i]).count, static_cast<std::uint32_t>(places.size())).first;
     if (symbol->second == places.size()) places.emplace_back();
     places[symbol->second].push_back(i);
   }
@@ -389,7 +390,7 @@ Rounds rounds_of_lines(const Trace& trace, const std::vector<StackMeaning>& stac
     std::vector<FrameId> frames;
     std::vector<std::uint32_t> sequence;
     for (const std::uint32_t event : allocations) {
-      const std::vector<FrameId>& path = paths.of(trace.events.stack[event]);
+      const std::vector<FrameId>& path = paths.of(trace.events.stack(event));
       const FrameId frame = depth < path.size() ? path[depth] : FrameId::none;
       const auto symbol = symbols.try_emplace(frame, static_cast<std::uint32_t>(frames.size())).first;
       if (symbol->second == frames.size()) frames.push_back(frame);
@@ -426,16 +427,16 @@ Rounds rounds_of_lines(const Trace& trace, const std::vector<StackMeaning>& stac
 /// The share of the bytes allocated in these rounds that was also freed in them, not only when the program ended.
 double share_freed(const Trace& trace, const Rounds& rounds, std::span<const std::uint32_t> allocations) {
   if (rounds.ends.empty()) return 0;
-  const EventColumns& events = trace.events;
-  std::vector<char> is_counted(trace.allocation_events.size());
+  const Events& events = trace.events;
+  std::vector<char> is_counted(trace.events.allocation_count());
   for (const std::uint32_t event : allocations)
-    if (event < rounds.ends.back()) is_counted[index(events.allocation[event])] = 1;
+    if (event < rounds.ends.back()) is_counted[index(events.allocation(event))] = 1;
   double allocated = 0, freed = 0;
   for (std::uint32_t i = 0; i < rounds.ends.back(); ++i) {
-    if (events.allocation[i] == AllocationId::none || is_counted[index(events.allocation[i])] == 0) continue;
-    const auto bytes = static_cast<double>(events.size[i].count);
-    if (events.kind[i] == EventKind::alloc) allocated += bytes;
-    if (events.kind[i] == EventKind::free_requested) freed += bytes;
+    if (events.allocation(i) == AllocationId::none || is_counted[index(events.allocation(i))] == 0) continue;
+    const auto bytes = static_cast<double>(events.size(i).count);
+    if (events.kind(i) == EventKind::alloc) allocated += bytes;
+    if (events.kind(i) == EventKind::free_requested) freed += bytes;
   }
   return allocated == 0 ? 0 : freed / allocated;
 }
@@ -444,10 +445,10 @@ Rounds rounds_of_repetition(const Trace& trace, const std::vector<StackMeaning>&
   std::vector<std::uint32_t> allocations = own_allocations(trace);
   std::erase_if(allocations, captured);
   const bool has_stacks =
-      std::ranges::any_of(allocations, [&](std::uint32_t event) { return trace.events.stack[event] != StackId::none; });
+      std::ranges::any_of(allocations, [&](std::uint32_t event) { return trace.events.stack(event) != StackId::none; });
   Rounds rounds;
   if (has_stacks) {
-    std::erase_if(allocations, [&](std::uint32_t event) { return trace.events.stack[event] == StackId::none; });
+    std::erase_if(allocations, [&](std::uint32_t event) { return trace.events.stack(event) == StackId::none; });
     rounds = rounds_of_lines(trace, stacks, allocations);
   } else {
     const std::vector<std::uint32_t> begins = begins_by_size(trace, allocations);

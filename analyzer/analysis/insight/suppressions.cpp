@@ -222,27 +222,31 @@ std::size_t wrapper_depth(const Tables& tables, const std::vector<Frames>& stack
 
 std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns) {
   Tables& tables = trace.tables;
-  EventColumns& events = trace.events;
+  Events& events = trace.events;
   const FrameKinds kinds(tables, patterns);
   StackRows rows(tables);
   std::unordered_map<StackId, Frames> shorter;                       // by original stack
   std::vector<bool> known(tables.stacks.size());                     // whether it is in there: asked for every event
+  std::vector<StackId> in_order;                                     // by first event
   std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
   std::vector<bool> may_have_wrappers;  // by heap
   for (const Heap& heap : tables.heaps) may_have_wrappers.push_back(!is_torch(tables[heap.name]));
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const StackId stack = events.stack[i];
-    const HeapId heap = tables[events.origin[i]].heap;
-    const bool counts = events.kind[i] == EventKind::alloc && may_have_wrappers[index(heap)];
+  events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t, const Event& event) {
+    const StackId stack = event.stack;
+    const HeapId heap = tables[event.origin].heap;
+    const bool counts = event.kind == EventKind::alloc && may_have_wrappers[index(heap)];
     if (stack == StackId::none) {
       if (counts) with_unknown.insert(heap);
-      continue;
+      return;
     }
-    if (!known[index(stack)]) shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
+    if (!known[index(stack)]) {
+      shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
+      in_order.push_back(stack);
+    }
     known[index(stack)] = true;
     if (counts) of_heaps[heap].insert(stack);
-  }
+  });
 
   std::vector<std::string> sentences;
   std::unordered_map<HeapId, std::size_t> depths;
@@ -259,6 +263,17 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   }
   std::ranges::sort(sentences);
 
+  const auto without = [&](StackId stack, std::size_t count) {
+    const Frames& frames = shorter[stack];
+    const std::size_t through = frames_through(frames, kinds, count);
+    return rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
+  };
+  if (depths.empty()) {
+    std::vector<StackId> now(known.size());
+    for (const StackId stack : in_order) now[index(stack)] = without(stack, 0);
+    events.renumber_stacks([&](StackId stack) { return now[index(stack)]; });
+    return sentences;
+  }
   // By original stack, for each number of frames to skip; that number for each heap.
   std::map<std::size_t, std::vector<std::optional<StackId>>> now;
   std::vector<std::pair<std::size_t, std::vector<std::optional<StackId>>*>> of_heap;
@@ -268,16 +283,12 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
     of_heap.emplace_back(count, &now.try_emplace(count, known.size()).first->second);
   }
   for (std::size_t i = 0; i < events.count(); ++i) {
-    const StackId stack = events.stack[i];
+    const StackId stack = events.stack(i);
     if (stack == StackId::none) continue;
-    const auto& [count, stacks] = of_heap[index(tables[events.origin[i]].heap)];
+    const auto& [count, stacks] = of_heap[index(tables[events.origin(i)].heap)];
     std::optional<StackId>& place = (*stacks)[index(stack)];
-    if (!place) {
-      const Frames& frames = shorter[stack];
-      const std::size_t through = frames_through(frames, kinds, count);
-      place = rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
-    }
-    events.stack[i] = *place;
+    if (!place) place = without(stack, count);
+    events.set_stack(i, *place);
   }
   return sentences;
 }

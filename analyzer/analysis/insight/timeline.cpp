@@ -80,20 +80,20 @@ class TimelineBuilder {
 }  // namespace
 
 std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedBlocks& blocks, std::size_t columns) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   if (events.count() == 0 || columns == 0) return {};
   std::vector<TimelineBuilder> heaps;
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) heaps.emplace_back(HeapId{h}, columns);
   TimeColumns time(events, columns);
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const std::size_t column = time.column(i);
-    if (events.kind[i] == EventKind::free_completed) continue;  // changes nothing here
-    const AllocationId id = events.allocation[i];
-    heaps[index(trace.tables[events.origin[i]].heap)].see(
-        events.kind[i],
-        id == AllocationId::none && events.kind[i] == EventKind::free_requested ? Bytes{} : events.size[i],
-        id == AllocationId::none ? Bytes{} : blocks.sizes[index(id)], column);
-  }
+  events.for_each<event_field::origin | event_field::allocation | event_field::time | event_field::size>(
+      [&](std::uint32_t i, const Event& event) {
+        const std::size_t column = time.column(i, event.time);
+        if (event.kind == EventKind::free_completed) return;  // changes nothing here
+        const bool known = event.allocation != AllocationId::none;
+        heaps[index(trace.tables[event.origin].heap)].see(
+            event.kind, !known && event.kind == EventKind::free_requested ? Bytes{} : event.size,
+            known ? blocks.sizes[index(event.allocation)] : Bytes{}, column);
+      });
   std::vector<MemoryTimeline> timelines;
   for (TimelineBuilder& heap : heaps) {
     if (!heap.used()) continue;
@@ -151,19 +151,18 @@ class Builder {
 
 std::vector<CategoryTimeline> category_timelines(const Trace& trace, const Categories& categories,
                                                  std::size_t columns) {
-  const EventColumns& events = trace.events;
+  const Events& events = trace.events;
   if (events.count() == 0 || columns == 0) return {};
   std::vector<Builder> heaps(trace.tables.heaps.size());
   TimeColumns time(events, columns);
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    const std::size_t column = time.column(i);
-    const bool is_more = events.kind[i] == EventKind::alloc;
-    const AllocationId id = events.allocation[i];
-    if (id == AllocationId::none || (!is_more && events.kind[i] != EventKind::free_requested)) continue;
-    const std::uint32_t begin = trace.allocation_events[index(id)];
-    heaps[index(trace.tables[events.origin[begin]].heap)].see(column, categories.category(id), events.size[begin],
-                                                              is_more);
-  }
+  events.for_each<event_field::allocation | event_field::time | event_field::size>(
+      [&](std::uint32_t i, const Event& event) {
+        const std::size_t column = time.column(i, event.time);
+        const bool is_more = event.kind == EventKind::alloc;
+        const AllocationId id = event.allocation;
+        if (id == AllocationId::none || (!is_more && event.kind != EventKind::free_requested)) return;
+        heaps[index(trace.tables[events.origin_of(id)].heap)].see(column, categories.category(id), event.size, is_more);
+      });
   std::vector<CategoryTimeline> timelines;
   for (std::uint32_t h = 0; h < heaps.size(); ++h)
     if (heaps[h].used()) timelines.push_back({HeapId{h}, std::move(heaps[h]).take(columns)});
@@ -177,24 +176,21 @@ class LiveSeries {
  public:
   explicit LiveSeries(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap) {}
 
-  /// The thread that made what event `i` allocates or frees in the heap; none for other events.
-  std::optional<ThreadId> thread_of(std::size_t i) const {
-    const AllocationId id = trace_.events.allocation[i];
-    const EventKind kind = trace_.events.kind[i];
-    if (id == AllocationId::none || (kind != EventKind::alloc && kind != EventKind::free_requested)) return {};
-    const Origin& origin = trace_.tables[trace_.events.origin[trace_.allocation_events[index(id)]]];
+  /// The thread that made what the event allocates or frees in the heap; none for other events.
+  std::optional<ThreadId> thread_of(const Event& event) const {
+    const AllocationId id = event.allocation;
+    if (id == AllocationId::none || (event.kind != EventKind::alloc && event.kind != EventKind::free_requested))
+      return {};
+    const Origin& origin = trace_.tables[trace_.events.origin_of(id)];
     return origin.heap == heap_ ? std::optional(origin.thread) : std::nullopt;
   }
 
   /// Whether event `i` allocates in the heap; call for each event in order.
-  bool see(std::size_t i) {
-    const EventColumns& events = trace_.events;
-    const AllocationId id = events.allocation[i];
-    const bool is_more = events.kind[i] == EventKind::alloc;
-    if (id == AllocationId::none || (!is_more && events.kind[i] != EventKind::free_requested)) return false;
-    const std::uint32_t begin = trace_.allocation_events[index(id)];
-    if (trace_.tables[events.origin[begin]].heap != heap_) return false;
-    live_ = is_more ? live_ + events.size[begin] : live_ - events.size[begin];
+  bool see(std::size_t i, const Event& event) {
+    const bool is_more = event.kind == EventKind::alloc;
+    if (event.allocation == AllocationId::none || (!is_more && event.kind != EventKind::free_requested)) return false;
+    if (trace_.tables[trace_.events.origin_of(event.allocation)].heap != heap_) return false;
+    live_ = is_more ? live_ + event.size : live_ - event.size;
     if (!is_more) return false;
     // Of two maxima, the later represents both unless the earlier is higher.
     while (!falling_.empty() && falling_.back().live <= live_) falling_.pop_back();
@@ -223,24 +219,24 @@ class SeriesOfThreads {
  public:
   SeriesOfThreads(const Trace& trace, HeapId heap) : all_(trace, heap) {
     constexpr std::size_t most = 64;  // each event of a thread without ranges is one of every series
-    const EventColumns& events = trace.events;
-    for (std::size_t i = 0; i < events.count(); ++i) {
-      if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= trace.tables.marks.size()) continue;
-      if (trace.tables.marks[events.address_or_value[i]].phase == MarkPhase::begin)
-        of_.try_emplace(trace.tables[events.origin[i]].thread, trace, heap);
+    const Events& events = trace.events;
+    for (std::size_t i = 0; (i = events.find(EventKind::mark, i)) < events.count(); ++i) {
+      if (events.value(i) >= trace.tables.marks.size()) continue;
+      if (trace.tables.marks[events.value(i)].phase == MarkPhase::begin)
+        of_.try_emplace(trace.tables[events.origin(i)].thread, trace, heap);
     }
     if (of_.size() < 2 || of_.size() > most) of_.clear();
   }
 
-  void see(std::size_t i) {
-    all_.see(i);
+  void see(std::size_t i, const Event& event) {
+    all_.see(i, event);
     if (of_.empty()) return;
-    const auto thread = all_.thread_of(i);
+    const auto thread = all_.thread_of(event);
     if (!thread) return;
     if (const auto own = of_.find(*thread); own != of_.end())
-      own->second.see(i);
+      own->second.see(i, event);
     else
-      for (auto& [other, series] : of_) series.see(i);
+      for (auto& [other, series] : of_) series.see(i, event);
   }
 
   const LiveSeries& all() const { return all_; }
@@ -326,11 +322,11 @@ class RangeTree {
 std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categories, HeapId heap) {
   LiveSeries series(trace, heap);
   std::array<SpanPeak, phase_count> peaks{};
-  for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    if (!series.see(i)) continue;
-    SpanPeak& peak = peaks.at(static_cast<std::size_t>(categories.phase[index(trace.events.allocation[i])]));
-    if (series.live() > peak.live) peak = {.live = series.live(), .events = i + 1};
-  }
+  trace.events.for_each<event_field::allocation | event_field::size>([&](std::uint32_t i, const Event& event) {
+    if (!series.see(i, event)) return;
+    SpanPeak& peak = peaks.at(static_cast<std::size_t>(categories.phase[index(event.allocation)]));
+    if (series.live() > peak.live) peak = {.live = series.live(), .events = std::uint64_t{i} + 1};
+  });
   std::vector<PhasePeak> list;
   for (std::size_t p = 0; p < phase_count; ++p)
     if (peaks.at(p).events > 0) list.push_back({static_cast<Phase>(p), peaks.at(p)});
@@ -338,18 +334,20 @@ std::vector<PhasePeak> phase_peaks(const Trace& trace, const Categories& categor
 }
 
 std::vector<RangePeak> range_peaks(const Trace& trace, HeapId heap, std::size_t most_ranges) {
-  const EventColumns& events = trace.events;
   const Tables& tables = trace.tables;
+  if (trace.events.find(EventKind::mark, 0) == trace.events.count()) return {};
   SeriesOfThreads series(trace, heap);
   RangeTree tree(series, most_ranges);
-  for (std::size_t i = 0; i < events.count(); ++i) {
-    series.see(i);
-    if (events.kind[i] != EventKind::mark || events.address_or_value[i] >= tables.marks.size()) continue;
-    const Mark& mark = tables.marks[events.address_or_value[i]];
-    const ThreadId thread = tables[events.origin[i]].thread;
-    if (mark.phase == MarkPhase::begin) tree.begin(thread, tables[mark.name], i + 1);
+  constexpr std::uint8_t fields =
+      event_field::origin | event_field::allocation | event_field::address_or_value | event_field::size;
+  trace.events.for_each<fields>([&](std::uint32_t i, const Event& event) {
+    series.see(i, event);
+    if (event.kind != EventKind::mark || event.value >= tables.marks.size()) return;
+    const Mark& mark = tables.marks[event.value];
+    const ThreadId thread = tables[event.origin].thread;
+    if (mark.phase == MarkPhase::begin) tree.begin(thread, tables[mark.name], std::uint64_t{i} + 1);
     if (mark.phase == MarkPhase::end) tree.end(thread, tables[mark.name]);
-  }
+  });
   return std::move(tree).take();
 }
 

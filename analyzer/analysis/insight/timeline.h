@@ -17,12 +17,11 @@ namespace memreel {
 /// For a trace without times, stretches of equally many events.
 class TimeColumns {
  public:
-  /// `events` must not be empty and must outlive this object. `columns`: at least 1.
-  TimeColumns(const EventColumns& events, std::size_t columns)
-      : events_(events),
-        columns_(columns),
-        begin_(events.time.front()),
-        end_(*std::ranges::max_element(events.time)),
+  /// `events` must not be empty. `columns`: at least 1.
+  TimeColumns(const Events& events, std::size_t columns)
+      : columns_(columns),
+        begin_(events.time(0)),
+        end_(events.latest()),
         timed_(end_ > begin_),
         span_(timed_ ? static_cast<double>((end_ - begin_).count()) : static_cast<double>(events.count())) {}
 
@@ -30,9 +29,10 @@ class TimeColumns {
   Nanoseconds begin() const { return begin_; }
   Nanoseconds end() const { return end_; }
 
-  /// The column of event `i`. Call in event order: times can go back a little where threads meet; columns don't.
-  std::size_t column(std::size_t i) {
-    const std::int64_t at = timed_ ? (events_.time[i] - begin_).count() : static_cast<std::int64_t>(i);
+  /// The column of event `i`, which has this time. Call in event order: times can go back a little where threads meet;
+  /// columns don't.
+  std::size_t column(std::size_t i, Nanoseconds time) {
+    const std::int64_t at = timed_ ? (time - begin_).count() : static_cast<std::int64_t>(i);
     if (at < next_) return last_;
     last_ = std::max(last_, column_at(at));
     // Where the next one begins, so that most events take no division.
@@ -54,7 +54,6 @@ class TimeColumns {
     return std::min(columns_ - 1, static_cast<std::size_t>(share * static_cast<double>(columns_)));
   }
 
-  const EventColumns& events_;
   std::size_t columns_;
   Nanoseconds begin_, end_;
   bool timed_;

@@ -452,8 +452,8 @@ std::vector<FlameNode> flame_tree(const Trace& trace, std::span<const Lifetime> 
                                   std::uint64_t events, std::size_t most_nodes) {
   std::map<std::uint32_t, Bytes> by_stack;
   for (const Lifetime& life : lives)
-    if (life.live_after(events) && trace.tables[trace.events.origin[life.begin]].heap == heap)
-      by_stack[index(trace.events.stack[life.begin])] += trace.events.size[life.begin];
+    if (life.live_after(events) && trace.tables[trace.events.origin(life.begin)].heap == heap)
+      by_stack[index(trace.events.stack(life.begin))] += trace.events.size(life.begin);
   Builder builder;
   for (const auto& [stack, bytes] : by_stack) builder.add(trace.tables, StackId{stack}, bytes);
   return builder.widest(most_nodes);

@@ -47,7 +47,7 @@ class Model {
     const Trace& trace = program_.build().trace();
     std::vector<std::string> texts;
     for (const AllocationId id : made_.at(step))
-      texts.push_back(layer_path(trace.tables, categories, trace.events.stack[trace.allocation_events[index(id)]],
+      texts.push_back(layer_path(trace.tables, categories, trace.events.stack(trace.events.begin_of(id)),
                                  categories.calls.of(index(id))));
     return texts;
   }

@@ -56,7 +56,7 @@ class Program {
     return build_.alloc(origin(pool), {0x1000 + 0x10000 * next_++}, {kib << 10U}, id_of(stack));
   }
   void free(AllocationId id, const Stack& stack) {
-    Event event = build_.trace().events[build_.trace().allocation_events[index(id)]];
+    Event event = build_.trace().events[build_.trace().events.begin_of(id)];
     event.kind = EventKind::free_requested;
     event.stack = id_of(stack);
     build_.push(event);

@@ -363,9 +363,9 @@ TEST(Training, WithoutStacksOfFreesThePassSaysWhoFreed) {
     t.zero_grad();
     t.program.free(input, P::user(42));
   }
-  EventColumns& events = t.program.build().trace().events;
+  Events& events = t.program.build().trace().events;
   for (std::size_t i = 0; i < events.count(); ++i)
-    if (events.kind[i] == EventKind::free_requested) events.stack[i] = StackId::none;
+    if (events.kind(i) == EventKind::free_requested) events.set_stack(i, StackId::none);
   expect_all(t);
 }
 

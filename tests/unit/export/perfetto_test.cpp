@@ -169,7 +169,7 @@ TEST(ExportPerfetto, TimesThatGoBackDoNotTakeCountersBack) {
   TraceBuilder build;
   const OriginId origin = build.origin(HeapId{1});
   for (std::uint64_t i = 0; i < 3; ++i) build.alloc(origin, {0x1000 * (i + 1)}, 1_B);
-  build.trace().events.time[1] = Nanoseconds{5000};  // shown() checks the order
+  memreel::testing::set_time(build.trace().events, 1, Nanoseconds{5000});  // shown() checks the order
   EXPECT_THAT(shown(build.trace()).counters.at("device 0 torch.cuda: live"),
               ElementsAre(Pair(0, 1), Pair(5000, 2), Pair(5000, 3)));
 }
@@ -179,7 +179,8 @@ TEST(ExportPerfetto, WithoutTimesAnEventTakesAMicrosecond) {
   const OriginId origin = build.origin(HeapId{1});
   build.alloc(origin, {0x1000}, 1_B);
   build.alloc(origin, {0x2000}, 1_B);
-  for (Nanoseconds& time : build.trace().events.time) time = Nanoseconds{7};
+  for (std::size_t i = 0; i < build.trace().events.count(); ++i)
+    memreel::testing::set_time(build.trace().events, i, Nanoseconds{7});
   EXPECT_THAT(shown(build.trace()).counters.at("device 0 torch.cuda: live"), ElementsAre(Pair(0, 1), Pair(1000, 2)));
 }
 

@@ -31,7 +31,7 @@ class DriverCalls : public ::testing::Test {
   Trace trace() {
     Trace trace = builder_.trace();
     for (std::size_t i = 0; i < trace.events.count(); ++i)
-      trace.events.time[i] = std::chrono::seconds(static_cast<std::int64_t>(i));
+      memreel::testing::set_time(trace.events, i, std::chrono::seconds(static_cast<std::int64_t>(i)));
     return trace;
   }
 

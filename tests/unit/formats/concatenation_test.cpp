@@ -41,21 +41,21 @@ TEST(Concatenation, AppendsTablesEventsAndAllocations) {
     expected.stack = moved(expected.stack, a->tables.stacks.size());
     if (expected.allocation != AllocationId::none)
       expected.allocation =
-          AllocationId{index(expected.allocation) + static_cast<std::uint32_t>(a->allocation_events.size())};
+          AllocationId{index(expected.allocation) + static_cast<std::uint32_t>(a->events.allocation_count())};
     if (expected.kind == EventKind::mark) expected.value += expected.value == 0 ? 0 : a->tables.marks.size() - 1;
     if (expected.kind == EventKind::settings) expected.value += expected.value == 0 ? 0 : a->tables.settings.size() - 1;
     if (expected.kind == EventKind::sync && expected.value > sync_edge) expected.value += a->tables.streams.size() - 1;
     ASSERT_EQ(both->events[3000 + i], expected) << i;
     // The rows have the same contents.
-    const Origin origin = t[expected.origin], original = b->tables[b->events.origin[i]];
+    const Origin origin = t[expected.origin], original = b->tables[b->events.origin(i)];
     ASSERT_EQ(t[t[origin.heap].name], b->tables[b->tables[original.heap].name]);
     ASSERT_EQ(t[origin.stream], b->tables[original.stream]);
     ASSERT_EQ(t[t[origin.thread].name], b->tables[b->tables[original.thread].name]);
-    const Frame frame = t[t[expected.stack].frame], original_frame = b->tables[b->tables[b->events.stack[i]].frame];
+    const Frame frame = t[t[expected.stack].frame], original_frame = b->tables[b->tables[b->events.stack(i)].frame];
     ASSERT_EQ(t[frame.function], b->tables[original_frame.function]);
   }
-  for (std::size_t i = 0; i < both->allocation_events.size(); ++i)
-    ASSERT_EQ(index(both->events.allocation[both->allocation_events[i]]), i);
+  for (std::size_t i = 0; i < both->events.allocation_count(); ++i)
+    ASSERT_EQ(index(both->events.allocation(both->events.begin_of(AllocationId(i)))), i);
 }
 
 TEST(Concatenation, StateAfterEachBlockNamesHeapsOfTheWhole) {

@@ -85,23 +85,23 @@ TEST(Damage, SomethingElseIsNotATrace) {
 
 /// What a reader finds must be consistent, whatever it reads.
 void expect_consistent(const Trace& trace) {
-  const EventColumns& e = trace.events;
+  const Events& e = trace.events;
   std::size_t allocations = 0;
   for (std::size_t i = 0; i < e.count(); ++i) {
-    ASSERT_NE(e.kind[i], EventKind::unknown);
-    ASSERT_LT(index(e.origin[i]), trace.tables.origins.size());
-    ASSERT_LT(index(e.stack[i]), trace.tables.stacks.size());
-    if (e.kind[i] == EventKind::alloc) {
-      ASSERT_EQ(index(e.allocation[i]), allocations);
-      ASSERT_EQ(trace.allocation_events[allocations], i);
+    ASSERT_NE(e.kind(i), EventKind::unknown);
+    ASSERT_LT(index(e.origin(i)), trace.tables.origins.size());
+    ASSERT_LT(index(e.stack(i)), trace.tables.stacks.size());
+    if (e.kind(i) == EventKind::alloc) {
+      ASSERT_EQ(index(e.allocation(i)), allocations);
+      ASSERT_EQ(trace.events.begin_of(AllocationId(allocations)), i);
       ++allocations;
-    } else if (is_free(e.kind[i]) && e.allocation[i] != AllocationId::none) {
-      ASSERT_LT(index(e.allocation[i]), allocations);
+    } else if (is_free(e.kind(i)) && e.allocation(i) != AllocationId::none) {
+      ASSERT_LT(index(e.allocation(i)), allocations);
     } else {
-      ASSERT_EQ(e.allocation[i], AllocationId::none);
+      ASSERT_EQ(e.allocation(i), AllocationId::none);
     }
   }
-  ASSERT_EQ(trace.allocation_events.size(), allocations);
+  ASSERT_EQ(trace.events.allocation_count(), allocations);
   for (std::size_t i = 1; i < trace.tables.stacks.size(); ++i) ASSERT_LT(index(trace.tables.stacks[i].caller), i);
   for (const Frame& frame : trace.tables.frames) ASSERT_LT(index(frame.function), trace.tables.strings.size());
   for (const Origin& origin : trace.tables.origins) ASSERT_LT(index(origin.heap), trace.tables.heaps.size());
@@ -183,12 +183,12 @@ TEST(Damage, LostRowsAreEmptyAndLaterOnesKeepTheirNumbers) {
   ASSERT_EQ(trace->events.count(), 3U);
   const auto function = [&](std::size_t event) {
     const Tables& t = trace->tables;
-    return t[t[t[trace->events.stack[event]].frame].function];
+    return t[t[t[trace->events.stack(event)].frame].function];
   };
   EXPECT_EQ(function(0), "first");
   EXPECT_EQ(function(1), "");
   EXPECT_EQ(function(2), "third");
-  EXPECT_EQ(trace->events.stack[2], stacks[2]);
+  EXPECT_EQ(trace->events.stack(2), stacks[2]);
   const auto index = TraceIndex::open(memory_file(bytes), "trace");
   ASSERT_TRUE(index);
   EXPECT_EQ(index->tables(), trace->tables);

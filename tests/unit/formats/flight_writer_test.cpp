@@ -175,7 +175,7 @@ std::multiset<std::tuple<std::string, std::string, Address, Bytes, Nanoseconds, 
   for (const LiveAllocation& one : live.snapshot().allocations)
     found.emplace(trace.tables[trace.tables[trace.tables[one.origin].heap].name],
                   trace.tables[trace.tables[trace.tables[one.stack].frame].function], one.address, one.size,
-                  trace.events.time[trace.allocation_events[index(one.allocation)]], one.pending);
+                  trace.events.time(trace.events.begin_of(one.allocation)), one.pending);
   return found;
 }
 
@@ -240,7 +240,7 @@ TEST_F(FlightTest, SumsAndEventsTogetherAreTheWholeHistory) {
       ++count;
       bytes += event.size.count;
     } else if (event.kind == EventKind::free_requested) {
-      const StackId stack = trace->events.stack[trace->allocation_events[index(event.allocation)]];
+      const StackId stack = trace->events.stack(trace->events.begin_of(event.allocation));
       auto& [count, bytes, frees, freed] = found[function_of(stack)];
       ++frees;
       freed += event.size.count;
@@ -292,19 +292,19 @@ TEST_F(FlightTest, TablesHaveWhatIsReferredToAndNothingElse) {
   const auto trace = load(file());
   ASSERT_TRUE(trace);
   std::uint64_t marks = 0;
-  for (const EventKind kind : trace->events.kind) marks += kind == EventKind::mark;
+  for (const EventKind kind : trace->events.kinds()) marks += kind == EventKind::mark;
   EXPECT_EQ(trace->tables.marks.size(), 1 + marks);
   EXPECT_LT(trace->tables.marks.size(), flight->tables().marks.size());
-  EXPECT_EQ(std::count(trace->events.kind.begin(), trace->events.kind.end(), EventKind::settings), 1);
+  EXPECT_EQ(std::ranges::count(trace->events.kinds(), EventKind::settings), 1);
 }
 
 /// The ranges open at the end of a trace, by thread, from the trace alone.
 std::map<std::uint64_t, std::vector<std::string>> open_in(const Trace& trace) {
   std::map<std::uint64_t, std::vector<std::string>> open;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    if (trace.events.kind[i] != EventKind::mark) continue;
-    const Mark& mark = trace.tables.marks[trace.events.address_or_value[i]];
-    std::vector<std::string>& names = open[trace.tables[trace.tables[trace.events.origin[i]].thread].tid];
+    if (trace.events.kind(i) != EventKind::mark) continue;
+    const Mark& mark = trace.tables.marks[trace.events.address_or_value(i)];
+    std::vector<std::string>& names = open[trace.tables[trace.tables[trace.events.origin(i)].thread].tid];
     if (mark.phase == MarkPhase::begin) names.push_back(trace.tables[mark.name]);
     if (mark.phase == MarkPhase::end) {
       EXPECT_FALSE(names.empty());

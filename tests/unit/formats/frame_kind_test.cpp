@@ -164,7 +164,7 @@ TEST(HiddenFrames, LeaveEqualStacksEqual) {
   Trace& trace = build.trace();
   hide_frames(trace);
   std::vector<std::string> texts;
-  for (const StackId stack : trace.events.stack) {
+  for (const StackId stack : trace.events.stacks()) {
     std::string& text = texts.emplace_back();
     for (const FrameText& frame : frames_of(trace.tables, stack)) text += text_of(frame) + "; ";
   }

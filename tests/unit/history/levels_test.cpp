@@ -17,7 +17,7 @@ using testing::TraceBuilder;
 class Levels : public ::testing::Test {
  protected:
   std::vector<EventKind> kinds() {
-    const auto& kinds = build_.trace().events.kind;
+    const auto kinds = build_.trace().events.kinds();
     return {kinds.begin(), kinds.end()};
   }
   HeapHistory history(HeapId heap) {
@@ -49,7 +49,7 @@ TEST_F(Levels, WhatAFrameworkAllocatesFromIsItsSegment) {
   EXPECT_EQ(history(torch_).end_reserved, 0_B);
   EXPECT_EQ(history(torch_).peak_live, 4_KiB);
   EXPECT_EQ(history(driver_).allocations, 0U);
-  EXPECT_NE(build_.trace().events.stack[0], StackId::none);
+  EXPECT_NE(build_.trace().events.stack(0), StackId::none);
   EXPECT_EQ(lifetimes(build_.trace()).size(), 1U);
   EXPECT_EQ(lifetimes(build_.trace())[0].requested, 2U);
 }

@@ -48,10 +48,10 @@ class Program {
 /// The pool for which the first segment at an address was allocated.
 const Pool& pool_of(const Trace& trace, std::uint64_t address) {
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    const EventKind kind = trace.events.kind[i];
+    const EventKind kind = trace.events.kind(i);
     if ((kind == EventKind::segment_alloc || kind == EventKind::segment_map) &&
         trace.events.address(i) == Address{address})
-      return trace.tables[trace.tables[trace.events.origin[i]].pool];
+      return trace.tables[trace.tables[trace.events.origin(i)].pool];
   }
   ADD_FAILURE() << "no segment there";
   return trace.tables.pools.at(0);

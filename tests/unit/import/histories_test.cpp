@@ -88,10 +88,10 @@ TEST(Histories, EveryFileCanBeOpened) {
     SCOPED_TRACE(history.name);
     const Result<Trace> trace = test::import_both_ways(history.file);
     ASSERT_TRUE(trace) << trace.error().message();
-    EXPECT_GT(trace->allocation_events.size(), 0U);
+    EXPECT_GT(trace->events.allocation_count(), 0U);
     EXPECT_TRUE(trace->read.intact());
     // Recordings order events by sequence number; each thread takes its own timestamps.
-    const bool sorted = std::is_sorted(trace->events.time.begin(), trace->events.time.end());
+    const bool sorted = std::ranges::is_sorted(trace->events.times());
     EXPECT_TRUE(sorted || history.file.extension() == ".reel");
   }
 }
@@ -103,10 +103,10 @@ TEST(Histories, KeepTheirStacks) {
   ASSERT_TRUE(trace) << trace.error().message();
   const Tables& tables = trace->tables;
   std::size_t with_stack = 0;
-  for (const StackId stack : trace->events.stack) with_stack += stack != StackId::none ? 1 : 0;
+  for (const StackId stack : trace->events.stacks()) with_stack += stack != StackId::none ? 1 : 0;
   EXPECT_EQ(with_stack, 1822U);
   // The innermost frame comes first; the outermost is the module's own code.
-  StackId stack = trace->events.stack[trace->allocation_events[0]];
+  StackId stack = trace->events.stack(trace->events.begin_of(AllocationId{0}));
   while (tables[stack].caller != StackId::none) stack = tables[stack].caller;
   EXPECT_EQ(tables[tables[tables[stack].frame].function], "<module>");
 }

@@ -48,7 +48,6 @@ inline void expect_same(const Trace& in_memory, const Trace& of_file) {
   EXPECT_EQ(in_memory.header, of_file.header);
   EXPECT_TRUE(in_memory.tables == of_file.tables) << "tables differ";
   EXPECT_TRUE(in_memory.events == of_file.events) << "events differ";
-  EXPECT_EQ(in_memory.allocation_events, of_file.allocation_events);
   EXPECT_EQ(in_memory.losses, of_file.losses);
   EXPECT_EQ(in_memory.folded, of_file.folded);
   EXPECT_EQ(in_memory.initial_heaps, of_file.initial_heaps);
@@ -119,10 +118,12 @@ inline Document snapshot(std::vector<Document> segments, std::vector<Document> e
   return {{"segments", segments}, {"device_traces", {entries}}, {"external_annotations", Document::array()}};
 }
 
-inline std::vector<EventKind> kinds(const Trace& trace) { return {trace.events.kind.begin(), trace.events.kind.end()}; }
+inline std::vector<EventKind> kinds(const Trace& trace) {
+  return {trace.events.kinds().begin(), trace.events.kinds().end()};
+}
 
 inline std::size_t count(const Trace& trace, EventKind kind) {
-  return static_cast<std::size_t>(std::count(trace.events.kind.begin(), trace.events.kind.end(), kind));
+  return static_cast<std::size_t>(std::ranges::count(trace.events.kinds(), kind));
 }
 
 }  // namespace memreel::test

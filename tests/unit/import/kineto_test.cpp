@@ -52,7 +52,7 @@ Trace trace_of_profile(const std::string& text) {
 
 std::vector<std::string> frames(const Trace& trace, std::size_t event) {
   std::vector<std::string> found;
-  for (StackId s = trace.events.stack[event]; s != StackId::none; s = trace.tables[s].caller) {
+  for (StackId s = trace.events.stack(event); s != StackId::none; s = trace.tables[s].caller) {
     const Frame& frame = trace.tables[trace.tables[s].frame];
     found.push_back(trace.tables[frame.file] + ":" + std::to_string(frame.line) + " " + trace.tables[frame.function]);
   }
@@ -68,9 +68,9 @@ TEST(Kineto, EventsAreInOrderOfTimeAndTotalsProveThemComplete) {
   EXPECT_EQ(trace.header.process, 40U);
   EXPECT_EQ(trace.header.environment, (Variables{{"RANK", "3"}}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, alloc, free_requested, alloc}));
-  EXPECT_EQ(trace.events.size, (Column<Bytes>{512_B, 1024_B, 512_B, 2048_B}));
-  EXPECT_EQ(trace.events.time[0], Nanoseconds{1'004'250});
-  EXPECT_EQ(trace.events.allocation[2], trace.events.allocation[0]);
+  EXPECT_TRUE(std::ranges::equal(trace.events.sizes(), std::vector{512_B, 1024_B, 512_B, 2048_B}));
+  EXPECT_EQ(trace.events.time(0), Nanoseconds{1'004'250});
+  EXPECT_EQ(trace.events.allocation(2), trace.events.allocation(0));
   EXPECT_EQ(trace.tables[trace.tables.heaps[1].name], "torch.cuda");
   EXPECT_EQ(trace.losses, Losses{});
 }
@@ -84,9 +84,9 @@ TEST(Kineto, WhatWasThereBeforeIsInTheFirstTotal) {
   const Trace trace =
       trace_of_profile(profile({memory_event(1, 8192, 512, 10'512), memory_event(2, 4096, -1024, 9'488)}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, alloc, alloc, free_requested}));
-  EXPECT_EQ(trace.events.size[0], 1024_B);  // freed later: matched by address
+  EXPECT_EQ(trace.events.size(0), 1024_B);  // freed later: matched by address
   EXPECT_EQ(trace.events.address(0), Address{4096});
-  EXPECT_EQ(trace.events.size[1], 8976_B);  // all the rest
+  EXPECT_EQ(trace.events.size(1), 8976_B);  // all the rest
   EXPECT_EQ(frames(trace, 1), std::vector{":0 " + std::string(preexisting_frame)});
   EXPECT_EQ(trace.losses.preexisting_allocations, 2U);
   EXPECT_TRUE(trace.losses.began_late);
@@ -103,7 +103,7 @@ TEST(Kineto, StacksAreWhatRanOnTheThread) {
   EXPECT_EQ(frames(trace, 1), (std::vector<std::string>{":0 nn.Module: MLP_3", ":0 aten::add", "train.py:41 step"}));
   EXPECT_EQ(frames(trace, 2), (std::vector<std::string>{"train.py:41 step"}));
   EXPECT_EQ(frames(trace, 4), std::vector<std::string>{});
-  const Frame& module = trace.tables[trace.tables[trace.events.stack[1]].frame];
+  const Frame& module = trace.tables[trace.tables[trace.events.stack(1)].frame];
   EXPECT_EQ(trace.tables[module.instance], "MLP 3");
   EXPECT_EQ(trace.tables[trace.tables[MarkId{static_cast<std::uint32_t>(trace.events[0].value)}].name],
             "ProfilerStep#2");
@@ -126,7 +126,7 @@ TEST(Kineto, FailuresAndUnseenFrees) {
   const Trace trace =
       trace_of_profile(profile({memory_event(1, 4096, 512, 512), memory_event(2, 4096, 512, 1024), failed}));
   EXPECT_EQ(kinds(trace), (std::vector{alloc, free_requested, alloc, alloc_failed}));
-  EXPECT_EQ(trace.events.size[3], 1_GiB);
+  EXPECT_EQ(trace.events.size(3), 1_GiB);
   EXPECT_EQ(trace.losses.hook_refused, 1U);
 }
 
@@ -134,7 +134,7 @@ TEST(Kineto, TimesSinceTheEpochKeepTheirNanoseconds) {
   const std::string text =
       R"({"traceEvents": [{"ph": "i", "name": "[memory]", "pid": 1, "tid": 1, "ts": 1623142623529058, "args": )"
       R"({"Device Type": 1, "Device Id": 0, "Bytes": 512, "Addr": 4096}}]})";
-  EXPECT_EQ(trace_of_profile(text).events.time[0], Nanoseconds{1'623'142'623'529'058'000});
+  EXPECT_EQ(trace_of_profile(text).events.time(0), Nanoseconds{1'623'142'623'529'058'000});
 }
 
 TEST(Kineto, SaysWhatAProfileLacks) {

@@ -30,9 +30,9 @@ TEST(CupyLog, SaysWhatThePoolDid) {
       trace_of_log(cupy("alloc", 4096, 1024) + cupy("malloc", 4096, 512, R"("size":24,)") + cupy("free", 4096, 512));
   EXPECT_EQ(trace.header.source, "cupy.jsonl");
   EXPECT_EQ(kinds(trace), (std::vector{settings, segment_alloc, alloc, free_requested}));
-  EXPECT_EQ(trace.events.size[1], 1024_B);
-  EXPECT_EQ(trace.events.size[2], 24_B);
-  EXPECT_EQ(trace.events.allocation[3], trace.events.allocation[2]);
+  EXPECT_EQ(trace.events.size(1), 1024_B);
+  EXPECT_EQ(trace.events.size(2), 24_B);
+  EXPECT_EQ(trace.events.allocation(3), trace.events.allocation(2));
   EXPECT_EQ(trace.tables[trace.tables.heaps[1].name], "cupy");
   EXPECT_EQ(trace.losses, Losses{});
 }
@@ -40,7 +40,7 @@ TEST(CupyLog, SaysWhatThePoolDid) {
 TEST(CupyLog, ASegmentThatWasGivenBackUnseenEnds) {
   const Trace trace = trace_of_log(cupy("alloc", 4096, 1024) + cupy("alloc", 4608, 2048));
   EXPECT_EQ(kinds(trace), (std::vector{settings, segment_alloc, segment_free, segment_alloc}));
-  EXPECT_EQ(trace.events.size[2], 1024_B);
+  EXPECT_EQ(trace.events.size(2), 1024_B);
   EXPECT_EQ(trace.losses.hook_refused, 1U);
 }
 
@@ -74,11 +74,11 @@ TEST(PaddleLog, SaysWhatTheAllocatorDid) {
                    paddle("Free 512 bytes, ptr = 0x7f0000001100") + paddle("Free chunk with size 1024"));
   EXPECT_EQ(trace.header.source, "paddle.log");
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, alloc, free_requested, free_requested, segment_free}));
-  EXPECT_EQ(trace.events.size[1], 100_B);  // as requested
-  EXPECT_EQ(trace.events.size[2], 512_B);  // rounded: the log does not have it
-  EXPECT_EQ(trace.events.time[3] - trace.events.time[1], std::chrono::seconds(1));
+  EXPECT_EQ(trace.events.size(1), 100_B);  // as requested
+  EXPECT_EQ(trace.events.size(2), 512_B);  // rounded: the log does not have it
+  EXPECT_EQ(trace.events.time(3) - trace.events.time(1), std::chrono::seconds(1));
   EXPECT_EQ(trace.events.address(5), Address{0x7f0000001000});
-  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[1]].thread].tid, 7U);
+  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin(1)].thread].tid, 7U);
   EXPECT_EQ(trace.losses, Losses{});
 }
 

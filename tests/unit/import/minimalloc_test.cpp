@@ -19,8 +19,8 @@ using test::refusal;
 std::string story(const Trace& trace) {
   std::string text;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    text += (text.empty() ? "" : " ") + std::string(trace.events.kind[i] == EventKind::alloc ? "+" : "-") +
-            std::to_string(trace.events.size[i].count);
+    text += (text.empty() ? "" : " ") + std::string(trace.events.kind(i) == EventKind::alloc ? "+" : "-") +
+            std::to_string(trace.events.size(i).count);
   return text;
 }
 
@@ -35,7 +35,7 @@ TEST(Minimalloc, LifetimesAreHalfOpenAndEndsMakeRoom) {
   ASSERT_TRUE(trace);
   EXPECT_EQ(trace->header.source, "minimalloc.csv");
   EXPECT_EQ(story(*trace), "+10 +5 -10 -5 +20 -20");
-  EXPECT_EQ(trace->events.time[4], Nanoseconds{3});
+  EXPECT_EQ(trace->events.time(4), Nanoseconds{3});
   ASSERT_EQ(trace->tables.heaps.size(), 2U);
   EXPECT_EQ(trace->tables.heaps[1].level, Level::framework);
 }
@@ -98,13 +98,13 @@ TEST(Minimalloc, WhatIsExportedComesBack) {
   std::size_t allocations = 0;
   std::string sizes, sizes_back;
   for (std::size_t i = 0; i < original.events.count(); ++i)
-    if (original.events.kind[i] == EventKind::alloc) sizes += std::to_string(original.events.size[i].count) + ' ';
+    if (original.events.kind(i) == EventKind::alloc) sizes += std::to_string(original.events.size(i).count) + ' ';
   for (std::size_t i = 0; i < once->events.count(); ++i)
-    if (once->events.kind[i] == EventKind::alloc) {
-      sizes_back += std::to_string(once->events.size[i].count) + ' ';
+    if (once->events.kind(i) == EventKind::alloc) {
+      sizes_back += std::to_string(once->events.size(i).count) + ' ';
       ++allocations;
     }
-  EXPECT_EQ(allocations, original.allocation_events.size());
+  EXPECT_EQ(allocations, original.events.allocation_count());
   EXPECT_EQ(sizes, sizes_back);
 }
 

@@ -17,12 +17,12 @@ TEST(Nsys, RowsAreSortedAndJoined) {
   const Result<Trace> trace = import_bytes(nsys_database());
   ASSERT_TRUE(trace) << trace.error().message();
   EXPECT_EQ(kinds(*trace), (std::vector{mark, mark, alloc, alloc, mark, free_requested}));
-  const std::vector<FrameText> frames = frames_of(trace->tables, trace->events.stack[2]);
+  const std::vector<FrameText> frames = frames_of(trace->tables, trace->events.stack(2));
   ASSERT_EQ(frames.size(), 2U);
   EXPECT_EQ(frames[0].function, "f");
   EXPECT_EQ(frames[1].function, "main");
-  EXPECT_EQ(trace->events.stack[3], StackId::none);
-  EXPECT_EQ(trace->tables[trace->tables[trace->tables[trace->events.origin[3]].pool].name], "managed");
+  EXPECT_EQ(trace->events.stack(3), StackId::none);
+  EXPECT_EQ(trace->tables[trace->tables[trace->tables[trace->events.origin(3)].pool].name], "managed");
   EXPECT_EQ(trace->losses, Losses{});
 }
 

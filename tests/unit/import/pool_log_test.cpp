@@ -44,16 +44,16 @@ TEST(PoolLog, SaysWhatAPoolDid) {
   EXPECT_EQ(tables[tables.settings[1].entries[1].second], "64KiB");
   EXPECT_EQ(tables[tables.settings[1].entries[2].second], "0.5");
   EXPECT_EQ(trace.events.address(2), Address{4096});
-  EXPECT_EQ(trace.events.size[2], 905_B);
-  EXPECT_EQ(trace.events.size[3], Bytes{1'000'000});
-  EXPECT_EQ(trace.events.allocation[4], trace.events.allocation[2]);
+  EXPECT_EQ(trace.events.size(2), 905_B);
+  EXPECT_EQ(trace.events.size(3), Bytes{1'000'000});
+  EXPECT_EQ(trace.events.allocation(4), trace.events.allocation(2));
   EXPECT_EQ(trace.losses, Losses{});
 }
 
 TEST(PoolLog, AFreeIsOnTheStreamOfItsAllocationUnlessItSaysOtherwise) {
   const auto stream_of_free = [](const std::string& free) {
     const Trace trace = trace_of(first_alloc + line(free));
-    return trace.tables[trace.tables[trace.events.origin[1]].stream].handle;
+    return trace.tables[trace.tables[trace.events.origin(1)].stream].handle;
   };
   EXPECT_EQ(stream_of_free(R"("free", "id": 1)"), 7U);
   EXPECT_EQ(stream_of_free(R"("free", "id": 1, "stream": 0)"), 0U);
@@ -61,7 +61,7 @@ TEST(PoolLog, AFreeIsOnTheStreamOfItsAllocationUnlessItSaysOtherwise) {
 
 TEST(PoolLog, StreamsOneAndTwoAreNotTheDefaultStream) {
   const Trace trace = trace_of(line(R"("alloc", "id": 1, "size": 1, "stream": 1, "ptr": 512)"));
-  EXPECT_GT(trace.tables[trace.tables[trace.events.origin[0]].stream].handle, 2U);
+  EXPECT_GT(trace.tables[trace.tables[trace.events.origin(0)].stream].handle, 2U);
 }
 
 TEST(PoolLog, SaysWhereAndWhen) {
@@ -71,11 +71,11 @@ TEST(PoolLog, SaysWhereAndWhen) {
            R"("file": "a.py", "line": 3, "more": [{"line": 9}]}, {"function": "outer", "file": "b.py", "line": 4}])") +
       line(R"("end", "name": "step")"));
   EXPECT_EQ(kinds(trace), (std::vector{mark, alloc, mark}));
-  EXPECT_EQ(trace.events.time[1], Nanoseconds{70});
-  EXPECT_EQ(trace.events.time[2], Nanoseconds{3});  // its line number
+  EXPECT_EQ(trace.events.time(1), Nanoseconds{70});
+  EXPECT_EQ(trace.events.time(2), Nanoseconds{3});  // its line number
   const Tables& tables = trace.tables;
-  EXPECT_EQ(tables[tables[trace.events.origin[1]].thread].tid, 3U);
-  const Stack& inner = tables[trace.events.stack[1]];
+  EXPECT_EQ(tables[tables[trace.events.origin(1)].thread].tid, 3U);
+  const Stack& inner = tables[trace.events.stack(1)];
   EXPECT_EQ(tables[tables[inner.frame].function], "inner");
   EXPECT_EQ(tables[tables[inner.frame].file], "a.py");
   EXPECT_EQ(tables[inner.frame].line, 3U);
@@ -84,8 +84,8 @@ TEST(PoolLog, SaysWhereAndWhen) {
 
 TEST(PoolLog, KeepsWhatTheProgramSaysOfAnAllocation) {
   const Trace trace = trace_of(line(R"("alloc", "id": 8, "size": 1, "ptr": 512, "metadata": "weights")") + first_alloc);
-  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[0]].metadata], "weights");
-  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[1]].metadata], "");
+  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin(0)].metadata], "weights");
+  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin(1)].metadata], "");
 }
 
 TEST(PoolLog, NothingIsGivenToWhoAsksForNothing) {

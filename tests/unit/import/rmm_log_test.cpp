@@ -170,7 +170,7 @@ TEST(RmmLog, TheDeviceIsThatOfTheFileName) {
   const std::string log = header + "1,00:00:00.000001,allocate,0x100,8,0x0\n";
   const auto device = [&](const std::string& name) {
     const Result<Trace> trace = open_any(TemporaryFile(log, name).path());
-    return trace ? trace->tables[trace->tables[trace->events.origin[0]].heap].device : -1;
+    return trace ? trace->tables[trace->tables[trace->events.origin(0)].heap].device : -1;
   };
   EXPECT_EQ(device("log.dev3.csv"), 3);
   EXPECT_EQ(device("log.dev12.csv"), 12);

@@ -28,10 +28,10 @@ TEST(RocProf, AFreeIsMatchedByItsAddress) {
                                            csv_line("VMEM_ALLOCATE", "Agent 4", "4096", "0x2000", "15", "20"));
   ASSERT_TRUE(trace) << trace.error().message();
   EXPECT_EQ(kinds(*trace), (std::vector{alloc, alloc, free_requested}));
-  EXPECT_EQ(trace->events.time[0], Nanoseconds{10});
-  EXPECT_EQ(trace->events.time[2], Nanoseconds{50});
-  EXPECT_EQ(trace->events.allocation[2], trace->events.allocation[1]);
-  const Origin& origin = trace->tables[trace->events.origin[2]];
+  EXPECT_EQ(trace->events.time(0), Nanoseconds{10});
+  EXPECT_EQ(trace->events.time(2), Nanoseconds{50});
+  EXPECT_EQ(trace->events.allocation(2), trace->events.allocation(1));
+  const Origin& origin = trace->tables[trace->events.origin(2)];
   EXPECT_EQ(trace->tables[origin.heap].device, 4);
   EXPECT_EQ(trace->tables[trace->tables[origin.pool].name], "virtual");
   EXPECT_EQ(trace->losses, Losses{});

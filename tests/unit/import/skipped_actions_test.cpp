@@ -43,7 +43,7 @@ Trace without(const std::vector<std::string>& actions) {
 std::vector<std::pair<EventKind, std::int64_t>> frees(const Trace& trace) {
   std::vector<std::pair<EventKind, std::int64_t>> result;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (is_free(trace.events.kind[i])) result.emplace_back(trace.events.kind[i], trace.events.time[i].count() / 1000);
+    if (is_free(trace.events.kind(i))) result.emplace_back(trace.events.kind(i), trace.events.time(i).count() / 1000);
   return result;
 }
 
@@ -90,8 +90,8 @@ TEST(SkippedActions, WhatIsSaidOfAnAllocationStaysWithIt) {
   const Trace trace = imported_or_failed(snapshot({}, entries));
   std::vector<std::string> said;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc)
-      said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
+    if (trace.events.kind(i) == EventKind::alloc)
+      said.push_back(trace.tables[trace.tables[trace.events.origin(i)].metadata]);
   EXPECT_EQ(said, (std::vector<std::string>{"", "weights"}));
 }
 

@@ -29,7 +29,7 @@ Trace imported_ok(const Document& document) {
 
 Event event_of(const Trace& trace, EventKind kind, std::size_t which = 0) {
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == kind && which-- == 0) return trace.events[i];
+    if (trace.events.kind(i) == kind && which-- == 0) return trace.events[i];
   ADD_FAILURE() << "no " << name_of(kind);
   return {};
 }
@@ -85,8 +85,8 @@ TEST(Snapshot, JsonGivesTheSameTraceAsPickle) {
     for (std::size_t i = 0; i < json->events.count(); ++i) {
       std::vector<std::string> json_stack;
       std::vector<std::string> pickle_stack;
-      for (const FrameText& f : frames_of(json->tables, json->events.stack[i])) json_stack.push_back(text_of(f));
-      for (const FrameText& f : frames_of(pickle->tables, pickle->events.stack[i])) pickle_stack.push_back(text_of(f));
+      for (const FrameText& f : frames_of(json->tables, json->events.stack(i))) json_stack.push_back(text_of(f));
+      for (const FrameText& f : frames_of(pickle->tables, pickle->events.stack(i))) pickle_stack.push_back(text_of(f));
       EXPECT_EQ(json_stack, pickle_stack);
     }
   }
@@ -102,7 +102,7 @@ TEST(Snapshot, KeysOfOlderReleasesMayBeMissing) {
   const Trace trace = imported_ok({{"segments", Document::array()}, {"device_traces", {entries}}});
   EXPECT_EQ(trace.events.count(), 4U);
   EXPECT_EQ(event_of(trace, EventKind::alloc).stack, StackId::none);
-  EXPECT_TRUE(std::is_sorted(trace.events.time.begin(), trace.events.time.end()));
+  EXPECT_TRUE(std::ranges::is_sorted(trace.events.times()));
 }
 
 TEST(Snapshot, EntriesWithoutTimeStayInOrderBetweenTimedOnes) {
@@ -110,7 +110,7 @@ TEST(Snapshot, EntriesWithoutTimeStayInOrderBetweenTimedOnes) {
   entries[1].erase("time_us");
   const Trace trace = imported_ok(snapshot({}, entries));
   EXPECT_EQ(kinds(trace)[1], EventKind::alloc);
-  EXPECT_EQ(trace.events.time[1], std::chrono::microseconds(100));
+  EXPECT_EQ(trace.events.time(1), std::chrono::microseconds(100));
 }
 
 TEST(Snapshot, DevicesAreMergedByTime) {
@@ -120,9 +120,10 @@ TEST(Snapshot, DevicesAreMergedByTime) {
   document["device_traces"].push_back(second);
   const Trace trace = imported_ok(document);
   ASSERT_EQ(trace.events.count(), 8U);
-  EXPECT_TRUE(std::is_sorted(trace.events.time.begin(), trace.events.time.end()));
+  EXPECT_TRUE(std::ranges::is_sorted(trace.events.times()));
   std::vector<std::int32_t> devices;
-  for (const OriginId origin : trace.events.origin) devices.push_back(trace.tables[trace.tables[origin].heap].device);
+  for (const OriginId origin : trace.events.origins())
+    devices.push_back(trace.tables[trace.tables[origin].heap].device);
   EXPECT_EQ(devices, (std::vector<std::int32_t>{0, 0, 1, 1, 0, 0, 1, 1}));
 }
 
@@ -216,8 +217,8 @@ TEST(Snapshot, WhatTheProgramSaysOfAnAllocationStaysWithIt) {
                     say(entry("annotate", base + 4096, 0, 7), "of nobody")}));
   std::vector<std::string> said;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc)
-      said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
+    if (trace.events.kind(i) == EventKind::alloc)
+      said.push_back(trace.tables[trace.tables[trace.events.origin(i)].metadata]);
   EXPECT_EQ(said, (std::vector<std::string>{"frozen weights", "saved", ""}));  // the last one counts
 }
 
@@ -229,8 +230,8 @@ TEST(Snapshot, AllocationsOfCompiledCodeNameTheirRegion) {
   const Trace trace = imported_ok(snapshot({}, entries));
   std::vector<std::string> said;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == EventKind::alloc)
-      said.push_back(trace.tables[trace.tables[trace.events.origin[i]].metadata]);
+    if (trace.events.kind(i) == EventKind::alloc)
+      said.push_back(trace.tables[trace.tables[trace.events.origin(i)].metadata]);
   EXPECT_EQ(said, (std::vector<std::string>{"", "Torch-Compiled Region: 0/1", "weights"}));
 }
 
@@ -316,9 +317,9 @@ TEST(Snapshot, WhatWasAllocatedBeforeIsWrittenAtTheStart) {
   EXPECT_FALSE(trace.losses.history_overflowed);
   EXPECT_EQ(trace.losses.unmatched_frees, 0U);
   for (std::size_t i = 0; i < 7; ++i) {
-    EXPECT_EQ(trace.events.time[i], std::chrono::microseconds(100));
-    if (trace.events.kind[i] != EventKind::alloc) continue;
-    const auto frames = frames_of(trace.tables, trace.events.stack[i]);
+    EXPECT_EQ(trace.events.time(i), std::chrono::microseconds(100));
+    if (trace.events.kind(i) != EventKind::alloc) continue;
+    const auto frames = frames_of(trace.tables, trace.events.stack(i));
     ASSERT_EQ(frames.size(), 1U);
     EXPECT_EQ(frames[0].function, "<allocated before recording began>");
   }

@@ -37,11 +37,11 @@ TEST(ExportTorch, AHistoryComesBack) {
   const Trace trace = again(build.trace());
   EXPECT_EQ(trace.header.source, "torch.snapshot");
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, alloc, free_requested, free_completed, alloc_failed}));
-  EXPECT_EQ(trace.events.size[1], 500_B);
-  EXPECT_EQ(trace.events.time[1], Nanoseconds{1000});
-  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[1]].stream].handle, 0x7F00'0000'1234U);
-  EXPECT_EQ(trace.events.size[5], 2_GiB);
-  const std::vector<FrameText> frames = frames_of(trace.tables, trace.events.stack[1]);
+  EXPECT_EQ(trace.events.size(1), 500_B);
+  EXPECT_EQ(trace.events.time(1), Nanoseconds{1000});
+  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin(1)].stream].handle, 0x7F00'0000'1234U);
+  EXPECT_EQ(trace.events.size(5), 2_GiB);
+  const std::vector<FrameText> frames = frames_of(trace.tables, trace.events.stack(1));
   ASSERT_EQ(frames.size(), 2U);
   EXPECT_EQ(text_of(frames[0]), "f (model.py:3)");
   EXPECT_EQ(trace.losses, Losses{});
@@ -56,7 +56,7 @@ TEST(ExportTorch, ADriversAllocationIsASegmentOfOneBlock) {
   // Read as PyTorch's, whose allocator returns memory on empty_cache().
   EXPECT_EQ(kinds(trace), (std::vector{segment_alloc, alloc, free_requested, free_completed, empty_cache, segment_free,
                                        segment_alloc, alloc}));
-  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin[0]].heap].device, 1);
+  EXPECT_EQ(trace.tables[trace.tables[trace.events.origin(0)].heap].device, 1);
   EXPECT_EQ(trace.losses, Losses{});
 }
 
@@ -79,7 +79,7 @@ TEST(ExportTorch, ManyEventsAndLongTextsComeBack) {
   for (std::uint64_t i = 0; i < 2500; ++i) build.alloc(origin, {0x10000 + 512 * i}, Bytes{1 + i % 512}, stack);
   const Trace trace = again(build.trace());
   EXPECT_EQ(test::count(trace, alloc), 2500U);
-  EXPECT_EQ(trace.events.size[2000], Bytes{1 + 1999 % 512});
+  EXPECT_EQ(trace.events.size(2000), Bytes{1 + 1999 % 512});
 }
 
 TEST(ExportTorch, RangesComeBack) {
@@ -90,7 +90,7 @@ TEST(ExportTorch, RangesComeBack) {
   build.push({.kind = mark, .origin = origin, .value = 1});
   build.alloc(origin, {0x1000}, 512_B);
   const Trace trace = again(whole);
-  ASSERT_EQ(trace.events.kind[0], mark);
+  ASSERT_EQ(trace.events.kind(0), mark);
   const Mark& step = trace.tables.marks[trace.events[0].value];
   EXPECT_EQ(trace.tables[step.name], "step");
   EXPECT_EQ(step.phase, MarkPhase::end);

@@ -37,7 +37,7 @@ Trace imported(const std::string& file) {
 std::vector<Event> events_of(const Trace& trace, EventKind kind) {
   std::vector<Event> events;
   for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind[i] == kind) events.push_back(trace.events[i]);
+    if (trace.events.kind(i) == kind) events.push_back(trace.events[i]);
   return events;
 }
 
@@ -179,7 +179,7 @@ TEST(XPlane, EventsOfAllThreadsAreInOrder) {
   events.pop_back();
   std::swap(events[0], events[1]);  // nor must those of one thread be
   const Trace trace = imported(profile({{.id = 1, .events = {last}}, {.id = 2, .events = events}}));
-  EXPECT_TRUE(std::ranges::is_sorted(trace.events.time));
+  EXPECT_TRUE(std::ranges::is_sorted(trace.events.times()));
   EXPECT_EQ(trace.losses, Losses{});
   EXPECT_EQ(count(trace, EventKind::segment_alloc), 1U);
 }

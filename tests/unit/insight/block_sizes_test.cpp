@@ -69,10 +69,10 @@ Bytes peak_allocated(const Trace& trace, HeapId heap) {
   const RecordedBlocks blocks = recorded_blocks(trace);
   Bytes now, peak;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    const AllocationId id = trace.events.allocation[i];
-    if (id == AllocationId::none || trace.tables[trace.events.origin[i]].heap != heap) continue;
-    if (trace.events.kind[i] == EventKind::alloc) now += blocks.sizes[index(id)];
-    if (trace.events.kind[i] == EventKind::free_requested) now -= blocks.sizes[index(id)];
+    const AllocationId id = trace.events.allocation(i);
+    if (id == AllocationId::none || trace.tables[trace.events.origin(i)].heap != heap) continue;
+    if (trace.events.kind(i) == EventKind::alloc) now += blocks.sizes[index(id)];
+    if (trace.events.kind(i) == EventKind::free_requested) now -= blocks.sizes[index(id)];
     peak = std::max(peak, now);
   }
   return peak;

@@ -13,7 +13,7 @@ namespace {
 using testing::base;
 
 std::vector<Fragmentation> fragmentation_of(const Trace& trace) {
-  return find_fragmentation(trace, heap_histories(trace), recorded_blocks(trace));
+  return find_fragmentation(trace, heap_histories(trace), lifetimes(trace), recorded_blocks(trace));
 }
 
 /// Three segments: one pinned by a small block of `leak`, one by two sites, one full.
@@ -183,7 +183,7 @@ TEST(Fragmentation, OfAnotherMomentIsWhatItWouldBeOfATraceThatEndsThere) {
   // Any of those over time that falls on a request.
   int compared = 0;
   for (const FragmentationPoint& point : whole.over_time) {
-    if (trace->events.kind[point.events - 1] != EventKind::alloc) continue;
+    if (trace->events.kind(point.events - 1) != EventKind::alloc) continue;
     const auto then = fragmentation_at(*trace, blocks, whole.heap, point.events - 1);
     ASSERT_TRUE(then);
     EXPECT_EQ(then->at_peak.events, point.events);

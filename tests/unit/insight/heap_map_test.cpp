@@ -117,7 +117,7 @@ TEST(HeapMap, IsCompleteAtInstantsOfRealHistories) {
       const HeapMap map = heap_map(trace->tables, snapshot, heap, blocks);
       Bytes requested;
       for (const Lifetime& life : lives)
-        if (life.live_after(snapshot.event)) requested += trace->events.size[life.begin];
+        if (life.live_after(snapshot.event)) requested += trace->events.size(life.begin);
       EXPECT_EQ(map.requested, requested) << name << " after " << snapshot.event;
       EXPECT_EQ(map.outside, 0_B);
       for (const HeapSegment& segment : map.segments) {

@@ -27,7 +27,7 @@ class OwnPool {
   /// `line` 0: nobody called it.
   void free(AllocationId id, std::uint32_t line) {
     for (const EventKind kind : {EventKind::free_requested, EventKind::free_completed}) {
-      Event event = build_.trace().events[build_.trace().allocation_events[index(id)]];
+      Event event = build_.trace().events[build_.trace().events.begin_of(id)];
       event.kind = kind;
       event.stack = at(line);
       build_.push(event);

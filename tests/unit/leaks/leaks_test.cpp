@@ -164,21 +164,21 @@ TEST(LeakVerdicts, EverySurvivorIsInExactlyOneFinding) {
   for (const test::KindOfProgram& kind : test::kinds_of_programs()) {
     MadeUpProgram program(seed);
     kind.run(program);
-    std::vector<int> seen(program.trace().allocation_events.size()), freed(seen.size());
+    std::vector<int> seen(program.trace().events.allocation_count()), freed(seen.size());
     for (const LeakFinding& finding : find_leaks(program.trace()).findings) {
       Bytes bytes;
       for (const AllocationId id : finding.allocations) {
         ++seen[index(id)];
         freed[index(id)] += accuses(finding.verdict) && finding.freed_at_end;
-        bytes += program.trace().events.size[program.trace().allocation_events[index(id)]];
+        bytes += program.trace().events.size(program.trace().events.begin_of(id));
       }
       EXPECT_EQ(finding.count, finding.allocations.size());
       EXPECT_EQ(finding.bytes, bytes);
     }
     std::vector<int> live(seen.size(), 1);
     for (std::size_t i = 0; i < program.trace().events.count(); ++i) {
-      if (program.trace().events.kind[i] == EventKind::free_requested)
-        live[index(program.trace().events.allocation[i])] = 0;
+      if (program.trace().events.kind(i) == EventKind::free_requested)
+        live[index(program.trace().events.allocation(i))] = 0;
     }
     for (std::size_t a = 0; a < seen.size(); ++a)
       EXPECT_EQ(seen[a], live[a] != 0 ? 1 : std::min(1, freed[a]))

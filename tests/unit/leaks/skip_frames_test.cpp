@@ -22,7 +22,7 @@ class SkipFrames : public ::testing::Test {
   Stacks stacks(const std::vector<std::string>& patterns = {}) {
     sentences_ = skip_frames(build_.trace(), patterns);
     Stacks texts;
-    for (const StackId stack : build_.trace().events.stack) {
+    for (const StackId stack : build_.trace().events.stacks()) {
       std::string text;
       for (const FrameText& frame : frames_of(build_.trace().tables, stack))
         text += (text.empty() ? "" : " ") + std::string(frame.function);

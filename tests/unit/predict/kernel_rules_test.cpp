@@ -120,14 +120,13 @@ struct Learned {
 std::vector<Bytes> predicted(const Model& model, std::uint64_t batch) {
   const PredictedRun run = synthesize(model, Values{batch});
   std::vector<Bytes> sizes;
-  for (const std::uint32_t event : run.trace.allocation_events) sizes.push_back(run.trace.events.size[event]);
+  for (const std::uint32_t event : run.trace.events.begins()) sizes.push_back(run.trace.events.size(event));
   return sizes;
 }
 
 std::vector<Bytes> recorded(const Recording& recording) {
   std::vector<Bytes> sizes;
-  for (const std::uint32_t event : recording.trace.allocation_events)
-    sizes.push_back(recording.trace.events.size[event]);
+  for (const std::uint32_t event : recording.trace.events.begins()) sizes.push_back(recording.trace.events.size(event));
   return sizes;
 }
 

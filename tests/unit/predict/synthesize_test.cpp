@@ -74,7 +74,7 @@ class LearnedRuns {
 
 std::vector<std::uint64_t> sizes_of(const Trace& trace) {
   std::vector<std::uint64_t> sizes;
-  for (const std::uint32_t event : trace.allocation_events) sizes.push_back(trace.events.size[event].count);
+  for (const std::uint32_t event : trace.events.begins()) sizes.push_back(trace.events.size(event).count);
   return sizes;
 }
 
@@ -85,14 +85,14 @@ void expect_sound(const Trace& trace) {
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
     const Event event = trace.events[i];
     if (event.kind == EventKind::alloc) {
-      ASSERT_EQ(trace.allocation_events[index(event.allocation)], i);
+      ASSERT_EQ(trace.events.begin_of(event.allocation), i);
       const auto [at, is_new] = live.emplace(event.address.value, event.address.value + event.size.count);
       ASSERT_TRUE(is_new);
       ASSERT_TRUE(at == live.begin() || std::prev(at)->second <= at->first);
       ASSERT_TRUE(std::next(at) == live.end() || at->second <= std::next(at)->first);
     } else if (event.kind == EventKind::free_requested) {
       ASSERT_TRUE(live.contains(event.address.value));
-      ASSERT_EQ(event.size, trace.events.size[trace.allocation_events[index(event.allocation)]]);
+      ASSERT_EQ(event.size, trace.events.size(trace.events.begin_of(event.allocation)));
       ASSERT_TRUE(awaiting.insert(index(event.allocation)).second);
     } else if (event.kind == EventKind::free_completed) {
       ASSERT_EQ(awaiting.erase(index(event.allocation)), 1U);
@@ -137,8 +137,8 @@ std::vector<std::uint64_t> live_over_time(const Trace& trace) {
   std::vector<std::uint64_t> live;
   std::uint64_t now = 0;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    if (trace.events.kind[i] == EventKind::alloc) live.push_back(now += trace.events.size[i].count);
-    if (trace.events.kind[i] == EventKind::free_requested) now -= trace.events.size[i].count;
+    if (trace.events.kind(i) == EventKind::alloc) live.push_back(now += trace.events.size(i).count);
+    if (trace.events.kind(i) == EventKind::free_requested) now -= trace.events.size(i).count;
   }
   return live;
 }
@@ -266,7 +266,7 @@ TEST(Place, OfTwoFreeBlocksOfASizeTheOneOfTheRelease) {
     const AllocationId third = build.alloc(origin, Address{3}, 30_MiB);
     PredictedRun run{.trace = std::move(build.trace()), .heap = HeapId{1}, .sources = {}};
     place(run, {.release = {minor}});
-    const auto at = [&](AllocationId id) { return run.trace.events.address(run.trace.allocation_events[index(id)]); };
+    const auto at = [&](AllocationId id) { return run.trace.events.address(run.trace.events.begin_of(id)); };
     ASSERT_LT(at(second), at(first));
     EXPECT_EQ(at(third), at(minor == 11 ? second : first)) << minor;
   }

@@ -61,7 +61,8 @@ TEST(Timeline, OfATraceWithoutTimesCountsEvents) {
   testing::TraceBuilder builder;
   const OriginId origin = builder.origin(HeapId{1});
   for (std::uint64_t i = 0; i < 10; ++i) builder.alloc(origin, base + 1_MiB * i, 1_MiB);
-  for (Nanoseconds& time : builder.trace().events.time) time = {};
+  for (std::size_t i = 0; i < builder.trace().events.count(); ++i)
+    memreel::testing::set_time(builder.trace().events, i, {});
   const auto timelines = memory_timelines(builder.trace(), recorded_blocks(builder.trace()), 5);
   EXPECT_EQ(timelines.front().columns[1].live, (MemoryRange{2_MiB, 4_MiB}));
 }

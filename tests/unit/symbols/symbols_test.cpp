@@ -276,14 +276,17 @@ TEST_F(NamedFrames, ABundledTraceNeedsNoModules) {
   EXPECT_TRUE(after->read.intact());
   EXPECT_EQ(after->losses, before->losses);
   ASSERT_EQ(after->events.count(), 4U);
-  EXPECT_EQ(after->events.allocation, before->events.allocation);
-  EXPECT_EQ(after->events.address_or_value, before->events.address_or_value);
-  const std::vector<FrameText> frames = frames_of(after->tables, after->events.stack[0]);
+  ASSERT_EQ(after->events.count(), before->events.count());
+  for (std::size_t i = 0; i < after->events.count(); ++i) {
+    EXPECT_EQ(after->events.allocation(i), before->events.allocation(i));
+    EXPECT_EQ(after->events.address_or_value(i), before->events.address_or_value(i));
+  }
+  const std::vector<FrameText> frames = frames_of(after->tables, after->events.stack(0));
   ASSERT_EQ(frames.size(), 4U);
   EXPECT_EQ(frames[2].function, "fixture_place");
   EXPECT_EQ(frames[2].file, FIXTURE_SOURCE);
   EXPECT_EQ(frames[2].line, recorded.lines[2]);
-  EXPECT_EQ(functions_of(after->tables, after->events.stack[3]), std::vector<std::string>{"main"});
+  EXPECT_EQ(functions_of(after->tables, after->events.stack(3)), std::vector<std::string>{"main"});
 
   // In place, and repeated.
   ASSERT_TRUE(bundle_symbols(original, original, {}));

@@ -25,9 +25,9 @@ class Predictions : public ::testing::TestWithParam<Prediction> {};
 Bytes recorded_peak(const Trace& trace) {
   Bytes reserved, peak;
   for (std::size_t i = 0; i < trace.events.count(); ++i) {
-    const EventKind kind = trace.events.kind[i];
-    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += trace.events.size[i];
-    if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) reserved -= trace.events.size[i];
+    const EventKind kind = trace.events.kind(i);
+    if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) reserved += trace.events.size(i);
+    if (kind == EventKind::segment_free || kind == EventKind::segment_unmap) reserved -= trace.events.size(i);
     peak = std::max(peak, reserved);
   }
   return peak;

@@ -31,7 +31,7 @@ Opened loop_of(const std::vector<Nanoseconds>& steps, Nanoseconds begin) {
     build.push({.kind = EventKind::mark, .origin = origin, .value = 1});
     times.push_back(now + step);
   }
-  for (std::size_t i = 0; i < times.size(); ++i) build.trace().events.time[i] = times[i];
+  for (std::size_t i = 0; i < times.size(); ++i) memreel::testing::set_time(build.trace().events, i, times[i]);
   return open(memory_file(written(build.trace())));
 }
 

@@ -24,7 +24,7 @@ std::shared_ptr<const Document> events_at(const std::vector<Nanoseconds>& times)
   const OriginId origin = build.origin(HeapId{1});
   for (std::size_t i = 0; i < times.size(); ++i) {
     build.alloc(origin, {0x1000 * (i + 1)}, 1_B);
-    build.trace().events.time[i] = times[i];
+    memreel::testing::set_time(build.trace().events, i, times[i]);
   }
   return open(memory_file(written(build.trace()))).versions.back();
 }
@@ -91,7 +91,7 @@ TEST(Bands, NeighboursThatAreTooNarrowAreOneWithTheirNumber) {
   }
   mark(1, 5000ns);
   mark(2, 9000ns);
-  for (std::size_t i = 0; i < times.size(); ++i) build.trace().events.time[i] = times[i];
+  for (std::size_t i = 0; i < times.size(); ++i) memreel::testing::set_time(build.trace().events, i, times[i]);
   const auto document = open(memory_file(written(build.trace()))).versions.back();
   const auto bands_at = [&](double pixels_per_ns) {
     return mark_bands(
@@ -119,7 +119,7 @@ TEST(Bands, RangesNestAndAreNumbered) {
   }
   for (const std::uint64_t which : {1U, 3U, 4U, 3U, 4U, 2U, 1U, 5U, 6U, 2U})
     build.push({.kind = EventKind::mark, .origin = origin, .value = which});
-  for (std::size_t i = 0; i < 10; ++i) build.trace().events.time[i] = Nanoseconds{100 * i};
+  for (std::size_t i = 0; i < 10; ++i) memreel::testing::set_time(build.trace().events, i, Nanoseconds{100 * i});
   const auto document = open(memory_file(written(build.trace()))).versions.back();
   EXPECT_EQ(document->columns.span_depths, 2U);
   const auto titles = [&](std::uint32_t first, std::uint32_t depths) {

@@ -99,19 +99,19 @@ void expect_extents(const Document& document, int ranges) {
 
 void expect_same_allocations(const Document& document, const Trace& trace) {
   ASSERT_EQ(document.event_count(), trace.events.count());
-  ASSERT_EQ(document.allocation_count(), trace.allocation_events.size());
+  ASSERT_EQ(document.allocation_count(), trace.events.allocation_count());
   for (std::uint32_t id = 0; id < document.allocation_count(); ++id) {
     const Allocation a = document.allocation(id);
-    const Event e = trace.events[trace.allocation_events[id]];
-    ASSERT_EQ(a.begin, trace.allocation_events[id]);
+    const Event e = trace.events[trace.events.begin_of(AllocationId(id))];
+    ASSERT_EQ(a.begin, trace.events.begin_of(AllocationId(id)));
     ASSERT_EQ(a.address, e.address);
     ASSERT_EQ(a.size, e.size);
     ASSERT_EQ(a.stack, e.stack);
     ASSERT_EQ(a.origin, e.origin);
   }
   for (std::uint32_t i = 0; i < document.event_count(); ++i) {
-    ASSERT_EQ(document.time(i), trace.events.time[i]);
-    ASSERT_EQ(document.kind(i), trace.events.kind[i]);
+    ASSERT_EQ(document.time(i), trace.events.time(i));
+    ASSERT_EQ(document.kind(i), trace.events.kind(i));
   }
 }
 

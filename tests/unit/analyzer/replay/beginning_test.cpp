@@ -23,7 +23,7 @@ Prepared late_heap() {
   history.free(history.alloc(10_MiB, base + 20_MiB));
   using enum InitialUse;
   Trace& trace = history.trace();
-  const OriginId origin = trace.events.origin[1];
+  const OriginId origin = trace.events.origin(1);
   trace.initial_heaps.push_back(
       {.heap = HeapId{1},
        .segments = {{.address = base,

@@ -142,10 +142,10 @@ TEST(BfcHistories, AnotherChoiceIsADivergenceThatShowsTheFreeChunks) {
   ASSERT_TRUE(trace) << trace.error().message();
   std::size_t last = 0;
   for (std::size_t i = 0; i < trace->events.count(); ++i)
-    if (trace->events.kind[i] == EventKind::alloc &&
-        trace->tables[trace->tables[trace->events.origin[i]].heap].device == 0)
+    if (trace->events.kind(i) == EventKind::alloc &&
+        trace->tables[trace->tables[trace->events.origin(i)].heap].device == 0)
       last = i;
-  trace->events.address_or_value[last] += 256;
+  trace->events.set_address(trace->events.allocation(last), trace->events.address(last) + 256_B);
   const auto verifications = verify(*trace);
   ASSERT_TRUE(verifications);
   const Verification& heap = verifications->at(0);
@@ -161,8 +161,8 @@ TEST(BfcHistories, OtherBytesInUseAreADivergence) {
   auto trace = open_any(file);
   ASSERT_TRUE(trace) << trace.error().message();
   for (std::size_t i = trace->events.count(); i-- > 0;)
-    if (trace->events.kind[i] == EventKind::memory_info) {
-      trace->events.size[i] += 256_B;
+    if (trace->events.kind(i) == EventKind::memory_info) {
+      trace->events.set_size_and_value(i, trace->events.size(i) + 256_B, trace->events.value(i));
       break;
     }
   const auto verifications = verify(*trace);

@@ -63,9 +63,9 @@ TEST(Prepare, FreesKnowTheirStream) {
   const auto a = history.alloc(1_MiB, {}, 7);
   const auto b = history.alloc(1_MiB, {}, 8);
   history.free(a);
-  Event elsewhere = history.trace().events[history.trace().allocation_events[index(b)]];
+  Event elsewhere = history.trace().events[history.trace().events.begin_of(b)];
   elsewhere.kind = EventKind::free_requested;
-  elsewhere.origin = history.trace().events.origin[0];
+  elsewhere.origin = history.trace().events.origin(0);
   history.trace().events.push_back(elsewhere);
   EXPECT_EQ(history.prepared().pool_stream, (std::vector<std::uint32_t>{0, 1, 0, 0}));
 }

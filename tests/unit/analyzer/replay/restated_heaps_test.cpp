@@ -50,16 +50,14 @@ Trace as_flight(const Trace& trace, std::size_t gone) {
     if (allocation.pending) restated.push_back(freed.at(allocation.allocation));
   }
   std::ranges::stable_sort(restated, {}, &Event::time);
-  const Nanoseconds until = gone == 0 ? Nanoseconds{} : trace.events.time[gone - 1];
+  const Nanoseconds until = gone == 0 ? Nanoseconds{} : trace.events.time(gone - 1);
   flight.folded = {.begin = {}, .until = until, .interval = std::chrono::seconds(1), .rows = {{.allocations = 1}}};
   flight.losses.folded_events = gone - restated.size();
   flight.losses.folded_until = until;
   std::map<AllocationId, AllocationId> renamed;
   const auto append = [&](Event event) {
-    if (event.kind == EventKind::alloc) {
-      renamed[event.allocation] = AllocationId{static_cast<std::uint32_t>(flight.allocation_events.size())};
-      flight.allocation_events.push_back(static_cast<std::uint32_t>(flight.events.count()));
-    }
+    if (event.kind == EventKind::alloc)
+      renamed[event.allocation] = AllocationId{static_cast<std::uint32_t>(flight.events.allocation_count())};
     if (const auto known = renamed.find(event.allocation); known != renamed.end()) event.allocation = known->second;
     flight.events.push_back(event);
   };

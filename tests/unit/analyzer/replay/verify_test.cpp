@@ -59,7 +59,7 @@ History restored_pool(const char* function) {
   trace.tables.frames.push_back({.function = StringId{static_cast<std::uint32_t>(trace.tables.strings.size() - 1)}});
   trace.tables.stacks.push_back({.frame = FrameId{static_cast<std::uint32_t>(trace.tables.frames.size() - 1)}});
   for (auto i = first_restored; i < end; ++i)
-    trace.events.stack[i] = StackId{static_cast<std::uint32_t>(trace.tables.stacks.size() - 1)};
+    trace.events.set_stack(i, StackId{static_cast<std::uint32_t>(trace.tables.stacks.size() - 1)});
 
   history.free(freed);
   history.alloc(1024_B, segment, 0, 1);
@@ -190,7 +190,7 @@ TEST(Verify, OriginsOfDeducedCallsMayNeedRoomOfTheirOwn) {
     trace.header.source = "cupti";
     trace.tables.origins.shrink_to_fit();
     infer_torch_calls(trace);
-    for (const OriginId origin : trace.events.origin) ASSERT_LT(index(origin), trace.tables.origins.size());
+    for (const OriginId origin : trace.events.origins()) ASSERT_LT(index(origin), trace.tables.origins.size());
   }
 }
 
