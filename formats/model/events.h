@@ -4,7 +4,6 @@
 
 #include <array>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -12,6 +11,7 @@
 
 #include "formats/model/event.h"
 #include "formats/model/packed_column.h"
+#include "formats/model/values_of.h"
 
 namespace memreel {
 
@@ -73,12 +73,6 @@ inline constexpr std::uint8_t packed = origin | time | address_or_value | size;
 /// PyTorch's: numbers take as many bytes as their range needs (packed_column.h), and what is repeated is there once. A
 /// free has the address and the size of its allocation.
 class Events {
-  template <auto Value>
-  auto column() const {
-    return std::views::iota(std::size_t{0}, count()) |
-           std::views::transform([this](std::size_t i) { return (this->*Value)(i); });
-  }
-
  public:
   /// About the memory of one; memory() is exact.
   static constexpr std::uint64_t bytes_each = 20;
@@ -156,15 +150,12 @@ class Events {
 
   // Columns, to go over: ranges of values with random access, valid as long as the events.
   std::span<const EventKind> kinds() const { return kind_; }
-  auto origins() const { return column<&Events::origin>(); }
+  auto origins() const { return ValuesOf<&Events::origin>(*this, count()); }
   std::span<const StackId> stacks() const { return stack_; }
-  auto times() const { return column<&Events::time>(); }
-  auto sizes() const { return column<&Events::size>(); }
+  auto times() const { return ValuesOf<&Events::time>(*this, count()); }
+  auto sizes() const { return ValuesOf<&Events::size>(*this, count()); }
   /// begin_of() each allocation, in order.
-  auto begins() const {
-    return std::views::iota(std::size_t{0}, allocation_count()) |
-           std::views::transform([this](std::size_t id) { return static_cast<std::uint32_t>(begin_[id]); });
-  }
+  auto begins() const { return ValuesOf<&Events::begin_at>(*this, allocation_count()); }
   /// The latest time. Not always that of the last event: times may go back a little where threads meet.
   Nanoseconds latest() const;
   /// The first event of `kind` from `from` on; count() if there is none.
@@ -211,6 +202,7 @@ class Events {
     }
   };
   enum : std::uint8_t { allocations = 0, others = 1 };
+  std::uint32_t begin_at(std::size_t id) const { return static_cast<std::uint32_t>(begin_[id]); }
   /// Makes the order of times that of unsigned numbers.
   static constexpr std::uint64_t time_bias = std::uint64_t{1} << 63U;
 

@@ -263,7 +263,7 @@ Rounds folded_rounds(const Trace& trace) {
   const FoldedHistory& folded = trace.folded;
   if (folded.empty() || trace.events.count() == 0) return intervals;
   const auto times = trace.events.times();
-  const std::uint32_t last = interval_of(folded, *std::max_element(times.begin(), times.end()));
+  const std::uint32_t last = interval_of(folded, trace.events.latest());
   if (last >= 2 * max_folded_intervals) return intervals;
   intervals.source = RoundSource::time;
   intervals.name = text_of_seconds(std::chrono::duration<double>(folded.interval).count());
