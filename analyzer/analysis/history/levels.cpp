@@ -262,7 +262,6 @@ TiedLevels LevelTies::finish() && { return std::move(*impl_).finish(); }
 void TiedLevels::add(AllocationId allocation, const Fate& fate) {
   of_allocation_.put(allocation, static_cast<std::uint32_t>(fates_.size()));
   fates_.push_back(fate);
-  tied_.push_back(allocation);
 }
 
 template <class OriginIn>

@@ -53,7 +53,6 @@ class TiedLevels {
 
   std::size_t count_ = 0;
   std::vector<Fate> fates_;
-  std::vector<AllocationId> tied_;                       // those with a fate, in the order of fates_
   FlatMap<AllocationId, AllocationHash> of_allocation_;  // index into fates_
   std::map<std::uint32_t, Fate> mappings_;               // by event
   std::map<std::pair<HeapId, OriginId>, OriginId> origins_;

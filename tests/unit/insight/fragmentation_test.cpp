@@ -110,6 +110,21 @@ TEST(Fragmentation, WasteIsCountedBySizeOfTheRequest) {
   EXPECT_EQ(found.size_classes[1].waste(), 0_B);
 }
 
+TEST(Fragmentation, WhatEndsBeforeAnybodyLooksStillEndsOlderAllocationsAtItsAddress) {
+  testing::TraceBuilder builder;
+  const OriginId origin = builder.origin(HeapId{1});
+  builder.event(EventKind::segment_alloc, origin, base, 4_MiB);
+  builder.alloc(origin, base, 1_MiB);  // its free was lost
+  builder.alloc(origin, base + 1_MiB, 1_MiB);
+  const auto pass = [&](Address address) { builder.free(builder.alloc(origin, address, 512_B)); };
+  for (int i = 0; i < 200; ++i) pass(base + 2_MiB);
+  pass(base);
+  for (int i = 0; i < 200; ++i) pass(base + 2_MiB);
+  const std::vector<FragmentationPoint> points = fragmentation_of(builder.trace()).at(0).over_time;
+  EXPECT_EQ(points[16].requested, 2_MiB);
+  EXPECT_EQ(points.back().requested, 1_MiB);
+}
+
 /// A heap that reserved 40 MiB once and needs 12 MiB later: of the instants at the peak, the tightest counts.
 class Plateau : public ::testing::Test {
  protected:
