@@ -2,6 +2,7 @@
 #include "formats/model/events.h"
 
 #include <algorithm>
+#include <functional>
 
 namespace memreel {
 
@@ -26,8 +27,13 @@ void EventColumns::push_back(const Event& event) {
 }
 
 std::size_t Events::find(EventKind kind, std::size_t from) const {
-  return static_cast<std::size_t>(std::find(kind_.begin() + static_cast<std::ptrdiff_t>(from), kind_.end(), kind) -
-                                  kind_.begin());
+  while (from < count()) {
+    const std::span<const EventKind> run = kind_.run(from, count());
+    const auto found = std::ranges::find(run, kind);
+    from += static_cast<std::size_t>(found - run.begin());
+    if (found != run.end()) break;
+  }
+  return from;
 }
 
 Nanoseconds Events::latest() const {
@@ -45,25 +51,27 @@ void Events::read(std::size_t begin, std::size_t end, unsigned fields, EventColu
     if (wants(field, column))
       from.for_each(begin, end, [&, to = column.data()](std::uint64_t row) mutable { *to++ = value_of(row); });
   };
-  const auto rows_of = [&](const auto& column) { return std::span(column).subspan(begin, end - begin); };
-  if (wants(event_field::kind, into.kind)) std::ranges::copy(rows_of(kind_), into.kind.begin());
-  if (wants(event_field::stack, into.stack)) std::ranges::copy(rows_of(stack_), into.stack.begin());
+  const auto copy = [&](std::uint8_t field, auto& column, const auto& from, auto value_of) {
+    if (!wants(field, column)) return;
+    for (std::size_t at = begin; at < end;) {
+      const auto run = from.run(at, end);
+      std::ranges::transform(run, column.begin() + static_cast<std::ptrdiff_t>(at - begin), value_of);
+      at += run.size();
+    }
+  };
+  copy(event_field::kind, into.kind, kind_, std::identity());
+  copy(event_field::allocation, into.allocation, subject_, allocation_in);
+  fill(event_field::stack, into.stack, stack_,
+       [](std::uint64_t row) { return StackId{static_cast<std::uint32_t>(row)}; });
   fill(event_field::origin, into.origin, origin_,
        [](std::uint64_t row) { return OriginId{static_cast<std::uint32_t>(row)}; });
   fill(event_field::time, into.time, time_,
        [](std::uint64_t row) { return Nanoseconds{static_cast<std::int64_t>(row - time_bias)}; });
-  const std::span<const std::uint32_t> subjects = rows_of(subject_);
-  if (wants(event_field::allocation, into.allocation))
-    std::ranges::transform(subjects, into.allocation.begin(), [](std::uint32_t subject) {
-      return subject % 2 == allocations ? AllocationId{subject / 2} : AllocationId::none;
-    });
   const auto look_up = [&](std::uint8_t field, auto& column, PackedColumn Subjects::*part) {
     PackedColumn::Nearby of_allocation(subjects_[allocations].*part), of_other(subjects_[others].*part);
-    if (wants(field, column))
-      std::ranges::transform(subjects, column.begin(),
-                             [&](std::uint32_t subject) -> std::remove_reference_t<decltype(column[0])> {
-                               return {subject % 2 == allocations ? of_allocation(subject / 2) : of_other(subject / 2)};
-                             });
+    copy(field, column, subject_, [&](std::uint32_t subject) -> std::remove_reference_t<decltype(column[0])> {
+      return {subject % 2 == allocations ? of_allocation(subject / 2) : of_other(subject / 2)};
+    });
   };
   look_up(event_field::address_or_value, into.address_or_value, &Subjects::address_or_value);
   look_up(event_field::size, into.size, &Subjects::size);
@@ -75,16 +83,15 @@ void Events::append(const EventColumns& block) {
   std::vector<std::uint32_t> made(events + 1), other(events + 1);
   std::size_t made_count = 0, other_count = 0;
   const std::size_t before = allocation_count(), others_before = subjects_[others].size.size();
-  subject_.resize(first + events);
-  for (std::size_t i = 0; i < events; ++i) {
+  subject_.append(events, [&](std::size_t i) {
     made[made_count] = other[other_count] = static_cast<std::uint32_t>(i);
     made_count += block.kind[i] == EventKind::alloc ? 1U : 0U;
     const std::uint32_t id = index(block.allocation[i]);
     const bool known = id < before + made_count;
     const auto row = static_cast<std::uint32_t>(known ? id : others_before + other_count);
     other_count += known ? 0U : 1U;
-    subject_[first + i] = row * 2 + (known ? allocations : others);
-  }
+    return row * 2 + (known ? allocations : others);
+  });
   const auto add = [&](Subjects& to, const std::vector<std::uint32_t>& rows, std::size_t count) {
     to.address_or_value.append(count, [&](std::size_t i) { return block.address_or_value[rows[i]]; });
     to.size.append(count, [&](std::size_t i) { return block.size[rows[i]].count; });
@@ -93,9 +100,9 @@ void Events::append(const EventColumns& block) {
   add(subjects_[others], other, other_count);
   begin_.append(made_count, [&](std::size_t i) { return first + made[i]; });
   origin_of_.append(made_count, [&](std::size_t i) { return index(block.origin[made[i]]); });
-  kind_.insert(kind_.end(), block.kind.begin(), block.kind.end());
+  kind_.append(events, [kind = block.kind.data()](std::size_t i) { return kind[i]; });
   origin_.append(events, [origin = block.origin.data()](std::size_t i) { return index(origin[i]); });
-  stack_.insert(stack_.end(), block.stack.begin(), block.stack.end());
+  stack_.append(events, [stack = block.stack.data()](std::size_t i) { return index(stack[i]); });
   time_.append(events, [time = block.time.data()](std::size_t i) {
     return static_cast<std::uint64_t>(time[i].count()) + time_bias;
   });
@@ -113,11 +120,11 @@ void Events::set(std::size_t i, const Event& event) {
     subject = add_subject(other, i);
   subjects_[subject % 2].address_or_value.set(subject / 2, number);
   subjects_[subject % 2].size.set(subject / 2, event.size.count);
-  subject_[i] = subject;
+  subject_.set(i, subject);
   if (event.kind == EventKind::alloc && subject % 2 == allocations) origin_of_.set(subject / 2, index(event.origin));
-  kind_[i] = event.kind;
+  kind_.set(i, event.kind);
   origin_.set(i, index(event.origin));
-  stack_[i] = event.stack;
+  stack_.set(i, index(event.stack));
   time_.set(i, static_cast<std::uint64_t>(event.time.count()) + time_bias);
 }
 
@@ -127,19 +134,10 @@ void Events::set_size_and_value(std::size_t i, Bytes size, std::uint64_t value) 
   subjects_[others].size.set(row, size.count);
 }
 
-void Events::reserve(std::size_t events) {
-  kind_.reserve(events);
-  stack_.reserve(events);
-  subject_.reserve(events);
-}
-
 void Events::pack() {
-  if (kind_.capacity() - kind_.size() > kind_.size() / 8) {
-    kind_.shrink_to_fit();
-    stack_.shrink_to_fit();
-    subject_.shrink_to_fit();
-  }
-  for (PackedColumn* column : {&origin_, &time_, &begin_, &origin_of_}) column->pack();
+  kind_.shrink();
+  subject_.shrink();
+  for (PackedColumn* column : {&origin_, &stack_, &time_, &begin_, &origin_of_}) column->pack();
   for (Subjects& subjects : subjects_) {
     subjects.address_or_value.pack();
     subjects.size.pack();
@@ -147,8 +145,8 @@ void Events::pack() {
 }
 
 Bytes Events::memory() const {
-  Bytes bytes{count() * (sizeof(EventKind) + sizeof(StackId) + sizeof(std::uint32_t))};
-  for (const PackedColumn* column : {&origin_, &time_, &begin_, &origin_of_}) bytes += column->memory();
+  Bytes bytes = kind_.memory() + subject_.memory();
+  for (const PackedColumn* column : {&origin_, &stack_, &time_, &begin_, &origin_of_}) bytes += column->memory();
   for (const Subjects& subjects : subjects_) bytes += subjects.address_or_value.memory() + subjects.size.memory();
   return bytes;
 }

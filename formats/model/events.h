@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "formats/model/chunked_column.h"
 #include "formats/model/event.h"
 #include "formats/model/packed_column.h"
 #include "formats/model/values_of.h"
@@ -66,12 +67,13 @@ namespace event_field {
 inline constexpr std::uint8_t origin = 1, stack = 2, allocation = 4, time = 8, address_or_value = 16, size = 32;
 inline constexpr std::uint8_t kind = 64;  // always there in for_each()
 inline constexpr std::uint8_t all = 127;
-inline constexpr std::uint8_t packed = origin | time | address_or_value | size;
+inline constexpr std::uint8_t packed = origin | stack | time | address_or_value | size;
 }  // namespace event_field
 
-/// The events of a trace, in recorded order, in at most 20 bytes each if there are three of an allocation, as of
-/// PyTorch's: numbers take as many bytes as their range needs (packed_column.h), and what is repeated is there once. A
-/// free has the address and the size of its allocation.
+/// The events of a trace, in recorded order, in at most 20 bytes each: numbers take as many bytes as their range needs
+/// (packed_column.h), and what is repeated is there once. A free has the address and the size of its allocation.
+///
+/// A copy shares nearly all of the memory, and stays as it is while the original grows.
 class Events {
  public:
   /// About the memory of one; memory() is exact.
@@ -87,20 +89,19 @@ class Events {
   /// The event that made an allocation, and where that came from.
   std::uint32_t begin_of(AllocationId id) const { return static_cast<std::uint32_t>(begin_[index(id)]); }
   OriginId origin_of(AllocationId id) const { return OriginId{static_cast<std::uint32_t>(origin_of_[index(id)])}; }
+  Address address_of(AllocationId id) const { return {subjects_[allocations].address_or_value[index(id)]}; }
+  Bytes size_of(AllocationId id) const { return {subjects_[allocations].size[index(id)]}; }
 
   // Every analysis spends much of its time here, and the compiler would rather call some of these.
   EventKind kind(std::size_t i) const { return kind_[i]; }
   [[gnu::always_inline]] OriginId origin(std::size_t i) const {
     return OriginId{static_cast<std::uint32_t>(origin_[i])};
   }
-  StackId stack(std::size_t i) const { return stack_[i]; }
+  [[gnu::always_inline]] StackId stack(std::size_t i) const { return StackId{static_cast<std::uint32_t>(stack_[i])}; }
   [[gnu::always_inline]] Nanoseconds time(std::size_t i) const {
     return Nanoseconds{static_cast<std::int64_t>(time_[i] - time_bias)};
   }
-  [[gnu::always_inline]] AllocationId allocation(std::size_t i) const {
-    const std::uint32_t subject = subject_[i];
-    return subject % 2 == allocations ? AllocationId{subject / 2} : AllocationId::none;
-  }
+  [[gnu::always_inline]] AllocationId allocation(std::size_t i) const { return allocation_in(subject_[i]); }
   [[gnu::always_inline]] Bytes size(std::size_t i) const {
     const std::uint32_t subject = subject_[i];
     return {subjects_[subject % 2].size[subject / 2]};
@@ -132,12 +133,13 @@ class Events {
   void for_each(Use use) const {
     for_each_block(
         [&](const EventColumns& block, std::uint32_t first) {
-          const std::size_t count = std::min(kind_.size() - first, block_rows);
-          for (std::uint32_t i = 0; i < count; ++i) {
-            Event event{.kind = kind_[first + i]};
+          const std::span<const EventKind> kinds = kind_.run(first, std::min(count(), first + block_rows));
+          const std::span<const std::uint32_t> subjects = subject_.run(first, first + kinds.size());
+          for (std::uint32_t i = 0; i < kinds.size(); ++i) {
+            Event event{.kind = kinds[i]};
             if constexpr ((fields & event_field::origin) != 0) event.origin = block.origin[i];
-            if constexpr ((fields & event_field::stack) != 0) event.stack = stack_[first + i];
-            if constexpr ((fields & event_field::allocation) != 0) event.allocation = allocation(first + i);
+            if constexpr ((fields & event_field::stack) != 0) event.stack = block.stack[i];
+            if constexpr ((fields & event_field::allocation) != 0) event.allocation = allocation_in(subjects[i]);
             if constexpr ((fields & event_field::time) != 0) event.time = block.time[i];
             if constexpr ((fields & event_field::address_or_value) != 0)
               (has_value(event.kind) ? event.value : event.address.value) = block.address_or_value[i];
@@ -149,9 +151,9 @@ class Events {
   }
 
   // Columns, to go over: ranges of values with random access, valid as long as the events.
-  std::span<const EventKind> kinds() const { return kind_; }
+  auto kinds() const { return ValuesOf<&Events::kind>(*this, count()); }
   auto origins() const { return ValuesOf<&Events::origin>(*this, count()); }
-  std::span<const StackId> stacks() const { return stack_; }
+  auto stacks() const { return ValuesOf<&Events::stack>(*this, count()); }
   auto times() const { return ValuesOf<&Events::time>(*this, count()); }
   auto sizes() const { return ValuesOf<&Events::size>(*this, count()); }
   /// begin_of() each allocation, in order.
@@ -167,7 +169,7 @@ class Events {
   void append(const EventColumns& block);
   /// Replaces an event. If it belongs to an allocation, its address and size become those of all events of it.
   void set(std::size_t i, const Event& event);
-  void set_stack(std::size_t i, StackId stack) { stack_[i] = stack; }
+  void set_stack(std::size_t i, StackId stack) { stack_.set(i, index(stack)); }
   /// Of an event that has no allocation.
   void set_size_and_value(std::size_t i, Bytes size, std::uint64_t value);
   /// Moves an allocation, as all of its events say.
@@ -177,10 +179,10 @@ class Events {
   /// Every event gets the stack `to(its stack)`.
   template <class To>
   void renumber_stacks(To to) {
-    for (StackId& stack : stack_) stack = to(stack);
+    PackedColumn renumbered;
+    renumbered.append(count(), [&](std::size_t i) { return index(to(stack(i))); });
+    stack_ = std::move(renumbered);
   }
-  /// Makes room for about as many events.
-  void reserve(std::size_t events);
   /// Takes the least memory that it can. Worth it once nothing follows.
   void pack();
 
@@ -202,6 +204,9 @@ class Events {
     }
   };
   enum : std::uint8_t { allocations = 0, others = 1 };
+  static AllocationId allocation_in(std::uint32_t subject) {
+    return subject % 2 == allocations ? AllocationId{subject / 2} : AllocationId::none;
+  }
   std::uint32_t begin_at(std::size_t id) const { return static_cast<std::uint32_t>(begin_[id]); }
   /// Makes the order of times that of unsigned numbers.
   static constexpr std::uint64_t time_bias = std::uint64_t{1} << 63U;
@@ -210,10 +215,9 @@ class Events {
   std::uint32_t add_subject(const Event& event, std::size_t i);
 
   // What nearly every analysis asks for is not packed.
-  Column<EventKind> kind_;
-  Column<StackId> stack_;
-  Column<std::uint32_t> subject_;
-  PackedColumn origin_, time_;
+  ChunkedColumn<EventKind> kind_;
+  ChunkedColumn<std::uint32_t> subject_;
+  PackedColumn origin_, stack_, time_;
   PackedColumn begin_, origin_of_;  // by allocation
   std::array<Subjects, 2> subjects_;
 };
@@ -257,7 +261,7 @@ inline void Events::push_back(const Event& event) {
   subject_.push_back(add_subject(event, count()));
   kind_.push_back(event.kind);
   origin_.push_back(index(event.origin));
-  stack_.push_back(event.stack);
+  stack_.push_back(index(event.stack));
   time_.push_back(static_cast<std::uint64_t>(event.time.count()) + time_bias);
 }
 

@@ -56,21 +56,6 @@ Bytes TraceReader::memory_limit() const { return impl_->stream.memory_limit(); }
 
 namespace {
 
-/// The events that the file has according to its footers, unless implausibly many; the readable part of a file without
-/// one is not counted.
-Result<std::uint64_t> expected_events(ByteFile& file) {
-  const std::uint64_t size = file.size();
-  std::uint64_t events = 0;
-  for (std::uint64_t end = size; end != 0;) {
-    auto span = read_footer(file, end);
-    if (!span) return std::move(span).error();
-    if (!*span) break;
-    events += (*span)->footer.event_count;
-    end = (*span)->begin;
-  }
-  return std::min({events, 8 * size, trace_memory_limit(size).count / Events::bytes_each});
-}
-
 /// All but tables and events. `From`: TraceStream or TraceReader.
 template <class From>
 void describe(Trace& trace, const From& from, Bytes file_size) {
@@ -85,23 +70,20 @@ void describe(Trace& trace, const From& from, Bytes file_size) {
 
 }  // namespace
 
-std::optional<Trace> TraceCollector::finish(const TraceReader& reader, Bytes file_size) && {
-  trace_.events.pack();
-  if (trace_.events.memory() + reader.memory() > reader.memory_limit()) return std::nullopt;
-  describe(trace_, reader, file_size);
-  trace_.tables = reader.tables();
-  shorten_paths(trace_.tables);
-  return std::move(trace_);
+Trace trace_so_far(const TraceReader& reader, Events events, Bytes file_size) {
+  Trace trace{.events = std::move(events)};
+  trace.events.pack();
+  describe(trace, reader, file_size);
+  trace.tables = reader.tables();
+  shorten_paths(trace.tables);
+  return trace;
 }
 
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name, Bytes memory_limit) {
   const std::uint64_t size = file->size();
-  const Result<std::uint64_t> expected = expected_events(*file);
-  if (!expected) return expected.error();
   auto stream = TraceStream::open(std::move(file), name, memory_limit);
   if (!stream) return std::move(stream).error();
   Trace trace;
-  trace.events.reserve(*expected);
   EventColumns events;
   for (;;) {
     events.clear();

@@ -74,19 +74,9 @@ class TraceReader {
 Result<Trace> load(const std::filesystem::path& path);
 Result<Trace> load(std::shared_ptr<ByteFile> file, const std::string& name);
 
-/// Puts what load() returns together from the batches of a reader, so that nothing is decoded twice where both are
-/// needed. Memory: as load().
-class TraceCollector {
- public:
-  /// The next batch. Its events may have been checked (formats/model/value_check.h).
-  void add(const EventBatch& batch) { trace_.events.append(batch.events); }
-  /// The trace, once `reader` has returned all of its `file_size` bytes. None if load() would fail: events and tables
-  /// need more than the reader's limit.
-  std::optional<Trace> finish(const TraceReader& reader, Bytes file_size) &&;
-
- private:
-  Trace trace_;
-};
+/// What `reader` has read so far of a file that has `file_size` bytes, as load() returns it. `events`: those of all its
+/// batches.
+Trace trace_so_far(const TraceReader& reader, Events events, Bytes file_size);
 
 /// True if a file with these first bytes is a trace.
 bool looks_like_trace(std::span<const std::byte> beginning);

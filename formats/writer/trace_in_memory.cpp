@@ -41,10 +41,6 @@ TraceInMemory::TraceInMemory(const Header& header, std::string name, Bytes memor
   make_printable(trace_.header);
 }
 
-void TraceInMemory::expect(std::uint64_t events) {
-  trace_.events.reserve(std::min(events, memory_limit_.count / Events::bytes_each));
-}
-
 AllocationId TraceInMemory::append(const Event& appended) {
   if (appended.kind == EventKind::unknown || !status_) return AllocationId::none;
   Event event = appended;

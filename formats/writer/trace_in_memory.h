@@ -17,7 +17,6 @@ class TraceInMemory final : public ImportOutput {
   /// Errors: events and tables need more than `memory_limit`; they name the file `name`.
   TraceInMemory(const Header& header, std::string name, Bytes memory_limit);
 
-  void expect(std::uint64_t events) override;
   AllocationId append(const Event& event) override;
   AllocationId live_at(HeapId heap, Address address) const override {
     return AllocationId{by_place_.find({address, heap})};

@@ -79,9 +79,6 @@ class TraceOutput {
 /// What an importer writes to: a whole history.
 class ImportOutput : public TraceOutput {
  public:
-  /// A hint: about how many events will follow.
-  virtual void expect(std::uint64_t /*events*/) {}
-
   /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
   virtual AllocationId live_at(HeapId heap, Address address) const = 0;
 

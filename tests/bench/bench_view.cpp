@@ -114,11 +114,17 @@ void measure(const std::filesystem::path& path) {
   DocumentBuilder builder;
   std::shared_ptr<const Document> document;
   const double indexing = seconds([&] {
-    read(*file, [&](const TraceReader& reader, const EventBatch& batch) { builder.add(batch, reader.tables()); });
     auto reader = TraceReader::open(*file, "trace");
-    EventBatch first;
-    if (!reader || !reader->next(first)) return;  // for its tables
-    document = builder.publish(*reader, (*file)->size(), true);
+    if (!reader) return;
+    Events all;
+    for (EventBatch batch;;) {
+      const auto more = reader->next(batch);
+      if (!more || !*more) break;
+      all.append(batch.events);
+      builder.add(batch.events, all, reader->tables());
+    }
+    document =
+        builder.publish(std::make_shared<const Trace>(trace_so_far(*reader, std::move(all), {(*file)->size()})), true);
   });
   if (!document || document->empty()) return;
   const auto events = static_cast<double>(document->event_count());

@@ -58,14 +58,16 @@ std::shared_ptr<const Document> document_of(const std::shared_ptr<ByteFile>& fil
   auto reader = TraceReader::open(file, "fuzz");
   if (!reader) return nullptr;
   DocumentBuilder builder(keyframes);
+  Events events;
   ValueCheck values("fuzz");
   for (EventBatch batch;;) {
     const auto more = reader->next(batch);
     if (!more || !*more) break;
     if (!values.check(batch.events)) return nullptr;
-    builder.add(batch, reader->tables());
+    events.append(batch.events);
+    builder.add(batch.events, events, reader->tables());
   }
-  return builder.publish(*reader, file->size(), true);
+  return builder.publish(std::make_shared<const Trace>(trace_so_far(*reader, std::move(events), {file->size()})), true);
 }
 
 void ask(const std::shared_ptr<const Document>& asked, const HeapSeries& series) {
@@ -107,8 +109,8 @@ std::shared_ptr<const Document> completed_document_of(const std::shared_ptr<Byte
   auto trace = load_checked(file, "fuzz");
   if (!trace || complete_trace(*trace) == 0) return nullptr;
   DocumentBuilder builder(keyframes);
-  builder.add(*trace, 0, trace->events.count());
-  return builder.publish(*trace, file->size(), true);
+  builder.add(*trace, trace->events.count());
+  return builder.publish(std::make_shared<const Trace>(*std::move(trace)), true);
 }
 
 void ask(const std::shared_ptr<const Document>& document) {

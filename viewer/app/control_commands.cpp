@@ -105,7 +105,7 @@ std::string Viewer::why_no_control(std::string_view tab, std::string_view place)
   if (place == "heap/pin after") return unless(heap_.pin_after.has_value(), "nothing keeps it");
   if (place == "weigh/kept of the range") return unless(selection_.marked.has_value(), "no range is marked");
   if (place.starts_with("weigh/summed up"))
-    return unless(!document_->folded->empty(), "the recording has no sums of older events");
+    return unless(!document_->trace->folded.empty(), "the recording has no sums of older events");
   if (place == "compare/instants" || place == "compare/at the peaks" || place == "compare/at the cursor")
     return unless(!panes_->compare.other().empty(), "no other trace is open to compare with");
   return {};

@@ -67,7 +67,7 @@ Welcome welcome_to(const Source* source, const Document& document) {
   if (lacking.empty())
     return {file + " is a trace without events.",
             status.followed ? "It has no footer, so it may still be growing: new events will appear here." : ""};
-  const std::uint64_t lost = document.read.missing_events;
+  const std::uint64_t lost = document.trace->read.missing_events;
   return {
       file + (lost != 0 ? " is damaged: all of its " + text_of(lost) + " events are lost." : " has no events left."),
       lacking.front()};

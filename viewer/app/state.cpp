@@ -240,8 +240,8 @@ Json Viewer::state() {
                               {"count", band.count},
                               {"depth", band.depth},
                               {"title", title_of(*document_->tables, band)}});
-  state["folded"] = {{"events", document_->losses.folded_events},
-                     {"until", document_->losses.folded_until.count()},
+  state["folded"] = {{"events", document_->trace->losses.folded_events},
+                     {"until", document_->trace->losses.folded_until.count()},
                      {"told", panes_->timeline.folded_is_told()},
                      {"course", Json::array()}};
   for (const FoldedPoint& point : folded_series(*document_, selection_.heap))

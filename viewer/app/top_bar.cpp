@@ -25,9 +25,9 @@ struct Unknown {
 };
 
 Unknown lost_events(const Document& document) {
-  const Losses& losses = document.losses;
+  const Losses& losses = document.trace->losses;
   const std::uint64_t lost =
-      losses.ring_full + losses.hook_refused + losses.unknown_actions + document.read.missing_events;
+      losses.ring_full + losses.hook_refused + losses.unknown_actions + document.trace->read.missing_events;
   Unknown unknown{.name = "lost", .value = text_of(lost), .matters = lost != 0, .because = shortcomings(document)};
   if (unknown.because.empty()) unknown.because.emplace_back("Nothing is known to be missing from this trace.");
   return unknown;
@@ -81,11 +81,11 @@ void Viewer::draw_top_bar(Scene& scene) {
   const std::string shown = fitting(name, most_of_bar * ImGui::GetContentRegionAvail().x);
   ImGui::TextUnformatted(shown.c_str());
   if (shown != name && ImGui::IsItemHovered()) ImGui::SetTooltip("%s", name.c_str());
-  if (is_synthetic(document_->header)) {
+  if (is_synthetic(document_->trace->header)) {
     ImGui::SameLine();
     ImGui::TextColored(ImGui::ColorConvertU32ToFloat4(theme_.alarm_ink), "synthetic");
     if (ImGui::IsItemHovered())
-      ImGui::SetTooltip("Predicted from recordings, not recorded: %s", document_->header.source_name.c_str());
+      ImGui::SetTooltip("Predicted from recordings, not recorded: %s", document_->trace->header.source_name.c_str());
     note_item(scene, "synthetic");
   }
   if (const Stage stage = this->status().stage; stage == Stage::importing || stage == Stage::reading) {

@@ -224,7 +224,6 @@ void Viewer::draw() {
   if (selection_.cursor != cursor_before && cursor_before != 0) cursor_follows_ = false;
   remember_view(now);
   selection_.end_frame();
-  if (!busy_) release_traces();
   if (source_ && !showed_events && panes_->timeline.shows_events()) source_->hold(true);  // until this is on screen
 }
 
@@ -384,12 +383,6 @@ void Viewer::update_judged(double now) {
   if (!is_due(judged, events, status().followed, now - grown_at_)) return;
   if (!judged_ || judged_events_ != events) judged_ = document_->whole;
   judged_events_ = events;
-}
-
-/// When no job needs them soon.
-void Viewer::release_traces() {
-  if (judged_) judged_->release();
-  if (document_->whole) document_->whole->release();
 }
 
 void Viewer::update_classification() {

@@ -146,7 +146,6 @@ class Viewer {
   void update_heap();
   void update_judged(double now);
   void update_axis();
-  void release_traces();
   void update_classification();
   void handle_keys(double seconds);
   bool move_focus(const KeyPress& press);

@@ -103,10 +103,10 @@ std::optional<AllocationList> list_allocations(const Document& document, const A
       break;
     }
     case AllocationOrder::address:
-      done = by([&](std::uint32_t id) { return document.columns.address[id]; });
+      done = by([&](std::uint32_t id) { return document.address_of(id).value; });
       break;
     case AllocationOrder::stack:
-      done = by([&](std::uint32_t id) { return document.columns.stack[id]; });
+      done = by([&](std::uint32_t id) { return index(document.stack_of(id)); });
       break;
     case AllocationOrder::category:
       done = by([&](std::uint32_t id) { return known.category(id); });

@@ -14,14 +14,13 @@ template <class Take>
 bool for_each_in_range(const Document& document, HeapId heap, std::uint32_t first, std::uint32_t end,
                        const Progress* progress, const Take& take) {
   for (const std::uint32_t id : held_at(document, heap, first)) take(id, document.begin_of(id));
-  for (std::uint32_t event = first; event < end; ++event) {
-    if (progress != nullptr && event % (1U << 16U) == 0) {
+  const std::uint32_t first_id = document.allocations_before(first), end_id = document.allocations_before(end);
+  for (std::uint32_t id = first_id; id < end_id; ++id) {
+    if (progress != nullptr && id % (1U << 16U) == 0) {
       if (progress->cancelled()) return false;
-      progress->set(static_cast<double>(event - first) / (end - first));
+      progress->set(static_cast<double>(id - first_id) / (end_id - first_id));
     }
-    const std::uint64_t target = document.columns.target[event];
-    if (target_kind(target) != EventTarget::alloc) continue;
-    if (document.heap_of(document.origin_of(target_row(target))) == heap) take(target_row(target), event);
+    if (document.heap_of(document.origin_of(id)) == heap) take(id, document.begin_of(id));
   }
   return true;
 }
@@ -110,8 +109,8 @@ AddressScale::AddressScale(const Document& document, HeapId heap, std::uint32_t 
     for_each_in_range(document, heap, first_event, end_event, nullptr, [&](std::uint32_t id, std::uint32_t) {
       // Neighbours within one driver page count as one range.
       constexpr std::uint64_t page = std::uint64_t{2} << 20U;
-      const std::uint64_t begin = document.columns.address[id] / page * page;
-      const std::uint64_t last = document.columns.address[id] + document.size_of(id).count;
+      const std::uint64_t begin = document.address_of(id).value / page * page;
+      const std::uint64_t last = document.address_of(id).value + document.size_of(id).count;
       parts.emplace_back(Address{begin}, Address{(last / page + 1) * page});
     });
   }
@@ -164,7 +163,7 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
   std::vector<Large> large;
   const bool done =
       for_each_in_range(document, query.heap, first, end, &progress, [&](std::uint32_t id, std::uint32_t begin) {
-        const auto offset = picture.scale.offset_of({document.columns.address[id]});
+        const auto offset = picture.scale.offset_of(document.address_of(id));
         if (!offset) return;
         const double top = canvas.y_of(*offset + document.size_of(id).count), bottom = canvas.y_of(*offset);
         if (bottom < 0 || top > query.height) return;
@@ -194,7 +193,7 @@ std::optional<MapPicture> draw_map(const Document& document, const MapQuery& que
 std::optional<std::uint32_t> allocation_at(const Document& document, HeapId heap, Nanoseconds time, Address address) {
   const std::uint32_t events = document.events_until(time);
   for (const std::uint32_t id : held_at(document, heap, events)) {
-    const Address begin{document.columns.address[id]};
+    const Address begin = document.address_of(id);
     if (address >= begin && address - begin < std::max(document.size_of(id), Bytes{1})) return id;
   }
   return std::nullopt;

@@ -61,10 +61,11 @@ std::vector<Nanoseconds> AxisScale::edges(Nanoseconds begin, Nanoseconds end, st
 Steps steps_of(const Document& document, HeapId heap) {
   const Columns& columns = document.columns;
   std::vector<MarkEvent> marks;
+  const Events& events = document.trace->events;
   for (std::size_t i = 0; i < columns.notable.size(); ++i)
-    if (const OtherEvent& row = columns.other[columns.notable[i]]; row.event.kind == EventKind::mark)
+    if (const std::uint32_t at = columns.other[columns.notable[i]].at; events.kind(at) == EventKind::mark)
       marks.push_back(
-          {.event = row.at, .mark = MarkId{static_cast<std::uint32_t>(row.event.value)}, .origin = row.event.origin});
+          {.event = at, .mark = MarkId{static_cast<std::uint32_t>(events.value(at))}, .origin = events.origin(at)});
   return find_steps(*document.tables, marks, heap);
 }
 
@@ -129,15 +130,12 @@ void SeriesWalk::step() {
   const Columns& columns = document_.columns;
   const auto others = static_cast<std::uint32_t>(columns.other.size());
   for (; other_ < others && columns.other[other_].at == at_; ++other_) {
-    const OtherEvent& row = columns.other[other_];
-    if (row.event.kind == EventKind::free_completed && row.event.allocation != AllocationId::none)
-      apply_allocation(index(row.event.allocation), false);
-    if (row.reserved_change != 0 && document_.heap_of(row.event.origin) == heap_.heap)
+    const OtherRow& row = columns.other[other_];
+    if (row.displaced != never) apply_allocation(row.displaced, false);
+    if (row.reserved_change != 0 && document_.heap_of(document_.trace->events.origin(at_)) == heap_.heap)
       part(metrics_, Metric::reserved) += static_cast<std::uint64_t>(row.reserved_change);
   }
-  const std::uint64_t target = columns.target[at_];
-  if (target_kind(target) != EventTarget::other)
-    apply_allocation(target_row(target), target_kind(target) == EventTarget::alloc);
+  if (const auto id = document_.allocation_of(at_)) apply_allocation(*id, document_.kind(at_) == EventKind::alloc);
   settle(metrics_);
   ++at_;
 }

@@ -119,8 +119,8 @@ SideFacts facts_of(const Moment& moment, bool whole) {
                   .fragmentation = static_cast<double>(value_of(metrics, Metric::fragmentation)) / 1e6};
   const Columns& columns = document.columns;
   for (std::size_t i = 0; i < columns.failure.size(); ++i) {
-    const OtherEvent& failure = columns.other[columns.failure[i]];
-    facts.failures += failure.at < end && document.heap_of(failure.event.origin) == moment.heap ? 1U : 0U;
+    const std::uint32_t at = columns.other[columns.failure[i]].at;
+    facts.failures += at < end && document.heap_of(document.trace->events.origin(at)) == moment.heap ? 1U : 0U;
   }
   // Each call begins or ends segments; unmapping the middle of a mapping does both.
   std::vector<std::uint32_t> calls;

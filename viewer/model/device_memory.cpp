@@ -6,12 +6,12 @@
 namespace memreel::viewer {
 namespace {
 
-const OtherEvent& sample_row(const Document& document, const HeapSeries& series, std::size_t i) {
-  return document.columns.other[series.samples[i]];
+OtherEvent sample_row(const Document& document, const HeapSeries& series, std::size_t i) {
+  return document.other(series.samples[i]);
 }
 
 DeviceSample sample_at(const Document& document, const HeapSeries& series, std::size_t i) {
-  const OtherEvent& row = sample_row(document, series, i);
+  const OtherEvent row = sample_row(document, series, i);
   return {.event = row.at, .used = row.event.size, .free = {row.event.value}};
 }
 
@@ -120,7 +120,7 @@ constexpr double nanoseconds_with_stack = 600, nanoseconds_without = 230;
 }  // namespace
 
 std::optional<double> recording_share(const Document& document) {
-  if (document.header.source != "cupti" || document.empty()) return std::nullopt;
+  if (document.trace->header.source != "cupti" || document.empty()) return std::nullopt;
   const auto span = static_cast<double>((document.last_time() - document.first_time()).count());
   if (span <= 0) return std::nullopt;
   const bool has_stacks = document.tables->stacks.size() > 1;

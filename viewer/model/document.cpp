@@ -47,51 +47,43 @@ std::uint32_t first_row(std::uint32_t count, const Predicate& not_before) {
   return begin;
 }
 
-constexpr std::uint64_t unzigzag_bit = 1;
-
 }  // namespace
 
-Nanoseconds Document::time(std::uint32_t event) const {
-  const std::uint64_t offset = columns.time_offset[event];
-  const auto magnitude = static_cast<std::int64_t>(offset >> 1U);
-  return Nanoseconds{columns.leaf_time[event / leaf_events] + ((offset & unzigzag_bit) != 0 ? -magnitude : magnitude)};
-}
-
-EventKind Document::kind(std::uint32_t event) const {
-  const std::uint64_t target = columns.target[event];
-  switch (target_kind(target)) {
-    case EventTarget::alloc:
-      return EventKind::alloc;
-    case EventTarget::free_requested:
-      return EventKind::free_requested;
-    case EventTarget::free_completed:
-      return EventKind::free_completed;
-    case EventTarget::other:
-      break;
-  }
-  return columns.other[target_row(target)].event.kind;
-}
-
 std::optional<std::uint32_t> Document::allocation_of(std::uint32_t event) const {
-  const std::uint64_t target = columns.target[event];
-  if (target_kind(target) == EventTarget::other) return std::nullopt;
-  return target_row(target);
+  const EventKind what = kind(event);
+  if (what == EventKind::alloc) return index(trace->events.allocation(event));
+  if (!is_free(what)) return std::nullopt;
+  const AllocationId freed = trace->events.allocation(event);
+  if (freed != AllocationId::none) {
+    // One that had already ended is not freed again.
+    return completed(index(freed)) < event ? std::nullopt : std::optional(index(freed));
+  }
+  const ColumnView<FreeByPlace>& frees = columns.free_by_place;
+  const auto count = static_cast<std::uint32_t>(frees.size());
+  const std::uint32_t row = first_row(count, [&](std::uint32_t i) { return frees[i].at >= event; });
+  if (row == count || frees[row].at != event) return std::nullopt;
+  return frees[row].allocation;
 }
 
-std::uint32_t Document::begin_of(std::uint32_t allocation) const {
-  // Allocations begin in order of their ids: find the leaf by search, then the event by counting within it.
-  const auto leaves = static_cast<std::uint32_t>(columns.leaf_allocation.size());
-  const std::uint32_t leaf =
-      first_row(leaves, [&](std::uint32_t i) { return columns.leaf_allocation[i] > allocation; }) - 1;
-  const std::uint64_t target = target_of(EventTarget::alloc, allocation);
-  std::uint32_t event = leaf * leaf_events;
-  while (columns.target[event] != target) ++event;
-  return event;
+Event Document::recorded(std::uint32_t event) const {
+  Event recorded = trace->events[event];
+  if (is_free(recorded.kind) && recorded.allocation != AllocationId::none) recorded.address = {}, recorded.size = {};
+  return recorded;
+}
+
+OtherEvent Document::other(std::uint32_t row) const {
+  const OtherRow& found = columns.other[row];
+  if (found.displaced == never) return {.at = found.at, .event = recorded(found.at)};
+  return {.at = found.at,
+          .event = {.kind = EventKind::free_completed,
+                    .origin = trace->events.origin(found.at),
+                    .allocation = AllocationId{found.displaced},
+                    .time = time(found.at)}};
 }
 
 Allocation Document::allocation(std::uint32_t id) const {
   return {.id = AllocationId{id},
-          .address = {columns.address[id]},
+          .address = address_of(id),
           .size = size_of(id),
           .stack = stack_of(id),
           .origin = origin_of(id),
@@ -131,12 +123,7 @@ std::uint32_t Document::events_until(Nanoseconds until, std::uint32_t least) con
 }
 
 std::uint32_t Document::allocations_before(std::uint32_t event) const {
-  if (event >= event_count()) return allocation_count();
-  std::uint32_t leaf = event / leaf_events;
-  std::uint32_t count = columns.leaf_allocation[leaf];
-  for (std::uint32_t e = leaf * leaf_events; e < event; ++e)
-    if (target_kind(columns.target[e]) == EventTarget::alloc) ++count;
-  return count;
+  return first_row(allocation_count(), [&](std::uint32_t id) { return begin_of(id) >= event; });
 }
 
 std::uint32_t Document::segments_before(std::uint32_t event) const {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The viewer's representation of a trace: compact columns, and indexes that answer the panes' queries in time that does
-// not grow with the trace.
+// A trace with indexes that answer the panes' queries in time that does not grow with it.
 //
-// A Document is one version, immutable and safe to read on any thread. While a file is being read or written,
-// DocumentBuilder publishes longer versions that share all storage with the earlier ones.
+// A Document is one version, immutable and safe to read on any thread. While a file is being read or written, longer
+// versions follow, which share nearly all storage with the earlier ones.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <bit>
-#include <cstring>
 #include <memory>
 #include <unordered_map>
 
@@ -88,89 +85,6 @@ class LateEvent {
 
  private:
   std::atomic<std::uint32_t> value_{never};
-};
-
-/// Up to block_rows numbers, each stored in as many whole bytes as the largest so far needs.
-class PackedBlock {
- public:
-  explicit PackedBlock(unsigned width = 1)
-      : width_(width), bytes_(new std::byte[block_rows * width + sizeof(std::uint64_t)]) {}
-
-  unsigned width() const { return width_; }
-  static unsigned width_of(std::uint64_t value) { return (static_cast<unsigned>(std::bit_width(value | 1U)) + 7) / 8; }
-
-  /// Rows are set in order: bytes after row `i` are overwritten.
-  void set(std::size_t i, std::uint64_t value) { std::memcpy(bytes_.get() + i * width_, &value, sizeof value); }
-  std::uint64_t get(std::size_t i) const {
-    const std::byte* at = bytes_.get() + i * width_;
-    std::uint64_t value = 0;
-    // Constant sizes, because a call of memcpy for each number would be too slow.
-    if (width_ == 4) {
-      std::memcpy(&value, at, 4);
-    } else if (width_ == 3) {
-      std::memcpy(&value, at, 3);
-    } else if (width_ == 6) {
-      std::memcpy(&value, at, 6);
-    } else if (width_ == 2) {
-      std::memcpy(&value, at, 2);
-    } else if (width_ == 1) {
-      std::memcpy(&value, at, 1);
-    } else if (width_ == 5) {
-      std::memcpy(&value, at, 5);
-    } else {
-      std::memcpy(&value, at, width_);
-    }
-    return value;
-  }
-
- private:
-  unsigned width_;
-  std::unique_ptr<std::byte[]> bytes_;  // NOLINT(modernize-avoid-c-arrays)
-};
-
-/// A snapshot of a column of numbers.
-class PackedView {
- public:
-  using Blocks = std::vector<std::shared_ptr<const PackedBlock>>;
-
-  PackedView() = default;
-  PackedView(std::shared_ptr<const Blocks> blocks, std::size_t count) : blocks_(std::move(blocks)), count_(count) {}
-  std::size_t size() const { return count_; }
-  std::uint64_t operator[](std::size_t i) const { return (*blocks_)[i / block_rows]->get(i % block_rows); }
-
- private:
-  std::shared_ptr<const Blocks> blocks_;
-  std::size_t count_ = 0;
-};
-
-/// The writer's end of a column of numbers. Little-endian machines only, like all that CUDA runs on.
-class GrowingPacked {
- public:
-  void push_back(std::uint64_t value) {
-    const std::size_t row = count_ % block_rows;
-    const unsigned width = PackedBlock::width_of(value);
-    if (row == 0) blocks_.push_back(std::make_shared<PackedBlock>(width));
-    if (width > blocks_.back()->width()) widen(row, width);
-    blocks_.back()->set(row, value);
-    ++count_;
-  }
-  std::size_t size() const { return count_; }
-  std::uint64_t operator[](std::size_t i) const { return blocks_[i / block_rows]->get(i % block_rows); }
-
-  PackedView view() const {
-    return {std::make_shared<const PackedView::Blocks>(blocks_.begin(), blocks_.end()), count_};
-  }
-
- private:
-  /// The latest block, with this many rows set. Views keep the narrower one that it replaced.
-  void widen(std::size_t rows, unsigned width) {
-    auto wider = std::make_shared<PackedBlock>(width);
-    for (std::size_t i = 0; i < rows; ++i) wider->set(i, blocks_.back()->get(i));
-    blocks_.back() = std::move(wider);
-  }
-
-  std::vector<std::shared_ptr<PackedBlock>> blocks_;
-  std::size_t count_ = 0;
 };
 
 // The series of a heap's metrics over the events of a trace, at every zoom: exact minima, maxima and last values of any
@@ -311,12 +225,24 @@ struct Segment {
   std::uint32_t end = never;
 };
 
-/// Events other than begins and ends of known allocations. An allocation that ended because another one was seen at its
-/// address is a free_completed here.
+/// An event other than begins and ends of known allocations. An allocation that ended because another one was seen at
+/// its address is a free_completed here.
 struct OtherEvent {
   std::uint32_t at = 0;  // its ordinal
   Event event;
+};
+
+/// What an OtherEvent is made of, and what it changed.
+struct OtherRow {
+  std::uint32_t at = 0;
+  std::uint32_t displaced = never;   // the allocation that this one, at the same address, ended
   std::int64_t reserved_change = 0;  // of its heap, in bytes
+};
+
+/// A free that names no allocation, but is at the address of one.
+struct FreeByPlace {
+  std::uint32_t at = 0;
+  std::uint32_t allocation = 0;
 };
 
 /// A range between two marks of the same name and thread.
@@ -352,14 +278,12 @@ struct HeapSeries {
 
 /// Storage shared by all versions; see Document's accessors for its meaning.
 struct Columns {
-  PackedView time_offset, target;
-  ColumnView<std::int64_t> leaf_time, leaf_latest;
-  ColumnView<std::uint32_t> leaf_allocation;
-  PackedView address, size, stack, origin;
+  ColumnView<std::int64_t> leaf_latest;
   ColumnView<LateEvent> requested, completed;
+  ColumnView<FreeByPlace> free_by_place;
   ColumnView<Segment> segment;
   ColumnView<LateEvent> segment_end;
-  ColumnView<OtherEvent> other;
+  ColumnView<OtherRow> other;
   ColumnView<std::uint32_t> notable;  // rows of `other` worth navigating to: marks, failures, emptied caches
   ColumnView<std::uint32_t> failure;  // rows of `other` that are alloc_failed
   ColumnView<std::uint32_t> emptied;  // rows of `other` that are empty_cache
@@ -374,46 +298,50 @@ class WholeTrace;
 
 class Document {
  public:
-  Header header;
-  std::shared_ptr<const Tables> tables = std::make_shared<const Tables>();
+  /// Never null. While it is being read, it may have events that this version does not show yet.
+  std::shared_ptr<const Trace> trace = std::make_shared<const Trace>();
+  /// The trace's, or those of an earlier version with the same contents: whoever has names made of them can keep these.
+  std::shared_ptr<const Tables> tables = {trace, &trace->tables};
   std::shared_ptr<const SiteTable> sites = std::make_shared<const SiteTable>();
-  Losses losses;
-  std::shared_ptr<const FoldedHistory> folded = std::make_shared<const FoldedHistory>();  // a flight recorder's sums
-  ReadReport read;
-  std::uint64_t bytes = 0;            // of the file
   bool complete = false;              // the whole file was read
   bool renumbered = false;            // completed (whole_trace.h): events and allocations have new numbers
   std::uint32_t begun_anew = 0;       // how often the file was overwritten with another trace: all ids change then
-  std::shared_ptr<WholeTrace> whole;  // its trace, for jobs that read it whole; null while it is imported
+  std::shared_ptr<WholeTrace> whole;  // its trace, for jobs; null until it is complete
+  std::uint32_t events = 0;           // of the trace, that it shows
   std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;
 
-  std::uint32_t event_count() const { return static_cast<std::uint32_t>(columns.target.size()); }
-  std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.address.size()); }
+  std::uint32_t event_count() const { return events; }
+  std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.requested.size()); }
   std::uint32_t segment_count() const { return static_cast<std::uint32_t>(columns.segment.size()); }
   bool empty() const { return event_count() == 0; }
 
   /// Only for existing events and allocations.
-  Nanoseconds time(std::uint32_t event) const;
-  EventKind kind(std::uint32_t event) const;
+  Nanoseconds time(std::uint32_t event) const { return trace->events.time(event); }
+  EventKind kind(std::uint32_t event) const { return trace->events.kind(event); }
   Allocation allocation(std::uint32_t id) const;
   /// The allocation that `event` begins, frees or completes.
   std::optional<std::uint32_t> allocation_of(std::uint32_t event) const;
-  std::uint32_t begin_of(std::uint32_t allocation) const;
+  std::uint32_t begin_of(std::uint32_t id) const { return trace->events.begin_of(AllocationId{id}); }
+  /// As recorded: without what a free has of its allocation.
+  Event recorded(std::uint32_t event) const;
+  /// Of a row of columns.other.
+  OtherEvent other(std::uint32_t row) const;
   Segment segment(std::uint32_t i) const;
   std::uint32_t span_end(std::uint32_t i) const { return seen(columns.span_end[i].get()); }
   const HeapSeries* series(HeapId heap) const;
   HeapId heap_of(OriginId origin) const { return (*tables)[origin].heap; }
 
   // Single fields of an Allocation, for loops over many.
-  Bytes size_of(std::uint32_t id) const { return {columns.size[id]}; }
-  StackId stack_of(std::uint32_t id) const { return StackId{static_cast<std::uint32_t>(columns.stack[id])}; }
+  Address address_of(std::uint32_t id) const { return trace->events.address_of(AllocationId{id}); }
+  Bytes size_of(std::uint32_t id) const { return trace->events.size_of(AllocationId{id}); }
+  StackId stack_of(std::uint32_t id) const { return trace->events.stack(begin_of(id)); }
   /// The representative of all stacks with the same label: it determines their colour.
   StackId site_of(StackId stack) const { return index(stack) < sites->size() ? (*sites)[index(stack)] : stack; }
   /// Of an allocation.
   StackId site_of(std::uint32_t id) const { return site_of(stack_of(id)); }
-  OriginId origin_of(std::uint32_t id) const { return OriginId{static_cast<std::uint32_t>(columns.origin[id])}; }
+  OriginId origin_of(std::uint32_t id) const { return trace->events.origin_of(AllocationId{id}); }
   std::uint32_t requested(std::uint32_t id) const { return seen(columns.requested[id].get()); }
   std::uint32_t completed(std::uint32_t id) const { return seen(columns.completed[id].get()); }
 
@@ -445,14 +373,6 @@ class Document {
  private:
   std::uint32_t seen(std::uint32_t event) const { return event < event_count() ? event : never; }
 };
-
-/// Encodes the subject of an event in `Columns::target`: a row of the allocations, or of `Columns::other`.
-enum class EventTarget : std::uint8_t { alloc = 0, free_requested = 1, free_completed = 2, other = 3 };
-constexpr std::uint64_t target_of(EventTarget kind, std::uint32_t row) {
-  return (std::uint64_t{row} << 2U) | static_cast<std::uint64_t>(kind);
-}
-constexpr EventTarget target_kind(std::uint64_t target) { return static_cast<EventTarget>(target & 3U); }
-constexpr std::uint32_t target_row(std::uint64_t target) { return static_cast<std::uint32_t>(target >> 2U); }
 
 /// Derives `fragmentation` from the others.
 inline void settle(Metrics& metrics) {

@@ -2,18 +2,9 @@
 #include "viewer/model/document_builder.h"
 
 #include <algorithm>
-#include <limits>
-
-#include "formats/model/frame_kind.h"
-#include "formats/model/trace.h"
 
 namespace memreel::viewer {
 namespace {
-
-std::uint64_t zigzag(std::int64_t value) {
-  const auto magnitude = static_cast<std::uint64_t>(value < 0 ? -value : value);
-  return (magnitude << 1U) | (value < 0 ? 1U : 0U);
-}
 
 bool same_size(const Tables& a, const Tables& b) {
   return a.strings.size() == b.strings.size() && a.modules.size() == b.modules.size() &&
@@ -34,8 +25,6 @@ DocumentBuilder::Series& DocumentBuilder::series_of(HeapId heap) {
 }
 
 void DocumentBuilder::begin_leaf(Nanoseconds time) {
-  leaf_time_.push_back(time.count());
-  leaf_allocation_.push_back(static_cast<std::uint32_t>(address_.size()));
   leaf_latest_.push_back(leaf_latest_.size() == 0 ? time.count() : leaf_latest_[leaf_latest_.size() - 1]);
 }
 
@@ -71,7 +60,7 @@ void DocumentBuilder::follow(Series& series) const {
 void DocumentBuilder::end_allocation(std::uint32_t id, Series& series) {
   if (requested_[id].get() != never) return;
   requested_[id].set(at_);
-  part(series.now, Metric::live) -= size_[id];
+  part(series.now, Metric::live) -= events_->size_of(AllocationId{id}).count;
 }
 
 void DocumentBuilder::complete(std::uint32_t id, Series& series) {
@@ -79,25 +68,18 @@ void DocumentBuilder::complete(std::uint32_t id, Series& series) {
   if (completed_[id].get() != never) return;
   if (requested_[id].get() + 1 < at_) series.has_pending = true;
   completed_[id].set(at_);
-  part(series.now, Metric::held) -= size_[id];
-  const HeapAddress place{{address_[id]}, series.heap};
+  part(series.now, Metric::held) -= events_->size_of(AllocationId{id}).count;
+  const HeapAddress place{events_->address_of(AllocationId{id}), series.heap};
   if (by_place_.find(place) == id) by_place_.erase(place);
 }
 
 void DocumentBuilder::add_alloc(const Event& event) {
-  const auto id = static_cast<std::uint32_t>(address_.size());
+  const auto id = static_cast<std::uint32_t>(requested_.size());
   Series& series = series_of((*tables_)[event.origin].heap);
   if (const std::uint32_t displaced = by_place_.find({event.address, series.heap}); displaced != absent) {
     complete(displaced, series);
-    Event end{.kind = EventKind::free_completed, .origin = event.origin, .allocation = AllocationId{displaced}};
-    end.time = event.time;
-    other_.push_back(OtherEvent{.at = at_, .event = end});
+    other_.push_back(OtherRow{.at = at_, .displaced = displaced});
   }
-  subject_.push_back(target_of(EventTarget::alloc, id));
-  address_.push_back(event.address.value);
-  size_.push_back(event.size.count);
-  stack_.push_back(index(event.stack));
-  origin_.push_back(index(event.origin));
   requested_.push_back();
   completed_.push_back();
   by_place_.put({event.address, series.heap}, id);
@@ -109,26 +91,18 @@ void DocumentBuilder::add_alloc(const Event& event) {
 
 void DocumentBuilder::add_free(const Event& event) {
   std::uint32_t id = index(event.allocation);
-  if (event.allocation == AllocationId::none) id = by_place_.find({event.address, (*tables_)[event.origin].heap});
-  if (id >= address_.size() || completed_[id].get() != never) {
-    Event other = event;
-    if (event.allocation != AllocationId::none) other.address = {}, other.size = {};  // the allocation's own
-    return add_other(other, 0);
-  }
-  const HeapId heap = (*tables_)[OriginId{static_cast<std::uint32_t>(origin_[id])}].heap;
+  const bool is_by_place = event.allocation == AllocationId::none;
+  if (is_by_place) id = by_place_.find({event.address, (*tables_)[event.origin].heap});
+  if (id >= requested_.size() || completed_[id].get() != never) return add_other();
+  if (is_by_place) free_by_place_.push_back(FreeByPlace{.at = at_, .allocation = id});
+  const HeapId heap = (*tables_)[events_->origin_of(AllocationId{id})].heap;
   Series& series = series_of(heap);
   const bool completes = event.kind == EventKind::free_completed;
-  subject_.push_back(target_of(completes ? EventTarget::free_completed : EventTarget::free_requested, id));
   if (completes || !(*tables_)[heap].observes_completion)
     complete(id, series);
   else
     end_allocation(id, series);
   follow(series);
-}
-
-void DocumentBuilder::add_other(const Event& event, std::int64_t reserved_change) {
-  subject_.push_back(target_of(EventTarget::other, static_cast<std::uint32_t>(other_.size())));
-  other_.push_back(OtherEvent{.at = at_, .event = event, .reserved_change = reserved_change});
 }
 
 void DocumentBuilder::add_mark(const Event& event) {
@@ -153,9 +127,8 @@ void DocumentBuilder::add_mark(const Event& event) {
   }
 }
 
-void DocumentBuilder::add_event(Event event) {
+void DocumentBuilder::add_event(const Event& event) {
   if (at_ % leaf_events == 0) begin_leaf(event.time);
-  time_offset_.push_back(zigzag(event.time.count() - leaf_time_[leaf_time_.size() - 1]));
   std::int64_t& latest = leaf_latest_[leaf_latest_.size() - 1];
   latest = std::max(latest, event.time.count());
 
@@ -173,7 +146,7 @@ void DocumentBuilder::add_event(Event event) {
     case EventKind::segment_unmap: {
       Series& series = series_of((*tables_)[event.origin].heap);
       const std::int64_t change = segments_.apply(event, series.heap, at_);
-      add_other(event, change);
+      add_other(change);
       series.has_segments = true;
       part(series.now, Metric::reserved) += static_cast<std::uint64_t>(change);
       follow(series);
@@ -189,7 +162,7 @@ void DocumentBuilder::add_event(Event event) {
       if (event.kind == EventKind::alloc_failed) ++series_of((*tables_)[event.origin].heap).failures;
       if (event.kind == EventKind::memory_info && samples_whole_heap((*tables_)[event.origin]))
         series_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
-      add_other(event, 0);
+      add_other();
       break;
   }
   if (++at_ % leaf_events == 0) end_leaf();
@@ -199,7 +172,7 @@ void DocumentBuilder::add_event(Event event) {
 void DocumentBuilder::take_keyframe() {
   auto keyframe = std::make_shared<Keyframe>();
   keyframe->event = at_;
-  keyframe->allocations = static_cast<std::uint32_t>(address_.size());
+  keyframe->allocations = static_cast<std::uint32_t>(requested_.size());
   keyframe->segments = static_cast<std::uint32_t>(segments_.segments().size());
   std::uint32_t first = 0;
   if (!keyframes_.empty()) {
@@ -219,62 +192,37 @@ void DocumentBuilder::take_keyframe() {
   keyframes_.push_back(std::move(keyframe));
 }
 
-template <class From>
-void DocumentBuilder::add(const From& events, std::size_t begin, std::size_t end, const Tables& tables) {
+void DocumentBuilder::add(const EventColumns& block, const Events& all, const Tables& tables) {
   tables_ = &tables;
-  constexpr std::uint32_t most = std::numeric_limits<std::uint32_t>::max() - 1;
-  for (std::size_t i = begin; i < end && at_ < most; ++i) add_event(events[i]);
+  events_ = &all;
+  for (std::size_t i = 0; i < block.count(); ++i) add_event(block[i]);
 }
 
-template void DocumentBuilder::add(const Events&, std::size_t, std::size_t, const Tables&);
-template void DocumentBuilder::add(const EventColumns&, std::size_t, std::size_t, const Tables&);
-
-std::shared_ptr<const Document> DocumentBuilder::publish(const TraceReader& reader, std::uint64_t bytes,
-                                                         bool complete) {
-  const Described described{reader.header(), reader.tables(), reader.losses(), reader.folded(), reader.report()};
-  return publish(described, bytes, complete);
-}
-
-std::shared_ptr<const Document> DocumentBuilder::publish(const Trace& trace, std::uint64_t bytes, bool complete) {
-  const Described described{trace.header, trace.tables, trace.losses, trace.folded, trace.read};
-  return publish(described, bytes, complete);
-}
-
-std::shared_ptr<const Document> DocumentBuilder::publish(const Described& trace, std::uint64_t bytes, bool complete) {
-  auto document = std::make_shared<Document>();
-  document->begun_anew = begun_anew_;
-  document->whole = whole_;
-  document->header = trace.header;
-  if (!published_tables_ || !same_size(*published_tables_, trace.tables)) {
-    Tables tables = trace.tables;
-    shorten_paths(tables);  // as in a trace that was loaded whole: places have the same names in verdicts and lists
-    published_tables_ = std::make_shared<const Tables>(std::move(tables));
+void DocumentBuilder::add(const Trace& trace, std::size_t end) {
+  EventColumns block;
+  while (at_ < end) {
+    trace.events.read(at_, std::min(end, at_ + Events::block_rows), event_field::all, block);
+    add(block, trace.events, trace.tables);
   }
+}
+
+std::shared_ptr<Document> DocumentBuilder::publish(std::shared_ptr<const Trace> trace, bool complete) {
+  if (!published_tables_ || !same_size(*published_tables_, trace->tables))
+    published_tables_ = std::shared_ptr<const Tables>(trace, &trace->tables);
+  auto document = std::make_shared<Document>();
+  document->trace = std::move(trace);
   document->tables = published_tables_;
   // Names are not needed while more events are coming.
   if (complete && published_sites_->size() != published_tables_->stacks.size())
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
-  document->losses = trace.losses;
-  // It arrives in parts, before the events.
-  if (trace.folded.rows.size() != published_folded_->rows.size())
-    published_folded_ = std::make_shared<const FoldedHistory>(trace.folded);
-  document->folded = published_folded_;
-  document->read = trace.read;
-  document->bytes = bytes;
   document->complete = complete;
+  document->events = at_;
   document->keyframes = keyframes_;
-  document->columns = {.time_offset = time_offset_.view(),
-                       .target = subject_.view(),
-                       .leaf_time = leaf_time_.view(),
-                       .leaf_latest = leaf_latest_.view(),
-                       .leaf_allocation = leaf_allocation_.view(),
-                       .address = address_.view(),
-                       .size = size_.view(),
-                       .stack = stack_.view(),
-                       .origin = origin_.view(),
+  document->columns = {.leaf_latest = leaf_latest_.view(),
                        .requested = requested_.view(),
                        .completed = completed_.view(),
+                       .free_by_place = free_by_place_.view(),
                        .segment = segments_.segments().view(),
                        .segment_end = segments_.ends().view(),
                        .other = other_.view(),

@@ -41,16 +41,11 @@ bool is_due(std::optional<std::uint32_t> classified, std::uint32_t events, bool 
 
 std::optional<Classification> classify_trace(WholeTrace& whole, const Progress& progress) {
   Classification classification;
-  const auto loaded = whole.get();
-  const Result<Trace>& trace = *loaded;
-  if (progress.cancelled()) return std::nullopt;
-  progress.set(0.3);
-  const Result<void> fits = trace ? whole.check_memory(*trace) : trace.error();
-  if (!fits) {
+  if (const Result<void> fits = whole.check_memory(); !fits) {
     classification.problem = fits.error().message();
     return classification;
   }
-  auto categories = whole.categories(*trace, [&] { return progress.cancelled(); });
+  auto categories = whole.categories([&] { return progress.cancelled(); });
   if (!categories) return std::nullopt;
   classification.categories = std::move(categories);
   classification.knows_any = std::ranges::any_of(classification.categories->evidence,
@@ -119,19 +114,11 @@ Findings beside(const Analysis& analysis) {
 
 std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
                                     const std::function<void(Findings)>& first) {
-  const auto loaded = whole.get();
-  const Result<Trace>& trace = *loaded;
-  Findings findings;
-  if (!trace) {
-    findings.problem = trace.error().message();
-    return findings;
-  }
   progress.set(0.2);
-  if (progress.cancelled()) return std::nullopt;
   const auto on_replay = [&](std::uint64_t done, std::uint64_t total) {
     progress.set(0.5 + 0.4 * static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   };
-  Analysis analysis(*trace, {.leaks = {}, .on_replay = on_replay});
+  Analysis analysis(whole.trace(), {.leaks = {}, .on_replay = on_replay});
   const auto judge_leaks = [&] {
     analysis.leaks();
     analysis.pools();
@@ -143,9 +130,9 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
   do_both(judge_leaks, judge_space);
   progress.set(0.5);
   if (progress.cancelled()) return std::nullopt;
-  findings = beside(analysis);
+  Findings findings = beside(analysis);
   // As late as possible: another job may classify meanwhile.
-  const auto categories = whole.categories(*trace, [&] { return progress.cancelled(); });
+  const auto categories = whole.categories([&] { return progress.cancelled(); });
   if (!categories) return std::nullopt;
   analysis.set_categories(*categories);
   if (first) {
@@ -160,7 +147,6 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
   findings.tried = true;
   findings.verdict = analysis.verdict(Sections::all());
   static_cast<Analysis::Results&>(findings) = std::move(analysis).take();
-  whole.release();
   return findings;
 }
 

@@ -97,8 +97,7 @@ struct Findings : Analysis::Results {
   std::vector<HeapTags> tags;  // of heaps in which anything was allocated under a tag
   /// By finding of `leaks`: the row of `python_holders` that keeps it; none: not known.
   std::vector<std::optional<std::uint32_t>> keepers;
-  bool tried = false;   // whether settings have been replayed; before, `verdict` is the first one, without a setting
-  std::string problem;  // why there are none; empty: no problem
+  bool tried = false;  // whether settings have been replayed; before, `verdict` is the first one, without a setting
 };
 
 /// The findings before settings are replayed, handed from the thread that judges to the one that shows them.
@@ -128,9 +127,9 @@ std::string evidence_of(const Findings& findings, const LeakFinding& finding);
 std::optional<std::uint32_t> largest_kept(const Document& document, HeapId heap, const PythonHolders& holders,
                                           std::uint32_t row);
 
-/// Releases the trace at the end. May run beside classify_trace(): only who holds the peak needs categories, and waits
-/// for them. `first` is called with what is known before settings are replayed, which takes longer than all the rest;
-/// may be empty. None when cancelled.
+/// May run beside classify_trace(): only who holds the peak needs categories, and waits for them. `first` is called
+/// with what is known before settings are replayed, which takes longer than all the rest; may be empty. None when
+/// cancelled.
 std::optional<Findings> judge_trace(WholeTrace& trace, const Progress& progress,
                                     const std::function<void(Findings)>& first);
 

@@ -76,14 +76,13 @@ std::vector<std::uint32_t> SegmentHistory::held() const {
 namespace {
 
 Event event_at(const Document& document, std::uint32_t at) {
-  const std::uint64_t target = document.columns.target[at];
-  if (target_kind(target) == EventTarget::other) return document.columns.other[target_row(target)].event;
-  const std::uint32_t id = target_row(target);
+  const std::optional<std::uint32_t> id = document.allocation_of(at);
+  if (!id) return document.recorded(at);
   return {.kind = document.kind(at),
-          .origin = document.origin_of(id),
-          .allocation = AllocationId{id},
-          .address = {document.columns.address[id]},
-          .size = document.size_of(id)};
+          .origin = document.origin_of(*id),
+          .allocation = AllocationId{*id},
+          .address = document.address_of(*id),
+          .size = document.size_of(*id)};
 }
 
 }  // namespace
@@ -102,16 +101,16 @@ bool has_known_rounding(const Document& document) {
 
 std::optional<Rounding> find_rounding(const Document& document, const Progress& progress) {
   BlockSizes sizes(*document.tables);
-  GrowingPacked extra;
+  Rounding rounding;
   for (std::uint32_t at = 0; at < document.event_count(); ++at) {
     if (at % (1U << 16U) == 0) {
       if (progress.cancelled()) return std::nullopt;
       progress.set(static_cast<double>(at) / document.event_count());
     }
     const Event event = event_at(document, at);
-    if (const auto taken = sizes.see(event)) extra.push_back((*taken - event.size).count);
+    if (const auto taken = sizes.see(event)) rounding.extra.push_back((*taken - event.size).count);
   }
-  Rounding rounding{.heaps = {}, .extra = extra.view()};
+  rounding.extra.pack();
   for (const HeapSeries& series : document.heaps)
     if (is_torch_heap(*document.tables, series.heap)) rounding.heaps.push_back(series.heap);
   return rounding;
@@ -224,7 +223,7 @@ HeapAt heap_at(const Document& document, HeapId heap, std::uint32_t events, cons
     const Bytes size = document.size_of(id);
     const Bytes extra = state.rounding ? rounding->of(id) : 0_B;
     state.blocks.push_back({.allocation = id,
-                            .address = {document.columns.address[id]},
+                            .address = document.address_of(id),
                             .size = size,
                             .taken = size + extra,
                             .pending = pending});

@@ -37,7 +37,7 @@ class SegmentHistory {
 /// each allocation.
 struct Rounding {
   std::vector<HeapId> heaps;  // heaps with known rounding
-  PackedView extra;           // bytes, by allocation; for those that had begun when this was computed
+  PackedColumn extra;         // bytes, by allocation; for those that had begun when this was computed
 
   bool is_known(HeapId heap) const;
   /// 0 if unknown.

@@ -32,16 +32,12 @@ struct SourceStatus {
   std::optional<Error> error;
 };
 
-/// When jobs want the trace as a whole. `soon`: it is put together while it is read, and kept until it is released.
-enum class Whole : std::uint8_t { soon, perhaps };
-
 /// Reads in the background (background.h) until this object is destroyed.
 class Source {
  public:
   /// `changed` is called on the reading thread whenever document() or status() has changed; may be empty.
   /// `memory_limit`: for the file; 0: a limit based on its size.
-  explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {},
-                  Whole whole = Whole::soon);
+  explicit Source(std::filesystem::path path, std::function<void()> changed = {}, Bytes memory_limit = {});
   Source(const Source&) = delete;
   Source& operator=(const Source&) = delete;
   ~Source();
@@ -59,23 +55,17 @@ class Source {
   Result<void> open_and_read(const std::stop_token& stop);
   Result<void> import(const std::stop_token& stop);
   Result<void> read(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file);
-  std::shared_ptr<WholeTrace> whole_of(std::shared_ptr<ByteFile> file, bool completed,
-                                       std::optional<Trace> trace) const;
-  std::shared_ptr<WholeTrace> whole_import(std::filesystem::file_time_type written, bool completed,
-                                           std::optional<Trace> trace) const;
-  void publish_whole(const std::stop_token& stop, const Trace& trace, std::uint64_t bytes, SourceStatus status,
-                     const std::function<void(Document&)>& finish);
-  bool publish_completed(const std::stop_token& stop, const std::shared_ptr<ByteFile>& file, Trace& trace,
+  void index_and_publish(const std::stop_token& stop, std::shared_ptr<const Trace> trace, bool renumbered,
                          const SourceStatus& status);
+  Bytes limit_of(const Trace& trace) const;
   /// Whether the file has been replaced since `size` bytes of it were read, the first of them `beginning`.
   bool is_written_anew(std::span<const std::byte> beginning, std::uint64_t size) const;
-  void publish(std::shared_ptr<const Document> document, const SourceStatus& status);
+  void publish(std::shared_ptr<Document> document, const SourceStatus& status);
   void set_status(const SourceStatus& status);
 
   std::filesystem::path path_;
   std::function<void()> changed_;
   Bytes memory_limit_;
-  Whole whole_;
   std::atomic<bool> held_{false};
   // Used by the reading thread.
   bool written_anew_ = false;     // reading ended because the file was overwritten with another trace

@@ -13,7 +13,7 @@ TorchSettings settings_at(const Document& document, HeapId heap, std::uint32_t e
   const ColumnView<std::uint32_t>& rows = document.columns.setting;
   const Tables& tables = *document.tables;
   for (std::uint32_t i = document.rows_before(rows, event); i-- > 0;) {
-    const Event& seen = document.columns.other[rows[i]].event;
+    const Event seen = document.other(rows[i]).event;
     if (document.heap_of(seen.origin) != heap) continue;
     std::map<std::string, std::string> texts;
     for (const auto& [key, value] : tables[SettingsId{static_cast<std::uint32_t>(seen.value)}].entries)
@@ -114,7 +114,7 @@ void select_segment(const Document& document, const HeapAt& heap, HeapOrder orde
   if (heap.segments.empty()) return;
   const HeldSegment* chosen = nullptr;
   if (selection.allocation && *selection.allocation < document.allocation_count())
-    chosen = heap.segment_at(Address{document.columns.address[*selection.allocation]});
+    chosen = heap.segment_at(document.address_of(*selection.allocation));
   if (chosen == nullptr) {
     const std::vector<std::uint32_t> rows = ordered_segments(heap, order);
     const HeldSegment* const last = selection.space ? heap.segment_at(*selection.space) : nullptr;

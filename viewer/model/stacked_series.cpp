@@ -30,7 +30,7 @@ Nanoseconds begin_of(const FoldedHistory& folded, std::uint64_t interval) {
 }  // namespace
 
 std::vector<FoldedPoint> folded_series(const Document& document, HeapId heap) {
-  const FoldedHistory& folded = *document.folded;
+  const FoldedHistory& folded = document.trace->folded;
   std::vector<FoldedPoint> series;
   if (!is_sound(folded)) return series;
   series.push_back({.time = folded.begin, .live = {}});
@@ -55,7 +55,7 @@ std::optional<Bytes> folded_live(const std::vector<FoldedPoint>& series, Nanosec
 
 std::optional<std::vector<StackWeight>> weigh_folded(const Document& document, HeapId heap, Nanoseconds begin,
                                                      Nanoseconds end, const Sieve* sieve, const Progress& progress) {
-  const FoldedHistory& folded = *document.folded;
+  const FoldedHistory& folded = document.trace->folded;
   std::unordered_map<StackId, StackWeight> by_stack;
   if (!is_sound(folded)) return std::vector<StackWeight>();
   for (std::size_t row = 0; row < folded.rows.size(); ++row) {
@@ -122,8 +122,8 @@ class Keys {
   StringId tag_at(std::uint32_t event, ThreadId thread) {
     const Columns& columns = document_.columns;
     for (; span_ < columns.span.size() && columns.span[span_].begin < event; ++span_) {
-      const OtherEvent& mark = columns.other[target_row(columns.target[columns.span[span_].begin])];
-      open_[(*document_.tables)[mark.event.origin].thread].push_back(span_);
+      const OriginId origin = document_.trace->events.origin(columns.span[span_].begin);
+      open_[(*document_.tables)[origin].thread].push_back(span_);
     }
     std::vector<std::uint32_t>& open = open_[thread];
     std::erase_if(open, [&](std::uint32_t span) { return document_.span_end(span) < event; });
@@ -143,12 +143,11 @@ class Keys {
 template <class Take>
 bool for_each_allocation(const Document& document, Keys keys, const SplitQuery& query, const Progress& progress,
                          const Take& take) {
-  for (std::uint32_t e = 0; e < document.event_count(); ++e) {
-    if (e % (1U << 16U) == 0 && progress.cancelled()) return false;
-    if (target_kind(document.columns.target[e]) != EventTarget::alloc) continue;
-    const std::uint32_t id = target_row(document.columns.target[e]);
+  for (std::uint32_t id = 0; id < document.allocation_count(); ++id) {
+    if (id % (1U << 16U) == 0 && progress.cancelled()) return false;
     if (document.heap_of(document.origin_of(id)) != query.heap) continue;
-    if (!query.sieve || query.sieve->passes_but_category(id)) take(id, e, keys.key_of(id, e));
+    const std::uint32_t begin = document.begin_of(id);
+    if (!query.sieve || query.sieve->passes_but_category(id)) take(id, begin, keys.key_of(id, begin));
   }
   return true;
 }
@@ -229,8 +228,8 @@ bool follow(const Document& document, GroupsHeld& held, StackedSeries& series, c
     }
     if (const auto id = document.allocation_of(e)) held.see(*id, e, document.kind(e) == EventKind::alloc);
     for (; other < others && document.columns.other[other].at == e; ++other)
-      if (const AllocationId ended = document.columns.other[other].event.allocation; ended != AllocationId::none)
-        held.see(index(ended), e, false);
+      if (const std::uint32_t ended = document.columns.other[other].displaced; ended != never)
+        held.see(ended, e, false);
     held.settle();
     if ((e + 1) % series.stride == 0 || e + 1 == document.event_count()) {
       const std::vector<std::uint64_t> bytes = held.take_highest();

@@ -91,7 +91,7 @@ bool Sieve::passes_but_category(std::uint32_t allocation) const {
   const Bytes size = document_->size_of(allocation);
   if (size < filter_.least || size > filter_.most) return false;
   if (filter_.text.empty() || has_text(document_->stack_of(allocation))) return true;
-  return !address_.empty() && hexadecimal(document_->columns.address[allocation]).starts_with(address_);
+  return !address_.empty() && hexadecimal(document_->address_of(allocation).value).starts_with(address_);
 }
 
 std::vector<bool> stacks_with(const Tables& tables, std::string_view text) {

@@ -21,7 +21,7 @@ std::optional<Category> category_called(std::string_view words) {
 std::optional<StackId> failed_stack(const Document& document, std::uint64_t event) {
   const ColumnView<std::uint32_t>& rows = document.columns.failure;
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (const OtherEvent& row = document.columns.other[rows[i]]; row.at == event) return row.event.stack;
+    if (document.columns.other[rows[i]].at == event) return document.trace->events.stack(event);
   return std::nullopt;
 }
 

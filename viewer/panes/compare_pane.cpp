@@ -212,11 +212,9 @@ void ComparePane::set_other(std::string file) {
 ClassificationPair ComparePane::classified(Scene& scene) {
   if (!scene.has_categories() || other_.empty()) return {scene.classification, scene.classification};
   const auto document = source_->document();
-  if (can_be_classified(*document))
+  if (document->whole && can_be_classified(*document))
     other_known_->request(document->event_count(), [whole = document->whole](const Progress& progress) {
-      auto known = classify_trace(*whole, progress);
-      whole->release();
-      return known;
+      return classify_trace(*whole, progress);
     });
   if (!other_known_->is_current()) scene.busy = true;
   return {scene.classification, other_known_->value()};
@@ -273,7 +271,7 @@ std::shared_ptr<const Document> ComparePane::read_other(Scene& scene) {
     say(scene, "The other trace was not read.");
     return nullptr;
   }
-  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake, scene.memory_limit, Whole::perhaps);
+  if (!source_) source_ = std::make_unique<Source>(other_, scene.wake, scene.memory_limit);
   const SourceStatus status = source_->status();
   auto document = source_->document();
   if (status.stage == Stage::failed && status.error) {

@@ -32,7 +32,7 @@ void place_button(const Scene& scene, std::string_view place) {
 
 /// The address of an allocation, if it is held in a segment of the heap.
 std::optional<Address> place_of(const Document& document, const HeapAt& heap, std::uint32_t id) {
-  const Address at{document.columns.address[id]};
+  const Address at = document.address_of(id);
   const HeldBlock* const block = heap.block_at(at);
   const bool is_here = block != nullptr && block->allocation == id && heap.segment_at(at) != nullptr;
   return is_here ? std::optional(at) : std::nullopt;
@@ -43,7 +43,8 @@ std::string seconds(Nanoseconds time) { return time_text(time, std::max(time / 1
 }  // namespace
 
 std::vector<std::string> shortcomings(const Document& document) {
-  return memreel::shortcomings(document.losses, document.read, document.complete ? Bytes{document.bytes} : Bytes{});
+  return memreel::shortcomings(document.trace->losses, document.trace->read,
+                               document.complete ? document.trace->file_size : Bytes{});
 }
 
 void InspectorPane::draw(Scene& scene) {
@@ -122,7 +123,8 @@ void InspectorPane::draw_trace(Scene& scene) {
   const Document& document = scene.doc();
   const float column = scene.px(120);
   constexpr float most_lines = 8;  // a command line may have megabytes, more than ImGui can draw
-  ImGui::TextWrapped("%s", fitting(document.header.source_name, most_lines * ImGui::GetContentRegionAvail().x).c_str());
+  ImGui::TextWrapped(
+      "%s", fitting(document.trace->header.source_name, most_lines * ImGui::GetContentRegionAvail().x).c_str());
   ImGui::Spacing();
   if (scene.has_categories()) {
     ImGui::TextDisabled("live at the cursor");
@@ -130,7 +132,7 @@ void InspectorPane::draw_trace(Scene& scene) {
     ImGui::Spacing();
   }
   if (scene.selection.marked) draw_range(scene, *scene.selection.marked);
-  property(scene, "source", document.header.source, column);
+  property(scene, "source", document.trace->header.source, column);
   property(scene, "events", text_of(std::uint64_t{document.event_count()}), column);
   property(scene, "allocations", text_of(std::uint64_t{document.allocation_count()}), column);
   property(scene, "time", seconds(document.last_time() - document.first_time()), column);

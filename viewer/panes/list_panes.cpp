@@ -187,7 +187,7 @@ void AllocationsPane::draw(Scene& scene) {
       case Shown::phase:
         return scene.classification ? std::string(name_of(scene.classification->phase(id))) : "";
       case Shown::address:
-        return address_text({document.columns.address[id]});
+        return address_text(document.address_of(id));
       case Shown::stream:
         return stream_label(scene.tables(), scene.tables()[document.origin_of(id)].stream);
       case Shown::who:
@@ -225,7 +225,7 @@ void WeighingChoice::draw(Scene& scene) {
   choice(Weighing::allocated, "allocated " + where);
   if (has_range) choice(Weighing::kept, "kept of the range");
   choice(Weighing::leaked, "leaked");
-  if (!scene.doc().folded->empty()) choice(Weighing::folded, "summed up " + where);
+  if (!scene.doc().trace->folded.empty()) choice(Weighing::folded, "summed up " + where);
   ImGui::NewLine();
 }
 
@@ -467,7 +467,7 @@ void SegmentsPane::draw(Scene& scene) {
   rows.highlighted = [&](std::uint64_t row) {
     if (!scene.selection.hovered_allocation) return false;
     const HeldSegment& s = segments[order[row]];
-    const Address at{scene.doc().columns.address[*scene.selection.hovered_allocation]};
+    const Address at = scene.doc().address_of(*scene.selection.hovered_allocation);
     return at >= s.address && at < s.end();
   };
   rows.selected = [&](std::uint64_t row) {

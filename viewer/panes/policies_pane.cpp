@@ -49,16 +49,12 @@ PoliciesPane::PoliciesPane()
                           {"", 0, false}}) {}
 
 void PoliciesPane::request(Scene& scene) {
-  if (wanted_.empty() || !scene.doc().whole) return;
+  if (wanted_.empty() || !scene.doc().complete) return;
   replay_.request(wanted_,
-                  [whole = scene.doc().whole, specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
+                  [trace = scene.doc().trace, specs = wanted_](const Progress& progress) -> std::optional<Outcome> {
                     const auto parsed = parse_policies(specs);
                     if (!parsed) return Outcome{.problem = parsed.error().message()};
                     progress.set(0.05);
-                    const auto loaded = whole->get();
-                    const Result<Trace>& trace = *loaded;
-                    if (!trace) return Outcome{.problem = trace.error().message()};
-                    if (progress.cancelled()) return std::nullopt;
                     const std::vector<Prepared> heaps = prepare(*trace);
                     progress.set(0.3);
                     ReplayOptions options;
@@ -119,7 +115,7 @@ void PoliciesPane::update(Scene& scene) {
 void PoliciesPane::draw(Scene& scene) {
   if (scene.doc().event_count() > longest_in_memory) {
     explain(scene, take_area("policies"), "This trace is too long to replay here.",
-            "Run: memreel replay --stream " + scene.doc().header.source_name);
+            "Run: memreel replay --stream " + scene.doc().trace->header.source_name);
     return;
   }
   ImGui::SetNextItemWidth(scene.px(520));

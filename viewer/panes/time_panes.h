@@ -90,7 +90,8 @@ class TimelinePane {
 
   /// The key of a flight recorder's sums.
   struct FoldedKey {
-    std::shared_ptr<const FoldedHistory> sums;
+    std::size_t sums = 0;
+    Nanoseconds begin{}, until{};
     HeapId heap = HeapId::none;
     friend bool operator==(const FoldedKey&, const FoldedKey&) = default;
   };

@@ -75,7 +75,7 @@ void TimelinePane::draw_instant_marks(Scene& scene, ImDrawList& list, const Time
   const Document& document = scene.doc();
   const ColumnView<std::uint32_t>& rows = document.columns.instant;
   const auto [first, end] = scene.selection.viewed(document);
-  const auto mark_at = [&](std::uint32_t row) { return document.columns.other[rows[row]]; };
+  const auto mark_at = [&](std::uint32_t row) { return document.other(rows[row]); };
   const auto x_of = [&](std::uint32_t row) { return std::floor(axis.x_of(document.time(mark_at(row).at))); };
   const auto count = static_cast<std::uint32_t>(rows.size());
   const bool named = document.columns.span.size() == 0;
@@ -110,7 +110,7 @@ void TimelinePane::draw_failures(Scene& scene, ImDrawList& list, const TimeAxis&
   const float bottom = area.bottom - ImGui::GetTextLineHeight();
   std::uint32_t row = document.rows_before(rows, first);
   for (bool is_first = true; row < count && document.columns.other[rows[row]].at < end; is_first = false) {
-    const OtherEvent& failure = document.columns.other[rows[row]];
+    const OtherEvent failure = document.other(rows[row]);
     const float x = std::floor(axis.x_of(document.time(failure.at)));
     const float top = area.top + scene.px(1);
     list.AddTriangleFilled({x, top}, {x + scene.px(9), top + scene.px(4)}, {x, top + scene.px(8)}, scene.theme.alarm);

@@ -458,18 +458,19 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Look& look)
 namespace {
 
 std::string folded_words(const Document& document) {
-  return "\u2190 " + text_of(document.losses.folded_events) + " events summed up";
+  return "\u2190 " + text_of(document.trace->losses.folded_events) + " events summed up";
 }
 
 void tell_folded(const Document& document) {
-  const double interval = std::chrono::duration<double>(document.folded->interval).count();
+  const double interval = std::chrono::duration<double>(document.trace->folded.interval).count();
   ImGui::BeginTooltip();
   ImGui::TextUnformatted(("A flight recorder keeps sums of older events, by stack" +
-                          (document.folded->empty() ? "" : " and every " + text_of_seconds(interval)) + ".")
+                          (document.trace->folded.empty() ? "" : " and every " + text_of_seconds(interval)) + ".")
                              .c_str());
   ImGui::TextUnformatted("The pale curve shows live bytes according to these sums.");
   ImGui::TextUnformatted("Only allocations still live at the dashed line are shown.");
-  if (!document.folded->empty()) ImGui::TextDisabled("Stacks and Flame show the sums under \u201Csummed up\u201D.");
+  if (!document.trace->folded.empty())
+    ImGui::TextDisabled("Stacks and Flame show the sums under \u201Csummed up\u201D.");
   ImGui::EndTooltip();
 }
 
@@ -477,8 +478,9 @@ void tell_folded(const Document& document) {
 
 const std::vector<FoldedPoint>& TimelinePane::folded_series_of(Scene& scene) {
   static const std::vector<FoldedPoint> nothing;
-  if (scene.doc().folded->empty()) return nothing;
-  const FoldedKey key{scene.doc().folded, scene.selection.heap};
+  if (scene.doc().trace->folded.empty()) return nothing;
+  const FoldedHistory& sums = scene.doc().trace->folded;
+  const FoldedKey key{sums.rows.size(), sums.begin, sums.until, scene.selection.heap};
   folded_.request(
       key,
       [document = scene.document, key](const Progress&) { return std::optional(folded_series(*document, key.heap)); },
@@ -501,8 +503,8 @@ void TimelinePane::draw_folded_series(Scene& scene, ImDrawList& list, const Time
 void TimelinePane::draw_folded_end(Scene& scene, ImDrawList& list, const TimeAxis& axis, const Area& area) {
   const Document& document = scene.doc();
   folded_is_told_ = false;
-  if (document.losses.folded_events == 0) return;
-  const float x = std::floor(axis.x_of(document.losses.folded_until));
+  if (document.trace->losses.folded_events == 0) return;
+  const float x = std::floor(axis.x_of(document.trace->losses.folded_until));
   if (x < area.left) return;
   for (float y = area.top; x < area.right && y < area.bottom; y += scene.px(7))
     fill(list, {x, y, x + scene.px(1), y + scene.px(4)}, scene.theme.faint);

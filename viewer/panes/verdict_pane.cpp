@@ -86,7 +86,6 @@ bool VerdictPane::update(Scene& scene, Verdicts& verdicts) {
     height_ = ImGui::GetTextLineHeight();
     return false;
   }
-  if (!findings->problem.empty()) return say("Not judged: " + findings->problem);
   if (of_ != findings || version_ != scene.doc().event_count()) {
     of_ = findings;
     version_ = scene.doc().event_count();

@@ -87,7 +87,6 @@ std::shared_ptr<const Findings> Verdicts::get(Scene& scene, const char* name) {
   auto findings = ask(scene);
   draw_progress(scene, name);
   if (!findings) return say("Shows what leaks, what is unreleasable and why requests failed.");
-  if (!findings->problem.empty()) return say(findings->problem);
   return findings;
 }
 
@@ -248,12 +247,7 @@ std::shared_ptr<const FragmentationPane::Judged> FragmentationPane::judge(
   }
   elsewhere_.request(
       key,
-      [whole = scene.doc().whole, key](const Progress& progress) -> std::optional<Judged> {
-        const auto loaded = whole->get();
-        const Result<Trace>& trace = *loaded;
-        if (!trace) return Judged();
-        progress.set(0.4);
-        if (progress.cancelled()) return std::nullopt;
+      [trace = scene.doc().trace, key](const Progress& progress) -> std::optional<Judged> {
         const RecordedBlocks blocks = recorded_blocks(*trace);
         progress.set(0.6);
         if (progress.cancelled()) return std::nullopt;
@@ -444,7 +438,7 @@ void FailuresPane::look(const Scene& scene) {
   shown_ = {.first = first, .end = end, .sieve = scene.sieve, .rows = {}};
   const ColumnView<std::uint32_t>& failures = document.columns.failure;
   for (std::uint32_t row = document.rows_before(failures, first); row < failures.size(); ++row) {
-    const OtherEvent& failure = document.columns.other[failures[row]];
+    const OtherEvent failure = document.other(failures[row]);
     if (failure.at >= end) break;
     if (!scene.sieve || scene.sieve->passes(failure.event.stack, failure.event.size)) shown_.rows.push_back(row);
   }
@@ -455,9 +449,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   look(scene);
   const std::size_t count = shown_.rows.size();
   if (count == 0) return explain_none(scene);
-  const auto failure = [&](std::uint64_t row) -> const OtherEvent& {
-    return document.columns.other[document.columns.failure[shown_.rows[row]]];
-  };
+  const auto failure = [&](std::uint64_t row) { return document.other(document.columns.failure[shown_.rows[row]]); };
   const auto metrics = [&](const OtherEvent& f) {
     const HeapSeries* const series = document.series(document.heap_of(f.event.origin));
     return series != nullptr ? document.metrics_after(*series, f.at) : Metrics{};
@@ -476,7 +468,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   Rows rows;
   rows.count = count;
   rows.cell = [&](std::uint64_t row, int column) -> std::string {
-    const OtherEvent& f = failure(row);
+    const OtherEvent f = failure(row);
     const OutOfMemory* const oom = judged(row);
     switch (column) {
       case 0:
@@ -502,7 +494,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   rows.highlighted = [&](std::uint64_t row) { return scene.selection.highlights(document, failure(row).event.stack); };
   rows.on_hover = [&](std::uint64_t row) { scene.selection.hover(failure(row).event.stack); };
   rows.on_click = [&](std::uint64_t row) {
-    const OtherEvent& f = failure(row);
+    const OtherEvent f = failure(row);
     scene.selection.heap = document.heap_of(f.event.origin);
     scene.selection.cursor = f.at + 1;  // it changed nothing; its instant is its flag's
     scene.selection.select(f.event.stack);
@@ -510,7 +502,7 @@ void FailuresPane::draw(Scene& scene, Verdicts& verdicts) {
   };
   rows.of = findings;
   rows.key = [&](std::uint64_t row, int sort) {
-    const OtherEvent& f = failure(row);
+    const OtherEvent f = failure(row);
     switch (sort) {
       case 0:
         return static_cast<double>(f.event.size.count);

@@ -131,8 +131,6 @@ void Browser::draw_verdict(Screen& screen, const Area& area) {
       why = "Judged once the whole trace is read.";
     else if (document.empty())
       why = "No events were recorded yet.";
-    else if (session_->findings() && !session_->findings()->problem.empty())
-      why = "Not judged: " + session_->findings()->problem;
     screen.text(area.left, area.top, fitting(why, area.width), {.ink = look_.faint()});
     return;
   }

@@ -40,7 +40,7 @@ HeapId other_heap(const Document& document, HeapId heap, const Document& other) 
 
 void Compare::set_other(const std::filesystem::path& file) {
   other_ = file;
-  source_ = file.empty() ? nullptr : std::make_unique<Source>(file, wake_, memory_limit_, Whole::perhaps);
+  source_ = file.empty() ? nullptr : std::make_unique<Source>(file, wake_, memory_limit_);
   other_known_.give_up();
   other_sieve_.give_up();
 }
@@ -78,11 +78,9 @@ void Compare::update(const Session& session) {
           .sieves = {session.sieve(), session.sieve()}};
   if (!other_.empty()) {
     const auto document = moments_.b.document;
-    if (session.classification() && can_be_classified(*document))
+    if (session.classification() && document->whole && can_be_classified(*document))
       other_known_.request(document->event_count(), [whole = document->whole](const Progress& progress) {
-        auto known = classify_trace(*whole, progress);
-        whole->release();
-        return known;
+        return classify_trace(*whole, progress);
       });
     key.known.b = other_known_.value();
     waits_ = !other_known_.is_current();

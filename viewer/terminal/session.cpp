@@ -132,7 +132,7 @@ void Session::judge(Clock::time_point now) {
   if (latest == findings_ || latest == nullptr) return;
   findings_ = latest;
   strip_.reset();
-  if (findings_ && findings_->problem.empty()) strip_ = verdict_strip(*document_, *findings_);
+  if (findings_) strip_ = verdict_strip(*document_, *findings_);
 }
 
 void Session::update_axis() {

@@ -19,13 +19,12 @@ namespace {
 double number(Bytes bytes) { return static_cast<double>(bytes.count); }
 double number(std::uint64_t count) { return static_cast<double>(count); }
 
-/// Why there are no findings yet, or none at all; empty: there are.
+/// Why there are no findings, or not yet; empty: there are.
 std::string reason_without(const Session& session) {
   if (session.document().event_count() > longest_in_memory)
     return "This trace is too long to judge here. Run: memreel report TRACE";
   if (!session.document().complete) return "Judged once the whole trace is read.";
-  if (!session.findings()) return "Being judged.";
-  return session.findings()->problem;
+  return session.findings() ? "" : "Being judged.";
 }
 
 constexpr int bar_width = 10;
@@ -234,7 +233,7 @@ List failures_list(const Session& session, const Look& look) {
   const ColumnView<std::uint32_t>& rows = document.columns.failure;
   constexpr std::size_t most_rows = 10'000;
   for (std::size_t i = 0; i < std::min(rows.size(), most_rows); ++i) {
-    const OtherEvent& failure = document.columns.other[rows[i]];
+    const OtherEvent failure = document.other(rows[i]);
     if (!passes(session, failure.event.stack)) continue;
     const HeapSeries* const series = document.series(document.heap_of(failure.event.origin));
     const Metrics metrics = series != nullptr ? document.metrics_after(*series, failure.at + 1) : Metrics{};
@@ -473,7 +472,7 @@ List Allocations::list(const Session& session, const Look& look) const {
     row.stack = stack;
     row.allocation = id;
     row.instant = document.begin_of(id) + 1;
-    row.copied = address_text({document.columns.address[id]}) + "\t" + row_text(row);
+    row.copied = address_text(document.address_of(id)) + "\t" + row_text(row);
     list.rows.push_back(std::move(row));
   }
   return list;

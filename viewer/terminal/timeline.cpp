@@ -89,7 +89,7 @@ void draw_marks(Screen& screen, const Area& area, const Document& document, cons
   const bool named = document.columns.span.size() == 0;
   int free = area.left;
   for (std::uint32_t row = document.rows_before(instants, first); row < instants.size();) {
-    const OtherEvent& mark = document.columns.other[instants[row]];
+    const OtherEvent mark = document.other(instants[row]);
     if (mark.at >= end) break;
     const auto column = static_cast<int>(x_of(document.time(mark.at)));
     const int x = area.left + column;
@@ -103,7 +103,7 @@ void draw_marks(Screen& screen, const Area& area, const Document& document, cons
   }
   const ColumnView<std::uint32_t>& failures = document.columns.failure;
   for (std::uint32_t row = document.rows_before(failures, first); row < failures.size();) {
-    const OtherEvent& failure = document.columns.other[failures[row]];
+    const OtherEvent failure = document.other(failures[row]);
     if (failure.at >= end) break;
     const auto column = static_cast<int>(x_of(document.time(failure.at)));
     screen.put(area.left + std::clamp(column, 0, area.width - 1), area.top, U'!', {.ink = look.alarm(), .bold = true});

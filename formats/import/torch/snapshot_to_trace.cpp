@@ -462,11 +462,6 @@ void write_trace(Snapshot snapshot, ImportOutput& writer) {
   std::vector<DeviceWriter> heaps;
   heaps.reserve(snapshot.devices.size() + 2);
   const StringId name = writer.intern("torch." + snapshot.device_type);
-  std::uint64_t others = 64;  // what was held at first, and calls that released memory
-  for (const Inferred& of_device : inferred)
-    others +=
-        2 * of_device.before.allocations.size() + of_device.before.segments.size() + 4 * of_device.releases.size();
-  writer.expect(entries + others);
   for (auto& [ordinal, history] : snapshot.devices) {
     const Inferred& of_device = inferred[heaps.size()];
     const Heap heap{.name = name, .level = Level::framework, .device = ordinal};

@@ -49,14 +49,12 @@ class Classified : public ::testing::Test {
     for (std::size_t i = 0; i < trace.events.count(); ++i) static_cast<void>(writer.append(trace.events[i]));
     EXPECT_TRUE(writer.finish());
     opened_ = open(memory_file(bytes_));
-    WholeTrace whole(loading(), 1_GiB);
+    WholeTrace whole(loaded(), 1_GiB);
     known_ = *classify_trace(whole, progress_);
   }
   const Document& document() const { return opened_.last(); }
   HeapId heap() const { return document().heaps.front().heap; }
-  WholeTrace::Load loading() const {
-    return [this] { return load_checked(memory_file(bytes_), "the trace"); };
-  }
+  std::shared_ptr<const Trace> loaded() const { return document().trace; }
 
   std::atomic<float> share_{0};
   Progress progress_{std::stop_token(), share_};
@@ -65,12 +63,8 @@ class Classified : public ::testing::Test {
   Classification known_;
 };
 
-TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForCategories) {
-  WholeTrace once(loading(), 1_GiB);
-  auto loaded = once.get();
-  const auto known = classify_trace(once, progress_);
-  ASSERT_TRUE(known);
-  EXPECT_EQ(once.get(), loaded);
+TEST_F(Classified, FirstFindingsComeWithoutSettings) {
+  WholeTrace once(loaded(), 1_GiB);
   std::vector<Findings> first;
   const auto all = judge_trace(once, progress_, [&](Findings findings) { first.push_back(std::move(findings)); });
   ASSERT_TRUE(all);
@@ -81,12 +75,6 @@ TEST_F(Classified, FirstFindingsComeWithoutSettingsFromTheTraceThatWasLoadedForC
   ASSERT_TRUE(first[0].verdict.decides && all->verdict.decides);
   EXPECT_EQ(first[0].verdict.decides->peak_live, all->verdict.decides->peak_live);
   EXPECT_EQ(first[0].of_allocation, all->of_allocation);
-  EXPECT_EQ(once.get(), loaded) << "it is shared while anybody has it";
-  once.release();
-  const std::weak_ptr<const Result<Trace>> released = loaded;
-  loaded.reset();
-  EXPECT_TRUE(released.expired());
-  EXPECT_TRUE(*once.get()) << "it is loaded again";
 }
 
 TEST_F(Classified, AllocationsAreWhatTheAnalyzerSays) {
@@ -161,7 +149,7 @@ TEST_F(Classified, ListsAreFilteredAndSortedByCategory) {
 }
 
 TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
-  WholeTrace whole(loading(), Bytes{document().event_count() * 40});
+  WholeTrace whole(loaded(), Bytes{document().event_count() * 40});
   const auto bounded = classify_trace(whole, progress_);
   ASSERT_TRUE(bounded);
   EXPECT_FALSE(bounded->knows_any);
@@ -172,7 +160,7 @@ TEST_F(Classified, WhatNeedsTooMuchMemoryIsNotClassified) {
 TEST_F(Classified, TheJobCanBeGivenUp) {
   const auto stop = std::make_unique<std::stop_source>();  // on the stack, GCC 12 warns that it is uninitialized
   stop->request_stop();
-  WholeTrace whole(loading(), 1_GiB);
+  WholeTrace whole(loaded(), 1_GiB);
   EXPECT_FALSE(classify_trace(whole, Progress(stop->get_token(), share_)));
   int asked = 0;
   static_cast<void>(classify(opened_.trace, [&] { return ++asked > 0; }));
@@ -185,9 +173,8 @@ class ClassifiedBeside : public Classified {
   enum class End : std::uint8_t { finished, cancelled, out_of_memory };
 
   ClassifiedBeside() {
-    WholeTrace alone(loading(), 1_GiB);
+    WholeTrace alone(loaded(), 1_GiB);
     expected_ = *judge_trace(alone, progress_, {});
-    loaded_ = whole_.get();
     classifying_ = std::jthread([this] {
       int polls = 0;
       std::optional<End> end;
@@ -200,7 +187,7 @@ class ClassifiedBeside : public Classified {
         return end == End::cancelled;
       };
       try {
-        categories_ = whole_.categories(**loaded_, cancelled);
+        categories_ = whole_.categories(cancelled);
       } catch (const std::bad_alloc&) {
         categories_ = nullptr;
       }
@@ -239,8 +226,7 @@ class ClassifiedBeside : public Classified {
   }
 
   Findings expected_;
-  WholeTrace whole_{loading(), 1_GiB};
-  std::shared_ptr<const Result<Trace>> loaded_;
+  WholeTrace whole_{loaded(), 1_GiB};
   std::promise<void> begun_;
   std::promise<End> end_;
   std::shared_ptr<const Categories> categories_;
@@ -255,8 +241,7 @@ TEST_F(ClassifiedBeside, OnlyTheVerdictWaitsForCategories) {
   finish(End::finished);
   expect_the_same_verdict();
   ASSERT_TRUE(categories_);
-  EXPECT_EQ(whole_.categories(**loaded_, [] { return false; }), categories_)
-      << "they are shared while anybody has them";
+  EXPECT_EQ(whole_.categories([] { return false; }), categories_) << "they are shared while anybody has them";
   EXPECT_EQ(categories_->evidence, known_.categories->evidence);
   const std::weak_ptr<const Categories> released = categories_;
   categories_.reset();

@@ -149,6 +149,47 @@ TEST(Document, FindsEventsByTimeAndAllocationsByEvent) {
   EXPECT_EQ(document.events_until(document.first_time() - Nanoseconds{1}), 0U);
 }
 
+TEST(Document, AFreeEndsAnAllocationOnceByItsNumberOrItsPlace) {
+  Trace trace;
+  trace.tables.heaps.resize(3);
+  trace.tables.origins = {Origin{}, Origin{.heap = HeapId{1}}, Origin{.heap = HeapId{2}}};
+  const auto add = [&](EventKind kind, std::uint32_t origin, AllocationId allocation, std::uint64_t address) {
+    trace.events.push_back({.kind = kind,
+                            .origin = OriginId{origin},
+                            .allocation = allocation,
+                            .time = Nanoseconds{static_cast<std::int64_t>(trace.events.count())},
+                            .address = {address},
+                            .size = 512_B});
+  };
+  constexpr AllocationId none = AllocationId::none;
+  add(EventKind::alloc, 1, AllocationId{0}, 4096);
+  add(EventKind::alloc, 1, AllocationId{1}, 8192);
+  add(EventKind::free_requested, 2, none, 8192);             // 2: in another heap
+  add(EventKind::free_completed, 1, none, 8192);             // 3: of 1
+  add(EventKind::free_requested, 1, none, 8192);             // 4: there is none any more
+  add(EventKind::free_completed, 1, AllocationId{0}, 4096);  // 5
+  add(EventKind::free_completed, 1, AllocationId{0}, 4096);  // 6: had ended
+  add(EventKind::alloc, 1, AllocationId{2}, 4096);
+  add(EventKind::alloc, 1, AllocationId{3}, 4096);           // 8: ends 2, which was there
+  add(EventKind::free_requested, 1, AllocationId{2}, 4096);  // 9
+  DocumentBuilder builder;
+  builder.add(trace, trace.events.count());
+  const auto document = builder.publish(std::make_shared<const Trace>(trace), true);
+  using Ids = std::vector<std::optional<std::uint32_t>>;
+  Ids ids;
+  for (std::uint32_t e = 0; e < document->event_count(); ++e) ids.push_back(document->allocation_of(e));
+  EXPECT_EQ(ids, (Ids{0, 1, std::nullopt, 1, std::nullopt, 0, std::nullopt, 2, 3, std::nullopt}));
+  std::vector<std::uint32_t> at;
+  for (std::uint32_t row = 0; row < document->columns.other.size(); ++row) at.push_back(document->other(row).at);
+  EXPECT_EQ(at, (std::vector<std::uint32_t>{2, 4, 6, 8, 9}));
+  EXPECT_EQ(document->other(0).event.address, Address{8192});
+  EXPECT_EQ(document->other(2).event.allocation, AllocationId{0});
+  EXPECT_EQ(document->other(2).event.address, Address{}) << "that of its allocation, which may be another's now";
+  EXPECT_EQ(document->other(3).event.kind, EventKind::free_completed);
+  EXPECT_EQ(document->other(3).event.allocation, AllocationId{2});
+  EXPECT_EQ(document->completed(2), 8U);
+}
+
 TEST(Document, OfAnEmptyTraceIsEmpty) {
   std::vector<std::byte> bytes;
   ASSERT_TRUE(TraceWriter(memory_sink(bytes), {}).finish());

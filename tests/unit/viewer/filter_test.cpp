@@ -48,7 +48,7 @@ TEST(Sieve, LetsPassWhatHasTheTextAndTheSize) {
   EXPECT_LT(passed, document->allocation_count());
   EXPECT_FALSE(sieve.passes(document->allocation_count())) << "later ones are not known";
   EXPECT_FALSE(Sieve(document, {.category = Category::gradient}, nullptr).passes(0U)) << "nothing is classified";
-  const std::string address = "0x" + std::string(hexadecimal(document->columns.address[7])).substr(2);
+  const std::string address = "0x" + std::string(hexadecimal(document->address_of(7).value)).substr(2);
   EXPECT_TRUE(Sieve(document, {.text = address}, nullptr).passes(7U));
 }
 

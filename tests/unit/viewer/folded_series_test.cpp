@@ -37,7 +37,7 @@ FoldedHistory flight_sums() {
 
 Document document_of(FoldedHistory history) {
   Document document;
-  document.folded = std::make_shared<const FoldedHistory>(std::move(history));
+  document.trace = std::make_shared<const Trace>(Trace{.folded = std::move(history)});
   return document;
 }
 

@@ -27,15 +27,18 @@ inline Opened open(const std::shared_ptr<ByteFile>& file, std::uint32_t interval
   EXPECT_TRUE(trace && reader);
   opened.trace = *std::move(trace);
   DocumentBuilder builder(interval);
+  Events events;
+  const auto so_far = [&] { return std::make_shared<const Trace>(trace_so_far(*reader, events, {file->size()})); };
   EventBatch batch;
   for (;;) {
     const auto more = reader->next(batch);
     EXPECT_TRUE(more);
     if (!more || !*more) break;
-    builder.add(batch, reader->tables());
-    opened.versions.push_back(builder.publish(*reader, 0, false));
+    events.append(batch.events);
+    builder.add(batch.events, events, reader->tables());
+    opened.versions.push_back(builder.publish(so_far(), false));
   }
-  opened.versions.push_back(builder.publish(*reader, 0, true));
+  opened.versions.push_back(builder.publish(so_far(), true));
   return opened;
 }
 
