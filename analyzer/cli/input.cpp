@@ -110,7 +110,7 @@ void name_native_frames(Trace& trace, const std::filesystem::path& file, const S
   const auto [stack_now, findings] =
       name_frames(trace.tables, symbols, Unnamed::module_and_offset,
                   [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); });
-  trace.events.renumber_stacks([&now = stack_now](StackId stack) { return now[index(stack)]; });
+  trace.events.renumber_stacks(stack_now);
   for (FoldedRow& row : trace.folded.rows) row.stack = stack_now[index(row.stack)];
   if (!symbols.all_frames) hide_frames(trace);
   for (const std::string& line : findings.problems) note(file.filename().string() + ": " + line);

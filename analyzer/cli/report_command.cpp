@@ -279,6 +279,14 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
     heap.at_instant = view(*events);
   }
+  if (sections.live) analysis->devices();
+  {
+    const ProgressBar bar("replaying the recorded allocator");
+    for (HeapReport& heap : report.heaps) {
+      const auto summary = std::ranges::find(analysis->summaries(), heap.history.heap, &MemorySummary::heap);
+      if (summary != analysis->summaries().end()) heap.summary = &*summary;
+    }
+  }
   if (sections.leaks) {
     const ProgressBar bar("looking for leaks");
     analysis->leaks();
@@ -301,13 +309,6 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     analysis->remedies();
     if (sections.fragmentation) analysis->step_plan();
     replaying = nullptr;
-  }
-  {
-    const ProgressBar bar("replaying the recorded allocator");
-    for (HeapReport& heap : report.heaps) {
-      const auto summary = std::ranges::find(analysis->summaries(), heap.history.heap, &MemorySummary::heap);
-      if (summary != analysis->summaries().end()) heap.summary = &*summary;
-    }
   }
   report.verdict = analysis->verdict(sections);
   return report;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <future>
 
 #include "analyzer/analysis/insight/timeline.h"
 #include "analyzer/cli/input.h"
@@ -110,8 +111,10 @@ class Page {
   }
 
   void pictures() {
+    auto for_categories =
+        std::async([&] { return category_timelines(trace_, report_.categories(), columns); });  // on another core
     const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, report_.analysis->blocks(), columns);
-    const std::vector<CategoryTimeline> categories = category_timelines(trace_, report_.categories(), columns);
+    const std::vector<CategoryTimeline> categories = for_categories.get();
     std::size_t drawn = 0;
     std::string minor;
     for (const HeapReport* const each : report_.by_importance()) {

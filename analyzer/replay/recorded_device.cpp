@@ -328,12 +328,16 @@ CapacityBounds ImpliedCapacities::bounds(HeapId heap) const {
 
 std::vector<CapacityBounds> capacity_bounds(const Trace& trace) {
   ImpliedCapacities capacities(trace.tables);
-  constexpr std::uint8_t fields = event_field::all & ~(event_field::stack | event_field::time);
-  trace.events.for_each<fields>([&](std::uint32_t, const Event& event) {
+  const Events& events = trace.events;
+  events.for_each<event_field::origin | event_field::allocation>([&](std::uint32_t i, const Event& event) {
     const Origin& origin = trace.tables[event.origin];
     const bool frees = is_free(event.kind) && event.allocation != AllocationId::none;
-    const HeapId heap = frees ? trace.tables[trace.events.origin_of(event.allocation)].heap : origin.heap;
-    capacities.see(event.kind, heap, origin, event.size, has_value(event.kind) ? event.value : event.address.value);
+    const HeapId heap = frees ? trace.tables[events.origin_of(event.allocation)].heap : origin.heap;
+    // Sizes inside of a framework's pool, which are nearly all, don't matter.
+    const bool is_inside =
+        (event.kind == EventKind::alloc || is_free(event.kind)) && trace.tables[heap].level != Level::driver;
+    capacities.see(event.kind, heap, origin, is_inside ? 0_B : events.size(i),
+                   is_inside ? 0 : events.address_or_value(i));
   });
   std::vector<CapacityBounds> bounds;
   for (std::uint32_t h = 0; h < trace.tables.heaps.size(); ++h) bounds.push_back(capacities.bounds(HeapId{h}));

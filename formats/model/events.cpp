@@ -128,6 +128,12 @@ void Events::set(std::size_t i, const Event& event) {
   time_.set(i, static_cast<std::uint64_t>(event.time.count()) + time_bias);
 }
 
+void Events::renumber_stacks(const std::vector<StackId>& now) {
+  std::size_t same = 0;
+  while (same < now.size() && index(now[same]) == same) ++same;
+  if (same < now.size()) renumber_stacks([&](StackId stack) { return now[index(stack)]; });
+}
+
 void Events::set_size_and_value(std::size_t i, Bytes size, std::uint64_t value) {
   const std::uint32_t row = subject_[i] / 2;
   subjects_[others].address_or_value.set(row, value);

@@ -183,6 +183,8 @@ class Events {
     renumbered.append(count(), [&](std::size_t i) { return index(to(stack(i))); });
     stack_ = std::move(renumbered);
   }
+  /// The same, by stack: often all keep theirs, and then nothing is done.
+  void renumber_stacks(const std::vector<StackId>& now);
   /// Takes the least memory that it can. Worth it once nothing follows.
   void pack();
 

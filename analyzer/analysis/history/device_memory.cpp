@@ -26,6 +26,7 @@ struct HeapTraits {
 struct Layout {
   std::vector<HeapTraits> traits;                  // of heaps, then of parts
   std::vector<HeapId> of_origin;                   // the heap, or the part, of an event with this origin
+  std::vector<char> is_created;                    // by origin: its allocations create memory to be mapped
   std::vector<DriverPart> parts;                   // in the order of their numbers
   std::vector<std::vector<HeapId>> own_and_parts;  // of each heap
 
@@ -44,9 +45,9 @@ std::vector<HeapTraits> traits_of(const Trace& trace) {
     traits[h].device = heaps[h].device;
     traits[h].is_driver = heaps[h].level == Level::driver;
   }
-  const Events& events = trace.events;
   std::vector<EventKinds> kinds(trace.tables.origins.size());  // by origin
-  for (std::size_t i = 0; i < events.count(); ++i) kinds[index(events.origin(i))].add(events.kind(i));
+  trace.events.for_each<event_field::origin>(
+      [&](std::uint32_t, const Event& event) { kinds[index(event.origin)].add(event.kind); });
   for (std::size_t origin = 0; origin < kinds.size(); ++origin) {
     HeapTraits& of = traits[index(trace.tables.origins[origin].heap)];
     for (const EventKind kind : {EventKind::alloc, EventKind::alloc_failed, EventKind::segment_alloc,
@@ -94,6 +95,7 @@ Layout::Layout(const Trace& trace) : traits(traits_of(trace)) {
       number = found->second;
     }
     of_origin.push_back(number);
+    is_created.push_back(is_created_memory(tables, origin.pool) ? 1 : 0);
   }
 }
 
@@ -118,6 +120,8 @@ class DeviceLedger {
     }
   }
 
+  /// Whether all of the device's memory is that of one heap, which has no parts.
+  bool is_one_heap() const { return heaps_ == 1 && layout_->parts.empty(); }
   Bytes held() const { return all_held_ - backed(); }
   Bytes live() const { return all_live_ - backed(); }
   /// What the heap adds to the device.
@@ -311,7 +315,7 @@ void for_each_instant(const Trace& trace, const Layout& layout, Of what, After a
         const Origin& origin = trace.tables[id];
         DeviceLedger* const ledger = of_heap[index(origin.heap)];
         if (ledger == nullptr) return;  // a free of nothing that was recorded
-        ledger->see(event, layout.of_origin[index(id)], is_created_memory(trace.tables, origin.pool));
+        ledger->see(event, layout.of_origin[index(id)], layout.is_created[index(id)] != 0);
         goes_on = after(traits[index(origin.heap)].device, i, *ledger);
       });
 }
@@ -389,23 +393,32 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
   for (const HeapTraits& of : std::span(traits).subspan(1))
     if (const auto device = devices.find(of.device); of.is_driver && device != devices.end())
       device->second.has_driver = true;
-  for (std::size_t i = 0; i < trace.events.count(); ++i)
-    if (trace.events.kind(i) == EventKind::alloc_failed)
-      ++devices.at(traits[index(trace.tables[trace.events.origin(i)].heap)].device).failures;
+  const Events& events = trace.events;
+  for (std::size_t i = 0; (i = events.find(EventKind::alloc_failed, i)) < events.count(); ++i)
+    ++devices.at(traits[index(trace.tables[events.origin(i)].heap)].device).failures;
 
   SampledDevices samples(trace);
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
   std::vector<HeapId> around(traits.size(), HeapId::none);
+  std::optional<std::int32_t> last_number;  // nearly always the same
+  DeviceMemory* latest = nullptr;
   for_each_instant(trace, layout, Of::held_and_live,
                    [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
-                     DeviceMemory& device = devices.at(number);
-                     const std::uint32_t heap = index(trace.tables[trace.events.origin(event)].heap);
-                     covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
-                     held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
-                     const std::uint32_t part = index(layout.of_origin[index(trace.events.origin(event))]);
-                     if (part != heap) held[part] = std::max(held[part], ledger.held_of_part(HeapId{part}));
-                     if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
+                     if (number != last_number) latest = &devices.at(number);
+                     last_number = number;
+                     DeviceMemory& device = *latest;
                      const Bytes now = ledger.held(), live = ledger.live();
+                     const OriginId origin = events.origin(event);
+                     const std::uint32_t heap = index(trace.tables[origin].heap);
+                     if (ledger.is_one_heap()) {
+                       covered[heap] = held[heap] = std::max(held[heap], now);
+                     } else {
+                       covered[heap] = std::max(covered[heap], ledger.covered(HeapId{heap}));
+                       held[heap] = std::max(held[heap], ledger.held(HeapId{heap}));
+                       const std::uint32_t part = index(layout.of_origin[index(origin)]);
+                       if (part != heap) held[part] = std::max(held[part], ledger.held_of_part(HeapId{part}));
+                       if (around[heap] == HeapId::none) around[heap] = ledger.around(HeapId{heap});
+                     }
                      samples.see(number, event, now);
                      if (std::tie(now, live) > std::tie(device.peak_held.held, device.peak_held.live))
                        device.peak_held = {.event = event, .held = now, .live = live, .parts = {}};
@@ -495,8 +508,8 @@ SampledDevices::SampledDevices(const Trace& trace) {
       if (tables[of.first].device == device) sum += bytes;
     return sum;
   };
-  for (std::uint32_t i = 0; i < events.count(); ++i) {
-    if (events.kind(i) != EventKind::memory_info) continue;
+  for (std::size_t at = 0; (at = events.find(EventKind::memory_info, at)) < events.count(); ++at) {
+    const auto i = static_cast<std::uint32_t>(at);
     const Origin& origin = tables[events.origin(i)];
     const Heap& heap = tables[origin.heap];
     if (heap.level != Level::driver || heap.device < 0) continue;

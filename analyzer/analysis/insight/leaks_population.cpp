@@ -108,7 +108,8 @@ class CensusTaker {
   }
 
   void walk() {
-    trace_.events.for_each<event_field::all & ~event_field::time>([&](std::uint32_t i, const Event& event) {
+    constexpr std::uint8_t fields = event_field::origin | event_field::stack | event_field::allocation;
+    trace_.events.for_each<fields>([&](std::uint32_t i, const Event& event) {
       if (event.allocation == AllocationId::none) return;
       if (event.kind == EventKind::alloc)
         see_alloc(i, event);
@@ -121,7 +122,7 @@ class CensusTaker {
     const std::uint32_t row = row_[index(event.origin)];
     if (row == not_here) return;
     Census& census = censuses_[row];
-    if (!census.reserves.empty() && census.reserves.contains(event.address.value)) return;
+    if (!census.reserves.empty() && census.reserves.contains(trace_.events.address(i).value)) return;
     births_[index(event.allocation)] = census.round_at(i);
     ++census.tallies[index(site_[index(event.stack)])].allocations;
   }
@@ -139,7 +140,7 @@ class CensusTaker {
     tally.last_free = round;
     if (round == birth) return;
     tally.crosses = true;
-    census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = event.size}});
+    census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = trace_.events.size_of(id)}});
   }
 
   static void begin_populations(Census& census) {

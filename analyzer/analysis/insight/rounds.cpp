@@ -182,11 +182,11 @@ class CourseFinder {
     // What is freed after the last allocation ends the program, and no pass.
     const auto begins = events.begins();
     const std::uint32_t end = begins.empty() ? 0 : begins.back() + 1;
-    for (std::uint32_t i = 0; i < end; ++i) {
-      const bool allocates = events.kind(i) == EventKind::alloc;
-      if (!allocates && events.kind(i) != EventKind::free_requested) continue;
-      const StackMeaning& stack = stacks_[index(events.stack(i))];
-      if (stack.preexisting) continue;
+    events.for_each<event_field::stack>([&](std::uint32_t i, const Event& event) {
+      const bool allocates = event.kind == EventKind::alloc;
+      if (i >= end || (!allocates && event.kind != EventKind::free_requested)) return;
+      const StackMeaning& stack = stacks_[index(event.stack)];
+      if (stack.preexisting) return;
       const Phase phase = phases_.of_event[i];
       if (phase == Phase::optimizer) {
         if (stack.purpose != Purpose::zero_grad) add(course_.optimizer, Phase::optimizer, i);
@@ -194,12 +194,12 @@ class CourseFinder {
         add(course_.backward, Phase::backward, i);
       } else if (stack.in_module) {
         course_.has_modules = true;
-        if (allocates && !captured_(i)) see_call(i, modules_.site(events.stack(i)));
+        if (allocates && !captured_(i)) see_call(i, modules_.site(event.stack));
       } else if (stack.has_python) {
         site_ = ModuleCalls::no_site;
         if (now_ == Phase::backward) now_ = Phase::other;
       }
-    }
+    });
     return std::move(course_);
   }
 
@@ -355,12 +355,19 @@ std::vector<std::uint32_t> begins_by_size(const Trace& trace, std::span<const st
 class Paths {
  public:
   Paths(const Tables& tables, const std::vector<StackMeaning>& stacks)
-      : tables_(tables), stacks_(stacks), same_(same_places(tables)) {}
+      : tables_(tables), stacks_(stacks), same_(same_places(tables)), paths_(tables.stacks.size()) {}
 
+  /// None if it has no frame at that depth.
+  FrameId frame(StackId stack, std::size_t depth) {
+    const std::vector<FrameId>& path = of(stack);
+    return depth < path.size() ? path[depth] : FrameId::none;
+  }
+
+ private:
   const std::vector<FrameId>& of(StackId stack) {
-    const auto [found, is_new] = paths_.try_emplace(stack);
-    std::vector<FrameId>& path = found->second;
-    if (!is_new) return path;
+    std::optional<std::vector<FrameId>>& known = paths_[index(stack)];
+    if (known) return *known;
+    std::vector<FrameId>& path = known.emplace();
     const bool has_python = stacks_[index(stack)].has_python;
     for (; stack != StackId::none; stack = tables_[stack].caller) {
       if (stacks_[index(stack)].in_module) continue;
@@ -373,11 +380,10 @@ class Paths {
     return path;
   }
 
- private:
   const Tables& tables_;
   const std::vector<StackMeaning>& stacks_;
   std::vector<FrameId> same_;
-  std::unordered_map<StackId, std::vector<FrameId>> paths_;
+  std::vector<std::optional<std::vector<FrameId>>> paths_;  // by stack
 };
 
 /// Goes from the outermost function inwards until the lines of one recur. A program's lines follow each other; a loop
@@ -389,12 +395,16 @@ Rounds rounds_of_lines(const Trace& trace, const std::vector<StackMeaning>& stac
     std::unordered_map<FrameId, std::uint32_t> symbols;
     std::vector<FrameId> frames;
     std::vector<std::uint32_t> sequence;
+    std::vector<std::optional<std::uint32_t>> of_stack(trace.tables.stacks.size());
     for (const std::uint32_t event : allocations) {
-      const std::vector<FrameId>& path = paths.of(trace.events.stack(event));
-      const FrameId frame = depth < path.size() ? path[depth] : FrameId::none;
-      const auto symbol = symbols.try_emplace(frame, static_cast<std::uint32_t>(frames.size())).first;
-      if (symbol->second == frames.size()) frames.push_back(frame);
-      sequence.push_back(symbol->second);
+      const StackId stack = trace.events.stack(event);
+      std::optional<std::uint32_t>& symbol = of_stack[index(stack)];
+      if (!symbol) {
+        const FrameId frame = paths.frame(stack, depth);
+        symbol = symbols.try_emplace(frame, static_cast<std::uint32_t>(frames.size())).first->second;
+        if (*symbol == frames.size()) frames.push_back(frame);
+      }
+      sequence.push_back(*symbol);
     }
     const Runs runs(sequence);
     std::size_t recurring = 0, best = frames.size(), largest = 0;

@@ -231,22 +231,27 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
   std::vector<bool> may_have_wrappers;  // by heap
-  for (const Heap& heap : tables.heaps) may_have_wrappers.push_back(!is_torch(tables[heap.name]));
-  events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t, const Event& event) {
-    const StackId stack = event.stack;
-    const HeapId heap = tables[event.origin].heap;
-    const bool counts = event.kind == EventKind::alloc && may_have_wrappers[index(heap)];
-    if (stack == StackId::none) {
-      if (counts) with_unknown.insert(heap);
-      return;
-    }
-    if (!known[index(stack)]) {
-      shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
-      in_order.push_back(stack);
-    }
+  for (const Heap& heap : tables.heaps)
+    may_have_wrappers.push_back(&heap != tables.heaps.data() && !is_torch(tables[heap.name]));
+  const auto see = [&](StackId stack) {
+    if (known[index(stack)] || stack == StackId::none) return;
     known[index(stack)] = true;
-    if (counts) of_heaps[heap].insert(stack);
-  });
+    shorter.emplace(stack, shortened(frames_in(tables, stack), kinds));
+    in_order.push_back(stack);
+  };
+  if (std::ranges::find(may_have_wrappers, true) == may_have_wrappers.end()) {
+    events.for_each<event_field::stack>([&](std::uint32_t, const Event& event) { see(event.stack); });
+  } else {
+    events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t, const Event& event) {
+      see(event.stack);
+      const HeapId heap = tables[event.origin].heap;
+      if (event.kind != EventKind::alloc || !may_have_wrappers[index(heap)]) return;
+      if (event.stack == StackId::none)
+        with_unknown.insert(heap);
+      else
+        of_heaps[heap].insert(event.stack);
+    });
+  }
 
   std::vector<std::string> sentences;
   std::unordered_map<HeapId, std::size_t> depths;
@@ -269,9 +274,10 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
     return rows.of(std::span(frames).subspan(through < frames.size() ? through : 0));
   };
   if (depths.empty()) {
-    std::vector<StackId> now(known.size());
+    std::vector<StackId> now;
+    for (std::uint32_t stack = 0; stack < known.size(); ++stack) now.push_back(StackId{stack});
     for (const StackId stack : in_order) now[index(stack)] = without(stack, 0);
-    events.renumber_stacks([&](StackId stack) { return now[index(stack)]; });
+    events.renumber_stacks(now);
     return sentences;
   }
   // By original stack, for each number of frames to skip; that number for each heap.
