@@ -215,7 +215,8 @@ class Workflow(unittest.TestCase):
             for name in ("CMakeLists.txt", "CHANGELOG.md", "pyproject.toml"):
                 shutil.copy(REPOSITORY / name, build)
             tools.mkdir()
-            for path, text in ((build / "dev", MAKES), (tools / "apt-get", ": $*"), (tools / "gh", 'printf "%s\\n" "$@" >"$LOG"; ls "${@:9}" >/dev/null')):
+            for path, text in ((build / "dev", MAKES), (tools / "apt-get", ": $*"), (tools / "git", ": $*"),
+                               (tools / "gh", 'printf "%s\\n" "$@" >"$LOG"; ls "${@:9}" >/dev/null')):
                 path.write_text(f"#!/bin/bash\nset -e\n{text}\n")
                 path.chmod(0o755)
             tag = f"v{state.version()}"

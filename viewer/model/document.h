@@ -307,12 +307,12 @@ class Document {
   bool renumbered = false;            // completed (whole_trace.h): events and allocations have new numbers
   std::uint32_t begun_anew = 0;       // how often the file was overwritten with another trace: all ids change then
   std::shared_ptr<WholeTrace> whole;  // its trace, for jobs; null until it is complete
-  std::uint32_t events = 0;           // of the trace, that it shows
+  std::uint32_t shown = 0;            // events of the trace, the first ones
   std::vector<HeapSeries> heaps;
   std::vector<std::shared_ptr<const Keyframe>> keyframes;
   Columns columns;
 
-  std::uint32_t event_count() const { return events; }
+  std::uint32_t event_count() const { return shown; }
   std::uint32_t allocation_count() const { return static_cast<std::uint32_t>(columns.requested.size()); }
   std::uint32_t segment_count() const { return static_cast<std::uint32_t>(columns.segment.size()); }
   bool empty() const { return event_count() == 0; }

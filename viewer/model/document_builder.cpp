@@ -217,7 +217,7 @@ std::shared_ptr<Document> DocumentBuilder::publish(std::shared_ptr<const Trace> 
     published_sites_ = sites_.extend(*published_tables_);
   document->sites = published_sites_;
   document->complete = complete;
-  document->events = at_;
+  document->shown = at_;
   document->keyframes = keyframes_;
   document->columns = {.leaf_latest = leaf_latest_.view(),
                        .requested = requested_.view(),
