@@ -76,8 +76,6 @@ inline constexpr std::uint8_t packed = origin | stack | time | address_or_value 
 /// A copy shares nearly all of the memory, and stays as it is while the original grows.
 class Events {
  public:
-  /// About the memory of one; memory() is exact.
-  static constexpr std::uint64_t bytes_each = 20;
   /// Events of a block: few enough to stay in the processor's cache.
   static constexpr std::size_t block_rows = 4096;
   /// The most that can be numbered.

@@ -400,12 +400,10 @@ std::vector<DeviceMemory> device_memory(const Trace& trace) {
   SampledDevices samples(trace);
   std::vector<Bytes> covered(traits.size()), held(traits.size());  // at most, by heap
   std::vector<HeapId> around(traits.size(), HeapId::none);
-  std::optional<std::int32_t> last_number;  // nearly always the same
-  DeviceMemory* latest = nullptr;
+  DeviceMemory* latest = nullptr;  // nearly always the same
   for_each_instant(trace, layout, Of::held_and_live,
                    [&](std::int32_t number, std::uint32_t event, const DeviceLedger& ledger) {
-                     if (number != last_number) latest = &devices.at(number);
-                     last_number = number;
+                     if (latest == nullptr || latest->device != number) latest = &devices.at(number);
                      DeviceMemory& device = *latest;
                      const Bytes now = ledger.held(), live = ledger.live();
                      const OriginId origin = events.origin(event);
