@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+
 // `memreel import`, `export` and `symbols`: make files of files.
 #include <algorithm>
 #include <filesystem>

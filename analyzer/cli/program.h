@@ -2,8 +2,6 @@
 // The program `memreel`: the command line as a whole.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <span>
 
 #include "analyzer/cli/output.h"
@@ -11,6 +9,10 @@
 #include "analyzer/replay/replay.h"
 #include "formats/model/result.h"
 #include "formats/model/units.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
+class App;
+}
 
 // The commands of the program `memreel`. Each adds its options and help to the application and stores its exit code in
 // `exit` after it ran.
@@ -73,10 +75,6 @@ Exit run(int argc, char** argv);
 }  // namespace memreel::cli
 
 // Parsing of arguments shared by several commands.
-
-namespace CLI {
-class App;
-}
 
 namespace memreel::cli {
 

@@ -2,11 +2,13 @@
 // The leaks part of `memreel report`: its options, text and JSON.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include "analyzer/analysis/insight/leaks.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/report.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
+class App;
+}
 
 namespace memreel::cli {
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/viewer_page.h"
 
+#include <CLI/CLI.hpp>
+
 #include <netdb.h>
 #include <poll.h>
 #include <sys/random.h>

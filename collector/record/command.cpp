@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collector/record/command.h"
 
+#include <CLI/CLI.hpp>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

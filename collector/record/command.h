@@ -3,7 +3,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <vector>
@@ -12,6 +11,10 @@
 #include "collector/record/child.h"
 #include "collector/record/summary.h"
 #include "formats/model/result.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
+class App;
+}
 
 namespace memreel::record {
 

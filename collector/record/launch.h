@@ -3,13 +3,16 @@
 #pragma once
 
 #include <sys/types.h>
-#include <CLI/CLI.hpp>
 
 #include <filesystem>
 #include <vector>
 
 #include "collector/options/options.h"
 #include "formats/model/result.h"
+
+namespace CLI {  // NOLINT(readability-identifier-naming): its own name
+class App;
+}
 
 namespace memreel::record {
 
