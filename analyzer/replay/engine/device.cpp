@@ -28,6 +28,8 @@ SimulatedDevice::SimulatedDevice(const DeviceModel& model, std::span<const Recor
     next_address_ = std::max(next_address_, segment.address + segment.size);
 }
 
+SimulatedDevice::~SimulatedDevice() = default;
+
 std::optional<Bytes> SimulatedDevice::capacity() const {
   if (model_.kind == DeviceModel::Kind::capacity) return model_.capacity;
   return std::nullopt;

@@ -2,191 +2,22 @@
 // The replay loop: drives one policy with one heap's operations and measures it.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <span>
-#include <unordered_map>
 
 #include "analyzer/replay/engine/device.h"
+#include "analyzer/replay/engine/measures.h"
 #include "analyzer/replay/engine/policy.h"
-#include "analyzer/replay/engine/prepared.h"
-#include "analyzer/replay/engine/replay_result.h"
-#include "formats/model/units.h"
 
 namespace memreel {
 
-// How usable the free memory inside a policy's segments is: metrics that need to scan every free block, and are
-// therefore sampled, not computed after every operation.
-
-/// Scans a policy's free blocks.
-class FreeMetrics {
- public:
-  /// At the points of the series.
-  template <PlacingPolicy P>
-  void sample(const P& policy) {
-    std::array<Bytes, FreeMemory::sizes.size()> below{};
-    Bytes free;
-    policy.for_each_free([&](const FreeBlock& block) {
-      free += block.size;
-      for (std::size_t i = 0; i < below.size(); ++i)
-        if (block.size < FreeMemory::sizes[i]) below[i] += block.size;
-    });
-    if (free.count == 0) return;
-    for (std::size_t i = 0; i < below.size(); ++i)
-      found_.unusable[i] =
-          std::max(found_.unusable[i], static_cast<double>(below[i].count) / static_cast<double>(free.count));
-  }
-
-  /// Call when `policy` took more from the device than it ever held, or failed, for `requested` bytes in `pool_stream`:
-  /// finds its free blocks that were large enough but belonged to others.
-  template <PlacingPolicy P>
-  void see_growth(const P& policy, const PoolStream& pool_stream, Bytes requested, std::uint32_t event) {
-    Bytes other_stream, other_pool;
-    policy.for_each_free([&](const FreeBlock& block) {
-      if (block.size < requested) return;
-      if (block.pool != pool_stream.pool)
-        other_pool += block.size;
-      else if (block.stream && *block.stream != pool_stream.stream)
-        other_stream += block.size;
-    });
-    note(found_.stranded_stream, other_stream, event);
-    note(found_.stranded_pool, other_pool, event);
-  }
-
-  /// Whether see_growth() could raise its maximum: it scans every block, and a program can grow at every request.
-  bool could_grow(Bytes free) const {
-    return free > std::min(found_.stranded_stream.bytes, found_.stranded_pool.bytes);
-  }
-
-  const FreeMemory& found() const { return found_; }
-
- private:
-  static void note(StrandedMemory& most, Bytes now, std::uint32_t event) {
-    if (now > most.bytes) most = {.bytes = now, .event = event};
-  }
-
-  FreeMemory found_;
-};
-
-// Whether a program gets the same addresses in every step, which CUDA graphs, registered buffers and caches keyed by
-// address rely on.
-
-/// Compares the n-th allocation of a size in a step with the n-th of that size in the previous step. Only whole steps
-/// count: what precedes the first end of a step is the program's start.
-class AddressStability {
- public:
-  /// `step_ends`: Prepared::step_ends, which must outlive this object.
-  explicit AddressStability(std::span<const std::uint32_t> step_ends) : step_ends_(step_ends) {}
-
-  /// Call in row order.
-  void served(std::size_t row, Bytes requested, Address address) {
-    while (next_ < step_ends_.size() && step_ends_[next_] <= row) end_step();
-    if (next_ == 0 || next_ == step_ends_.size()) return;
-    std::vector<Address>& now = now_[requested.count];
-    if (next_ > 1) {
-      ++compared_;
-      const auto before = before_.find(requested.count);
-      if (before != before_.end() && now.size() < before->second.size() && before->second[now.size()] == address)
-        ++same_;
-    }
-    now.push_back(address);
-  }
-
-  /// The share over all whole steps except the first; none if there is nothing to compare.
-  std::optional<double> share() const {
-    if (compared_ == 0) return std::nullopt;
-    return static_cast<double>(same_) / static_cast<double>(compared_);
-  }
-
- private:
-  void end_step() {
-    ++next_;
-    std::swap(before_, now_);
-    now_.clear();
-  }
-
-  std::span<const std::uint32_t> step_ends_;
-  std::size_t next_ = 0;                                                  // the next step end
-  std::unordered_map<std::uint64_t, std::vector<Address>> before_, now_;  // addresses by size, in order
-  std::uint64_t compared_ = 0, same_ = 0;
-};
-
-/// A maximum and where it was reached: a row while rows are run, an event of the trace in the result.
-struct Peak {
-  Bytes value;
-  std::size_t at = 0;
-
-  bool see(Bytes now, std::size_t where) {
-    if (now <= value) return false;
-    value = now;
-    at = where;
-    return true;
-  }
-};
-
-/// Measurements over a run of operations.
-struct Measures {
-  Peak live, allocated, reserved;
-  Bytes live_at_reserved_peak, allocated_at_reserved_peak;
-  double external_fragmentation = 0;  // maximum
-
-  /// Over a plateau, the peak is the instant with most live bytes. Returns true if reserved memory grew to it.
-  bool see_reserved(const HeapUse& use, Bytes live_now, std::size_t row) {
-    if (use.reserved < reserved.value || (use.reserved == reserved.value && live_now <= live_at_reserved_peak))
-      return false;
-    const bool grew = use.reserved > reserved.value;
-    reserved = {use.reserved, row};
-    allocated_at_reserved_peak = use.allocated;
-    live_at_reserved_peak = live_now;
-    return grew;
-  }
-
-  template <Policy P>
-  void see_free(const P& policy) {
-    const Bytes free = policy.use().free;
-    if (free.count == 0) return;
-    // From signed numbers, for which processors have an instruction.
-    const auto total = static_cast<double>(static_cast<std::int64_t>(free.count));
-    const auto outside = static_cast<double>(static_cast<std::int64_t>((free - policy.largest_free()).count));
-    if (outside > external_fragmentation * total) external_fragmentation = outside / total;
-  }
-
-  /// Merges the maxima of `later`, the measures of the rows that follow. `events`: those of these rows.
-  void fold(const Measures& later, std::span<const std::uint32_t> events);
-};
-
-/// Failed requests, by slot: their frees are ignored.
-class FailedSlots {
- public:
-  explicit FailedSlots(std::uint32_t slot_count) : failed_(slot_count) {}
-
-  void add(std::uint32_t slot) {
-    failed_[slot] = true;
-    ++count_;
-  }
-  void remove(std::uint32_t slot) {
-    failed_[slot] = false;
-    --count_;
-  }
-  bool empty() const { return count_ == 0; }
-  bool contains(std::uint32_t slot) const { return count_ > 0 && failed_[slot]; }
-
- private:
-  std::vector<bool> failed_;
-  std::size_t count_ = 0;
-};
-
 /// One run of `policy`, which must be new, over `heap`.
 template <Policy P>
-class Replay {
+class Replay : private ReplayRecord {
  public:
-  Replay(const Prepared& heap, P& policy, const RunOptions& options)
-      : heap_(heap), policy_(policy), options_(options), failed_(heap.slot_count), addresses_(heap.step_ends) {}
+  Replay(const Prepared& heap, P& policy, const RunOptions& options) : ReplayRecord(heap, options), policy_(policy) {}
 
   ReplayResult run() {
     const auto start = std::chrono::steady_clock::now();
-    row_count_ = options_.rows != nullptr ? options_.rows->row_count(heap_.heap) : heap_.count();
-    stretch_count_ = std::clamp<std::size_t>(options_.series_points, 1, std::max<std::size_t>(row_count_, 1));
     resume();
     if (options_.rows != nullptr)
       options_.rows->for_each_piece(heap_.heap, [&](const Prepared& piece) {
@@ -196,7 +27,7 @@ class Replay {
     else
       run_piece(heap_);
     result_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    finish();
+    finish(policy_.use(), policy_.driver_calls(), PlacingPolicy<P>);
     return std::move(result_);
   }
 
@@ -228,21 +59,9 @@ class Replay {
   /// Begins with what the policy already holds.
   void resume() {
     if constexpr (ResumingPolicy<P>) {
-      if (!heap_.initial || !policy_.resume(*heap_.initial)) return;
-      rows_held_ = heap_.initial->rows;
-      const HeapUse& use = policy_.use();
-      const std::uint32_t event = heap_.initial->last_event;
-      result_.resumed = true;
-      live_ = heap_.initial->live;
-      all_ = {.live = {live_, event},
-              .allocated = {use.allocated, event},
-              .reserved = {use.reserved, event},
-              .live_at_reserved_peak = live_,
-              .allocated_at_reserved_peak = use.allocated};
+      if (heap_.initial && policy_.resume(*heap_.initial)) note_resumed(policy_.use());
     }
   }
-
-  std::size_t end_of_stretch() const { return row_count_ * (stretch_ + 1) / stretch_count_; }
 
   void run_piece(const Prepared& piece) {
     piece_ = &piece;
@@ -288,15 +107,6 @@ class Replay {
         if (!options_.watcher->done(row, served ? &extent : nullptr)) stopped_ = true;
       }
     return until;
-  }
-
-  void add_to_series(const Measures& measures, std::uint32_t event) {
-    if (result_.series.size() == stretch_) result_.series.push_back({.first_event = event});
-    SeriesPoint& point = result_.series.back();
-    point.live_max = std::max(point.live_max, measures.live.value);
-    point.allocated_max = std::max(point.allocated_max, measures.allocated.value);
-    point.reserved_max = std::max(point.reserved_max, measures.reserved.value);
-    point.external_fragmentation_max = std::max(point.external_fragmentation_max, measures.external_fragmentation);
   }
 
   /// A policy that is a mere sum can process many rows at once.
@@ -416,7 +226,7 @@ class Replay {
   [[gnu::noinline]] void go_without(std::size_t row, Measures& measures) {
     if (after_empty_cache(piece_->slot[row], row)) return note_served(row, measures);
     failed_.add(piece_->slot[row]);
-    note_failure(row);
+    fail(row);
   }
 
   bool follows_addresses() const {
@@ -443,7 +253,7 @@ class Replay {
     if (policy_.allocate(slot, piece_->size[row], piece_->pool_stream[row]) || after_empty_cache(slot, row))
       policy_.free(slot, piece_->size[row]);
     else if (!options_.stop_at_failure)
-      note_failure(row);
+      fail(row);
     if (measures.see_reserved(policy_.use(), live_, row)) note_growth(row);
   }
 
@@ -467,72 +277,13 @@ class Replay {
     }
   }
 
-  void note_failure(std::size_t row) {
-    ++result_.failed_allocations;
+  [[gnu::noinline]] void fail(std::size_t row) {
     look_for_stranded(row);
-    if (options_.stop_at_failure) stopped_ = true;
-    if (result_.failed_events.size() < ReplayResult::most_failed_events)
-      result_.failed_events.push_back(piece_->event[row]);
-    if (result_.first_failure) return;
-    result_.first_failure = {.event = piece_->event[row],
-                             .requested = piece_->size[row],
-                             .live = live_,
-                             .reserved = policy_.use().reserved,
-                             .capacity = options_.device.capacity,
-                             .free = policy_.use().free,
-                             .largest_free = policy_.largest_free()};
+    note_failure(row, policy_.use(), policy_.largest_free());
   }
 
-  void finish() {
-    result_.heap = heap_.heap;
-    result_.device = heap_.device;
-    result_.device_model = options_.device;
-    result_.events = row_count_;
-    result_.peak_live = all_.live.value;
-    result_.peak_live_event = all_.live.at;
-    result_.peak_allocated = all_.allocated.value;
-    result_.peak_allocated_event = all_.allocated.at;
-    result_.peak_reserved = all_.reserved.value;
-    result_.peak_reserved_event = all_.reserved.at;
-    result_.end_reserved = policy_.use().reserved;
-    if (all_.reserved.value.count > 0)
-      result_.fragmentation_at_peak = 1 - static_cast<double>(all_.allocated_at_reserved_peak.count) /
-                                              static_cast<double>(all_.reserved.value.count);
-    if (all_.allocated_at_reserved_peak.count > 0)
-      result_.internal_waste = 1 - static_cast<double>(all_.live_at_reserved_peak.count) /
-                                       static_cast<double>(all_.allocated_at_reserved_peak.count);
-    result_.external_fragmentation_max = all_.external_fragmentation;
-    if (PlacingPolicy<P> && options_.placement_metrics) {
-      result_.free_memory = free_.found();
-      result_.address_stability = addresses_.share();
-    }
-    result_.driver_calls = policy_.driver_calls();
-  }
-
-  const Prepared& heap_;
-  const Prepared* piece_ = nullptr;  // whose columns hold the current rows
   P& policy_;
-  const RunOptions& options_;
-  FailedSlots failed_;
-  AddressStability addresses_;
-  FreeMetrics free_;
-  Bytes live_;
-  Measures all_;  // so far
-  std::size_t row_count_ = 0, rows_done_ = 0;
-  std::size_t rows_held_ = 0;  // at the beginning: skipped
-  std::size_t stretch_count_ = 1, stretch_ = 0;
-  bool stopped_ = false;
-  ReplayResult result_;
 };
-
-inline void Measures::fold(const Measures& later, std::span<const std::uint32_t> events) {
-  live.see(later.live.value, events[later.live.at]);
-  allocated.see(later.allocated.value, events[later.allocated.at]);
-  const HeapUse at_later_peak{
-      .allocated = later.allocated_at_reserved_peak, .reserved = later.reserved.value, .free = {}};
-  see_reserved(at_later_peak, later.live_at_reserved_peak, events[later.reserved.at]);
-  external_fragmentation = std::max(external_fragmentation, later.external_fragmentation);
-}
 
 /// One run over `heap` of a policy constructed as `P(heap, settings, device)`.
 template <class P, class Settings>

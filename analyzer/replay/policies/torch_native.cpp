@@ -5,6 +5,16 @@
 #include "analyzer/replay/policies/torch_spec.h"
 
 namespace memreel {
+
+template class TorchPools<LowestFirst>;
+template class TorchPools<OldestFirst>;
+template class TorchExpandable<LowestFirst>;
+template class TorchExpandable<OldestFirst>;
+template class TorchResume<TorchNative<NoTorchObserver, LowestFirst>>;
+template class TorchResume<TorchNative<NoTorchObserver, OldestFirst>>;
+template class TorchNative<NoTorchObserver, LowestFirst>;
+template class TorchNative<NoTorchObserver, OldestFirst>;
+
 namespace {
 
 ReplayResult run(const Prepared& heap, TorchSettings settings, const RunOptions& given) {

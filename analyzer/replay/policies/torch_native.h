@@ -434,6 +434,16 @@ class TorchNative {
   std::vector<PoolId> ended_;              // private pools that are gone, the most recently named last
 };
 
+// The largest of all policies, used in many places: compiled in torch_native.cpp.
+extern template class TorchPools<LowestFirst>;
+extern template class TorchPools<OldestFirst>;
+extern template class TorchExpandable<LowestFirst>;
+extern template class TorchExpandable<OldestFirst>;
+extern template class TorchResume<TorchNative<NoTorchObserver, LowestFirst>>;
+extern template class TorchResume<TorchNative<NoTorchObserver, OldestFirst>>;
+extern template class TorchNative<NoTorchObserver, LowestFirst>;
+extern template class TorchNative<NoTorchObserver, OldestFirst>;
+
 PolicyEntry torch_native_entry();
 PolicyEntry torch_expandable_entry();
 PolicyEntry torch_entry();
