@@ -78,13 +78,13 @@ if(CMAKE_UNITY_BUILD)
     $<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>,${hot}>:--param=large-unit-insns=100000>)
 endif()
 # Two thirds of a build are optimization. So each library has what it needs:
-# - -O3: the collector, replays, and the import of snapshots, which gain a fifth from it.
+# - -O3: the collector, replays, and the reading of snapshots.
 # - -O2: what reads every event of a trace: the model, the reader.
 # - by default, what gives reports and the viewer their speed, inlining, and nothing else beyond -O1: compiles a quarter
 #   faster than -O2.
 # - -Og: what only assembles, compares and prints what others computed: compiles a third faster than -O2.
 define_property(TARGET PROPERTY MEMREEL_OPTIMIZATION INHERITED BRIEF_DOCS "Optimization of releases"
-  FULL_DOCS "A compiler's option; -O1 and inlining if not set")
+  FULL_DOCS "A compiler's option; if not set, -O1 and inlining with GCC, else -O2")
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(usual_optimization "-O1;-finline-small-functions;-findirect-inlining;-fpartial-inlining;-fstrict-aliasing")
 else()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// `memreel import`, `export` and `symbols`: make files of files.
 #include <CLI/CLI.hpp>
 
-// `memreel import`, `export` and `symbols`: make files of files.
 #include <algorithm>
 #include <filesystem>
 #include <iostream>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
-
 // `memreel policies`, `verify` and `demo`: what can be replayed, how exactly, and an example.
+
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/program.h"
 
-#include <CLI/CLI.hpp>
-
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

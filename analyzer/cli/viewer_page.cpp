@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/cli/viewer_page.h"
 
-#include <CLI/CLI.hpp>
-
 #include <netdb.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>

@@ -252,14 +252,14 @@ class Valgrind:
 
     @functools.cached_property
     def folder(self):
-        """Of the program without symbols, which take valgrind a quarter of its time to read."""
+        """Has a copy of memreel without symbols, whose reading takes valgrind a quarter of its time."""
         folder = tempfile.TemporaryDirectory()
         subprocess.run(["strip", "-o", Path(folder.name) / "memreel", MEMREEL], check=True)
         return folder
 
     def count(self, arguments):
         memory, _ = run_and_wait(arguments)
-        # What is executed a few times is translated soonest as it is.
+        # Most code runs so rarely that optimizing it, as these options keep valgrind from doing, takes longer than running it.
         _, said = run_and_wait(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
                                 "--vex-iropt-level=0", "--vex-guest-chase=no", Path(self.folder.name) / "memreel", *arguments[1:]])
         return int(re.search(r"I +refs: +([\d,]+)", said)[1].replace(",", "")), memory

@@ -176,8 +176,6 @@ class SimulatedDevice final : public Device {
   /// refuses what the backing refuses.
   SimulatedDevice(const DeviceModel& model, std::span<const RecordedSegment> recorded, Backing* backing = nullptr,
                   Placing placing = Placing::as_driver);
-  SimulatedDevice(const SimulatedDevice&) = delete;
-  SimulatedDevice& operator=(const SimulatedDevice&) = delete;
   ~SimulatedDevice() override;
 
   std::optional<Address> reserve(Bytes size) override;

@@ -12,9 +12,9 @@ namespace memreel {
 
 /// One run of `policy`, which must be new, over `heap`.
 template <Policy P>
-class Replay : private ReplayRecord {
+class Replay : private ReplayState {
  public:
-  Replay(const Prepared& heap, P& policy, const RunOptions& options) : ReplayRecord(heap, options), policy_(policy) {}
+  Replay(const Prepared& heap, P& policy, const RunOptions& options) : ReplayState(heap, options), policy_(policy) {}
 
   ReplayResult run() {
     const auto start = std::chrono::steady_clock::now();
@@ -277,6 +277,7 @@ class Replay : private ReplayRecord {
     }
   }
 
+  /// Notes that the request of a row failed.
   [[gnu::noinline]] void fail(std::size_t row) {
     look_for_stranded(row);
     note_failure(row, policy_.use(), policy_.largest_free());

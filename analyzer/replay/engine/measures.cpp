@@ -35,7 +35,7 @@ void Measures::fold(const Measures& later, std::span<const std::uint32_t> events
   external_fragmentation = std::max(external_fragmentation, later.external_fragmentation);
 }
 
-ReplayRecord::ReplayRecord(const Prepared& heap, const RunOptions& options)
+ReplayState::ReplayState(const Prepared& heap, const RunOptions& options)
     : heap_(heap),
       options_(options),
       failed_(heap.slot_count),
@@ -43,9 +43,9 @@ ReplayRecord::ReplayRecord(const Prepared& heap, const RunOptions& options)
       row_count_(options.rows != nullptr ? options.rows->row_count(heap.heap) : heap.count()),
       stretch_count_(std::clamp<std::size_t>(options.series_points, 1, std::max<std::size_t>(row_count_, 1))) {}
 
-ReplayRecord::~ReplayRecord() = default;
+ReplayState::~ReplayState() = default;
 
-void ReplayRecord::note_resumed(const HeapUse& use) {
+void ReplayState::note_resumed(const HeapUse& use) {
   rows_held_ = heap_.initial->rows;
   const std::uint32_t event = heap_.initial->last_event;
   result_.resumed = true;
@@ -57,7 +57,7 @@ void ReplayRecord::note_resumed(const HeapUse& use) {
           .allocated_at_reserved_peak = use.allocated};
 }
 
-void ReplayRecord::add_to_series(const Measures& measures, std::uint32_t event) {
+void ReplayState::add_to_series(const Measures& measures, std::uint32_t event) {
   if (result_.series.size() == stretch_) result_.series.push_back({.first_event = event});
   SeriesPoint& point = result_.series.back();
   point.live_max = std::max(point.live_max, measures.live.value);
@@ -66,7 +66,7 @@ void ReplayRecord::add_to_series(const Measures& measures, std::uint32_t event) 
   point.external_fragmentation_max = std::max(point.external_fragmentation_max, measures.external_fragmentation);
 }
 
-void ReplayRecord::note_failure(std::size_t row, const HeapUse& use, Bytes largest_free) {
+void ReplayState::note_failure(std::size_t row, const HeapUse& use, Bytes largest_free) {
   ++result_.failed_allocations;
   if (options_.stop_at_failure) stopped_ = true;
   if (result_.failed_events.size() < ReplayResult::most_failed_events)
@@ -81,7 +81,7 @@ void ReplayRecord::note_failure(std::size_t row, const HeapUse& use, Bytes large
                            .largest_free = largest_free};
 }
 
-void ReplayRecord::finish(const HeapUse& use, const DriverCalls& calls, bool places) {
+void ReplayState::finish(const HeapUse& use, const DriverCalls& calls, bool places) {
   result_.heap = heap_.heap;
   result_.device = heap_.device;
   result_.device_model = options_.device;

@@ -157,14 +157,14 @@ class FailedSlots {
   std::size_t count_ = 0;
 };
 
-/// What a run has measured so far, and the result that is made of it. Compiled once, not for every policy.
-class ReplayRecord {
+/// How far a run is, what it has measured, and the result that is made of it. Compiled once, not for every policy.
+class ReplayState {
  public:
   /// Both must outlive this object.
-  ReplayRecord(const Prepared& heap, const RunOptions& options);
-  ReplayRecord(const ReplayRecord&) = delete;
-  ReplayRecord& operator=(const ReplayRecord&) = delete;
-  ~ReplayRecord();
+  ReplayState(const Prepared& heap, const RunOptions& options);
+  ReplayState(const ReplayState&) = delete;
+  ReplayState& operator=(const ReplayState&) = delete;
+  ~ReplayState();
 
  protected:
   /// Begins with what the policy already holds: `use`, of the initial state.
