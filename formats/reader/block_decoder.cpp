@@ -30,69 +30,15 @@ namespace {
 
 using wire::Table;
 
-/// An EventColumns message, columns still packed.
-struct ColumnsMessage {
-  std::string_view kind, time_delta, origin, stack, requested_back, completed_back, address, size, value;
-  std::string_view unmatched_address, unmatched_size;
-  std::uint64_t time_unit = 1;
-  std::uint64_t address_base = 0;
-  std::uint32_t address_shift = 0;
-
-  std::uint64_t address_of(std::uint64_t code) const { return address_base + (code << address_shift); }
-};
-
-ColumnsMessage decode_columns_message(std::string_view content) {
-  using Field = wire::ColumnField;
-  ColumnsMessage columns;
-  for (wire::MessageReader<Field> message(content); message.next();) {
-    switch (message.field()) {
-      case Field::kind:
-        columns.kind = message.bytes();
-        break;
-      case Field::time_delta:
-        columns.time_delta = message.bytes();
-        break;
-      case Field::time_unit_ns:
-        columns.time_unit = std::max<std::uint64_t>(message.uint32(), 1);
-        break;
-      case Field::origin:
-        columns.origin = message.bytes();
-        break;
-      case Field::stack:
-        columns.stack = message.bytes();
-        break;
-      case Field::requested_back:
-        columns.requested_back = message.bytes();
-        break;
-      case Field::completed_back:
-        columns.completed_back = message.bytes();
-        break;
-      case Field::address:
-        columns.address = message.bytes();
-        break;
-      case Field::address_base:
-        columns.address_base = message.uint64();
-        break;
-      case Field::address_shift:
-        columns.address_shift = message.uint32() % 64;
-        break;
-      case Field::size:
-        columns.size = message.bytes();
-        break;
-      case Field::value:
-        columns.value = message.bytes();
-        break;
-      case Field::unmatched_address:
-        columns.unmatched_address = message.bytes();
-        break;
-      case Field::unmatched_size:
-        columns.unmatched_size = message.bytes();
-        break;
-      default:
-        message.skip();
-    }
-  }
+wire::EventColumnsMessage decode_columns_message(std::string_view content) {
+  auto columns = wire::read_message<wire::EventColumnsMessage>(content);
+  columns.time_unit = std::max(columns.time_unit, 1U);
+  columns.address_shift %= 64;
   return columns;
+}
+
+std::uint64_t address_of(const wire::EventColumnsMessage& columns, std::uint64_t code) {
+  return columns.address_base + (code << columns.address_shift);
 }
 
 /// The number of events of each kind.
@@ -212,16 +158,17 @@ struct Allocations {
 };
 
 /// Reads the addresses and sizes of the frees at `places`, whose allocations are not in the trace.
-bool read_unmatched(const ColumnsMessage& columns, std::span<const std::uint32_t> places, Rows& rows) {
-  return wire::read_column(
-             columns.unmatched_address, places.size(),
-             [&](std::size_t i, std::uint64_t code) { rows.address_or_value[places[i]] = columns.address_of(code); }) &&
+bool read_unmatched(const wire::EventColumnsMessage& columns, std::span<const std::uint32_t> places, Rows& rows) {
+  return wire::read_column(columns.unmatched_address, places.size(),
+                           [&](std::size_t i, std::uint64_t code) {
+                             rows.address_or_value[places[i]] = address_of(columns, code);
+                           }) &&
          wire::read_column(columns.unmatched_size, places.size(),
                            [&](std::size_t i, std::uint64_t size) { rows.size[places[i]] = {size}; });
 }
 
 /// False if a column does not have as many values as the kinds require.
-bool read_details(const ColumnsMessage& columns, const KindCounts& kinds, DetailColumns& details) {
+bool read_details(const wire::EventColumnsMessage& columns, const KindCounts& kinds, DetailColumns& details) {
   const auto read = [](std::string_view column, std::size_t count, std::vector<std::uint64_t>& values) {
     values.resize(count);
     return wire::read_column(column, count,
@@ -237,7 +184,7 @@ bool read_details(const ColumnsMessage& columns, const KindCounts& kinds, Detail
 }
 
 /// Assigns to each event the fields of its kind. False if a reference is invalid.
-bool assign_details(const ColumnsMessage& columns, const DetailColumns& details, const RowSpace& row_space,
+bool assign_details(const wire::EventColumnsMessage& columns, const DetailColumns& details, const RowSpace& row_space,
                     const Allocations& allocations, Rows& rows, DecodedBlock& result) {
   constexpr std::uint64_t no_ordinal = ~std::uint64_t{0};
   const std::uint64_t* requested_back = details.requested_back.data();
@@ -271,7 +218,7 @@ bool assign_details(const ColumnsMessage& columns, const DetailColumns& details,
       case EventKind::segment_free:
       case EventKind::segment_map:
       case EventKind::segment_unmap:
-        address_or_value = columns.address_of(*address++);
+        address_or_value = address_of(columns, *address++);
         bytes = {*size++};
         break;
       case EventKind::free_requested: {
@@ -321,7 +268,7 @@ DecodedBlock BlockDecoder::decode(const BlockMessage& block, const RowSpace& row
                                   const AllocationNumbers& allocations, EventColumns& events) {
   const auto content = decompressor_.decompress(block.columns_zstd, block.columns_size);
   if (!content || allocations.next_id() + block.allocation_count > index(AllocationId::none)) return {};
-  const ColumnsMessage columns = decode_columns_message(*content);
+  const wire::EventColumnsMessage columns = decode_columns_message(*content);
 
   const std::size_t begin = events.count();
   resize(events, begin + block.count);

@@ -13,27 +13,6 @@ using wire::MessageReader;
 
 constexpr std::uint64_t max_events = std::uint64_t{1} << 48U;  // nine years at a million per second
 
-HeapState decode_state(std::string_view message) {
-  using Field = wire::HeapStateField;
-  HeapState state;
-  for (MessageReader<Field> fields(message); fields.next();) {
-    switch (fields.field()) {
-      case Field::heap:
-        state.heap = HeapId{fields.uint32()};
-        break;
-      case Field::live_bytes:
-        state.live = {fields.uint64()};
-        break;
-      case Field::reserved_bytes:
-        state.reserved = {fields.uint64()};
-        break;
-      default:
-        fields.skip();
-    }
-  }
-  return state;
-}
-
 }  // namespace
 
 std::optional<PacketBody> decode_body(std::string_view body) {
@@ -58,44 +37,7 @@ Header decode_header(std::string_view message) {
 Losses decode_losses(std::string_view message) { return wire::read_message<Losses>(message); }
 
 std::optional<BlockMessage> decode_block(std::string_view message) {
-  using Field = wire::BlockField;
-  BlockMessage block;
-  for (MessageReader<Field> fields(message); fields.next();) {
-    switch (fields.field()) {
-      case Field::count:
-        block.count = fields.uint32();
-        break;
-      case Field::first_event:
-        block.first_event = fields.uint64();
-        break;
-      case Field::first_allocation:
-        block.first_allocation = fields.uint64();
-        break;
-      case Field::first_time_ns:
-        block.first_time = Nanoseconds(fields.sint64());
-        break;
-      case Field::last_time_ns:
-        block.last_time = Nanoseconds(fields.sint64());
-        break;
-      case Field::state:
-        block.state_after.push_back(decode_state(fields.bytes()));
-        break;
-      case Field::rows_before:
-        block.rows_before = wire::decode_row_counts(fields.bytes());
-        break;
-      case Field::columns_zstd:
-        block.columns_zstd = fields.bytes();
-        break;
-      case Field::columns_size:
-        block.columns_size = fields.uint32();
-        break;
-      case Field::allocation_count:
-        block.allocation_count = fields.uint32();
-        break;
-      default:
-        fields.skip();
-    }
-  }
+  auto block = wire::read_message<BlockMessage>(message);
   const bool sane = block.count >= 1 && block.count <= wire::max_events_per_block &&
                     block.allocation_count <= block.count && block.columns_size <= wire::max_columns_size &&
                     block.first_event <= max_events &&

@@ -33,21 +33,7 @@ std::optional<InitialHeap> decode_initial_heap(std::string_view message, wire::D
 /// None if its columns differ in length, or its rows can't be read.
 std::optional<PythonHolders> decode_python_holders(std::string_view message, wire::Decompressor& decompressor);
 
-/// An EventBlock message, without unpacking its columns. Numbers and IDs are the file's.
-struct BlockMessage {
-  std::uint32_t count = 0;
-  std::uint32_t allocation_count = 0;
-  std::uint64_t first_event = 0;
-  std::uint64_t first_allocation = 0;
-  Nanoseconds first_time{}, last_time{};
-  std::vector<HeapState> state_after;
-  wire::RowCounts rows_before;
-  std::string_view columns_zstd;
-  std::size_t columns_size = 0;
-
-  std::uint64_t end_event() const { return first_event + count; }
-  std::uint64_t end_allocation() const { return first_allocation + allocation_count; }
-};
+using wire::BlockMessage;
 
 /// None if its numbers are out of range.
 std::optional<BlockMessage> decode_block(std::string_view message);

@@ -8,6 +8,7 @@
 #include "formats/model/stack_text.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message.h"
+#include "formats/wire/packets.h"
 #include "formats/wire/rows.h"
 
 namespace memreel {
@@ -19,22 +20,6 @@ using wire::Table;
 
 /// Maximum rows in one lost packet, and in all of them together.
 constexpr std::uint64_t max_missing_rows = std::uint64_t{1} << 20U;
-
-/// Calls `use(table, rows)` for each table.
-template <class TablesRef, class Use>
-void for_each_table(TablesRef& t, Use use) {
-  use(Table::strings, t.strings);
-  use(Table::modules, t.modules);
-  use(Table::frames, t.frames);
-  use(Table::stacks, t.stacks);
-  use(Table::heaps, t.heaps);
-  use(Table::pools, t.pools);
-  use(Table::streams, t.streams);
-  use(Table::threads, t.threads);
-  use(Table::origins, t.origins);
-  use(Table::marks, t.marks);
-  use(Table::settings, t.settings);
-}
 
 /// Memory per row, while its vector grows.
 Bytes row_memory(Table table) {
@@ -120,7 +105,7 @@ void TableReader::begin_trace() {
 
 void TableReader::shrink_to(const wire::RowCounts& count) {
   rows_.count = count;
-  for_each_table(tables_, [&](Table table, auto& rows) { rows.resize(rows_.base[table] + count[table] + 1); });
+  wire::for_each_table(tables_, [&](Table table, auto& rows) { rows.resize(rows_.base[table] + count[table] + 1); });
   depths_.bound(tables_.stacks);
 }
 
@@ -142,29 +127,13 @@ bool TableReader::fill_up_to(const wire::RowCounts& expected) {
 }
 
 bool TableReader::add(std::string_view message, wire::Decompressor& decompressor) {
-  using Field = wire::TablesField;
-  std::string_view frame;
-  std::size_t size = 0;
-  wire::RowCounts before;
-  for (MessageReader<Field> fields(message); fields.next();) {
-    switch (fields.field()) {
-      case Field::rows_zstd:
-        frame = fields.bytes();
-        break;
-      case Field::rows_size:
-        size = fields.uint32();
-        break;
-      case Field::rows_before:
-        before = wire::decode_row_counts(fields.bytes());
-        break;
-      default:
-        fields.skip();
-    }
-  }
-  compressed_size_ += frame.size();
+  const auto tables = wire::read_message<wire::TablesMessage>(message);
+  const wire::RowCounts& before = tables.rows_before;
+  const std::size_t size = tables.rows_size;
+  compressed_size_ += tables.rows_zstd.size();
   if (size > wire::max_content_size || content_size_ + size > wire::max_rows_size(compressed_size_)) return false;
   content_size_ += size;
-  const auto content = decompressor.decompress(frame, size);
+  const auto content = decompressor.decompress(tables.rows_zstd, size);
   if (!content || !fill_up_to(before) || before != rows_.count) return false;
   try {
     if (add_rows(*content)) return true;

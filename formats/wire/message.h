@@ -4,7 +4,8 @@
 // Members that equal their type's default are left out; a reader leaves them as they are, so that has to be a member's
 // own default, too. Of optional numbers, 0 stands for none and N + 1 for N. `Rows` has the tables of interned values:
 // row_of(value) gives a row, at(row, value) a value, or false if there is no such row. Ids are the numbers of rows in
-// the file: at(row, id) makes them ids, at_back(n, i, id) if the row is n before the i-th of those that are read.
+// the file: at(row, id) makes them ids, at_back(n, i, id) if the row is n before the i-th of those that are read. A
+// value with a coding of its own has encode(value) and decode(bytes, value) beside it.
 #pragma once
 
 #include <protozero/pbf_reader.hpp>
@@ -56,6 +57,19 @@ template <class Row>
 concept HasMembers = requires {
   MembersOf<Row>::all;
 };
+
+/// The number of a member's field: number_of(&Row::name).
+template <class Row, class Value>
+consteval std::uint32_t number_of(Value Row::*at) {
+  std::uint32_t number = 0;
+  const auto look_at = [&]<Coding coding, class Other>(const Member<coding, Row, Other>& member) {
+    if constexpr (std::is_same_v<Other, Value>)
+      if (member.at == at) number = member.number;
+  };
+  std::apply([&](const auto&... each) { (look_at(each), ...); }, MembersOf<Row>::all);
+  if (number == 0) throw "not in the list";  // ends the compilation
+  return number;
+}
 
 /// Makes members with that coding: member(1, &Row::name).
 template <Coding coding>
@@ -238,6 +252,8 @@ void write_value(protozero::pbf_writer& out, std::uint32_t number, const Value& 
   } else if constexpr (HasMembers<Value>) {
     protozero::pbf_writer inner(out, number);
     write_message(inner, value, rows);
+  } else if constexpr (requires { encode(value); }) {
+    out.add_bytes(number, encode(value));
   } else if constexpr (is_map<Value>) {
     for (const auto& [key, text] : value) {
       protozero::pbf_writer pair(out, number);
@@ -296,6 +312,8 @@ void read_value(MessageReader<std::uint32_t>& in, Value& value, Rows& rows) {
     value = printable(in.bytes());
   } else if constexpr (HasMembers<Value>) {
     read_message(in.bytes(), value, rows);
+  } else if constexpr (requires { decode(in.bytes(), value); }) {
+    decode(in.bytes(), value);
   } else if constexpr (std::is_same_v<Value, std::vector<Bytes>>) {
     value.clear();
     for (const std::uint64_t size : in.numbers()) value.push_back({size});

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a trace stores what it says besides its events: the lists of members by which these packets are written and read.
-// Blocks of events and the envelope of tables have their own code.
+// How a trace stores its packets: the lists of members by which they are written and read.
 #pragma once
 
 #include "formats/model/live_set.h"
@@ -41,6 +40,89 @@ struct MembersOf<Losses> {
 };
 
 // Messages with many rows, which are columns of another message, as a zstd frame.
+
+struct TablesMessage {
+  std::string_view rows_zstd;
+  std::uint32_t rows_size = 0;
+  RowCounts rows_before;
+};
+template <>
+struct MembersOf<TablesMessage> {
+  static constexpr std::tuple all{verbatim(TablesField::rows_zstd, &TablesMessage::rows_zstd),
+                                  always(TablesField::rows_size, &TablesMessage::rows_size),
+                                  always(TablesField::rows_before, &TablesMessage::rows_before)};
+};
+
+template <>
+struct MembersOf<HeapState> {
+  static constexpr std::tuple all{always(HeapStateField::heap, &HeapState::heap),
+                                  always(HeapStateField::live_bytes, &HeapState::live),
+                                  always(HeapStateField::reserved_bytes, &HeapState::reserved)};
+};
+
+/// An EventBlock message. Numbers and IDs are the file's.
+struct BlockMessage {
+  std::uint32_t count = 0;
+  std::uint64_t first_event = 0;
+  std::uint64_t first_allocation = 0;
+  Nanoseconds first_time{}, last_time{};
+  std::vector<HeapState> state_after;
+  RowCounts rows_before;
+  std::string_view columns_zstd;
+  std::uint32_t columns_size = 0;
+  std::uint32_t allocation_count = 0;
+
+  std::uint64_t end_event() const { return first_event + count; }
+  std::uint64_t end_allocation() const { return first_allocation + allocation_count; }
+};
+template <>
+struct MembersOf<BlockMessage> {
+  using Field = BlockField;
+  static constexpr std::tuple all{always(Field::count, &BlockMessage::count),
+                                  always(Field::first_event, &BlockMessage::first_event),
+                                  always(Field::first_allocation, &BlockMessage::first_allocation),
+                                  always(Field::first_time_ns, &BlockMessage::first_time),
+                                  always(Field::last_time_ns, &BlockMessage::last_time),
+                                  always(Field::state, &BlockMessage::state_after),
+                                  always(Field::rows_before, &BlockMessage::rows_before),
+                                  verbatim(Field::columns_zstd, &BlockMessage::columns_zstd),
+                                  always(Field::columns_size, &BlockMessage::columns_size),
+                                  always(Field::allocation_count, &BlockMessage::allocation_count)};
+};
+
+/// The columns of a block, an EventColumns message: packed varints (wire/column.h). trace.proto says which event has a
+/// value in which.
+struct EventColumnsMessage {
+  std::string_view kind;
+  std::string_view time_delta;
+  std::uint32_t time_unit = 1;
+  std::string_view origin, stack;
+  std::string_view requested_back, completed_back;
+  std::string_view address;
+  std::uint64_t address_base = 0;
+  std::uint32_t address_shift = 0;
+  std::string_view size, value;
+  std::string_view unmatched_address, unmatched_size;
+};
+template <>
+struct MembersOf<EventColumnsMessage> {
+  using Field = ColumnField;
+  using Message = EventColumnsMessage;
+  static constexpr std::tuple all{verbatim(Field::kind, &Message::kind),
+                                  verbatim(Field::time_delta, &Message::time_delta),
+                                  always(Field::time_unit_ns, &Message::time_unit),
+                                  verbatim(Field::origin, &Message::origin),
+                                  verbatim(Field::stack, &Message::stack),
+                                  verbatim(Field::requested_back, &Message::requested_back),
+                                  verbatim(Field::completed_back, &Message::completed_back),
+                                  verbatim(Field::address, &Message::address),
+                                  member(Field::address_base, &Message::address_base),
+                                  member(Field::address_shift, &Message::address_shift),
+                                  verbatim(Field::size, &Message::size),
+                                  verbatim(Field::value, &Message::value),
+                                  verbatim(Field::unmatched_address, &Message::unmatched_address),
+                                  verbatim(Field::unmatched_size, &Message::unmatched_size)};
+};
 
 /// The rows of such a message, until the next use of `decompressor`; none if they are too large or damaged.
 std::optional<std::string_view> unpack_rows(const auto& message, Decompressor& decompressor) {

@@ -7,10 +7,10 @@
 namespace memreel::wire {
 
 RowCounts row_counts(const Tables& tables) {
-  const auto rows = [](const auto& table) { return static_cast<std::uint32_t>(table.size() - 1); };
-  return {{rows(tables.strings), rows(tables.modules), rows(tables.frames), rows(tables.stacks), rows(tables.heaps),
-           rows(tables.pools), rows(tables.streams), rows(tables.threads), rows(tables.origins), rows(tables.marks),
-           rows(tables.settings)}};
+  RowCounts counts;
+  for_each_table(tables,
+                 [&](Table table, const auto& rows) { counts[table] = static_cast<std::uint32_t>(rows.size() - 1); });
+  return counts;
 }
 
 std::string encode(const RowCounts& counts) {
@@ -21,8 +21,8 @@ std::string encode(const RowCounts& counts) {
   return message;
 }
 
-RowCounts decode_row_counts(std::string_view message) {
-  RowCounts counts;
+void decode(std::string_view message, RowCounts& counts) {
+  counts = {};
   protozero::pbf_reader reader(message.data(), message.size());
   while (reader.next()) {
     const std::uint32_t i = reader.tag() - 1;
@@ -31,7 +31,6 @@ RowCounts decode_row_counts(std::string_view message) {
     else
       reader.skip();
   }
-  return counts;
 }
 
 }  // namespace memreel::wire

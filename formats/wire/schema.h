@@ -130,6 +130,22 @@ enum class Table : std::uint8_t {
 };
 inline constexpr std::size_t table_count = 11;
 
+/// Calls `use(table, rows)` for each table, in that order.
+template <class TablesRef, class Use>
+void for_each_table(TablesRef& t, Use use) {
+  use(Table::strings, t.strings);
+  use(Table::modules, t.modules);
+  use(Table::frames, t.frames);
+  use(Table::stacks, t.stacks);
+  use(Table::heaps, t.heaps);
+  use(Table::pools, t.pools);
+  use(Table::streams, t.streams);
+  use(Table::threads, t.threads);
+  use(Table::origins, t.origins);
+  use(Table::marks, t.marks);
+  use(Table::settings, t.settings);
+}
+
 /// Row 0 of each table is not counted, so a count is also the largest ID in use.
 struct RowCounts {
   std::array<std::uint32_t, table_count> count{};
@@ -141,9 +157,10 @@ struct RowCounts {
 
 RowCounts row_counts(const Tables& tables);
 
-/// A RowCounts message.
+// As a RowCounts message, in which the field of a table is its place, from 1.
+
 std::string encode(const RowCounts& counts);
 /// Throws protozero::exception if `message` is malformed.
-RowCounts decode_row_counts(std::string_view message);
+void decode(std::string_view message, RowCounts& counts);
 
 }  // namespace memreel::wire

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/writer/packets.h"
 
-#include <protozero/pbf_builder.hpp>
-
 #include <algorithm>
 #include <bit>
 #include <concepts>
@@ -15,10 +13,32 @@
 namespace memreel {
 namespace {
 
-using protozero::pbf_builder;
 using protozero::pbf_writer;
+using wire::PacketField;
 using wire::RowsField;
 using wire::Table;
+
+/// A packet whose body `fill(message)` writes: about `size` bytes.
+template <std::invocable<pbf_writer&> Fill>
+std::string make_packet(PacketField kind, Fill fill, std::size_t size = 0) {
+  std::string packet = wire::open_packet();
+  packet.reserve(packet.size() + size);
+  {
+    pbf_writer body(packet);
+    pbf_writer message(body, static_cast<std::uint32_t>(kind));
+    fill(message);
+  }
+  wire::seal_packet(packet);
+  return packet;
+}
+
+template <wire::HasMembers Message>
+std::string make_packet(PacketField kind, const Message& message, std::size_t size = 0) {
+  return make_packet(
+      kind, [&](pbf_writer& out) { wire::write_message(out, message); }, size);
+}
+
+std::uint32_t size_of(const std::string& content) { return static_cast<std::uint32_t>(content.size()); }
 
 /// Rows of about this many bytes go into one packet. A damaged packet costs no more than its own rows.
 constexpr std::size_t rows_per_packet_size = std::size_t{512} << 10U;
@@ -90,25 +110,12 @@ std::string encode_tables(const Tables& tables, wire::RowCounts& sent, wire::Com
   write_rows(rows, RowsField::marks, budget.take(Table::marks, tables.marks, 8));
   write_settings(rows, budget.take(Table::settings, tables.settings,
                                    [](const Settings& row) { return 8 + 6 * row.entries.size(); }));
-  const std::string_view frame = compressor.compress(content);
-
-  std::string packet = wire::open_packet();
-  {
-    pbf_builder<wire::PacketField> body(packet);
-    pbf_builder<wire::TablesField> message(body, wire::PacketField::tables);
-    message.add_bytes(wire::TablesField::rows_zstd, frame.data(), frame.size());
-    message.add_uint32(wire::TablesField::rows_size, static_cast<std::uint32_t>(content.size()));
-    message.add_bytes(wire::TablesField::rows_before, wire::encode(before));
-  }
-  wire::seal_packet(packet);
-  return packet;
+  return make_packet(PacketField::tables, wire::TablesMessage{.rows_zstd = compressor.compress(content),
+                                                              .rows_size = size_of(content),
+                                                              .rows_before = before});
 }
 
 namespace {
-
-using protozero::pbf_builder;
-using wire::BlockField;
-using wire::ColumnField;
 
 /// Wraps around instead of overflowing; the reader adds with the same arithmetic.
 std::int64_t delta(Nanoseconds from, Nanoseconds to) {
@@ -164,94 +171,63 @@ void PendingBlock::clear() {
 }
 
 void BlockEncoder::encode_columns(const PendingBlock& block) {
+  using Message = wire::EventColumnsMessage;
+  using wire::number_of;
   columns_.clear();
-  pbf_builder<ColumnField> message(columns_);
-  const auto add = [&message](ColumnField field, std::string_view bytes) {
+  pbf_writer message(columns_);
+  const auto add = [&message](std::uint32_t field, std::string_view bytes) {
     if (!bytes.empty()) message.add_bytes(field, bytes.data(), bytes.size());
   };
-  const auto add_values = [&]<class T>(ColumnField field, const std::vector<T>& values) {
+  const auto add_values = [&]<class T>(std::uint32_t field, const std::vector<T>& values) {
     add(field, encoder_.encode(std::span<const T>(values)));
   };
 
   // Kinds are one byte each and below 128, so their varint column is a column of bytes.
-  add(ColumnField::kind, encoder_.encode(block.count(), [&](std::size_t i) -> std::uint64_t {
+  add(number_of(&Message::kind), encoder_.encode(block.count(), [&](std::size_t i) -> std::uint64_t {
     return static_cast<std::uint8_t>(block.kind[i]);
   }));
   const std::int64_t unit = time_unit_of(block.time);
-  add(ColumnField::time_delta, encoder_.encode(block.count(), [&](std::size_t i) {
+  add(number_of(&Message::time_delta), encoder_.encode(block.count(), [&](std::size_t i) {
     return i == 0 ? 0 : wire::zigzag(delta(block.time[i - 1], block.time[i]) / unit);
   }));
-  message.add_uint32(ColumnField::time_unit_ns, static_cast<std::uint32_t>(unit));
-  add_values(ColumnField::origin, block.origin);
-  add_values(ColumnField::stack, block.stack);
-  add_values(ColumnField::requested_back, block.requested_back);
-  add_values(ColumnField::completed_back, block.completed_back);
+  message.add_uint32(number_of(&Message::time_unit), static_cast<std::uint32_t>(unit));
+  add_values(number_of(&Message::origin), block.origin);
+  add_values(number_of(&Message::stack), block.stack);
+  add_values(number_of(&Message::requested_back), block.requested_back);
+  add_values(number_of(&Message::completed_back), block.completed_back);
 
   const AddressCode code = address_code_of(block);
-  const auto add_addresses = [&](ColumnField field, const std::vector<std::uint64_t>& addresses) {
+  const auto add_addresses = [&](std::uint32_t field, const std::vector<std::uint64_t>& addresses) {
     add(field, encoder_.encode(addresses.size(), [&](std::size_t i) { return code(addresses[i]); }));
   };
-  add_addresses(ColumnField::address, block.address);
-  if (code.base != 0) message.add_uint64(ColumnField::address_base, code.base);
-  if (code.shift != 0) message.add_uint32(ColumnField::address_shift, static_cast<std::uint32_t>(code.shift));
-  add_values(ColumnField::size, block.size);
-  add_values(ColumnField::value, block.value);
-  add_addresses(ColumnField::unmatched_address, block.unmatched_address);
-  add_values(ColumnField::unmatched_size, block.unmatched_size);
+  add_addresses(number_of(&Message::address), block.address);
+  if (code.base != 0) message.add_uint64(number_of(&Message::address_base), code.base);
+  if (code.shift != 0) message.add_uint32(number_of(&Message::address_shift), static_cast<std::uint32_t>(code.shift));
+  add_values(number_of(&Message::size), block.size);
+  add_values(number_of(&Message::value), block.value);
+  add_addresses(number_of(&Message::unmatched_address), block.unmatched_address);
+  add_values(number_of(&Message::unmatched_size), block.unmatched_size);
 }
 
 std::string BlockEncoder::encode(const PendingBlock& block, const std::vector<HeapState>& state_after,
                                  const wire::RowCounts& rows, wire::Compressor& compressor) {
   encode_columns(block);
   const std::string_view frame = compressor.compress(columns_);
-
-  std::string packet = wire::open_packet();
-  packet.reserve(packet.size() + frame.size() + 256);
-  {
-    pbf_builder<wire::PacketField> body(packet);
-    pbf_builder<BlockField> message(body, wire::PacketField::events);
-    message.add_uint32(BlockField::count, static_cast<std::uint32_t>(block.count()));
-    message.add_uint64(BlockField::first_event, block.first_event);
-    message.add_uint64(BlockField::first_allocation, block.first_allocation);
-    message.add_sint64(BlockField::first_time_ns, block.time.front().count());
-    message.add_sint64(BlockField::last_time_ns, block.time.back().count());
-    for (const HeapState& heap : state_after) {
-      pbf_builder<wire::HeapStateField> state(message, BlockField::state);
-      state.add_uint32(wire::HeapStateField::heap, index(heap.heap));
-      state.add_uint64(wire::HeapStateField::live_bytes, heap.live.count);
-      state.add_uint64(wire::HeapStateField::reserved_bytes, heap.reserved.count);
-    }
-    message.add_bytes(BlockField::rows_before, wire::encode(rows));
-    message.add_bytes(BlockField::columns_zstd, frame.data(), frame.size());
-    message.add_uint32(BlockField::columns_size, static_cast<std::uint32_t>(columns_.size()));
-    message.add_uint32(BlockField::allocation_count,
-                       static_cast<std::uint32_t>(std::ranges::count(block.kind, EventKind::alloc)));
-  }
-  wire::seal_packet(packet);
-  return packet;
+  const wire::BlockMessage message{
+      .count = static_cast<std::uint32_t>(block.count()),
+      .first_event = block.first_event,
+      .first_allocation = block.first_allocation,
+      .first_time = block.time.front(),
+      .last_time = block.time.back(),
+      .state_after = state_after,
+      .rows_before = rows,
+      .columns_zstd = frame,
+      .columns_size = size_of(columns_),
+      .allocation_count = static_cast<std::uint32_t>(std::ranges::count(block.kind, EventKind::alloc))};
+  return make_packet(PacketField::events, message, frame.size() + 256);
 }
 
 namespace {
-
-using wire::PacketField;
-
-/// A packet whose body `fill(message)` writes.
-template <std::invocable<pbf_writer&> Fill>
-std::string make_packet(PacketField kind, Fill fill) {
-  std::string packet = wire::open_packet();
-  {
-    pbf_writer body(packet);
-    pbf_writer message(body, static_cast<std::uint32_t>(kind));
-    fill(message);
-  }
-  wire::seal_packet(packet);
-  return packet;
-}
-
-template <wire::HasMembers Message>
-std::string make_packet(PacketField kind, const Message& message) {
-  return make_packet(kind, [&](pbf_writer& out) { wire::write_message(out, message); });
-}
 
 /// A message of columns.
 template <class... Rows>
@@ -261,8 +237,6 @@ std::string encode_columns(std::span<const Rows>... lists) {
   (wire::write_columns(message, lists), ...);
   return content;
 }
-
-std::uint32_t size_of(const std::string& content) { return static_cast<std::uint32_t>(content.size()); }
 
 }  // namespace
 
