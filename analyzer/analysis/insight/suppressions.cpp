@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "formats/model/flat_map.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {
@@ -163,22 +164,33 @@ class StackRows {
  public:
   explicit StackRows(Tables& tables) : tables_(&tables) {
     for (std::uint32_t s = 1; s < tables.stacks.size(); ++s)
-      rows_.try_emplace({tables.stacks[s].frame, tables.stacks[s].caller}, StackId{s});
+      if (rows_.find(tables.stacks[s]) == absent) rows_.put(tables.stacks[s], s);
   }
 
   StackId of(std::span<const FrameId> frames) {
-    StackId stack = StackId::none;
+    Stack row;
     for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
-      const auto [row, is_new] = rows_.try_emplace({*frame, stack}, StackId(tables_->stacks.size()));
-      if (is_new) tables_->stacks.push_back({.frame = *frame, .caller = stack});
-      stack = row->second;
+      row.frame = *frame;
+      std::uint32_t stack = rows_.find(row);
+      if (stack == absent) {
+        stack = static_cast<std::uint32_t>(tables_->stacks.size());
+        tables_->stacks.push_back(row);
+        rows_.put(row, stack);
+      }
+      row.caller = StackId{stack};
     }
-    return stack;
+    return row.caller;
   }
 
  private:
+  struct Hash {
+    std::uint64_t operator()(const Stack& row) const {
+      return mix_bits((std::uint64_t{index(row.frame)} << 32U) | index(row.caller));
+    }
+  };
+
   Tables* tables_;
-  std::map<std::pair<FrameId, StackId>, StackId> rows_;
+  FlatMap<Stack, Hash> rows_;
 };
 
 /// PyTorch's own frames, below the user's, show what an allocation is for.
@@ -218,6 +230,23 @@ std::size_t wrapper_depth(const Tables& tables, const std::vector<Frames>& stack
   return 0;
 }
 
+/// The stacks that allocate from a heap, each once: asked for every event.
+class StacksOfHeap {
+ public:
+  void see(StackId stack) {
+    if (is_known_.size() <= index(stack)) is_known_.resize(index(stack) + std::size_t{1});
+    if (is_known_[index(stack)]) return;
+    is_known_[index(stack)] = true;
+    seen_.push_back(stack);
+  }
+
+  const std::vector<StackId>& seen() const { return seen_; }
+
+ private:
+  std::vector<bool> is_known_;
+  std::vector<StackId> seen_;
+};
+
 }  // namespace
 
 std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns) {
@@ -225,10 +254,10 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   Events& events = trace.events;
   const FrameKinds kinds(tables, patterns);
   StackRows rows(tables);
-  std::unordered_map<StackId, Frames> shorter;                       // by original stack
-  std::vector<bool> known(tables.stacks.size());                     // whether it is in there: asked for every event
-  std::vector<StackId> in_order;                                     // by first event
-  std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
+  std::unordered_map<StackId, Frames> shorter;        // by original stack
+  std::vector<bool> known(tables.stacks.size());      // whether it is in there: asked for every event
+  std::vector<StackId> in_order;                      // by first event
+  std::unordered_map<HeapId, StacksOfHeap> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
   std::vector<bool> may_have_wrappers;  // by heap
   for (const Heap& heap : tables.heaps)
@@ -249,16 +278,16 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
       if (event.stack == StackId::none)
         with_unknown.insert(heap);
       else
-        of_heaps[heap].insert(event.stack);
+        of_heaps[heap].see(event.stack);
     });
   }
 
   std::vector<std::string> sentences;
   std::unordered_map<HeapId, std::size_t> depths;
   for (const auto& [heap, stacks] : of_heaps) {
-    if (stacks.size() < 2 || with_unknown.contains(heap)) continue;
+    if (stacks.seen().size() < 2 || with_unknown.contains(heap)) continue;
     std::vector<Frames> frames;
-    for (const StackId stack : stacks) frames.push_back(shorter[stack]);
+    for (const StackId stack : stacks.seen()) frames.push_back(shorter[stack]);
     const std::size_t depth = wrapper_depth(tables, frames, kinds);
     if (depth == 0) continue;
     depths[heap] = depth;
