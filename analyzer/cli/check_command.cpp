@@ -280,7 +280,7 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const std:
   return {{"schema", "memreel.check/1"},
           {"trace", arguments.file.string()},
           {"losses", json_of_losses(trace)},
-          {"missing", missing},
+          {"missing", std::move(missing)},
           {"passed", passed},
           {"checks", std::move(list)}};
 }

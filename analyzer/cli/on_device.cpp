@@ -59,7 +59,7 @@ Result<void> write_unit_costs(const UnitCosts& costs, const std::filesystem::pat
   for (std::size_t i = 0; i < driver_call_kinds; ++i)
     calls[std::string(driver_call_names[i])] = {{"fixed_seconds", costs.of[i].fixed_seconds},
                                                 {"seconds_per_mib", costs.of[i].seconds_per_mib}};
-  const Json document{{"schema", schema}, {"measured_on", costs.measured_on}, {"calls", calls}};
+  const Json document{{"schema", schema}, {"measured_on", costs.measured_on}, {"calls", std::move(calls)}};
   return write_output(file, [&](std::ostream& out) -> Result<void> {
     print_json(document, out);
     return {};

@@ -178,7 +178,7 @@ Json json_of_stack(const Tables& tables, StackId stack) {
     row.emplace("line", frame.line);
     frames.emplace_back(std::move(row));
   }
-  return frames;
+  return Json(std::move(frames));
 }
 
 Json json_of_losses(const Trace& trace) { return json_of_losses(trace.header, trace.losses, trace.read); }

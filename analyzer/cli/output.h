@@ -96,6 +96,9 @@ std::string one_line(const Json& part);
 /// [{"function":..,"file":..,"line":..}], innermost first.
 Json json_of_stack(const Tables& tables, StackId stack);
 
+/// Makes room for as many members before large ones are added: an object that grows copies all that it holds.
+inline void reserve(Json& object, std::size_t members) { object.get_ref<Json::object_t&>().reserve(members); }
+
 /// {"ring_full":0,...}: every counter of Losses and of what the reader skipped.
 Json json_of_losses(const Header& header, const Losses& losses, const ReadReport& read);
 Json json_of_losses(const Trace& trace);

@@ -202,7 +202,7 @@ Exit run_verify(const VerifyArguments& arguments) {
                 {"trace", arguments.file.string()},
                 {"exact", exact},
                 {"losses", json_of_losses(*trace)},
-                {"devices", devices}});
+                {"devices", std::move(devices)}});
   } else {
     for (const Verification& v : *verified) print_text(v);
   }

@@ -222,7 +222,7 @@ void print_replay_json(const ReplayInput& input, const std::vector<PolicyResults
                  {"level", replayed_level(input.heaps) == Level::framework ? "framework" : "driver"},
                  {"events", input.event_count},
                  {"losses", json_of_losses(input.trace)},
-                 {"policies", policies},
+                 {"policies", std::move(policies)},
                  {"not_replayed", left_out.policies},
                  {"stopped_by", left_out.is_empty() ? Json(nullptr) : Json("seconds")}});
   if (!rules.text.empty()) document["torch_rules"] = rules.text;

@@ -233,9 +233,9 @@ Json json_of(const Trace& trace, const Fragmentation& found) {
           {"pinned_segments", found.pinned.size()},
           {"segments", json_of_segments(trace, found)},
           {"sites", json_of_sites(trace, found)},
-          {"lanes", pool_streams},
-          {"size_classes", sizes},
-          {"over_time", over_time}};
+          {"lanes", std::move(pool_streams)},
+          {"size_classes", std::move(sizes)},
+          {"over_time", std::move(over_time)}};
 }
 
 Json json_of(const Remedies& remedies) {
@@ -248,7 +248,9 @@ Json json_of(const Remedies& remedies) {
                      {"gives_back_bytes", remedies.gives_back(remedy)},
                      {"failed_allocations", remedy.outcome.failures()},
                      {"driver_calls", json_of_calls(remedy.outcome.driver_calls())}});
-  return {{"peak_reserved_bytes", remedies.baseline_peak.count}, {"not_tried", remedies.left_out}, {"tried", tried}};
+  return {{"peak_reserved_bytes", remedies.baseline_peak.count},
+          {"not_tried", remedies.left_out},
+          {"tried", std::move(tried)}};
 }
 
 Json json_of(const std::optional<StepPlan>& plan) {
@@ -337,8 +339,8 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
                {"hole", json_of_gap(trace, oom.gap_in_pool_stream, event.time)},
                {"largest_hole", json_of_gap(trace, oom.largest_gap, event.time)},
                {"levels", std::move(levels)},
-               {"survivors", survivors},
-               {"serve_only", serve_only},
+               {"survivors", std::move(survivors)},
+               {"serve_only", std::move(serve_only)},
                {"rest_of_step", oom.rest ? Json{{"more_bytes", oom.rest->more.count},
                                                 {"earlier_steps", oom.rest->rounds},
                                                 {"growth", oom.rest->growth}}
@@ -354,7 +356,9 @@ Json json_of(const Trace& trace, const Report& report, const OutOfMemory& oom) {
 Json json_of_fragmentation(const Trace& trace, const Report& report) {
   Json heaps = Json::array();
   for (const Fragmentation& found : report.fragmentation()) heaps.push_back(json_of(trace, found));
-  return {{"heaps", heaps}, {"remedies", json_of(report.remedies())}, {"step_plan", json_of(report.step_plan())}};
+  return {{"heaps", std::move(heaps)},
+          {"remedies", json_of(report.remedies())},
+          {"step_plan", json_of(report.step_plan())}};
 }
 
 Json json_of_oom_setting(const Report& report) {
@@ -404,10 +408,9 @@ Json json_of(const MemorySummary& summary) {
 Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, const Report& report, bool allocations) {
   Json groups = Json::array();
   for (const LiveGroup& group : view.groups) {
-    Json entry{{"label", group.label},
-               {"bytes", group.bytes.count},
-               {"count", group.count},
-               {"stack", json_of_stack(trace.tables, group.stack)}};
+    Json entry{{"label", group.label}, {"bytes", group.bytes.count}, {"count", group.count}};
+    reserve(entry, entry.size() + 2);
+    entry["stack"] = json_of_stack(trace.tables, group.stack);
     if (allocations) {
       entry["allocations"] = Json::array();
       for (const AllocationId id : group.allocations) {
@@ -429,8 +432,8 @@ Json json_of(const Trace& trace, const HeapReport& heap, const LiveView& view, c
           {"events", view.events},
           {"bytes", view.bytes.count},
           {"count", view.count},
-          {"categories", categories},
-          {"groups", groups}};
+          {"categories", std::move(categories)},
+          {"groups", std::move(groups)}};
 }
 
 Json json_of_spans(const Trace& trace, const HeapReport& heap) {
@@ -551,7 +554,7 @@ Json json_of_summary(const Trace& trace, const Report& report, const ReportOptio
           {"source", trace.header.source},
           {"events", trace.events.count()},
           {"losses", json_of_losses(trace)},
-          {"devices", devices}};
+          {"devices", std::move(devices)}};
 }
 
 }  // namespace
@@ -573,16 +576,18 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
   Json document{{"schema", "memreel.report/1"},
                 {"verdict", json_of_verdict(trace.tables, report.verdict)},
                 {"summary", json_of_summary(trace, report, options)}};
-  if (report.sections.live)
-    document.update({{"live_at_peak", at_peak},
-                     {"live_at_end", at_end},
-                     {"peaks", spans},
-                     {"host_memory", part_of(report.analysis->host_memory())},
-                     {"device_trees", json_of_trees(trace, report.analysis->devices())},
-                     {"private_pools", pools},
-                     {"holders", json_of_holders(trace)},
-                     {"pool_errors", json_of_errors(trace, report)}});
-  if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", at_instant}};
+  reserve(document, 24);
+  if (report.sections.live) {
+    document["live_at_peak"] = std::move(at_peak);
+    document["live_at_end"] = std::move(at_end);
+    document["peaks"] = std::move(spans);
+    document["host_memory"] = part_of(report.analysis->host_memory());
+    document["device_trees"] = json_of_trees(trace, report.analysis->devices());
+    document["private_pools"] = std::move(pools);
+    document["holders"] = json_of_holders(trace);
+    document["pool_errors"] = json_of_errors(trace, report);
+  }
+  if (report.instant) document["live_at"] = {{"instant", text_of(*report.instant)}, {"heaps", std::move(at_instant)}};
   if (report.sections.leaks) add_leaks(document, trace, report.leaks(), options.allocations);
   if (report.sections.fragmentation) document["fragmentation"] = json_of_fragmentation(trace, report);
   if (report.sections.ooms) {

@@ -45,8 +45,9 @@ Json json_of(const Trace& trace, const LeakFinding& finding, bool allocations) {
              {"age_steps", finding.oldest},
              {"last_free_step", finding.last_free ? Json(*finding.last_free) : Json(nullptr)},
              {"kept_by", kept_by(trace, finding.allocations)},
-             {"cause", finding.cause == no_cause ? Json(nullptr) : Json(finding.cause)},
-             {"stack", json_of_stack(trace.tables, finding.stack)}};
+             {"cause", finding.cause == no_cause ? Json(nullptr) : Json(finding.cause)}};
+  reserve(entry, entry.size() + 2);
+  entry["stack"] = json_of_stack(trace.tables, finding.stack);
   if (allocations) {
     entry["allocations"] = Json::array();
     for (const AllocationId id : finding.allocations) {

@@ -124,7 +124,10 @@ FrameText frame_text(const Tables& tables, FrameId id) {
 }
 
 std::vector<FrameText> frames_of(const Tables& tables, StackId stack) {
+  std::size_t depth = 0;
+  for (StackId at = stack; at != StackId::none; at = tables[at].caller) ++depth;
   std::vector<FrameText> frames;
+  frames.reserve(depth);
   for (; stack != StackId::none; stack = tables[stack].caller)
     frames.push_back(frame_text(tables, tables[stack].frame));
   return frames;

@@ -188,6 +188,12 @@ class Bounds(HostileTest):
         self.assertIn("f0", process.stdout)
         self.assertNotIn("beyond", self.answer("report", self.file("shallow.pickle", deep_pickle(4096))).stderr)
 
+    @unittest.skipIf(SANITIZED, "a sanitizer's own memory can't be bounded")
+    def test_many_deep_stacks_fit_into_a_document(self):
+        document = json.loads(self.answer("report", "--leaks", "--format", "json", "--max-memory", "1GiB",
+                                          REPOSITORY / "tests/data/hostile/deep1m.reel").stdout)
+        self.assertEqual(max(len(leak["stack"]) for leak in document["leaks"]), 4096)
+
     def test_deep_json_is_refused(self):
         nested = self.file("nested.json", b'{"device_traces": ' + b"[" * 100_000)
         self.assert_refused(run("info", nested), "nest more than 256 deep")
