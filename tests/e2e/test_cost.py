@@ -4,7 +4,7 @@ it executes, are counted at three sizes. The processor counts instructions where
 else valgrind, for reports. MEMREEL_COST_N: the smallest size; the default finds what is grossly worse."""
 
 import ctypes
-import functools
+import math
 import os
 import pickle
 import platform
@@ -25,6 +25,7 @@ N = int(os.environ.get("MEMREEL_COST_N", "1000"))
 MOST_GROWTH = 2.6  # per doubling; sorting takes 2.2
 MOST_MEMORY = 1 << 30
 UNMEASURED = 1_000_000, 24 << 20  # instructions; bytes: a table that doubles, an arena of another thread
+FORKED_COMMANDS = os.environ.get("MEMREEL_FORKED_COMMANDS")
 COMMANDS = {
     "info": lambda file: ("info", file),
     "report": lambda file: ("report", file),
@@ -59,12 +60,18 @@ def streams(n):
                                           event("alloc", BASE + i * SEGMENT, 512, i, stream=i))]
 
 
+def scattered(n, stride):
+    """Addresses of n pieces beside each other, in an order that is of one pattern for every n: a share of them apart."""
+    step = next(step for step in range(round(stride * n), 2 * n) if math.gcd(step, n) == 1)
+    return [BASE + i * step % n * SEGMENT for i in range(n)]
+
+
 def mapped_pieces(n):
-    scattered = [BASE + i * 7919 % n * SEGMENT for i in range(n)]
-    return ([event("segment_map", address, SEGMENT, i) for i, address in enumerate(scattered)]
-            + [event("alloc", address, SEGMENT, n + i, frames=frames(i % 20)) for i, address in enumerate(scattered)]
-            + [e for i in range(n) for e in (*freed(BASE + i * 104729 % n * SEGMENT, SEGMENT, 2 * n + i),
-                                             event("segment_unmap", BASE + i * 104729 % n * SEGMENT, SEGMENT, 2 * n + i))])
+    made, gone = scattered(n, 0.71), scattered(n, 0.43)
+    return ([event("segment_map", address, SEGMENT, i) for i, address in enumerate(made)]
+            + [event("alloc", address, SEGMENT, n + i, frames=frames(i % 20)) for i, address in enumerate(made)]
+            + [e for i, address in enumerate(gone) for e in (*freed(address, SEGMENT, 2 * n + i),
+                                                             event("segment_unmap", address, SEGMENT, 2 * n + i))])
 
 
 def reused_pieces(n):
@@ -201,7 +208,17 @@ def run_and_wait(arguments, meanwhile=lambda process: None, **options):
     return usage.ru_maxrss * 1024, errors
 
 
-class Processor:
+class Counter:
+    """Counts instructions, and peak memory in bytes, of commands."""
+
+    def prepare(self, arguments):
+        """Before the first of several that are compared."""
+
+    def close(self):
+        pass
+
+
+class Processor(Counter):
     """Counts what a child process executes in user mode, from its exec on. See perf_event_open(2)."""
 
     commands, n = tuple(COMMANDS), N
@@ -225,7 +242,6 @@ class Processor:
         return counter >= 0
 
     def count(self, arguments):
-        """Instructions, and peak memory in bytes."""
         begin_read, begin_write = os.pipe()
         counters = []
 
@@ -241,31 +257,60 @@ class Processor:
         return count, memory
 
 
-class Valgrind:
+class Valgrind(Counter):
     """Takes fifty times as long, so it counts less. Below 500 some inputs are too short to be judged."""
 
     commands, n = ("report",), min(N, 500)
 
+    def __init__(self):
+        self.folder, self.process, self.answers = None, None, None
+
     @staticmethod
     def works():
-        return shutil.which("valgrind") is not None
+        return shutil.which("valgrind") is not None and FORKED_COMMANDS is not None
 
-    @functools.cached_property
-    def folder(self):
-        """Has a copy of memreel without symbols, whose reading takes valgrind a quarter of its time."""
-        folder = tempfile.TemporaryDirectory()
-        subprocess.run(["strip", "-o", Path(folder.name) / "memreel", MEMREEL], check=True)
-        return folder
+    def start(self):
+        """One process for all commands: most of what valgrind does for the first is done for the others, too."""
+        self.folder = Path(tempfile.mkdtemp())
+        program = self.folder / "program"  # without symbols, which valgrind would read
+        subprocess.run(["strip", "-o", program, FORKED_COMMANDS], check=True)
+        answers, answered = os.pipe()
+        self.process = subprocess.Popen(
+            ["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
+             f"--log-file={self.folder}/%p.log", program, str(answered)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True, pass_fds=[answered])
+        os.close(answered)
+        self.answers = os.fdopen(answers)
+
+    def close(self):
+        if self.process is None:
+            return
+        self.process.stdin.close()
+        self.process.wait()
+        self.answers.close()
+        shutil.rmtree(self.folder)
+
+    def prepare(self, arguments):
+        if self.process is None:
+            self.start()
+        self.run("here", arguments)
+
+    def run(self, where, arguments):
+        """The process that ran it."""
+        self.process.stdin.write("\t".join([where, *map(str, arguments[1:])]) + "\n")
+        self.process.stdin.flush()
+        answer = self.answers.readline().split()
+        if not answer or os.waitstatus_to_exitcode(int(answer[1])) not in (0, 1):
+            raise AssertionError(f"{arguments}: {answer}")
+        return answer[0]
 
     def count(self, arguments):
         memory, _ = run_and_wait(arguments)
-        # Most code runs so rarely that optimizing it, as these options keep valgrind from doing, takes longer than running it.
-        _, said = run_and_wait(["valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-out-file=/dev/null",
-                                "--vex-iropt-level=0", "--vex-guest-chase=no", Path(self.folder.name) / "memreel", *arguments[1:]])
+        said = (self.folder / f"{self.run('fork', arguments)}.log").read_text()
         return int(re.search(r"I +refs: +([\d,]+)", said)[1].replace(",", "")), memory
 
 
-class MemoryOnly:
+class MemoryOnly(Counter):
     commands, n = tuple(COMMANDS), N
 
     @staticmethod
@@ -284,6 +329,7 @@ class Growth(ProgramTest):
         super().setUpClass()
         ways = [way() for way in (Processor, Valgrind, MemoryOnly)]
         cls.counter = next(way for way in ways if way.works())
+        cls.addClassCleanup(cls.counter.close)
         cls.sizes = [cls.counter.n << doubling for doubling in range(3)]
 
     def assert_linear(self, files, commands=tuple(COMMANDS)):
@@ -292,7 +338,9 @@ class Growth(ProgramTest):
             if name not in self.counter.commands:
                 continue
             with self.subTest(name):
-                counts = [self.counter.count((MEMREEL, *COMMANDS[name](file))) for file in files]
+                lines = [(MEMREEL, *COMMANDS[name](file)) for file in files]
+                self.counter.prepare(lines[0])
+                counts = [self.counter.count(line) for line in lines]
                 for (small, middle, large), unmeasured in zip(zip(*counts), UNMEASURED):
                     self.assertLess(large - middle, MOST_GROWTH * max(middle - small, 0) + unmeasured, counts)
                 self.assertLess(counts[-1][1], MOST_MEMORY)
