@@ -24,12 +24,18 @@ const Categories& Analysis::categories() const {
   return categories_.get([&] { return classify(trace_, lives()); });
 }
 
+Rounds Analysis::rounds(HeapId heap) const {
+  Rounds marked = marked_rounds(trace_, heap);
+  if (marked.source != RoundSource::none) return marked;
+  return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); });
+}
+
 const RecordedBlocks& Analysis::blocks() const {
   return blocks_.get([&] { return recorded_blocks(trace_); });
 }
 
 const LeakReport& Analysis::leaks() const {
-  return leaks_.get([&] { return find_leaks(trace_, options_.leaks); });
+  return leaks_.get([&] { return find_leaks(trace_, options_.leaks, [&](HeapId heap) { return rounds(heap); }); });
 }
 
 const std::vector<Fragmentation>& Analysis::fragmentation() const {
@@ -44,7 +50,7 @@ const std::optional<HostMemory>& Analysis::host_memory() const {
   return host_memory_.get([&] {
     return memreel::host_memory(trace_, histories(), [&] {
       const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
-      return heap == nullptr ? Rounds{} : find_rounds(trace_, heap->heap);
+      return heap == nullptr ? Rounds{} : rounds(heap->heap);
     });
   });
 }

@@ -16,6 +16,7 @@
 #include "analyzer/analysis/insight/pool_errors.h"
 #include "analyzer/analysis/insight/private_pools.h"
 #include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/replay/memory_summary.h"
 #include "formats/model/trace.h"
@@ -74,6 +75,8 @@ class Analysis {
   /// What each device holds, over all its heaps.
   const std::vector<DeviceMemory>& devices() const;
   const Categories& categories() const;
+  /// find_rounds(), where what the program does is followed once for all heaps.
+  Rounds rounds(HeapId heap) const;
   const RecordedBlocks& blocks() const;
   const LeakReport& leaks() const;
   const std::vector<Fragmentation>& fragmentation() const;
@@ -122,6 +125,7 @@ class Analysis {
   Once<std::vector<HeapHistory>> histories_;
   Once<std::vector<DeviceMemory>> devices_;
   Once<Categories> categories_;
+  Once<Rounds> unmarked_rounds_;
   Once<RecordedBlocks> blocks_;
   Once<LeakReport> leaks_;
   Once<std::vector<Fragmentation>> fragmentation_;

@@ -203,7 +203,8 @@ std::vector<std::uint32_t> frees_of(const Trace& trace) {
 
 class Search {
  public:
-  Search(const Trace& trace, const LeakOptions& options) : trace_(trace), options_(options), frees_(frees_of(trace)) {}
+  Search(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of)
+      : trace_(trace), options_(options), rounds_of_(rounds_of), frees_(frees_of(trace)) {}
 
   LeakReport report() && {
     std::vector<char> has_allocations(trace_.tables.heaps.size());
@@ -214,7 +215,7 @@ class Search {
     for (std::uint32_t heap = 0; heap < has_allocations.size(); ++heap)
       if (has_allocations[heap] != 0)
         heaps.push_back(
-            in_rounds(trace_, HeapId{heap}, rounds_until(end_of_life(trace_, HeapId{heap}), rounds_of(HeapId{heap}))));
+            in_rounds(trace_, HeapId{heap}, rounds_until(end_of_life(trace_, HeapId{heap}), rounds_of_(HeapId{heap}))));
     std::vector<std::vector<Population>> found = populations(trace_, heaps);
     for (std::size_t i = 0; i < heaps.size(); ++i) look_into(std::move(heaps[i]), std::move(found[i]));
     report_.causes = group_by_cause(trace_.tables, report_.findings, births_);
@@ -262,13 +263,6 @@ class Search {
     rounds.last_is_open = false;
     rounds.unfinished = true;
     return rounds;
-  }
-
-  Rounds rounds_of(HeapId heap) {
-    Rounds rounds = marked_rounds(trace_, heap);
-    if (rounds.source != RoundSource::none) return rounds;
-    if (!unmarked_) unmarked_ = unmarked_rounds(trace_);
-    return *unmarked_;
   }
 
   /// What live memory did not grow by is no leak.
@@ -556,10 +550,10 @@ class Search {
 
   const Trace& trace_;
   const LeakOptions& options_;
+  const std::function<Rounds(HeapId)>& rounds_of_;
   const std::vector<std::uint32_t> frees_;  // by AllocationId
   WindUp end_{};                            // of the heap that is looked into
   LeakReport report_;
-  std::optional<Rounds> unmarked_;                  // once they are needed
   std::vector<std::vector<std::uint32_t>> births_;  // by finding
 };
 
@@ -573,9 +567,13 @@ bool tells_lives(EventKinds skipped) {
 
 std::string_view name_of(LeakVerdict verdict) { return names.at(static_cast<std::size_t>(verdict)); }
 
-LeakReport find_leaks(const Trace& trace, const LeakOptions& options) {
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of) {
   if (!tells_lives(trace.losses.skipped)) return {.unrecorded = true};
-  return Search(trace, options).report();
+  return Search(trace, options, rounds_of).report();
+}
+
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options) {
+  return find_leaks(trace, options, [&](HeapId heap) { return find_rounds(trace, heap); });
 }
 
 }  // namespace memreel

@@ -5,6 +5,7 @@
 // everything else from the same place, never freed. docs/leaks.md explains the rules, their reasons, and their limits.
 #pragma once
 
+#include <functional>
 #include <limits>
 #include <span>
 
@@ -210,6 +211,8 @@ struct LeakOptions {
   std::optional<Bytes> capacity;  // of each device, for the time until memory runs out; default: as recorded
 };
 
+/// `rounds_of`: find_rounds() of a heap, asked for at most once for each.
+LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of);
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options = {});
 
 // Nothing leaks more than live memory grows by.

@@ -36,7 +36,8 @@ bool is_made_by_capture(const Pool& pool) { return !pool.inferred && pool.key_hi
 
 class PoolUses {
  public:
-  PoolUses(const Trace& trace, HeapId heap) : trace_(trace), heap_(heap), captures_(captures_of(trace.tables)) {}
+  PoolUses(const Trace& trace, HeapId heap, const std::vector<Capture>& captures)
+      : trace_(trace), heap_(heap), captures_(captures) {}
 
   void see(std::size_t i) {
     const Events& events = trace_.events;
@@ -150,7 +151,7 @@ class PoolUses {
 
   const Trace& trace_;
   HeapId heap_;
-  std::vector<Capture> captures_;  // by StackId
+  const std::vector<Capture>& captures_;  // by StackId
   std::map<PoolId, State> pools_;
   std::map<ThreadId, Thread> threads_;
   std::unordered_map<std::uint32_t, Owned> owned_;
@@ -217,17 +218,15 @@ const std::array<ResultField<PrivatePool>, 11> FieldsOf<PrivatePool>::all{{
      }},
 }};
 
-std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap) {
-  if (trace.tables.pools.size() < 2 || trace.tables[heap].level != Level::framework) return {};
-  PoolUses uses(trace, heap);
-  for (std::size_t i = 0; i < trace.events.count(); ++i) uses.see(i);
-  return std::move(uses).take();
-}
-
 std::vector<HeapPools> private_pools(const Trace& trace) {
   std::vector<HeapPools> heaps;
+  if (trace.tables.pools.size() < 2) return heaps;
+  const std::vector<Capture> captures = captures_of(trace.tables);
   for (std::uint32_t heap = 1; heap < trace.tables.heaps.size(); ++heap) {
-    HeapPools found{.heap = HeapId{heap}, .pools = private_pools(trace, HeapId{heap})};
+    if (trace.tables.heaps[heap].level != Level::framework) continue;
+    PoolUses uses(trace, HeapId{heap}, captures);
+    for (std::size_t i = 0; i < trace.events.count(); ++i) uses.see(i);
+    HeapPools found{.heap = HeapId{heap}, .pools = std::move(uses).take()};
     if (found.pools.empty()) continue;
     std::ranges::stable_sort(found.pools, std::ranges::greater{}, &PrivatePool::peak_reserved);
     heaps.push_back(std::move(found));

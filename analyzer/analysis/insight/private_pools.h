@@ -46,21 +46,17 @@ struct FieldsOf<PrivatePool> {
   static const std::array<ResultField<PrivatePool>, 11> all;
 };
 
-/// The private pools of `heap` that served allocations, in order of their ids. A driver has none: what recordings call
-/// its pools are kinds of its memory.
-///
-/// A use belongs to the thread that begins it; requests of other threads meanwhile count towards it: a backward pass
-/// runs on its own threads. It ends where its thread allocates elsewhere in the heap, or where another capture begins
-/// (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
-std::vector<PrivatePool> private_pools(const Trace& trace, HeapId heap);
-
-/// The private pools of a heap, largest peak first.
+/// The private pools of a heap that served allocations, largest peak first.
 struct HeapPools {
   HeapId heap = HeapId::none;
   std::vector<PrivatePool> pools;
 };
 
-/// Of each heap that has any.
+/// Those of each heap that has any. A driver has none: what recordings call its pools are kinds of its memory.
+///
+/// A use belongs to the thread that begins it; requests of other threads meanwhile count towards it: a backward pass
+/// runs on its own threads. It ends where its thread allocates elsewhere in the heap, or where another capture begins
+/// (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
 std::vector<HeapPools> private_pools(const Trace& trace);
 
 }  // namespace memreel

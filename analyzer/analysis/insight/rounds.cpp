@@ -60,8 +60,9 @@ void drop_empty(std::vector<std::uint32_t>& ends, std::span<const std::uint32_t>
 /// of captures builds something: it is no loop of steps.
 class Captured {
  public:
-  explicit Captured(const Trace& trace) : trace_(trace), is_of_graphs_(trace.tables.pools.size()) {
-    for (const HeapPools& heap : private_pools(trace))
+  Captured(const Trace& trace, std::span<const HeapPools> pools)
+      : trace_(trace), is_of_graphs_(trace.tables.pools.size()) {
+    for (const HeapPools& heap : pools)
       for (const PrivatePool& pool : heap.pools) is_of_graphs_[index(pool.pool)] = pool.has_captures ? 1 : 0;
   }
 
@@ -487,11 +488,11 @@ Rounds marked_rounds(const Trace& trace, HeapId heap) {
   return rounds;
 }
 
-Rounds unmarked_rounds(const Trace& trace) {
+Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
   const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
   const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
   const ModuleCalls modules(trace.tables, rules);
-  const Captured captured(trace);
+  const Captured captured(trace, pools);
   const Course course = CourseFinder(trace, stacks, modules, captured).find();
   Rounds rounds = rounds_of_course(trace, course, modules);
   if (rounds.source == RoundSource::none && !course.has_modules) rounds = rounds_of_repetition(trace, stacks, captured);
@@ -502,7 +503,7 @@ Rounds unmarked_rounds(const Trace& trace) {
 
 Rounds find_rounds(const Trace& trace, HeapId heap) {
   Rounds rounds = marked_rounds(trace, heap);
-  return rounds.source == RoundSource::none ? unmarked_rounds(trace) : rounds;
+  return rounds.source == RoundSource::none ? unmarked_rounds(trace, private_pools(trace)) : rounds;
 }
 
 std::string text_of(const Rounds& rounds) {

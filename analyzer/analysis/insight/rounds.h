@@ -2,6 +2,9 @@
 // The unit of growth: rounds of the program's outermost loop, which its users call steps.
 #pragma once
 
+#include <span>
+
+#include "analyzer/analysis/insight/private_pools.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -53,7 +56,8 @@ Rounds marked_rounds(const Trace& trace, HeapId heap);
 ///   weights. No stacks at all: sizes that recur evenly, eight times or more.
 ///
 /// What is requested in pools of CUDA graphs is neither a call nor repetition: captures build graphs, which keep it.
-Rounds unmarked_rounds(const Trace& trace);
+/// `pools`: private_pools(trace).
+Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
 /// step" if they do not suffice.

@@ -62,6 +62,31 @@ TEST_F(Failing, EachResultIsComputedOnce) {
   EXPECT_FALSE(remedies.front()->tried.empty());
 }
 
+TEST(Steps, AreTheOnesFoundForEachHeapAlone) {
+  for (const RoundSource source : {RoundSource::marks, RoundSource::repetition}) {
+    testing::TraceBuilder builder;
+    Tables& tables = builder.trace().tables;
+    tables.marks.push_back({.name = builder.string("step"), .phase = MarkPhase::instant});
+    const StackId work = builder.stack({"work@loop.cpp:3", "main@loop.cpp:9"});
+    const StackId more = builder.stack({"more@loop.cpp:5", "main@loop.cpp:10"});
+    const std::vector<OriginId> origins{builder.origin(HeapId{1}),
+                                        builder.origin(builder.heap("pool", Level::framework, 0))};
+    for (int step = 0; step < 8; ++step) {
+      for (const OriginId origin : origins)
+        for (const StackId stack : {work, more}) builder.free(builder.alloc(origin, base, 2_MiB, stack));
+      if (source == RoundSource::marks)
+        builder.push({.kind = EventKind::mark, .origin = origins.front(), .value = tables.marks.size() - 1});
+    }
+    const Analysis analysis(builder.trace());
+    for (const HeapId heap : {HeapId{1}, HeapId{2}}) {
+      const Rounds asked = analysis.rounds(heap), found = find_rounds(builder.trace(), heap);
+      EXPECT_EQ(asked.source, source);
+      EXPECT_EQ(asked.source, found.source);
+      EXPECT_EQ(asked.ends, found.ends);
+    }
+  }
+}
+
 TEST_F(Failing, PartsThatNobodyAsksForAreEmpty) {
   Analysis analysis(builder_.trace());
   analysis.leaks();
