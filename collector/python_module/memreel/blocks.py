@@ -12,7 +12,7 @@ import sys
 from types import FunctionType
 from typing import Any, Callable, Container, Dict, Iterable, Iterator, List, NamedTuple, Optional, Tuple, TypeVar
 
-from .references import HERE, bases, class_dict, class_name, instance_dict, native_attribute
+from .inspection import HERE, bases, class_dict, class_name, instance_dict, native_attribute
 
 Answer = TypeVar("Answer")
 

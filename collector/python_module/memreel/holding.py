@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple, TypeVar
 
 from .blocks import InGraph, Memory, Reader
+from .inspection import class_name
 from .quantity import size_text
-from .references import Container, OutOfTime, References, Way, class_name
+from .references import OutOfTime, References
+from .ways import Container, Way
 
 _KINDS = {"device": {"device"}, "pinned": {"pinned"}, "host": {"host"}, "all": {"device", "pinned", "host"},
           "recorded": {"device", "pinned"}}  # the last: what a recording has
