@@ -9,7 +9,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from test_attach import AttachTest, may_trace
+from attaching import AttachTest, may_trace
 from test_record_flight import FLIGHT_PROGRAM
 
 

@@ -5,7 +5,7 @@ import os
 import sys
 import unittest
 
-from test_attach import AttachTest, may_trace
+from attaching import AttachTest, may_trace
 
 HOLDING = """
 import ctypes

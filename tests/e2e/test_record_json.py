@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 
+from attaching import AttachTest
 from program import MEMREEL
 from recorded import PROGRAM
 from schema import defects
-from test_attach import AttachTest
 
 
 class RecordJson(AttachTest):

@@ -12,15 +12,14 @@ import socket
 import struct
 import subprocess
 import termios
-import time
 import unittest
 import urllib.request
 from pathlib import Path
 
+from attaching import AttachTest
 from program import MEMREEL, REPOSITORY
 from recorded import PROGRAM
 from schema import defects
-from test_attach import AttachTest
 
 BOARD = REPOSITORY / "samples/grafana/memreel.json"
 
