@@ -5,7 +5,7 @@
 #include <charconv>
 #include <iostream>
 
-#include "analyzer/cli/fleet.h"
+#include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/fields.h"
 #include "analyzer/fleet/fleet_gate.h"

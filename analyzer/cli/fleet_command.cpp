@@ -9,14 +9,14 @@
 #include <memory>
 #include <set>
 
-#include "analyzer/cli/fleet.h"
+#include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
+#include "analyzer/fleet/fleet_tables.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/settings_search.h"
-#include "analyzer/fleet/tables.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

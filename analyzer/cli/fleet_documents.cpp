@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <map>
 
-#include "analyzer/cli/fleet.h"
+#include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/describe/fields.h"
 #include "analyzer/describe/html/charts.h"

@@ -47,8 +47,8 @@ Exit serve_view(std::span<char* const> words);
 
 // The program's help, and its suggestions for unknown words.
 
-/// A command implemented by a separate program in the same directory. `program` is empty for one that main.cpp adds to
-/// this program, where it was built with it.
+/// A command implemented by a separate program in the same directory. `program` is empty for one that memreel.cpp adds
+/// to this program, where it was built with it.
 struct Sibling {
   std::string_view command, program, description;
 };

@@ -10,7 +10,7 @@
 #include <memory>
 #include <span>
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/policies/torch_resume.h"
 #include "analyzer/replay/replay.h"

@@ -2,7 +2,7 @@
 // Policies by name.
 #pragma once
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 
 namespace memreel {
 

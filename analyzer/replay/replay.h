@@ -12,7 +12,7 @@
 
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/replay/engine/parameters.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "analyzer/replay/prepare.h"
 #include "formats/model/result.h"

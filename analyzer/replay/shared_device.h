@@ -5,7 +5,7 @@
 #include <span>
 
 #include "analyzer/analysis/history/device_memory.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "formats/model/units.h"

@@ -5,7 +5,7 @@
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "analyzer/replay/policies/bfc.h"
 #include "analyzer/replay/policies/rmm_binning.h"

@@ -20,7 +20,7 @@
 
 #include "collector/attach/injector.h"
 #include "collector/attach/process.h"
-#include "collector/record/command.h"
+#include "collector/record/collector_command.h"
 #include "collector/record/launch.h"
 #include "formats/model/files.h"
 #include "formats/model/live_set.h"

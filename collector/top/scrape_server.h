@@ -10,7 +10,7 @@
 #include <span>
 #include <variant>
 
-#include "collector/top/watch.h"
+#include "collector/top/sampled_processes.h"
 #include "formats/model/result.h"
 
 namespace memreel::top {

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "collector/record/command.h"
-#include "collector/top/watch.h"
+#include "collector/record/collector_command.h"
+#include "collector/top/sampled_processes.h"
 
 namespace memreel::top {
 

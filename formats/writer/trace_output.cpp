@@ -14,7 +14,7 @@
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/writer/interner.h"
-#include "formats/writer/packets.h"
+#include "formats/writer/packet_encoder.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {

@@ -8,7 +8,7 @@
 #include "formats/wire/schema.h"
 #include "formats/wire/zstd.h"
 #include "formats/writer/interner.h"
-#include "formats/writer/packets.h"
+#include "formats/writer/packet_encoder.h"
 
 namespace memreel {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "analyzer/replay/engine/engine.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/policies/growing_range.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/replay.h"

@@ -19,8 +19,8 @@ PROJECT = """
 cmake_minimum_required(VERSION 3.22)
 project(consumer LANGUAGES C CXX)
 {get}
-add_executable(annotated annotated.c)
-add_executable(own_policy own_policy.cpp)
+add_executable(annotated uses_annotations.c)
+add_executable(own_policy uses_policy.cpp)
 foreach(program annotated own_policy)
   target_link_libraries(${{program}} PRIVATE memreel::headers)
 endforeach()
@@ -35,7 +35,7 @@ def consume(directory, get, *arguments, env=None):
     """Configures, builds and runs a project in `directory` that gets memreel this way; returns its build folder."""
     directory.mkdir()
     (directory / "CMakeLists.txt").write_text(PROJECT.format(get=get))
-    for program in ("annotated.c", "own_policy.cpp"):
+    for program in ("uses_annotations.c", "uses_policy.cpp"):
         shutil.copy(PROGRAMS / program, directory)
     build = directory / "build"
     run("cmake", "-S", directory, "-B", build, *arguments, env=env)
@@ -90,7 +90,7 @@ class Consumers(ProgramTest):
         cmake, includes, pkgconfig = (run(program, option).stdout.strip()
                                       for option in ("--cmake-dir", "--includes", "--pkgconfig-dir"))
         consume(self.directory / "consumer", "find_package(memreel CONFIG REQUIRED)", f"-Dmemreel_DIR={cmake}")
-        run("cc", "-fsyntax-only", includes, PROGRAMS / "annotated.c")
+        run("cc", "-fsyntax-only", includes, PROGRAMS / "uses_annotations.c")
         self.assertTrue((Path(pkgconfig) / "memreel.pc").exists())
         if shutil.which("pkg-config"):
             found = run("pkg-config", "--cflags", "memreel", env=os.environ | {"PKG_CONFIG_PATH": pkgconfig}).stdout
@@ -134,7 +134,7 @@ class Consumers(ProgramTest):
         flags = run("pkg-config", "--cflags", "memreel", env=environment).stdout.split()
         self.assertEqual(run("pkg-config", "--modversion", "memreel", env=environment).stdout,
                          run(MEMREEL, "--version").stdout.split()[-1] + "\n")
-        run("cc", "-std=c99", "-Wall", "-Werror", *flags, PROGRAMS / "annotated.c", "-o", self.directory / "annotated")
+        run("cc", "-std=c99", "-Wall", "-Werror", *flags, PROGRAMS / "uses_annotations.c", "-o", self.directory / "annotated")
         self.assertEqual(run(self.directory / "annotated").stdout, "not recorded\n")
 
 

@@ -49,9 +49,9 @@ class Ray(ProgramTest):
         self.assertEqual(json.loads(process.stdout), self.document("fleet", self.job, "--no-setting"))
 
     def test_the_documented_script(self):
-        """samples/fleet/on_ray.py"""
+        """samples/fleet/fleet_on_ray.py"""
         out = self.directory / "out"
-        process = subprocess.run([self.python, REPOSITORY / "samples/fleet/on_ray.py", out, self.job], text=True, capture_output=True,
+        process = subprocess.run([self.python, REPOSITORY / "samples/fleet/fleet_on_ray.py", out, self.job], text=True, capture_output=True,
                                  env={**self.environment, "PATH": f"{Path(MEMREEL).parent}:{self.environment['PATH']}"}, timeout=500)
         self.assertEqual(process.returncode, 0, process.stderr)
         self.assertEqual(content_of(out, "*.rank"), content_of(self.directory / "expected"))

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/fake/abi.h"
-#include "tests/fake/gpu.h"
+#include "tests/fake/simulated_gpu.h"
 
 namespace fake {
 

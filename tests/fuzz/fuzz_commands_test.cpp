@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/fuzz/commands.h"
 #include "tests/fuzz/corpus.h"
+#include "tests/fuzz/fuzzed_commands.h"
 #include "tests/fuzz/hostile_mutation.h"
 #include "tests/fuzz/viewing.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "viewer/app/viewer.h"
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 #include "viewer/model/labels.h"
 #include "viewer/model/stacked_series.h"
 #include "viewer/panes/draw.h"

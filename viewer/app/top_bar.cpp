@@ -9,7 +9,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/trace.h"
 #include "viewer/app/viewer.h"
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
 

@@ -11,7 +11,7 @@
 #include "analyzer/replay/replay.h"
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/mark_bands.h"
 #include "viewer/model/prediction.h"

@@ -14,10 +14,10 @@
 #include "viewer/terminal/compare.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
+#include "viewer/terminal/open_trace.h"
 #include "viewer/terminal/screen.h"
-#include "viewer/terminal/session.h"
 #include "viewer/terminal/tabs.h"
-#include "viewer/terminal/timeline.h"
+#include "viewer/terminal/terminal_timeline.h"
 #include "viewer/terminal/tty.h"
 
 namespace memreel::viewer::terminal {

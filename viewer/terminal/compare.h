@@ -9,8 +9,8 @@
 #include "viewer/model/comparison.h"
 #include "viewer/model/source.h"
 #include "viewer/terminal/list.h"
+#include "viewer/terminal/open_trace.h"
 #include "viewer/terminal/screen.h"
-#include "viewer/terminal/session.h"
 
 namespace memreel::viewer::terminal {
 

@@ -8,9 +8,9 @@
 
 #include "formats/model/result.h"
 #include "viewer/terminal/list.h"
+#include "viewer/terminal/open_trace.h"
 #include "viewer/terminal/recorded.h"
 #include "viewer/terminal/screen.h"
-#include "viewer/terminal/session.h"
 #include "viewer/terminal/tty.h"
 
 namespace memreel::viewer::terminal {

@@ -11,7 +11,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
-#include "viewer/terminal/timeline.h"
+#include "viewer/terminal/terminal_timeline.h"
 
 namespace memreel::viewer::terminal {
 namespace {

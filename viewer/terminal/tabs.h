@@ -11,8 +11,8 @@
 #include "viewer/model/ranks.h"
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
+#include "viewer/terminal/open_trace.h"
 #include "viewer/terminal/screen.h"
-#include "viewer/terminal/session.h"
 
 namespace memreel::viewer::terminal {
 

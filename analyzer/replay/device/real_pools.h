@@ -11,7 +11,7 @@
 
 #include "analyzer/replay/device/gpu.h"
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/policies/cuda_async.h"
 #include "analyzer/replay/replay.h"

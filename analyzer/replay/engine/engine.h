@@ -6,7 +6,7 @@
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/measures.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 
 namespace memreel {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "formats/model/units.h"

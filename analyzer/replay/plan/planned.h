@@ -21,7 +21,7 @@
 #include <span>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/address_index.h"
 #include "analyzer/replay/heap/block_table.h"

@@ -37,7 +37,7 @@
 
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/parameters.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/best_fit_index.h"
 #include "analyzer/replay/heap/block_table.h"

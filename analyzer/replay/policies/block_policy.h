@@ -2,15 +2,15 @@
 // The common part of all policies that keep every block, allocated or free, in one table.
 #pragma once
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "analyzer/replay/heap/block_table.h"
 
 namespace memreel {
 
-/// The state of such a policy and the queries of the replay (analyzer/replay/engine/policy.h). A policy that knows its
-/// free memory more exactly hides for_each_free() with its own.
+/// The state of such a policy and the queries of the replay (analyzer/replay/engine/policy_interface.h). A policy that
+/// knows its free memory more exactly hides for_each_free() with its own.
 class BlockPolicy {
  public:
   const HeapUse& use() const { return use_; }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 
 namespace memreel {
 

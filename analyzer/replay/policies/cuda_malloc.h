@@ -13,7 +13,7 @@
 #include <bit>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/heap/best_fit_index.h"
 #include "analyzer/replay/heap/block_table.h"
 #include "analyzer/replay/policies/block_policy.h"

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/heap/address_index.h"
 #include "analyzer/replay/heap/best_fit_index.h"
 #include "analyzer/replay/policies/growing_range.h"

@@ -15,7 +15,7 @@
 #include "analyzer/replay/engine/device.h"
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/block_table.h"
 #include "analyzer/replay/policies/block_policy.h"

@@ -13,7 +13,7 @@
 
 #include "analyzer/include/memreel/policy.h"
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/engine/replay_result.h"
 #include "formats/model/result.h"

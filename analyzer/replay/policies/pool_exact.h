@@ -14,7 +14,7 @@
 #include <algorithm>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/best_fit_index.h"
 #include "analyzer/replay/heap/block_table.h"

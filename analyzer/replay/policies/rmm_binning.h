@@ -18,7 +18,7 @@
 #pragma once
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/maxima.h"
 #include "analyzer/replay/policies/rmm_pool.h"

@@ -19,7 +19,7 @@
 #include <bit>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/heap/block_table.h"
 

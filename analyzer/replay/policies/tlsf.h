@@ -18,7 +18,7 @@
 #include <array>
 #include <bit>
 
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/heap/block_table.h"
 #include "analyzer/replay/policies/growing_range.h"
 

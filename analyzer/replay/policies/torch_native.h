@@ -37,7 +37,7 @@
 #include <array>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/engine/prepared.h"
 #include "analyzer/replay/policies/torch_expandable.h"
 #include "analyzer/replay/policies/torch_pools.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modes of fake_program: each takes the numbers of the command line and returns the exit code. The table in
-// main.cpp says what each is for.
+// fake_program.cpp says what each is for.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/fake/program/logged_calls.h"
 #include "tests/fake/program/modes.h"
-#include "tests/fake/program/steps.h"
 
 namespace fake_program {
 

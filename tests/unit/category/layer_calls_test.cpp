@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/analysis/category/classify.h"
-#include "tests/unit/category/program.h"
+#include "tests/unit/category/torch_program.h"
 
 namespace memreel {
 namespace {

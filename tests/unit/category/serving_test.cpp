@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "tests/unit/category/program.h"
+#include "tests/unit/category/torch_program.h"
 
 namespace memreel {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/category/program.h"
+#include "tests/unit/category/torch_program.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {

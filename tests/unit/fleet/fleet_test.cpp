@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/unit/fleet/ranks.h"
+#include "tests/unit/fleet/written_ranks.h"
 
 namespace memreel {
 namespace {

@@ -8,7 +8,7 @@
 #include <protozero/pbf_writer.hpp>
 #include <set>
 
-#include "tests/unit/fleet/ranks.h"
+#include "tests/unit/fleet/written_ranks.h"
 
 namespace memreel {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "ranks.h"
+#include "written_ranks.h"
 
 namespace memreel {
 namespace {

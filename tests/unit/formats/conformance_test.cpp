@@ -10,7 +10,7 @@
 #include "formats/reader/packet_decoder.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/wire/framing.h"
-#include "formats/writer/packets.h"
+#include "formats/writer/packet_encoder.h"
 #include "memreel/trace.pb.h"
 #include "tests/unit/formats/random_history.h"
 

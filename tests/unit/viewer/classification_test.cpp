@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "analyzer/describe/live_groups.h"
-#include "tests/unit/category/program.h"
+#include "tests/unit/category/torch_program.h"
 #include "tests/unit/viewer/opened.h"
 #include "viewer/model/allocation_list.h"
 #include "viewer/model/flame.h"

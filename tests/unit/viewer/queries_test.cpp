@@ -16,7 +16,7 @@
 #include "viewer/model/allocation_map.h"
 #include "viewer/model/axis.h"
 #include "viewer/model/background.h"
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 #include "viewer/model/flame.h"
 #include "viewer/model/heap_at.h"
 #include "viewer/model/labels.h"

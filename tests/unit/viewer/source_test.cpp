@@ -21,7 +21,7 @@
 #include "tests/histories.h"
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/sample_trace.h"
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 #include "viewer/model/findings.h"
 #include "viewer/model/navigation.h"
 #include "viewer/model/prediction.h"

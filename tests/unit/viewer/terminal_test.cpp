@@ -18,7 +18,7 @@
 #include "viewer/terminal/holders.h"
 #include "viewer/terminal/list.h"
 #include "viewer/terminal/screen.h"
-#include "viewer/terminal/timeline.h"
+#include "viewer/terminal/terminal_timeline.h"
 
 namespace memreel::viewer::terminal {
 namespace {

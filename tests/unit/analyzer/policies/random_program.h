@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/engine/policy.h"
+#include "analyzer/replay/engine/policy_interface.h"
 #include "analyzer/replay/heap/block_table.h"
 #include "tests/bench/synthetic.h"
 #include "tests/histories.h"

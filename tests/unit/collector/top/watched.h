@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "collector/top/watch.h"
+#include "collector/top/sampled_processes.h"
 
 namespace memreel::top {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/top/watch.h"
+#include "collector/top/sampled_processes.h"
 
 #include <algorithm>
 

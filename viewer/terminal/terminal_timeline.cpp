@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/terminal/timeline.h"
+#include "viewer/terminal/terminal_timeline.h"
 
 #include <algorithm>
 #include <cmath>

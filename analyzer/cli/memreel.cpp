@@ -14,7 +14,7 @@
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #ifdef MEMREEL_BROWSER
-#include "viewer/terminal/command.h"
+#include "viewer/terminal/browse_command.h"
 #endif
 
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fuzz/commands.h"
+#include "tests/fuzz/fuzzed_commands.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/cli/fleet.h"
+#include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/map.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "collector/record/command.h"
+#include "collector/record/collector_command.h"
 
 #include <CLI/CLI.hpp>
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes docs/pictures.md and its pictures: every pane of five recorded histories, light and dark, at 1x and 2x.
 
-    docs/images/make.py build/release/bin/memreel-view
+    docs/images/make_images.py build/release/bin/memreel-view
 
 Needs xvfb-run, and takes some minutes. The same trace and program give the same pictures, to the byte.
 """

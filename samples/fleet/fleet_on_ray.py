@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Judges the recordings of a job on the Ray cluster that ran it: python on_ray.py OUT FILES|DIRS...
+"""Judges the recordings of a job on the Ray cluster that ran it: python fleet_on_ray.py OUT FILES|DIRS...
 
 OUT is a directory that every node sees. The same as `memreel fleet --engine ray -o OUT FILES`, for those who have a
 driver program already; ray.init() may have been called with whatever address the cluster has.

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/fake/abi.h"
-#include "tests/fake/space.h"
+#include "tests/fake/address_range.h"
 
 namespace fake {
 

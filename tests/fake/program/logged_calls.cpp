@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fake/program/steps.h"
+#include "tests/fake/program/logged_calls.h"
 
 #include <sys/wait.h>
 

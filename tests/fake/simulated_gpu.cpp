@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "tests/fake/gpu.h"
+#include "tests/fake/simulated_gpu.h"
 
 #include <algorithm>
 

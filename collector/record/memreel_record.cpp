@@ -15,7 +15,7 @@
 
 #include "collector/options/options.h"
 #include "collector/record/child.h"
-#include "collector/record/command.h"
+#include "collector/record/collector_command.h"
 #include "collector/record/launch.h"
 #include "collector/record/summary.h"
 #include "formats/model/result.h"

@@ -14,7 +14,7 @@
 #include "collector/attach/process.h"
 #include "collector/attach/session.h"
 #include "collector/options/options.h"
-#include "collector/record/command.h"
+#include "collector/record/collector_command.h"
 #include "collector/record/launch.h"
 #include "collector/record/summary.h"
 #include "formats/model/python_holders.h"

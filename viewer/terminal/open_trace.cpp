@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/terminal/session.h"
+#include "viewer/terminal/open_trace.h"
 
 #include <algorithm>
 #include <cmath>

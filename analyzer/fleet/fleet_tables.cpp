@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/fleet/tables.h"
+#include "analyzer/fleet/fleet_tables.h"
 
 #include <algorithm>
 

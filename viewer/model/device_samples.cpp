@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/model/device_memory.h"
+#include "viewer/model/device_samples.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "viewer/terminal/command.h"
+#include "viewer/terminal/browse_command.h"
 
 #include <unistd.h>
 #include <CLI/CLI.hpp>

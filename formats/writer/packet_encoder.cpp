@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/writer/packets.h"
+#include "formats/writer/packet_encoder.h"
 
 #include <algorithm>
 #include <bit>
