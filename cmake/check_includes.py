@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks every #include against the table of allowed includes between folders (cmake/arrows.txt), the table and the
-headers for cycles, that no file repeats what the model's headers include, and that every source names its licence.
+headers for cycles, that no file repeats what the model's headers include, that every source names its licence, and that
+no two have the same name.
 Exit code 1: each finding is printed with its place.
 
     cmake/check_includes.py            checks
@@ -14,6 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("formats", "collector", "analyzer", "viewer")
 SOURCES = (".h", ".hpp", ".cpp", ".c", ".cu", ".py", ".sh", ".cmake", ".proto", ".js")
+# By Python, Conan, a package that one stands in for, and build folders, which know it from the day they were made.
+NAMED_BY_OTHERS = ("__init__.py", "conanfile.py", "transformers.py", "toolchain.cmake")
 LICENCE = "SPDX-License-Identifier: Apache-2.0"
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 STANDARD = re.compile(r"\s*#\s*include\s+<([^>]+)>")
@@ -108,15 +111,27 @@ def repeated(root):
                 yield f"{name}:{number}: repeats <{include[1]}>, which comes with {given[include[1]]}"
 
 
-def unlicensed(root):
-    """Error messages, one per line: sources whose first lines don't name the licence."""
+def sources(root):
     for room in (*ROOMS, "samples", "tests", "cmake"):
         for file in sorted((root / room).rglob("*")):
-            if file.suffix not in SOURCES or "data" in file.parts or "corpus" in file.parts or not file.is_file():
-                continue
-            text = file.read_text()
-            if text and LICENCE not in text[:200]:
-                yield f"{file.relative_to(root)}:1: add '{LICENCE}' as the first comment"
+            if file.suffix in SOURCES and "data" not in file.parts and "corpus" not in file.parts and file.is_file():
+                yield file
+
+
+def unlicensed(root):
+    """Error messages, one per line: sources whose first lines don't name the licence."""
+    for file in sources(root):
+        text = file.read_text()
+        if text and LICENCE not in text[:200]:
+            yield f"{file.relative_to(root)}:1: add '{LICENCE}' as the first comment"
+
+
+def namesakes(root):
+    """Error messages, one per line: sources that can't be found by their name, as another has it."""
+    first = {}
+    for file in sources(root):
+        if file.name not in NAMED_BY_OTHERS and first.setdefault(file.name, file) != file:
+            yield f"{file.relative_to(root)}:1: has the name of {first[file.name].relative_to(root)}: say what differs"
 
 
 def markdown(table):
@@ -131,7 +146,7 @@ def main():
     if sys.argv[1:] == ["--table"]:
         print("\n".join(markdown(table)))
         return 0
-    found = [*findings(ROOT, table), *repeated(ROOT), *unlicensed(ROOT)]
+    found = [*findings(ROOT, table), *repeated(ROOT), *unlicensed(ROOT), *namesakes(ROOT)]
     guide = ROOT / "docs/ARCHITECTURE.md"
     if guide.exists() and "\n".join(markdown(table)) not in guide.read_text():
         found.append("docs/ARCHITECTURE.md: not the table of cmake/arrows.txt; print it with: cmake/check_includes.py --table")

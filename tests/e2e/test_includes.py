@@ -51,6 +51,13 @@ class Includes(unittest.TestCase):
         self.assertEqual(len(found), 1)
         self.assertIn("formats/model/event.h:1: add 'SPDX-License-Identifier: Apache-2.0'", found[0])
 
+    def test_two_files_of_one_name(self):
+        (self.root / "formats/reader/block.h").write_text("")
+        (self.root / "formats/reader/__init__.py").write_text("")
+        (self.root / "formats/model/__init__.py").write_text("")
+        self.assertEqual(list(check_includes.namesakes(self.root)),
+                         ["formats/reader/event.h:1: has the name of formats/model/event.h: say what differs"])
+
     def test_cycle_in_the_table(self):
         found = self.findings("formats/model: formats/reader\nformats/reader: formats/model\n")
         self.assertEqual(found, ["cmake/arrows.txt: a cycle: formats/model -> formats/reader -> formats/model"])
