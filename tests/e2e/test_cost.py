@@ -345,7 +345,7 @@ class Growth(ProgramTest):
                     self.assertLess(large - middle, MOST_GROWTH * max(middle - small, 0) + unmeasured, counts)
                 self.assertLess(counts[-1][1], MOST_MEMORY)
         if self.counter is MemoryOnly:
-            self.skipTest("only memory was measured: no perf events here, and no valgrind")
+            self.skipTest("only memory was measured: no perf events here, and no valgrind with MEMREEL_FORKED_COMMANDS")
 
     def test_nested_ranges(self):
         self.assert_linear([self.snapshot(n, sites(n), marks(n)) for n in self.sizes])

@@ -230,23 +230,6 @@ std::size_t wrapper_depth(const Tables& tables, const std::vector<Frames>& stack
   return 0;
 }
 
-/// The stacks that allocate from a heap, each once: asked for every event.
-class StacksOfHeap {
- public:
-  void see(StackId stack) {
-    if (is_known_.size() <= index(stack)) is_known_.resize(index(stack) + std::size_t{1});
-    if (is_known_[index(stack)]) return;
-    is_known_[index(stack)] = true;
-    seen_.push_back(stack);
-  }
-
-  const std::vector<StackId>& seen() const { return seen_; }
-
- private:
-  std::vector<bool> is_known_;
-  std::vector<StackId> seen_;
-};
-
 }  // namespace
 
 std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> patterns) {
@@ -254,10 +237,10 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
   Events& events = trace.events;
   const FrameKinds kinds(tables, patterns);
   StackRows rows(tables);
-  std::unordered_map<StackId, Frames> shorter;        // by original stack
-  std::vector<bool> known(tables.stacks.size());      // whether it is in there: asked for every event
-  std::vector<StackId> in_order;                      // by first event
-  std::unordered_map<HeapId, StacksOfHeap> of_heaps;  // where allocations were made
+  std::unordered_map<StackId, Frames> shorter;                       // by original stack
+  std::vector<bool> known(tables.stacks.size());                     // whether it is in there: asked for every event
+  std::vector<StackId> in_order;                                     // by first event
+  std::unordered_map<HeapId, std::unordered_set<StackId>> of_heaps;  // where allocations were made
   std::unordered_set<HeapId> with_unknown;
   std::vector<bool> may_have_wrappers;  // by heap
   for (const Heap& heap : tables.heaps)
@@ -278,16 +261,16 @@ std::vector<std::string> skip_frames(Trace& trace, std::span<const std::string> 
       if (event.stack == StackId::none)
         with_unknown.insert(heap);
       else
-        of_heaps[heap].see(event.stack);
+        of_heaps[heap].insert(event.stack);
     });
   }
 
   std::vector<std::string> sentences;
   std::unordered_map<HeapId, std::size_t> depths;
   for (const auto& [heap, stacks] : of_heaps) {
-    if (stacks.seen().size() < 2 || with_unknown.contains(heap)) continue;
+    if (stacks.size() < 2 || with_unknown.contains(heap)) continue;
     std::vector<Frames> frames;
-    for (const StackId stack : stacks.seen()) frames.push_back(shorter[stack]);
+    for (const StackId stack : stacks) frames.push_back(shorter[stack]);
     const std::size_t depth = wrapper_depth(tables, frames, kinds);
     if (depth == 0) continue;
     depths[heap] = depth;
