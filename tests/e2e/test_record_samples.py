@@ -8,23 +8,25 @@ from pathlib import Path
 from program import REPOSITORY
 from recorded import RecordTest
 
-SAMPLES = Path(os.environ.get("MEMREEL_CUDA_SAMPLES", REPOSITORY / "build/release/bin"))
+PROGRAMS = Path(os.environ.get("MEMREEL_CUDA_SAMPLES", REPOSITORY / "build/release/bin"))
+SOURCES = sorted((REPOSITORY / "samples/cuda").glob("*.cpp"))
 
 
 class Samples(RecordTest):
-    pass
+    def test_there_are_samples(self):
+        self.assertIn("leak", [source.stem for source in SOURCES])
 
 
 def recorded(name):
     def test(self):
-        self.record(SAMPLES / f"sample_{name}")
+        self.record(PROGRAMS / f"sample_{name}")
         self.assertTrue(self.truth())
         self.assert_equals_truth()
     return test
 
 
-for name in ("fragmentation", "graph", "growing_vector", "leak", "pools", "threads"):
-    setattr(Samples, f"test_{name}", recorded(name))
+for source in SOURCES:
+    setattr(Samples, f"test_{source.stem}", recorded(source.stem))
 
 
 if __name__ == "__main__":
