@@ -211,10 +211,26 @@ Name name_of(const std::filesystem::path& file) {
   return name;
 }
 
-/// The number that is called a rank; of several, the last, in the file's own name.
-const NameNumber* called_rank(const Name& name) {
+/// How many numbers are in the names of the directories that all files are in.
+std::size_t shared_numbers(std::span<const std::filesystem::path> files) {
+  if (files.empty()) return 0;
+  const std::filesystem::path first = files.front().parent_path();
+  auto end = first.end();
+  for (const std::filesystem::path& file : files) {
+    const std::filesystem::path directory = file.parent_path();
+    auto at = first.begin();
+    for (auto other = directory.begin(); at != end && other != directory.end() && *at == *other; ++at) ++other;
+    end = at;
+  }
+  Name shared;
+  for (auto part = first.begin(); part != end; ++part) add_part(part->string(), shared);
+  return shared.numbers.size();
+}
+
+/// The number that is called a rank, from number `begin` on; of several, the last, in the file's own name.
+const NameNumber* called_rank(const Name& name, std::size_t begin) {
   for (const std::string_view word : {"rank", "r"})
-    for (std::size_t i = name.numbers.size(); i-- > 0;) {
+    for (std::size_t i = name.numbers.size(); i-- > begin;) {
       const NameNumber& number = name.numbers[i];
       if (number.value < most_ranks && (number.word == word || (word == "rank" && number.word.ends_with("globalrank"))))
         return &number;
@@ -227,14 +243,17 @@ bool is_dense(const std::set<std::uint32_t>& values, double share) {
   return !values.empty() && static_cast<double>(values.size()) >= share * (static_cast<double>(*values.rbegin()) + 1);
 }
 
-/// By what is called a rank. A matrix has one too, which is the same in all names, or a power of two.
-void find_called(const std::vector<Name>& names, Ranks& ranks) {
+/// By what is called a rank. A matrix has one too, which is the same in all names, or a power of two. A directory that
+/// all files share has a rank only if no name in it has one: r2/0.reel, r2/1.reel and r2/launcher.reel are of a run.
+void find_called(const std::vector<Name>& names, std::size_t shared, Ranks& ranks) {
+  const bool below = std::ranges::any_of(names, [&](const Name& name) { return called_rank(name, shared) != nullptr; });
+  const std::size_t begin = below ? shared : 0;
   std::set<std::uint32_t> values;
   for (const Name& name : names)
-    if (const NameNumber* const number = called_rank(name)) values.insert(number->value);
+    if (const NameNumber* const number = called_rank(name, begin)) values.insert(number->value);
   const bool ranks_of_processes = values.size() > 1 && is_dense(values, 0.5);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const NameNumber* const number = called_rank(names[i]);
+    const NameNumber* const number = called_rank(names[i], begin);
     if (number != nullptr && (ranks_of_processes || number->alone)) ranks[i] = number->value;
   }
 }
@@ -265,7 +284,7 @@ std::vector<std::optional<std::uint32_t>> ranks_in_names(std::span<const std::fi
   names.reserve(files.size());
   for (const std::filesystem::path& file : files) names.push_back(name_of(file));
   Ranks ranks(files.size());
-  find_called(names, ranks);
+  find_called(names, shared_numbers(files), ranks);
   std::map<std::string, std::vector<std::size_t>> alike;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (!ranks[i]) alike[names[i].rest].push_back(i);

@@ -45,7 +45,8 @@ class ProgramTest(unittest.TestCase):
     def answer(self, *arguments, code=0):
         """Runs memreel, which must exit with `code` (None: any), and returns the process."""
         process = run(*arguments)
-        self.assertIn(process.returncode, [process.returncode if code is None else code], f"memreel {' '.join(map(str, arguments))}\n{process.stderr}")
+        self.assertIn(process.returncode, [process.returncode if code is None else code],
+                      f"memreel {' '.join(map(str, arguments))}\n{process.stderr}{process.stdout[:4000]}")
         return process
 
     def document(self, *arguments, code=0):

@@ -33,6 +33,15 @@ TEST(RankNames, AreThoseThatTheSetMakesOne) {
   EXPECT_THAT(ranks_in({"/j/memreel-rank5-node7-4711-dump-1.pickle"}), ElementsAre(5));
 }
 
+TEST(RankNames, AreNotThoseOfADirectoryThatAllShare) {
+  using testing::ElementsAre;
+  EXPECT_THAT(ranks_in({"/j/run-r2/0.reel", "/j/run-r2/1.reel", "/j/run-r2/none.reel"}), ElementsAre(0, 1, -1));
+  EXPECT_THAT(ranks_in({"/j/rank2/rank0.pickle", "/j/rank2/rank1.pickle", "/j/rank2/x/a.reel"}), ElementsAre(0, 1, -1));
+  EXPECT_THAT(ranks_in({"/j/r9/rank0/a.pickle", "/j/r9/rank1/a.pickle", "/j/r9/b.pickle"}), ElementsAre(0, 1, -1));
+  EXPECT_THAT(ranks_in({"/j/rank3/a.pickle", "/j/rank3/b.pickle"}), ElementsAre(3, 3));  // nothing else has one
+  EXPECT_THAT(ranks_in({"/j/r0/rank1/a.pickle", "/j/r01/rank0/a.pickle"}), ElementsAre(1, 0));
+}
+
 TEST(RankNames, AreNoDatesHostsProcessesStepsOrRanksOfMatrices) {
   const auto none = testing::Each(-1);
   EXPECT_THAT(ranks_in({"/j/node01_Mar_18_12_00_00.pickle", "/j/node02_Mar_18_12_00_01.pickle"}), none);
