@@ -17,7 +17,6 @@ namespace memreel {
 /// of them, or more rows than there is room for: 10 s, 1 min, 10 min, 1 h (from the fifth to the thirtieth day), 6 h, 1
 /// day, and then four times as long each. If a single interval has too many stacks, the least active are summed up
 /// without a stack.
-/// summed up without a stack.
 class FoldedTotals {
  public:
   static constexpr std::uint32_t most_intervals = 720;

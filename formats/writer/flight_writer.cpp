@@ -14,6 +14,8 @@ constexpr std::uint64_t space_per_sum = 128;       // an eighth
 constexpr std::uint64_t space_per_event_of_block = 1024;
 constexpr std::uint64_t most_sums = std::uint64_t{1} << 20U;
 
+constexpr std::chrono::seconds patience{1};  // with a full disk
+
 WriterOptions options_of(Bytes size) {
   return {.events_per_block =
               static_cast<std::uint32_t>(std::clamp<std::uint64_t>(size.count / space_per_event_of_block, 256, 65536)),
@@ -179,14 +181,28 @@ void FlightWriter::rotate_when_due() {
     begin_next();
     if (!status_ || next_ == nullptr) return;
   }
-  if (next_->overflowed()) {  // by a few very long names, or as the disk is full
+  if (next_->overflow() == Overflow::disk) return give_up_next();
+  if (next_->overflowed()) {  // by a few very long names
     drop_next();
     begin_next();
     if (status_ && next_ != nullptr) take_over();
     return;
   }
+  if (awaits_space() && !is_established()) return;
   const std::uint64_t margin = size / 8;  // for a block of each trace, and the first one's footer
   if (current_->overflowed() || budget_.used().count + margin >= size || is_old(*next_)) take_over();
+}
+
+/// Whether a second trace has a block of events of its own, or some after a while. Until then others may take the space
+/// that it needs for them, and the first trace has more to say.
+bool FlightWriter::is_established() const {
+  return next_->size() > next_->base.size ||
+         (events_ > events_before_next_ && std::chrono::steady_clock::now() - next_began_ >= patience);
+}
+
+void FlightWriter::give_up_next() {
+  found_full_ = std::chrono::steady_clock::now();
+  drop_next();
 }
 
 void FlightWriter::begin_next() {
@@ -203,11 +219,10 @@ void FlightWriter::begin_next() {
   tell_losses(*next_);
   status_ = next_->writer().flush();
   next_->base.size = next_->size();
-  if (next_->overflow() == Overflow::disk) {
-    found_full_ = std::chrono::steady_clock::now();
-    return drop_next();
-  }
+  if (next_->overflow() == Overflow::disk) return give_up_next();
   found_full_.reset();
+  next_began_ = std::chrono::steady_clock::now();
+  events_before_next_ = events_;
   if (next_->overflowed() && status_)
     status_ = Error{.what = "live allocations alone take more space than the recording may",
                     .where = path_.string(),
@@ -216,8 +231,7 @@ void FlightWriter::begin_next() {
 
 /// Restating what is live takes time, and is of no use while the disk is full. What is free says nothing of quotas.
 bool FlightWriter::may_begin_next() const {
-  constexpr std::chrono::seconds pause{1};
-  if (found_full_ && std::chrono::steady_clock::now() - *found_full_ < pause) return false;
+  if (found_full_ && std::chrono::steady_clock::now() - *found_full_ < patience) return false;
   if (!awaits_space()) return true;
   std::error_code unknown;
   const auto there = std::filesystem::space(path_.has_parent_path() ? path_.parent_path() : ".", unknown);
@@ -295,7 +309,7 @@ void FlightWriter::restate_segments(std::vector<Event>& events) {
 /// The second trace replaces the first. Readers that have the old one open may continue reading it.
 void FlightWriter::take_over() {
   status_ = next_->writer().flush();
-  if (next_->overflow() == Overflow::disk) return drop_next();
+  if (next_->overflow() == Overflow::disk) return give_up_next();
   if (status_) status_ = next_->file().rename(path_);
   if (!status_) return;
   current_ = std::move(next_);
@@ -317,8 +331,11 @@ Result<void> FlightWriter::flush() {
 }
 
 Result<void> FlightWriter::finish() {
-  found_full_.reset();  // the last try
-  if (awaits_space()) rotate_when_due();
+  if (awaits_space()) {  // the last try
+    found_full_.reset();
+    if (next_ == nullptr) begin_next();
+    if (status_ && next_ != nullptr) take_over();
+  }
   drop_next();
   auto finished = current_->writer().finish();
   if (status_ && finished && awaits_space())

@@ -78,7 +78,10 @@ class FlightWriter final : public TraceOutput {
   /// If the disk is full, there is no second trace after it, and no error.
   void begin_next();
   void drop_next();
+  /// The disk is full.
+  void give_up_next();
   bool may_begin_next() const;
+  bool is_established() const;
   void restate(FlightGeneration& generation);
   void restate_segments(std::vector<Event>& events);
   void take_over();
@@ -97,6 +100,7 @@ class FlightWriter final : public TraceOutput {
   std::unique_ptr<FlightGeneration> current_, next_;
   std::uint64_t rotations_ = 0;
   std::optional<std::chrono::steady_clock::time_point> found_full_;  // the disk, when a second trace had no space
+  std::chrono::steady_clock::time_point next_began_;
 
   std::vector<Kept> kept_;
   std::vector<std::uint32_t> empty_;
@@ -105,7 +109,7 @@ class FlightWriter final : public TraceOutput {
   std::map<SegmentPlace, Nanoseconds> segment_times_;           // when it was acquired; some are gone since restate()
   std::map<std::pair<EventKind, OriginId>, Event> last_words_;  // settings and samples
   OpenRanges ranges_;
-  std::uint64_t events_ = 0;
+  std::uint64_t events_ = 0, events_before_next_ = 0;
   std::uint32_t unchecked_ = 0;  // events since rotate_when_due()
   Nanoseconds latest_{};
 };

@@ -122,11 +122,12 @@ class FullDisk(RecordTest):
     def test_a_disk_that_stays_full(self):
         flight, disk = self.begin("churn", 400_000, 10_000, 5)
         self.run_short_of_space(flight, disk, 4)
+        self.fill(disk)
         shutil.copy(disk / "run.reel", self.directory / "run.reel")
         flight.go_on()
         errors = flight.finish()
         self.assertIn("free some space", errors)
-        self.assertGreater(int(re.search(r"([\d,]+) lost", errors)[1].replace(",", "")), 100_000)
+        self.assertGreaterEqual(int(re.search(r"([\d,]+) lost", errors)[1].replace(",", "")), 80_000, "the last step's")
         self.assertGreater(self.document("info", self.directory / "run.reel")["events"], 1000, "what was there stays readable")
 
 
