@@ -176,6 +176,7 @@ Result<Message> receive(int connection, bool* was_closed = nullptr) {
   if (was_closed != nullptr) *was_closed = size < 0 && errno == ECONNRESET;
   if (size < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return Error{.what = "does not answer"};
   if (size < 0) return Error{.what = std::generic_category().message(errno)};
+  if (size == 0) return Error{.what = "ended before it answered"};
   return parse_message(std::span(bytes).first(static_cast<std::size_t>(size)));
 }
 

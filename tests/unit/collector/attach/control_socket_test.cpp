@@ -106,6 +106,29 @@ TEST(ControlSocket, AChildDoesNotKeepItsParentsName) {
   EXPECT_TRUE(ask(::getpid(), status, 5s).reached);  // the child closed its own
 }
 
+TEST(ControlSocket, AProcessMayEndInsteadOfAnswering) {
+  std::array<int, 2> opened{};
+  ASSERT_EQ(::pipe2(opened.data(), O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ControlSocket own;
+    const char is_open = own.open() ? 1 : 0;
+    if (::write(opened[1], &is_open, 1) != 1) ::_exit(1);
+    own.run([](const Message&) -> Answer { ::_exit(0); }, 0ms, [] { return false; });
+    ::_exit(1);
+  }
+  char is_open = 0;
+  ASSERT_EQ(::read(opened[0], &is_open, 1), 1);
+  ASSERT_EQ(is_open, 1);
+  const Reply reply = ask(child, status, 5s);
+  EXPECT_TRUE(reply.reached);
+  ASSERT_FALSE(reply.answer);
+  EXPECT_EQ(reply.answer.error().what, "ended before it answered");
+  ::waitpid(child, nullptr, 0);
+  ::close(opened[0]);
+  ::close(opened[1]);
+}
+
 /// Programs that close all file descriptors they did not open, and then reuse the same numbers.
 TEST(ControlSocket, ANumberThatIsAnotherFilesByNowIsLeftAlone) {
   const auto is_open = [](int number) { return ::fcntl(number, F_GETFD) >= 0; };
