@@ -113,7 +113,7 @@ void say(const std::vector<std::string>& lines) {
 std::vector<std::string> lines_of_dump(const std::string& dump, const std::string& otherwise) {
   auto trace = open_any(dump);
   std::vector<std::string> lines = trace ? failure_lines(*std::move(trace)) : std::vector{otherwise};
-  lines.push_back("dump: " + dump + " (memreel report --oom " + dump + ")");
+  lines.push_back("dump: " + dump + " (memreel report --oom " + shell_word(dump) + ")");
   return lines;
 }
 

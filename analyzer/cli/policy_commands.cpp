@@ -276,7 +276,7 @@ Exit run_demo() {
             << "memreel record python train.py     record your own program\n"
                "memreel report snapshot.pickle     or read a recording made by PyTorch itself\n"
                "memreel view "
-            << trace.string() << "\n"
+            << shell_word(trace.string()) << "\n"
             << "memreel --help                     all commands\n";
   return Exit::done;
 }

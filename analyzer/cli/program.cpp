@@ -14,6 +14,7 @@
 #include "analyzer/cli/flight_dump.h"
 #include "analyzer/describe/fields.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
 namespace memreel::cli {
@@ -189,7 +190,7 @@ std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
   if (std::ranges::find(commands, name) == commands.end()) {
     std::error_code ignored;
     std::string otherwise = "memreel --help lists the commands";
-    if (std::filesystem::is_regular_file(name, ignored)) otherwise = "try memreel report " + name;
+    if (std::filesystem::is_regular_file(name, ignored)) otherwise = "try memreel report " + shell_word(name);
     return Error{.what = "unknown command '" + name + "'", .remedy = suggestion(name, commands, otherwise)};
   }
   const CLI::App* command = app.get_subcommand(name);

@@ -12,6 +12,7 @@
 #include "analyzer/describe/shortcomings.h"
 #include "analyzer/replay/replay.h"
 #include "formats/model/quantity.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {
@@ -61,8 +62,8 @@ class Page {
     if (report_.sections.leaks) leaks();
     if (report_.sections.fragmentation) fragmentation();
     if (report_.sections.ooms) ooms();
-    body_ += "<footer>" + html_escaped(trace_.header.producer) + " · every figure: <code>memreel report " + cell(name) +
-             " --json</code></footer>\n";
+    body_ += "<footer>" + html_escaped(trace_.header.producer) + " · every figure: <code>memreel report " +
+             cell(shell_word(name)) + " --json</code></footer>\n";
     return html_page(clipped(name, most_text) + " · memreel", body_);
   }
 

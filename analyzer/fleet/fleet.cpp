@@ -38,6 +38,16 @@ void place_on(const Mesh& mesh, std::vector<RankSummary>& summaries) {
     if (!summary.identity.rank) summary.identity.rank = mesh.rank_at(summary.identity.coordinates);
 }
 
+/// A number that is the same in all names is of a run, or there by chance: run-tp8/rank0.reel, or a folder of
+/// mkdtemp().
+void forget_common_coordinates(std::vector<RankSummary>& summaries) {
+  std::map<std::string, std::set<std::uint32_t>> values;
+  for (const RankSummary& s : summaries)
+    for (const Coordinate& at : s.identity.coordinates) values[at.axis].insert(at.at);
+  for (RankSummary& s : summaries)
+    std::erase_if(s.identity.coordinates, [&](const Coordinate& at) { return values[at.axis].size() < 2; });
+}
+
 /// Processes of one rank that hold memory at the same time are not attempts at the same work: a launched process
 /// started workers in turn. The rank does not distinguish them.
 void forget_shared_ranks(std::vector<RankSummary>& summaries) {
@@ -289,7 +299,10 @@ bool Fleet::complete() const {
 
 Result<Fleet> assemble_fleet(std::vector<RankSummary> summaries, const FleetOptions& options) {
   drop_repetitions(summaries);
-  if (options.mesh) place_on(*options.mesh, summaries);
+  if (options.mesh)
+    place_on(*options.mesh, summaries);
+  else
+    forget_common_coordinates(summaries);
   forget_shared_ranks(summaries);
   join_processes(summaries);
   Fleet fleet{.heap = options.heap, .launchers = take_launchers(summaries)};

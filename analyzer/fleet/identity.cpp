@@ -211,19 +211,24 @@ Name name_of(const std::filesystem::path& file) {
   return name;
 }
 
-/// How many numbers are in the names of the directories that all files are in.
-std::size_t shared_numbers(std::span<const std::filesystem::path> files) {
-  if (files.empty()) return 0;
-  const std::filesystem::path first = files.front().parent_path();
-  auto end = first.end();
+/// The innermost directory that all files are in; there must be one.
+std::filesystem::path shared_directory(std::span<const std::filesystem::path> files) {
+  std::filesystem::path shared = files.front().parent_path();
   for (const std::filesystem::path& file : files) {
     const std::filesystem::path directory = file.parent_path();
-    auto at = first.begin();
-    for (auto other = directory.begin(); at != end && other != directory.end() && *at == *other; ++at) ++other;
-    end = at;
+    const auto end = std::mismatch(shared.begin(), shared.end(), directory.begin(), directory.end()).first;
+    std::filesystem::path both;
+    for (auto part = shared.begin(); part != end; ++part) both /= *part;
+    shared = std::move(both);
   }
+  return shared;
+}
+
+/// How many numbers are in the names of the directories that all files are in.
+std::size_t shared_numbers(std::span<const std::filesystem::path> files) {
   Name shared;
-  for (auto part = first.begin(); part != end; ++part) add_part(part->string(), shared);
+  if (!files.empty())
+    for (const auto& part : shared_directory(files)) add_part(part.string(), shared);
   return shared.numbers.size();
 }
 

@@ -299,7 +299,7 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
     if (explanation.empty())
       text += "\n  if it printed an out-of-memory error: memreel explain LOG says what that means";
   }
-  if (traces > 0) text += "\n  memreel report " + fullest + " shows what holds the memory";
+  if (traces > 0) text += "\n  memreel report " + shell_word(fullest) + " shows what holds the memory";
   return text + "\n" + explanation;
 }
 

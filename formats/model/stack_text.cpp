@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/stack_text.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstddef>
 #include <cstdio>
 
@@ -86,6 +88,21 @@ std::string printable(std::string_view text) {
 
 void make_printable(std::string& text) {
   if (!is_printable(text)) text = printable(text);
+}
+
+std::string shell_word(std::string_view text) {
+  const auto is_plain_in_a_shell = [](char c) {
+    return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
+  };
+  if (!text.empty() && std::ranges::all_of(text, is_plain_in_a_shell)) return std::string(text);
+  std::string word = "'";
+  for (const char c : text)
+    if (c == '\'')
+      word += R"('\'')";
+    else
+      word += c;
+  return word + "'";
 }
 
 std::string stream_label(const Tables& tables, StreamId id) {

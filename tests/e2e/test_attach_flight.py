@@ -65,7 +65,7 @@ class Flight(AttachTest):
         self.assertEqual(process.stdout.readline(), "ready\n")
         self.memreel("attach", process.pid, "--flight", "1MiB", "-o", "run.reel")
         self.assertEqual(self.go_on(process), "failed")
-        for pattern in (r"out of memory on GPU 0: 1\.00 TiB refused", r"larger than the device", r"dump: \S+run-dump-1\.reel"):
+        for pattern in (r"out of memory on GPU 0: 1\.00 TiB refused", r"larger than the device", r"dump: .+run-dump-1\.reel"):
             self.assertRegex(process.stderr.readline(), "^memreel: " + pattern)
         [failure] = self.document("report", self.directory / "run-dump-1.reel", "--oom")["ooms"]
         self.assertEqual(failure["requested_bytes"], 1 << 40)
@@ -81,7 +81,7 @@ class Flight(AttachTest):
         dump = self.directory / "run-dump-1.reel"
         self.wait_until(dump.exists, 60)
         line = process.stderr.readline()
-        self.assertRegex(line, r"^memreel: dump: \S+run-dump-1\.reel \(signal\)$")
+        self.assertRegex(line, r"^memreel: dump: .+run-dump-1\.reel \(signal\)$")
         self.memreel("detach", process.pid)
         self.assertEqual(self.go_on(process), "grown")
         caught = int(re.search(r"SigCgt:\s+(\w+)", Path(f"/proc/{process.pid}/status").read_text())[1], 16)

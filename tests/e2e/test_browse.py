@@ -571,7 +571,7 @@ class Refusals(BrowseTest):
             if content is not None:
                 path.write_bytes(content)
             with self.subTest(name):
-                terminal = Terminal(self.directory, f"$MEMREEL browse {shlex.quote(str(path))} 2>{self.directory}/said")
+                terminal = Terminal(self.directory, f"$MEMREEL browse {shlex.quote(str(path))} 2>{shlex.quote(str(self.directory))}/said")
                 terminal.shows("code 2")
                 said = (self.directory / "said").read_text()
                 self.assertEqual(len(said.splitlines()), 1, said)

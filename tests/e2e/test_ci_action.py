@@ -114,7 +114,7 @@ class Action(ProgramTest):
             output, summary = self.directory / "output", self.directory / "summary"
             output.write_text("")
             summary.write_text("")
-            environment = {"PATH": ":".join([*reversed(self.path.read_text().split()), os.environ["PATH"]]), "HOME": str(self.directory),
+            environment = {"PATH": ":".join([*reversed(self.path.read_text().splitlines()), os.environ["PATH"]]), "HOME": str(self.directory),
                            "RUNNER_TEMP": str(self.runner), "GITHUB_PATH": str(self.path), "GITHUB_OUTPUT": str(output),
                            "GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTION_PATH": str(ACTION), "GITHUB_REPOSITORY": "o/r",
                            "COMMENTS": str(self.comments_file),
@@ -214,7 +214,7 @@ class Action(ProgramTest):
 
     def test_the_wheel_is_on_the_path_of_later_steps(self):
         self.use(arguments="--max-reserved 7GiB")
-        environment = {"PATH": ":".join(reversed(self.path.read_text().split()))}
+        environment = {"PATH": ":".join(reversed(self.path.read_text().splitlines()))}
         said = subprocess.run(["memreel", "--version"], env=environment, text=True, capture_output=True)
         self.assertEqual(said.stdout, self.answer("--version").stdout)
 

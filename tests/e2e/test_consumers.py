@@ -3,6 +3,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import unittest
@@ -94,7 +95,7 @@ class Consumers(ProgramTest):
         self.assertTrue((Path(pkgconfig) / "memreel.pc").exists())
         if shutil.which("pkg-config"):
             found = run("pkg-config", "--cflags", "memreel", env=os.environ | {"PKG_CONFIG_PATH": pkgconfig}).stdout
-            self.assertEqual(Path(found.strip().removeprefix("-I")).resolve(), Path(includes.removeprefix("-I")).resolve())
+            self.assertEqual(Path(shlex.split(found)[0].removeprefix("-I")).resolve(), Path(includes.removeprefix("-I")).resolve())
         shutil.rmtree(self.prefix / "include")
         alone = subprocess.run([program, "--includes"], capture_output=True, text=True)
         self.assertEqual((alone.returncode, alone.stdout), (2, ""))
@@ -131,7 +132,7 @@ class Consumers(ProgramTest):
     @unittest.skipUnless(shutil.which("pkg-config"), "needs pkg-config")
     def test_pkg_config(self):
         environment = os.environ | {"PKG_CONFIG_PATH": str(self.prefix / "share/pkgconfig")}
-        flags = run("pkg-config", "--cflags", "memreel", env=environment).stdout.split()
+        flags = shlex.split(run("pkg-config", "--cflags", "memreel", env=environment).stdout)
         self.assertEqual(run("pkg-config", "--modversion", "memreel", env=environment).stdout,
                          run(MEMREEL, "--version").stdout.split()[-1] + "\n")
         run("cc", "-std=c99", "-Wall", "-Werror", *flags, PROGRAMS / "uses_annotations.c", "-o", self.directory / "annotated")

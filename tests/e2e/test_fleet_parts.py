@@ -6,6 +6,7 @@ import os
 import pickle
 import re
 import resource
+import shlex
 import shutil
 import signal
 import subprocess
@@ -266,7 +267,7 @@ class Parts(Recordings):
 
     def test_ray_gets_a_list_of_files_and_its_words_are_not_in_the_answer(self):
         given = self.directory / "given.txt"
-        chosen = self.file("chosen-python", f'#!/bin/sh\nprintf "%s\\n" "$@" >{given}\nexec {sys.executable} "$@"\n'.encode())
+        chosen = self.file("chosen-python", f'#!/bin/sh\nprintf "%s\\n" "$@" >{shlex.quote(str(given))}\nexec {sys.executable} "$@"\n'.encode())
         chosen.chmod(0o755)
         out = self.directory / "ray"
         modules = f"{stand_in_for_ray(self.directory / 'modules')}:{REPOSITORY / 'collector/python_module'}"

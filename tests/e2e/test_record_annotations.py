@@ -134,7 +134,7 @@ class Destroyed(RecordTest):
         report = self.document("report", trace, "--leaks")
         leak = report["leaks"][0]
         self.assertEqual((leak["verdict"], leak["bytes"], leak["count"]), ("leak", 3_932_840, 40))
-        self.assertRegex(leak["evidence"], rf"^{steps} of {steps} steps kept 96\.02 KiB allocated at \S*program\.cpp:\d+; nothing")
+        self.assertRegex(leak["evidence"], rf"^{steps} of {steps} steps kept 96\.02 KiB allocated at .*program\.cpp:\d+; nothing")
         self.assertEqual(leak["evidence"].endswith("it was live when its pool was destroyed"), self.destroyed)
         self.answer("check", trace, "--max-leaked", "0", code=1)
 

@@ -5,6 +5,7 @@ import ctypes.util
 import os
 import random
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -422,7 +423,7 @@ class Adversity(RecordTest):
     def test_the_directory_goes_away(self):
         target = self.directory / "gone"
         target.mkdir()
-        script = f"rm -r {target} && exec {PROGRAM} single 100"
+        script = f"rm -r {shlex.quote(str(target))} && exec {PROGRAM} single 100"
         process = subprocess.run([MEMREEL, "record", "-o", target / "run.reel", "--", "sh", "-c", script], text=True,
                                  env=self.environment(), cwd=self.directory, stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE)
@@ -520,7 +521,7 @@ int main(void) {
             self.assertEqual(alone.returncode, 2)
             for options in ([], ["--backend", "cupti"], ["--flight", "1MiB"], ["--dormant"]):
                 with self.subTest((kib, options)):
-                    process = self.record("sh", "-c", f"ulimit -v {kib}; exec {program}", options=options, code=2)
+                    process = self.record("sh", "-c", f"ulimit -v {kib}; exec {shlex.quote(str(program))}", options=options, code=2)
                     # A mebibyte for the library itself.
                     self.assertAlmostEqual(int(process.stdout), int(alone.stdout), delta=4)
                     self.assertIn("ulimit -v", process.stderr)

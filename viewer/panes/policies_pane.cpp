@@ -115,7 +115,7 @@ void PoliciesPane::update(Scene& scene) {
 void PoliciesPane::draw(Scene& scene) {
   if (scene.doc().event_count() > longest_in_memory) {
     explain(scene, take_area("policies"), "This trace is too long to replay here.",
-            "Run: memreel replay --stream " + scene.doc().trace->header.source_name);
+            "Run: memreel replay --stream TRACE");
     return;
   }
   ImGui::SetNextItemWidth(scene.px(520));

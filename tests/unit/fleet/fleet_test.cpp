@@ -189,7 +189,9 @@ TEST(Fleet, WhatAllPathsHaveInCommonIsNoAxis) {
   for (const std::uint32_t at : {0U, 1U, 9U}) {
     std::vector<RankSummary> ranks{rank_of(0, 1, 1_GiB), rank_of(1, 2, 3_GiB)};
     for (RankSummary& rank : ranks) rank.identity.coordinates = {{.axis = "tp", .at = at}};
-    EXPECT_THAT(assembled(ranks).imbalance.axes, IsEmpty()) << at;
+    const Fleet fleet = assembled(ranks);
+    EXPECT_THAT(fleet.imbalance.axes, IsEmpty()) << at;
+    for (const FleetRow& row : fleet.rows) EXPECT_THAT(row.summary.identity.coordinates, IsEmpty()) << at;
   }
 }
 

@@ -18,6 +18,15 @@ TEST(Printable, PlainTextStays) {
   }
 }
 
+TEST(ShellWord, IsQuotedWhereAShellWouldTakeItApart) {
+  for (const char* const text : {"run.reel", "/data/a_b-c/rank=3,x.reel", "größer.reel"})
+    EXPECT_EQ(shell_word(text), text);
+  EXPECT_EQ(shell_word("/data/my run/a.reel"), "'/data/my run/a.reel'");
+  EXPECT_EQ(shell_word("$(rm -r .).reel"), "'$(rm -r .).reel'");
+  EXPECT_EQ(shell_word("it's.reel"), R"('it'\''s.reel')");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
 TEST(Printable, WhatATerminalObeysIsSpelledOut) {
   EXPECT_EQ(printable("\x1b]0;owned\x07"), "\\x1b]0;owned\\x07");
   EXPECT_EQ(printable("a\nb\r\tc\x7f"), "a\\nb\\r\\tc\\x7f");
