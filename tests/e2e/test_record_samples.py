@@ -10,11 +10,11 @@ from recorded import RecordTest
 
 PROGRAMS = Path(os.environ.get("MEMREEL_CUDA_SAMPLES", REPOSITORY / "build/release/bin"))
 SOURCES = sorted((REPOSITORY / "samples/cuda").glob("*.cpp"))
+assert SOURCES, "samples/cuda has no programs"
 
 
 class Samples(RecordTest):
-    def test_there_are_samples(self):
-        self.assertIn("leak", [source.stem for source in SOURCES])
+    pass
 
 
 def recorded(name):
