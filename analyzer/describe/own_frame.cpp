@@ -10,12 +10,21 @@
 namespace memreel {
 namespace {
 
+/// Whether a frame is of an installed package other than PyTorch, and does more than to pass a call on.
+bool is_of_package(const FrameText& frame) {
+  return frame.owner == CodeOwner::library && frame.short_file.size() < frame.file.size() && !is_of_torch(frame) &&
+         !passes_on(frame);
+}
+
 /// Sees the frames of a stack, innermost first, and keeps the one that says most.
 template <class Item>
 class OwnFrame {
  public:
-  void see(const Item& item, FrameKind kind, CodeOwner owner) {
-    const Rank rank = rank_of(kind, owner);
+  /// `text`: returns the frame's FrameText.
+  template <class Text>
+  void see(const Item& item, FrameKind kind, CodeOwner owner, const Text& text) {
+    Rank rank = rank_of(kind, owner);
+    if (rank == Rank::python && rank_ > Rank::package && is_of_package(text())) rank = Rank::package;
     const bool takes_outermost = rank == Rank::operation;
     if (best_ && (takes_outermost ? rank > rank_ : rank >= rank_)) return;
     best_ = item;
@@ -24,7 +33,7 @@ class OwnFrame {
   Item best() const { return best_.value_or(Item{}); }
 
  private:
-  enum class Rank : std::uint8_t { own, python, node, operation, shown, hidden };
+  enum class Rank : std::uint8_t { own, package, python, node, operation, shown, hidden };
 
   static Rank rank_of(FrameKind kind, CodeOwner owner) {
     if (owner == CodeOwner::user) return Rank::own;
@@ -42,7 +51,7 @@ class OwnFrame {
 
 FrameText own_frame(const std::vector<FrameText>& frames) {
   OwnFrame<FrameText> own;
-  for (const FrameText& frame : frames) own.see(frame, frame.kind, frame.owner);
+  for (const FrameText& frame : frames) own.see(frame, frame.kind, frame.owner, [&] { return frame; });
   return own.best();
 }
 
@@ -50,14 +59,15 @@ FrameId own_frame(const Tables& tables, StackId stack) {
   OwnFrame<FrameId> own;
   for (; stack != StackId::none; stack = tables[stack].caller) {
     const FrameId frame = tables[stack].frame;
-    own.see(frame, tables[frame].kind, tables[frame].owner);
+    own.see(frame, tables[frame].kind, tables[frame].owner, [&] { return frame_text(tables, frame); });
   }
   return own.best();
 }
 
 FrameId own_frame(const Tables& tables, std::span<const FrameId> innermost_first) {
   OwnFrame<FrameId> own;
-  for (const FrameId frame : innermost_first) own.see(frame, tables[frame].kind, tables[frame].owner);
+  for (const FrameId frame : innermost_first)
+    own.see(frame, tables[frame].kind, tables[frame].owner, [&] { return frame_text(tables, frame); });
   return own.best();
 }
 

@@ -9,9 +9,9 @@
 
 namespace memreel {
 
-/// The innermost frame in the user's own code. Without one, the frame that says most: the innermost of Python; else the
-/// innermost node of a backward pass; else the outermost operation; else the innermost of all that reports don't hide.
-/// Empty for an empty stack.
+/// The innermost frame in the user's own code. Without one, the frame that says most: the innermost of a package other
+/// than PyTorch; else of Python; else the innermost node of a backward pass; else the outermost operation; else the
+/// innermost of all that reports don't hide. Empty for an empty stack.
 FrameText own_frame(const std::vector<FrameText>& frames);
 
 /// The same frame of a stack in tables; FrameId::none for an empty stack.

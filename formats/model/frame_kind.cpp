@@ -107,12 +107,13 @@ constexpr std::array c_function_rules{
 };
 
 /// Fragments of paths that belong to installed code. Whole components, so each begins or ends with '/'.
-constexpr std::array<std::string_view, 22> library_folders{"site-packages/",
+constexpr std::array<std::string_view, 23> library_folders{"site-packages/",
                                                            "dist-packages/",
                                                            "/python3.",
                                                            "/usr/include/",
                                                            "/usr/lib/",
-                                                           "/usr/src/",
+                                                           "/usr/src/debug/",
+                                                           "/usr/src/python/",
                                                            "/usr/local/src/conda/",
                                                            "/conda-bld/",
                                                            "/feedstock_root/",
@@ -219,9 +220,26 @@ bool is_in_windows_library(std::string_view file) {
 }
 
 bool is_installed(std::string_view file) {
-  return file.starts_with("python3.") || file.starts_with("torch/") || file.starts_with("/build/") ||
+  return file.starts_with("python3.") || file.starts_with("torch/") ||
          std::ranges::any_of(library_folders,
                              [&](std::string_view folder) { return file.find(folder) != std::string_view::npos; });
+}
+
+/// The script that pip and its like write for a package's command: "/usr/local/bin/vllm", "C:/x/Scripts/vllm.exe/
+/// __main__.py". It calls a function of the package, and nothing else.
+bool starts_a_package(std::string_view function, std::string_view file) {
+  if (function != "<module>") return false;
+  if (file.ends_with(".exe/__main__.py")) return true;
+  const std::string_view name = base_name(file);
+  const std::string_view folder = file.substr(0, file.size() - name.size());
+  return !name.ends_with(".py") && (folder.ends_with("/bin/") || folder.ends_with("/Scripts/"));
+}
+
+/// Where a process of Python's multiprocessing begins, in the code of `python -c` that starts it (Lib/multiprocessing/
+/// spawn.py and forkserver.py).
+bool begins_a_process(std::string_view function, std::string_view file) {
+  return (function == "spawn_main" && file.ends_with("multiprocessing/spawn.py")) ||
+         (function == "main" && file.ends_with("multiprocessing/forkserver.py"));
 }
 
 CodeOwner owner_of_python(std::string_view function, std::string_view file) {
@@ -233,7 +251,9 @@ CodeOwner owner_of_python(std::string_view function, std::string_view file) {
                           (file == "<string>" && function == "<module>");
     return is_users ? CodeOwner::user : CodeOwner::library;
   }
-  return file.empty() || is_installed(file) || is_in_windows_library(file) ? CodeOwner::library : CodeOwner::user;
+  const bool is_librarys =
+      file.empty() || is_installed(file) || is_in_windows_library(file) || starts_a_package(function, file);
+  return is_librarys ? CodeOwner::library : CodeOwner::user;
 }
 
 /// Scopes of C++ code that no user writes, though it may be compiled into the user's binary.
@@ -242,11 +262,11 @@ constexpr std::string_view library_scopes =
     "tsl::*|tensorflow::*|onnxruntime::*|phi::*|ray::*|(anonymous namespace)::THP*|THP*|THCP*";
 
 /// Whether the place of native code shows that it is the user's: its source is at an absolute path outside packages and
-/// system folders or, without a source, its binary is.
+/// system folders or, without a source, its binary is. Distributions build their packages in /build.
 bool is_at_users_place(std::string_view file, std::string_view module) {
   const std::string_view place = file.starts_with('/') ? file : module;
   return place.starts_with('/') && !is_installed(place) && !is_cpython_source(place) && !place.starts_with("/lib/") &&
-         !place.starts_with("/lib64/");
+         !place.starts_with("/lib64/") && !place.starts_with("/build/");
 }
 
 bool has_extension(std::string_view file, std::string_view extensions) {
@@ -401,7 +421,18 @@ void hide_frames(Trace& trace) {
   tables.stacks = std::move(stacks);
 }
 
+namespace {
+
+/// In such a process, what `python -c` runs is not the user's.
+void own_the_start(Tables& tables) {
+  for (Frame& frame : tables.frames)
+    if (tables[frame.file] == "<string>" && tables[frame.function] == "<module>") frame.owner = CodeOwner::library;
+}
+
+}  // namespace
+
 void classify_frames(Tables& tables, std::size_t first) {
+  bool is_a_process = false;
   for (std::size_t f = first; f < tables.frames.size(); ++f) {
     Frame& frame = tables.frames[f];
     if (auto normal = normal_path(tables[frame.file])) tables.strings[index(frame.file)] = *std::move(normal);
@@ -410,7 +441,9 @@ void classify_frames(Tables& tables, std::size_t first) {
         nature_of(tables[frame.function], tables[frame.file], tables[tables[frame.module].path], is_native);
     frame.kind = nature.kind;
     frame.owner = nature.owner;
+    is_a_process = is_a_process || begins_a_process(tables[frame.function], tables[frame.file]);
   }
+  if (is_a_process) own_the_start(tables);
 }
 
 namespace {

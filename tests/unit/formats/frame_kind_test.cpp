@@ -30,22 +30,24 @@ TEST_P(KindOf, Frame) {
 
 INSTANTIATE_TEST_SUITE_P(
     Python, KindOf,
-    ::testing::Values(Case{"step", "/home/me/train.py", python, user}, Case{"step", "train.py", python, user},
-                      Case{"run", "/usr/local/bin/train", python, user}, Case{"<module>", "<string>", python, user},
-                      Case{"__init__", "<string>", python}, Case{"_run_code", "<frozen runpy>", python},
-                      Case{"<module>", "<stdin>", python, user},
-                      Case{"<module>", "<ipython-input-3-5f2d>", python, user},
-                      Case{"f", "<eval_with_key>.12", python, generated},
-                      Case{"forward", "/home/me/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", python},
-                      Case{"forward", "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", python},
-                      Case{"forward", "/opt/pytorch/torch/nn/modules/linear.py", python},
-                      Case{"forward", "C:/projects/.venv/Lib/site-packages/torch/functional.py", python},
-                      Case{"run", "C:/Users/me/miniconda3/envs/x/lib/threading.py", python},
-                      Case{"step", "D:/lib/train.py", python, user},
-                      Case{"call", "/tmp/torchinductor_me/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py",
-                           python, generated},
-                      Case{"call", "/scratch/cache/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py", python,
-                           generated}));
+    ::testing::Values(
+        Case{"step", "/home/me/train.py", python, user}, Case{"step", "train.py", python, user},
+        Case{"run", "/usr/local/bin/train", python, user}, Case{"<module>", "<string>", python, user},
+        Case{"__init__", "<string>", python}, Case{"_run_code", "<frozen runpy>", python},
+        Case{"<module>", "<stdin>", python, user}, Case{"<module>", "<ipython-input-3-5f2d>", python, user},
+        Case{"f", "<eval_with_key>.12", python, generated},
+        Case{"forward", "/home/me/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", python},
+        Case{"forward", "/usr/lib/python3/dist-packages/torch/nn/modules/linear.py", python},
+        Case{"forward", "/opt/pytorch/torch/nn/modules/linear.py", python},
+        Case{"forward", "C:/projects/.venv/Lib/site-packages/torch/functional.py", python},
+        Case{"run", "C:/Users/me/miniconda3/envs/x/lib/threading.py", python},
+        Case{"step", "D:/lib/train.py", python, user}, Case{"<module>", "/home/me/bin/train.py", python, user},
+        Case{"<module>", "/usr/local/bin/vllm", python},
+        Case{"<module>", "C:/Python312/Scripts/vllm.exe/__main__.py", python},
+        Case{"step", "/usr/src/app/train.py", python, user}, Case{"step", "/build/train.py", python, user},
+        Case{"call", "/tmp/torchinductor_me/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py", python,
+             generated},
+        Case{"call", "/scratch/cache/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py", python, generated}));
 
 INSTANTIATE_TEST_SUITE_P(
     Interpreter, KindOf,
@@ -94,10 +96,28 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{"run_model", "/home/me/src/main.cu", native, user}, Case{"take", "pool.c", native, user},
                       Case{"call_function", "/home/me/src/Register.cpp", native, user},
                       Case{"MyCachingAllocator::malloc(unsigned long)", "/home/me/src/pool.cpp", native, user},
+                      Case{"run_model", "/usr/src/app/main.cu", native, user},
+                      Case{"read_block", "/usr/src/debug/zlib-1.2.11/inflate.c", native},
                       Case{"std::vector<int>::push_back(int)", "/usr/include/c++/12/bits/stl_vector.h", native},
                       Case{"ray::core::CoreWorker::ExecuteTask(ray::TaskSpecification const&)", "core_worker.cc",
                            native},
                       Case{preexisting_frame, "", unknown}, Case{"[backward of]", "", unknown}));
+
+TEST(KindOfFrames, WhatStartsAProcessOfMultiprocessingIsNoUsers) {
+  for (const bool is_process : {false, true}) {
+    Tables tables;
+    const auto string = [&](const char* text) {
+      tables.strings.emplace_back(text);
+      return StringId{static_cast<std::uint32_t>(tables.strings.size() - 1)};
+    };
+    tables.frames.push_back({.function = string("<module>"), .file = string("<string>"), .line = 1});
+    if (is_process)
+      tables.frames.push_back(
+          {.function = string("spawn_main"), .file = string("/usr/lib/python3.12/multiprocessing/spawn.py")});
+    classify_frames(tables);
+    EXPECT_EQ(tables.frames[1].owner, is_process ? library : user);
+  }
+}
 
 TEST(KindOfRecordedAddress, IsThatOfItsBinary) {
   const auto kind = [](std::string_view module) { return nature_of("", "", module, true); };

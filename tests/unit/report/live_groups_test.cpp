@@ -68,6 +68,24 @@ TEST(LiveGroupsOfAModel, ALibrarysModuleExplainsMoreThanTheLineThatCallsTheModel
   EXPECT_EQ(label(GroupBy::category), "unknown") << "one block is no graph";
 }
 
+TEST(LiveGroupsOfAServer, AreNamedByThePackageWhereNoLineIsTheUsers) {
+  const auto label = [](std::vector<std::string_view> frames, std::string_view outermost) {
+    frames.insert(frames.end(), {"load_model@/v/site-packages/vllm/v1/worker/gpu_worker.py:180",
+                                 "main@/v/site-packages/vllm/entrypoints/cli/main.py:50", outermost});
+    TraceBuilder build;
+    build.alloc(build.origin(HeapId{1}), {0x1000}, 4_MiB, build.stack(frames));
+    const Trace& trace = build.trace();
+    return live_groups(trace, lifetimes(trace), classify(trace), HeapId{1}, 1, GroupBy::line).front().label;
+  };
+  const std::vector<std::string_view> linear{"__init__@/v/site-packages/torch/nn/modules/linear.py:106",
+                                             "new_forward@/v/site-packages/accelerate/hooks.py:170",
+                                             "create@/v/site-packages/vllm/layers/linear.py:210"};
+  EXPECT_EQ(label(linear, "<module>@/usr/local/bin/vllm:8"), "vllm/layers/linear.py:210");
+  EXPECT_EQ(label(linear, "<module>@/home/me/serve.py:8"), "serve.py:8");
+  EXPECT_EQ(label({"zeros@/v/site-packages/torch/functional.py:9"}, "<module>@/usr/local/bin/vllm:8"),
+            "vllm/v1/worker/gpu_worker.py:180");
+}
+
 /// What a model with two blocks holds; `instances`: each one's outer and inner module.
 std::vector<LiveGroup> groups_of_blocks(const std::vector<std::pair<std::string, std::string>>& instances, GroupBy by) {
   TraceBuilder build;
