@@ -144,10 +144,14 @@ struct Name {
   std::vector<NameNumber> numbers;
 };
 
-/// The file's name without storage suffixes: "rank3.pickle.xz" gives "rank3".
+/// The file's name without its endings: "rank3.pickle.xz" gives "rank3", "memory.rank3.pickle" gives "memory.rank3".
 std::string stem_of(const std::filesystem::path& file) {
-  const std::string name = file.filename().string();
-  return name.substr(0, name.find('.', 1));
+  std::string name = file.filename().string();
+  for (std::size_t dot = 0; (dot = name.rfind('.')) != std::string::npos && dot > 0; name.resize(dot)) {
+    const std::string_view ending = std::string_view(name).substr(dot + 1);
+    if (ending != "bz2" && std::ranges::any_of(ending, in_number)) break;
+  }
+  return name;
 }
 
 /// How long the date or time of day at `at` is: "20261126-100947", "2026-11-26T10_09_47", "Nov_26_10_09_47". 0: none.

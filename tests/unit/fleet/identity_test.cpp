@@ -30,6 +30,9 @@ TEST(RankNames, AreThoseThatTheSetMakesOne) {
   EXPECT_THAT(ranks_in({"/j/rank0_step10.pickle", "/j/rank0_step20.pickle", "/j/rank1_step10.pickle"}),
               ElementsAre(0, 0, 1));
   EXPECT_THAT(ranks_in({"/j/a_20261126-100947_p0.pickle", "/j/a_20261126-100948_p1.pickle"}), ElementsAre(0, 1));
+  EXPECT_THAT(ranks_in({"/j/memory.rank1.pickle.xz", "/j/memory.rank0.pickle"}), ElementsAre(1, 0));
+  EXPECT_THAT(ranks_in({"/j/n1.site.org-rank2.pkl.bz2", "/j/n0.site.org-rank0.pkl", "/j/n0.site.org-rank1.pkl"}),
+              ElementsAre(2, 0, 1));
   EXPECT_THAT(ranks_in({"/j/memreel-rank5-node7-4711-dump-1.pickle"}), ElementsAre(5));
 }
 
