@@ -25,9 +25,8 @@ const Categories& Analysis::categories() const {
 }
 
 Rounds Analysis::rounds(HeapId heap) const {
-  Rounds marked = marked_rounds(trace_, heap);
-  if (marked.source != RoundSource::none) return marked;
-  return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); });
+  return find_rounds(
+      trace_, heap, [&]() -> Rounds { return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); }); });
 }
 
 const RecordedBlocks& Analysis::blocks() const {

@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/describe/own_frame.h"
@@ -49,6 +50,19 @@ std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables
   return holders;
 }
 
+/// The least that the heap of the first of several failures held from then to the last, and at each of them.
+Bytes least_live(const Trace& trace, std::span<const OutOfMemory> failures) {
+  const Events& events = trace.events;
+  Bytes least = std::ranges::min(failures, {}, &OutOfMemory::live).live, live = failures.front().live;
+  for (std::uint64_t i = failures.front().event; i < failures.back().event; ++i) {
+    if (trace.tables[events.origin(i)].heap != failures.front().heap) continue;
+    if (events.kind(i) == EventKind::alloc) live += events.size(i);
+    if (events.kind(i) == EventKind::free_requested) live -= std::min(live, events.size(i));
+    least = std::min(least, live);
+  }
+  return least;
+}
+
 Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Findings& findings) {
   const Tables& tables = trace.tables;
   Verdict::Decides decides{.heap = heap.heap,
@@ -90,7 +104,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
     return after.requested > before.requested;
   };
   if (examined.size() > 1 && std::ranges::adjacent_find(examined, grew) == examined.end())
-    decides.held_through = std::ranges::min(examined, {}, &OutOfMemory::live).live;
+    decides.held_through = least_live(trace, examined);
   return decides;
 }
 

@@ -107,29 +107,13 @@ constexpr std::array c_function_rules{
 };
 
 /// Fragments of paths that belong to installed code. Whole components, so each begins or ends with '/'.
-constexpr std::array<std::string_view, 23> library_folders{"site-packages/",
-                                                           "dist-packages/",
-                                                           "/python3.",
-                                                           "/usr/include/",
-                                                           "/usr/lib/",
-                                                           "/usr/src/debug/",
-                                                           "/usr/src/python/",
-                                                           "/usr/local/src/conda/",
-                                                           "/conda-bld/",
-                                                           "/feedstock_root/",
-                                                           "/cuda/include/",
-                                                           "/torch/csrc/",
-                                                           "/torch/nn/modules/",
-                                                           "/torch/optim/",
-                                                           "/torch/autograd/",
-                                                           "/torch/_dynamo/",
-                                                           "/torch/_functorch/",
-                                                           "/torch/_inductor/",
-                                                           "/torch/utils/",
-                                                           "/aten/src/ATen/",
-                                                           "/c10/cuda/",
-                                                           "/glibc-",
-                                                           "/nptl/"};
+constexpr std::array<std::string_view, 24> library_folders{
+    "site-packages/",        "dist-packages/",     "lib/python3.",      "lib64/python3.",
+    "/usr/include/",         "/usr/lib/",          "/usr/src/debug/",   "/usr/src/python/",
+    "/usr/local/src/conda/", "/conda-bld/",        "/feedstock_root/",  "/cuda/include/",
+    "/torch/csrc/",          "/torch/nn/modules/", "/torch/optim/",     "/torch/autograd/",
+    "/torch/_dynamo/",       "/torch/_functorch/", "/torch/_inductor/", "/torch/utils/",
+    "/aten/src/ATen/",       "/c10/cuda/",         "/glibc-",           "/nptl/"};
 
 /// Of Python's standard library, what programs are called through. Windows has no "python3.11/" in its path.
 constexpr std::string_view standard_library =
@@ -226,9 +210,10 @@ bool is_installed(std::string_view file) {
 }
 
 /// The script that pip and its like write for a package's command: "/usr/local/bin/vllm", "C:/x/Scripts/vllm.exe/
-/// __main__.py". It calls a function of the package, and nothing else.
-bool starts_a_package(std::string_view function, std::string_view file) {
-  if (function != "<module>") return false;
+/// __main__.py". It calls a function of the package in one of its first lines, and nothing else.
+bool starts_a_package(std::string_view function, std::string_view file, std::uint32_t line) {
+  constexpr std::uint32_t most_lines = 12;
+  if (function != "<module>" || line > most_lines) return false;
   if (file.ends_with(".exe/__main__.py")) return true;
   const std::string_view name = base_name(file);
   const std::string_view folder = file.substr(0, file.size() - name.size());
@@ -251,9 +236,7 @@ CodeOwner owner_of_python(std::string_view function, std::string_view file) {
                           (file == "<string>" && function == "<module>");
     return is_users ? CodeOwner::user : CodeOwner::library;
   }
-  const bool is_librarys =
-      file.empty() || is_installed(file) || is_in_windows_library(file) || starts_a_package(function, file);
-  return is_librarys ? CodeOwner::library : CodeOwner::user;
+  return file.empty() || is_installed(file) || is_in_windows_library(file) ? CodeOwner::library : CodeOwner::user;
 }
 
 /// Scopes of C++ code that no user writes, though it may be compiled into the user's binary.
@@ -441,6 +424,8 @@ void classify_frames(Tables& tables, std::size_t first) {
         nature_of(tables[frame.function], tables[frame.file], tables[tables[frame.module].path], is_native);
     frame.kind = nature.kind;
     frame.owner = nature.owner;
+    if (frame.kind == FrameKind::python && starts_a_package(tables[frame.function], tables[frame.file], frame.line))
+      frame.owner = CodeOwner::library;
     is_a_process = is_a_process || begins_a_process(tables[frame.function], tables[frame.file]);
   }
   if (is_a_process) own_the_start(tables);

@@ -15,6 +15,13 @@ namespace {
 /// (collector/trace/trace_builder.h).
 constexpr std::string_view backward_frame = "[backward of]";
 
+/// Matches at a path boundary: "torch/optim/" is not in "mytorch/optim/".
+bool has_folder(std::string_view path, std::string_view folder) {
+  for (std::size_t at = path.find(folder); at != std::string_view::npos; at = path.find(folder, at + 1))
+    if (at == 0 || path[at - 1] == '/') return true;
+  return false;
+}
+
 /// The properties of a frame, independent of its callers.
 struct FrameMeaning {
   const FrameRule* rule = nullptr;
@@ -22,6 +29,7 @@ struct FrameMeaning {
   bool starts_python = false;
   bool backward_of = false;
   bool preexisting = false;
+  bool shows_backward = false;  // in a program without such frames, autograd's engine calls nothing
 };
 
 std::vector<FrameMeaning> frame_meanings(const Tables& tables, std::span<const FrameRule* const> rules) {
@@ -33,7 +41,11 @@ std::vector<FrameMeaning> frame_meanings(const Tables& tables, std::span<const F
                         .kind = frame.kind,
                         .starts_python = starts_python(frame),
                         .backward_of = frame.function == backward_frame,
-                        .preexisting = frame.function == preexisting_frame});
+                        .preexisting = frame.function == preexisting_frame,
+                        .shows_backward = frame.function == backward_frame ||
+                                          has_folder(frame.file, "torch/autograd/") ||
+                                          has_folder(frame.file, "torch/utils/checkpoint.py") ||
+                                          (rules[f] != nullptr && rules[f]->phase == Phase::backward)});
   }
   return meanings;
 }
@@ -41,6 +53,12 @@ std::vector<FrameMeaning> frame_meanings(const Tables& tables, std::span<const F
 void apply(const FrameRule& rule, const Frame& frame, StackMeaning& meaning) {
   if (rule.phase != Phase::other) meaning.phase = rule.phase;
   if (rule.purpose == Purpose::none || rule.purpose == Purpose::wrapper) return;
+  if (rule.purpose == Purpose::closure) {
+    if (meaning.purpose != Purpose::optimizer) return;
+    meaning.purpose = Purpose::none;
+    meaning.phase = Phase::forward;
+    return;
+  }
   meaning.purpose = rule.purpose;
   if (rule.purpose == Purpose::compute) meaning.in_module = true;
   meaning.line = frame.line;
@@ -63,6 +81,8 @@ std::vector<StackMeaning> stack_meanings(const Tables& tables) {
 
 std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const FrameRule* const> rules) {
   const std::vector<FrameMeaning> frames = frame_meanings(tables, rules);
+  // Servers and greenlets, too, enter Python from native code.
+  const bool has_backward = std::ranges::any_of(frames, &FrameMeaning::shows_backward);
   std::vector<StackMeaning> meanings(tables.stacks.size());
   for (std::uint32_t s = 1; s < tables.stacks.size(); ++s) {
     const Stack& stack = tables.stacks[s];
@@ -73,7 +93,8 @@ std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const F
       meaning = {.phase = Phase::backward, .by_engine = true, .layer = meaning.layer, .call = meaning.call};
     } else {
       const bool python = frame.kind == FrameKind::python;
-      if (python && !meaning.has_python) meaning.by_engine = meaning.by_engine || !frame.starts_python;
+      if (python && !meaning.has_python)
+        meaning.by_engine = meaning.by_engine || (has_backward && !frame.starts_python);
       meaning.has_python = meaning.has_python || python;
       meaning.has_operator = meaning.has_operator || names_operator(frame.kind);
       meaning.preexisting = meaning.preexisting || frame.preexisting;
@@ -141,6 +162,7 @@ constexpr auto frame_rules = [] {
       FrameRule{"diffusers/utils/accelerate_utils.py", "", P::other, wrapper, "hooks of accelerate"},
       FrameRule{"peft/peft_model.py", "forward", P::other, wrapper, "calls the adapted model"},
       FrameRule{"peft/tuners/tuners_utils.py", "forward", P::other, wrapper, "calls the adapted model"},
+      FrameRule{"", "closure", P::other, closure, "torch.optim calls it in a step; Lightning's does all of a step"},
       FrameRule{"lightning/pytorch/", "", P::other, wrapper, "calls the user's LightningModule"},
       FrameRule{"pytorch_lightning/", "", P::other, wrapper, "the same before 2.0"},
       FrameRule{"lightning/fabric/", "", P::other, wrapper, "calls the user's module"},
@@ -201,6 +223,9 @@ constexpr auto frame_rules = [] {
       FrameRule{"megatron/core/distributed/param_and_grad_buffer.py", "", P::other, gradient_buffer,
                 "gradients in one buffer"},
       FrameRule{"deepspeed/runtime/zero/", "*ipg|*bucket|*reduce", P::other, collective, "buckets of ZeRO"},
+      FrameRule{"deepspeed/runtime/zero/", "*all_gather|*allgather", P::other, gathered, "parameters, gathered"},
+      FrameRule{"deepspeed/runtime/zero/", "*fp32_partitions|_partition_param", P::other, weights,
+                "shards of parameters"},
       FrameRule{"", "*nccl", P::other, collective, "NCCL"},
 
       // Caches of generation.
@@ -243,13 +268,6 @@ constexpr auto frame_rules = [] {
 }();
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
-
-/// Matches at a path boundary: "torch/optim/" is not in "mytorch/optim/".
-bool has_folder(std::string_view path, std::string_view folder) {
-  for (std::size_t at = path.find(folder); at != std::string_view::npos; at = path.find(folder, at + 1))
-    if (at == 0 || path[at - 1] == '/') return true;
-  return false;
-}
 
 bool fits_file(std::string_view path, std::string_view pattern) {
   if (pattern.empty()) return true;

@@ -22,6 +22,7 @@ enum class Purpose : std::uint8_t {
   constructor,      // any constructor, perhaps of a module
   copy,             // copies a module
   optimizer,        // an optimizer's step
+  closure,          // what an optimizer's step calls to compute the loss anew
   optimizer_state,  // state outside the optimizer: the gradient scaler
   zero_grad,
   gradient_buffer,

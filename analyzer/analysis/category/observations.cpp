@@ -17,10 +17,18 @@ bool has_python_stacks(const Trace& trace, const std::vector<StackMeaning>& stac
   return false;
 }
 
+bool has_frames_of_torch(const Tables& tables) {
+  for (std::uint32_t f = 1; f < tables.frames.size(); ++f)
+    if (is_of_torch(frame_text(tables, FrameId{f}))) return true;
+  return false;
+}
+
 class PhaseFinder {
  public:
   PhaseFinder(const Trace& trace, const std::vector<StackMeaning>& stacks) : trace_(trace), stacks_(stacks) {
-    for (const Heap& heap : trace.tables.heaps) is_framework_.push_back(heap.level == Level::framework ? 1 : 0);
+    const bool has_torch = has_frames_of_torch(trace.tables);
+    for (const Heap& heap : trace.tables.heaps)
+      has_engine_.push_back(has_torch && heap.level == Level::framework ? 1 : 0);
     allocations_have_python_ = has_python_stacks(trace, stacks, EventKind::alloc);
     phases_.frees_have_stacks = has_python_stacks(trace, stacks, EventKind::free_requested);
     for (const Mark& mark : trace.tables.marks)
@@ -53,10 +61,10 @@ class PhaseFinder {
     if (in_optimizer_ > 0) return Phase::optimizer;
     const bool others_have_python =
         event.kind == EventKind::alloc ? allocations_have_python_ : phases_.frees_have_stacks;
-    const bool framework = is_framework_[index(trace_.tables[event.origin].heap)] != 0;
+    const bool has_engine = has_engine_[index(trace_.tables[event.origin].heap)] != 0;
     // With names of native frames, autograd's engine would have been seen by its own.
     const bool may_be_engine = !stack.has_python && !stack.has_operator;
-    return others_have_python && framework && may_be_engine ? Phase::backward : Phase::other;
+    return others_have_python && has_engine && may_be_engine ? Phase::backward : Phase::other;
   }
 
   void see_mark(std::uint64_t value) {
@@ -82,7 +90,7 @@ class PhaseFinder {
   const Trace& trace_;
   const std::vector<StackMeaning>& stacks_;
   Phases phases_;
-  std::vector<char> is_framework_;       // by HeapId
+  std::vector<char> has_engine_;         // by HeapId: whether autograd's engine may request memory there
   std::vector<char> is_optimizer_step_;  // by MarkId
   bool allocations_have_python_ = false;
   int in_optimizer_ = 0;

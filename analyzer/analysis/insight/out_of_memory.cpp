@@ -485,8 +485,11 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
   if (const auto outside = oom.held_outside(); outside && outside >= largest_overhead)
     return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
+  const bool exceeds_alone = oom.capacity && oom.bounded && oom.requested > *oom.capacity;
   if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
-    return "hold less; if the card has over " + text_of(*oom.capacity) + ", others hold it";
+    return (exceeds_alone ? "ask for less" : "hold less") + std::string("; if the card has over ") +
+           text_of(*oom.capacity) + ", others hold it";
+  if (exceeds_alone) return "make the request smaller: it alone exceeds " + text_of(*oom.capacity);
   // Where only refusals bound it, the capacity may be far below that.
   if (!oom.capacity || !oom.bounded || oom.live + oom.requested <= *oom.capacity) return "the program must hold less";
   return "the program must hold " + text_of(oom.live + oom.requested - *oom.capacity) + " less";

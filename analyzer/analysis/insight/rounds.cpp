@@ -248,7 +248,10 @@ Rounds rounds_of_calls(const Trace& trace, const Course& course, const ModuleCal
     rounds.ends.push_back(event);
     called = {site};
   }
-  const FrameId caller = modules.caller(course.calls.front().second);
+  std::map<std::uint32_t, std::size_t> count;  // by site: what recurs most is the loop, not what comes before it
+  for (const auto& [event, site] : course.calls) ++count[site];
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  const FrameId caller = modules.caller(std::ranges::max_element(count, less)->first);
   if (caller != FrameId::none) rounds.name = line_label(frame_text(trace.tables, caller));
   return rounds;
 }
@@ -460,7 +463,10 @@ Rounds rounds_of_repetition(const Trace& trace, const std::vector<StackMeaning>&
   Rounds rounds;
   if (has_stacks) {
     std::erase_if(allocations, [&](std::uint32_t event) { return trace.events.stack(event) == StackId::none; });
-    rounds = rounds_of_lines(trace, stacks, allocations);
+    // A loop in Python does not show where most is requested by native code that shows no Python, as XLA's.
+    const auto with_python = static_cast<std::size_t>(std::ranges::count_if(
+        allocations, [&](std::uint32_t event) { return stacks[index(trace.events.stack(event))].has_python; }));
+    if (with_python == 0 || 2 * with_python >= allocations.size()) rounds = rounds_of_lines(trace, stacks, allocations);
   } else {
     const std::vector<std::uint32_t> begins = begins_by_size(trace, allocations);
     if (!begins.empty()) rounds = {.source = RoundSource::repetition, .last_is_open = true};
@@ -479,15 +485,6 @@ void cut_off_failed_round(const Trace& trace, Rounds& rounds) {
 
 }  // namespace
 
-Rounds marked_rounds(const Trace& trace, HeapId heap) {
-  Steps steps = find_steps(trace, heap);
-  if (steps.ends.empty() || steps.mark.starts_with(optimizer_mark)) return {};
-  Rounds rounds{.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
-  drop_empty(rounds.ends, own_allocations(trace));
-  cut_off_failed_round(trace, rounds);
-  return rounds;
-}
-
 Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
   const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
   const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
@@ -501,9 +498,24 @@ Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
   return rounds;
 }
 
+Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<Rounds()>& unmarked) {
+  Steps steps = find_steps(trace, heap);
+  if (steps.ends.empty() || steps.mark.starts_with(optimizer_mark)) return unmarked();
+  Rounds marked{.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
+  const std::vector<std::uint32_t> allocations = own_allocations(trace);
+  drop_empty(marked.ends, allocations);
+  // A profiler marks the first few steps only.
+  if (!go_on(marked.ends, allocations)) {
+    Rounds others = unmarked();
+    const bool has_passes = others.source == RoundSource::optimizer || others.source == RoundSource::backward;
+    if (has_passes && !go_on(marked.ends, others.ends)) return others;
+  }
+  cut_off_failed_round(trace, marked);
+  return marked;
+}
+
 Rounds find_rounds(const Trace& trace, HeapId heap) {
-  Rounds rounds = marked_rounds(trace, heap);
-  return rounds.source == RoundSource::none ? unmarked_rounds(trace, private_pools(trace)) : rounds;
+  return find_rounds(trace, heap, [&] { return unmarked_rounds(trace, private_pools(trace)); });
 }
 
 std::string text_of(const Rounds& rounds) {

@@ -2,6 +2,7 @@
 // The unit of growth: rounds of the program's outermost loop, which its users call steps.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "analyzer/analysis/insight/private_pools.h"
@@ -37,12 +38,14 @@ struct Rounds {
   const char* unit() const { return source == RoundSource::time ? "interval" : "step"; }
 };
 
-/// The rounds that the program marked for `heap`, if it marked any, however few; else those of unmarked_rounds().
+/// The rounds that the program marked for `heap`, if it marked any, however few; else those of unmarked_rounds(), and
+/// so if passes of the optimizer or backward passes go on after the last mark.
 ///
 /// Memory that is older than the recording tells nothing about rounds. Where the recording ends with a failed request,
 /// the round in which it failed is unfinished.
 Rounds find_rounds(const Trace& trace, HeapId heap);
-Rounds marked_rounds(const Trace& trace, HeapId heap);
+/// The same where unmarked_rounds() are known or shared: `unmarked` returns them.
+Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<Rounds()>& unmarked);
 
 /// From what the program does, for all of its heaps, since a loop belongs to the process. Of these the first that is
 /// seen until the end:

@@ -68,12 +68,23 @@ constexpr std::array facts{
 
 std::span<const SettingFacts> setting_facts() { return facts; }
 
+namespace {
+
+/// Unless set, it equals the segment size (torch_spec.h).
+bool is_derived(const PolicySpec& spec, std::string_view key) {
+  const auto of = spec.parameters.find("large_segment_size_mb"), to = spec.parameters.find(std::string(key));
+  return key == "max_non_split_rounding_mb" && of != spec.parameters.end() && of->second == to->second;
+}
+
+}  // namespace
+
 std::vector<const SettingFacts*> facts_of_changes(const PolicySpec& from, const PolicySpec& to) {
   std::vector<const SettingFacts*> changed;
   for (const SettingFacts& setting : facts) {
     const auto before = from.parameters.find(std::string(setting.key)),
                after = to.parameters.find(std::string(setting.key));
     if (after == to.parameters.end() || (before != from.parameters.end() && before->second == after->second)) continue;
+    if (is_derived(to, setting.key)) continue;
     changed.push_back(&setting);
   }
   return changed;

@@ -42,9 +42,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"forward", "C:/projects/.venv/Lib/site-packages/torch/functional.py", python},
         Case{"run", "C:/Users/me/miniconda3/envs/x/lib/threading.py", python},
         Case{"step", "D:/lib/train.py", python, user}, Case{"<module>", "/home/me/bin/train.py", python, user},
-        Case{"<module>", "/usr/local/bin/vllm", python},
-        Case{"<module>", "C:/Python312/Scripts/vllm.exe/__main__.py", python},
-        Case{"step", "/usr/src/app/train.py", python, user}, Case{"step", "/build/train.py", python, user},
+        Case{"step", "/srv/app/python3.11/train.py", python, user},
+        Case{"run", "/opt/py/lib/python3.12/runpy.py", python}, Case{"step", "/usr/src/app/train.py", python, user},
+        Case{"step", "/build/train.py", python, user},
         Case{"call", "/tmp/torchinductor_me/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py", python,
              generated},
         Case{"call", "/scratch/cache/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py", python, generated}));
@@ -117,6 +117,23 @@ TEST(KindOfFrames, WhatStartsAProcessOfMultiprocessingIsNoUsers) {
     classify_frames(tables);
     EXPECT_EQ(tables.frames[1].owner, is_process ? library : user);
   }
+}
+
+TEST(KindOfFrames, TheScriptOfAPackagesCommandIsNoUsers) {
+  Tables tables;
+  const auto owner = [&](const char* function, const char* file, std::uint32_t line) {
+    tables.strings.emplace_back(function);
+    tables.strings.emplace_back(file);
+    const auto last = static_cast<std::uint32_t>(tables.strings.size() - 1);
+    tables.frames.push_back({.function = StringId{last - 1}, .file = StringId{last}, .line = line});
+    classify_frames(tables, tables.frames.size() - 1);
+    return tables.frames.back().owner;
+  };
+  EXPECT_EQ(owner("<module>", "/usr/local/bin/vllm", 8), library);
+  EXPECT_EQ(owner("<module>", R"(C:\Python312\Scripts\vllm.exe\__main__.py)", 7), library);
+  EXPECT_EQ(owner("<module>", "/home/me/bin/train", 41), user);
+  EXPECT_EQ(owner("main", "/home/me/bin/train", 8), user);
+  EXPECT_EQ(owner("<module>", "/home/me/bin/train.py", 8), user);
 }
 
 TEST(KindOfRecordedAddress, IsThatOfItsBinary) {

@@ -302,7 +302,7 @@ TEST_F(BothLevels, OthersHaveTheRestOfTheDevice) {
 TEST_F(Gaps, WhereTheSizeOfTheDeviceIsNotKnownOthersMayHoldTheRest) {
   const OutOfMemory oom = fail(50_MiB, 4_MiB);
   EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
-  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("if the card has over 44.00 MiB, others hold it"));
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("ask for less; if the card has over 44.00 MiB, others hold it"));
 }
 
 TEST_F(Gaps, ALimitOfTheProgramIsToBeRaised) {

@@ -80,6 +80,79 @@ TEST_F(RoundsOfAProgram, MarksOfStepsComeFirst) {
   EXPECT_EQ(text_of(rounds()), "9 steps, from the marks \"step\"");
 }
 
+TEST_F(RoundsOfAProgram, MarksOfTheFirstStepsOnlyLeaveTheStepsToTheOptimizer) {
+  for (int i = 0; i < 20; ++i) {
+    forward();
+    backward();
+    alloc(optimizer_);
+    if (i < 5) mark("ProfilerStep");
+  }
+  EXPECT_EQ(rounds().source, RoundSource::optimizer);
+  EXPECT_EQ(rounds().count(), 20U);
+}
+
+TEST_F(RoundsOfAProgram, MarksStayTheStepsWhereWhatFollowsIsNoTraining) {
+  for (int i = 0; i < 5; ++i) {
+    forward();
+    backward();
+    alloc(optimizer_);
+    mark("step");
+  }
+  for (int i = 0; i < 20; ++i) forward();
+  EXPECT_EQ(rounds().source, RoundSource::marks);
+  EXPECT_EQ(rounds().count(), 5U);
+}
+
+/// torch.optim.LBFGS evaluates the model anew in its steps, and Lightning runs each whole step in one.
+TEST_F(RoundsOfAProgram, WhatAnOptimizerCallsIsNoPassOfIt) {
+  const auto in_closure = [&](const std::string& innermost) {
+    return build_.stack({innermost, "closure@train.py:30", "step@site-packages/torch/optim/adamw.py:1",
+                         "main@train.py:22", "<module>@train.py:50"});
+  };
+  const StackId noise = in_closure("training_step@train.py:33"),
+                gradient = in_closure("backward@site-packages/torch/_tensor.py:1");
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 3; ++k) {
+      alloc(noise);
+      backward();
+      alloc(gradient);
+    }
+    alloc(optimizer_);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::optimizer);
+  EXPECT_EQ(rounds().count(), 6U);
+}
+
+TEST_F(RoundsOfAProgram, AreNamedByTheCallThatRecursMost) {
+  const StackId warm_up = stack_of_module("7", "11");
+  alloc(warm_up);
+  for (int i = 0; i < 6; ++i) {
+    alloc(loss_);
+    forward();
+  }
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().name, "train.py:20");
+}
+
+/// A server such as Triton enters Python from native code, as autograd's engine does.
+TEST(RoundsOfAServer, AreCallsWhereNothingShowsABackwardPass) {
+  TraceBuilder build;
+  const OriginId origin = build.origin(HeapId{1});
+  const StackId layer =
+      build.stack({"forward@site-packages/torch/nn/modules/linear.py:134",
+                   "_call_impl@site-packages/torch/nn/modules/module.py:1762", "forward@model.py:7",
+                   "_call_impl@site-packages/torch/nn/modules/module.py:1762", "execute@model.py:55"});
+  const StackId output = build.stack({"execute@model.py:56"});
+  std::uint64_t next = 4096;
+  for (int i = 0; i < 8; ++i) {
+    build.free(build.alloc(origin, {next += 512}, 512_B, layer));
+    build.alloc(origin, {next += 512}, 512_B, output);
+  }
+  const Rounds rounds = find_rounds(build.trace(), HeapId{1});
+  EXPECT_EQ(rounds.source, RoundSource::modules);
+  EXPECT_EQ(rounds.count(), 8U);
+}
+
 TEST_F(RoundsOfAProgram, AFewMarksAreAFewSteps) {
   for (int i = 0; i < 5; ++i) {
     forward();
