@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <filesystem>
 #include <iostream>
@@ -360,8 +361,10 @@ Exit run_check(const CheckArguments& arguments) {
                  .remedy = "name its recordings with --fleet FILES"});
   Result<Question> question = question_of(arguments);
   if (!question) return fail(question.error());
-  for (const std::filesystem::path& output : {arguments.write_baseline, arguments.junit, arguments.markdown})
-    if (Result<void> differ = must_differ(arguments.file, output); !differ) return fail(differ.error());
+  if (auto differ = outputs_differ(std::array{arguments.file}, arguments.baseline, arguments.write_baseline,
+                                   arguments.junit, arguments.markdown);
+      !differ)
+    return fail(differ.error());
   const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   const Result<std::vector<Prepared>> heaps = judged_heaps(arguments, *trace);

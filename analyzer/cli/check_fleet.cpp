@@ -2,6 +2,7 @@
 #include "analyzer/cli/check_fleet.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <iostream>
 
@@ -68,6 +69,10 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
+  if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.write_baseline, arguments.junit,
+                                   arguments.markdown);
+      !differ)
+    return std::move(differ).error();
   bound_memory(inputs->files, arguments.memory_limit);
   ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
@@ -172,6 +177,13 @@ Result<void> write_text(const std::filesystem::path& file, const std::string& te
 }
 
 }  // namespace
+
+Result<void> outputs_differ(std::span<const std::filesystem::path> recordings, const std::filesystem::path& baseline,
+                            const std::filesystem::path& write_baseline, const std::filesystem::path& junit,
+                            const std::filesystem::path& markdown) {
+  if (auto differ = must_differ(recordings, std::array{write_baseline, junit, markdown}); !differ) return differ;
+  return must_differ(std::array{baseline}, std::array{junit, markdown});
+}
 
 Exit run_check_fleet(const CheckFleetArguments& arguments) {
   const Result<FleetBudgets> budgets = budgets_of(arguments);

@@ -3,11 +3,18 @@
 #pragma once
 
 #include <filesystem>
+#include <span>
 
 #include "analyzer/cli/output.h"
 #include "formats/model/units.h"
 
 namespace memreel::cli {
+
+/// Fails if an output of `memreel check` is one of the recordings or another output. A new baseline may replace the
+/// old.
+Result<void> outputs_differ(std::span<const std::filesystem::path> recordings, const std::filesystem::path& baseline,
+                            const std::filesystem::path& write_baseline, const std::filesystem::path& junit,
+                            const std::filesystem::path& markdown);
 
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -166,6 +167,7 @@ Exit run_fleet(const FleetArguments& arguments) {
         {.what = "no recordings given", .remedy = "memreel fleet FILES or directories; see memreel fleet --help"});
   Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return fail(inputs.error());
+  if (auto differ = must_differ(inputs->files, std::array{arguments.html}); !differ) return fail(differ.error());
   if (arguments.engine == "ray") return run_ray(arguments, inputs->files);
   bound_memory(inputs->files, arguments.max_memory);
   std::vector<RankSummary> summaries;

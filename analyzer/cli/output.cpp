@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <set>
 #include <span>
 #include <streambuf>
 
@@ -135,6 +136,21 @@ Result<void> must_differ(const std::filesystem::path& input, const std::filesyst
   std::error_code ignored;
   if (!std::filesystem::equivalent(input, output, ignored)) return {};
   return Error{.what = "the output would overwrite the input", .where = output.string(), .remedy = "name another file"};
+}
+
+Result<void> must_differ(std::span<const std::filesystem::path> inputs,
+                         std::span<const std::filesystem::path> outputs) {
+  std::set<std::filesystem::path> names;
+  for (const std::filesystem::path& output : outputs) {
+    if (output.empty()) continue;
+    for (const std::filesystem::path& input : inputs)
+      if (Result<void> differ = must_differ(input, output); !differ) return differ;
+    std::error_code ignored;
+    const bool is_file = !std::filesystem::exists(output, ignored) || std::filesystem::is_regular_file(output, ignored);
+    if (is_file && !names.insert(std::filesystem::weakly_canonical(output, ignored)).second)
+      return Error{.what = "two outputs would go to this file", .where = output.string(), .remedy = "name two files"};
+  }
+  return {};
 }
 
 bool is_standard_output(const std::filesystem::path& output) {

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iosfwd>
 #include <mutex>
+#include <span>
 #include <stop_token>
 #include <thread>
 
@@ -72,6 +73,8 @@ Result<void> write_output(const std::filesystem::path& file, const std::function
 
 /// Fails if `output` is the file `input`, which writing would destroy.
 Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output);
+/// Fails if one of `outputs`, of which some may be empty, is one of `inputs`, or if two are one file.
+Result<void> must_differ(std::span<const std::filesystem::path> inputs, std::span<const std::filesystem::path> outputs);
 
 /// Whether `output` means standard output: it is empty, or names the same file.
 bool is_standard_output(const std::filesystem::path& output);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -183,6 +184,20 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   return best;
 }
 
+/// A variable of a shell that was not set, most likely: its option must not count as not given.
+std::optional<Error> empty_value(std::span<char* const> words) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    if (word == "--") break;
+    const bool is_option = word.starts_with("--") && word.size() > 2;
+    const bool is_next = is_option && i + 1 < words.size() && std::string_view(words[i + 1]).empty();
+    if (!is_next && !(is_option && word.ends_with('='))) continue;
+    return Error{.what = std::string(word.substr(0, word.find('='))) + " has an empty value",
+                 .remedy = "give one, or leave the option out"};
+  }
+  return std::nullopt;
+}
+
 std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
   if (words.empty() || words.front()[0] == '-') return std::nullopt;
   const std::string name = words.front();
@@ -310,6 +325,8 @@ Exit run(int argc, char** argv) {
   add_commands(app, exit);
   arrange_commands(app);
   if (const auto problem = unknown_word(app, words.subspan(1))) return fail(*problem);
+  if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond a limit is an error like others
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {

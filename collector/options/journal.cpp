@@ -22,6 +22,31 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
+/// A name of any bytes as a field of a line.
+std::string escaped(std::string_view name) {
+  std::string field;
+  for (const char c : name)
+    if (c == '\t')
+      field += "\\t";
+    else if (c == '\n')
+      field += "\\n";
+    else if (c == '\\')
+      field += R"(\\)";
+    else
+      field += c;
+  return field;
+}
+
+std::string unescaped(std::string_view field) {
+  std::string name;
+  for (std::size_t i = 0; i < field.size(); ++i)
+    if (field[i] != '\\' || i + 1 == field.size())
+      name += field[i];
+    else
+      name += field[++i] == 't' ? '\t' : field[i] == 'n' ? '\n' : field[i];
+  return name;
+}
+
 bool read_number(std::string_view text, std::uint64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
@@ -33,7 +58,7 @@ std::string to_line(const JournalEntry& entry) {
   std::string line(words[static_cast<std::size_t>(entry.what)]);
   for (const std::uint64_t number : {entry.process, entry.events, entry.lost, entry.cost_ns, entry.own_ns})
     line += "\t" + std::to_string(number);
-  return line + "\t" + on_one_line(entry.trace) + "\t" + on_one_line(entry.text) + "\n";
+  return line + "\t" + escaped(entry.trace) + "\t" + on_one_line(entry.text) + "\n";
 }
 
 std::optional<JournalEntry> parse_journal_line(std::string_view line) {
@@ -48,7 +73,7 @@ std::optional<JournalEntry> parse_journal_line(std::string_view line) {
   if (word == words.end()) return std::nullopt;
 
   JournalEntry entry{.what = static_cast<JournalEntry::What>(word - words.begin()),
-                     .trace = std::string(fields[6]),
+                     .trace = unescaped(fields[6]),
                      .text = std::string(fields[7])};
   const bool numbers = read_number(fields[1], entry.process) && read_number(fields[2], entry.events) &&
                        read_number(fields[3], entry.lost) && read_number(fields[4], entry.cost_ns) &&

@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <system_error>
 
@@ -37,9 +38,17 @@ std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** 
   try {
     app.parse(own);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
+    if (problem.get_exit_code() == 0) {
+      const int code = app.exit(problem);
+      if (std::cout.flush()) return code;
+      return fail({.what = "can't write the help", .where = "standard output"});
+    }
     return fail({.what = problem.what(), .remedy = "see memreel " + std::string(name) + " --help"});
   }
+  for (const CLI::Option* const option : app.get_options())
+    if (const auto& values = option->results();
+        !option->get_positional() && std::find(values.begin(), values.end(), "") != values.end())
+      return fail({.what = option->get_name() + " has an empty value", .remedy = "give one, or leave the option out"});
   return std::nullopt;
 }
 

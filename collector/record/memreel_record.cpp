@@ -99,14 +99,18 @@ class Journal {
  public:
   Journal() {
     std::error_code problem;
-    const std::filesystem::path folder = std::filesystem::temp_directory_path(problem);
-    if (problem) return;
-    remove_left_journals(folder);
-    std::string pattern = (folder / journal_prefix).string() + "XXXXXX";
-    file_ = ::mkostemp(pattern.data(), O_CLOEXEC);
-    if (file_ < 0) return;
-    ::flock(file_, LOCK_EX | LOCK_NB);
-    path_ = pattern;
+    for (const std::filesystem::path& folder :
+         {std::filesystem::temp_directory_path(problem), std::filesystem::path("/tmp"),
+          std::filesystem::current_path(problem)}) {
+      if (folder.empty()) continue;  // TMPDIR may be anything
+      remove_left_journals(folder);
+      std::string pattern = (folder / journal_prefix).string() + "XXXXXX";
+      file_ = ::mkostemp(pattern.data(), O_CLOEXEC);
+      if (file_ < 0) continue;
+      ::flock(file_, LOCK_EX | LOCK_NB);
+      path_ = pattern;
+      return;
+    }
   }
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;

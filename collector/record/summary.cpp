@@ -305,12 +305,17 @@ std::string summary_of(const std::string& program, const Ending& ending, const s
 
 Result<std::string> output_pattern(const std::string& given) {
   std::error_code problem;
-  const std::filesystem::path path = std::filesystem::absolute(given, problem);
+  const std::filesystem::path named(given), path = std::filesystem::absolute(named, problem);
   if (problem) return Error{.what = problem.message(), .where = given};
   if (std::filesystem::is_directory(path, problem))
     return Error{.what = "is a directory", .where = given, .remedy = "give -o a file name"};
+  // Only what the user gave has placeholders, not the folder that it is in.
+  std::string pattern;
+  if (named.is_relative())
+    for (const char c : std::filesystem::current_path(problem).string() + "/") pattern.append(c == '%' ? 2 : 1, c);
+  pattern += given;
+  if (named.parent_path().string().find('%') != std::string::npos) return pattern;
   const std::filesystem::path directory = path.parent_path();
-  if (directory.string().find('%') != std::string::npos) return path.string();
   std::filesystem::create_directory(directory, problem);  // for -o 'job/%r.reel'; not its parents: they may be misspelt
   if (::access(directory.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(directory, problem)) {
     const int reason = std::filesystem::exists(directory, problem) && errno == 0 ? ENOTDIR : errno;
@@ -318,7 +323,7 @@ Result<std::string> output_pattern(const std::string& given) {
                  .where = directory.string(),
                  .remedy = "choose another file with -o"};
   }
-  return path.string();
+  return pattern;
 }
 
 namespace {

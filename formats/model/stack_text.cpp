@@ -90,12 +90,13 @@ void make_printable(std::string& text) {
   if (!is_printable(text)) text = printable(text);
 }
 
-std::string shell_word(std::string_view text) {
+std::string shell_word(std::string_view file) {
+  const std::string text = (file.starts_with('-') ? "./" : "") + std::string(file);
   const auto is_plain_in_a_shell = [](char c) {
     return static_cast<unsigned char>(c) >= 0x80 || std::isalnum(static_cast<unsigned char>(c)) != 0 ||
            std::string_view("_@%+=:,./-").find(c) != std::string_view::npos;
   };
-  if (!text.empty() && std::ranges::all_of(text, is_plain_in_a_shell)) return std::string(text);
+  if (!text.empty() && std::ranges::all_of(text, is_plain_in_a_shell)) return text;
   std::string word = "'";
   for (const char c : text)
     if (c == '\'')

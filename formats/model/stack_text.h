@@ -24,8 +24,9 @@ bool is_printable(std::string_view text);
 /// printable(), in place.
 void make_printable(std::string& text);
 
-/// `text` as one word of a command that a user may copy into a shell: in quotes where the shell would take it apart.
-std::string shell_word(std::string_view text);
+/// A file's name as one word of a command that a user may copy into a shell: in quotes where the shell would take it
+/// apart, and never like an option.
+std::string shell_word(std::string_view file);
 
 /// "default", or the stream's handle in hexadecimal.
 std::string stream_label(const Tables& tables, StreamId id);

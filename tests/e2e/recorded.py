@@ -54,8 +54,8 @@ class RecordTest(ProgramTest):
     def start(self, *command, options=(), environment=None, **arguments):
         """A running `memreel record`, in this test's directory."""
         return subprocess.Popen([MEMREEL, "record", *map(str, options), "--", *map(str, command)], text=True,
-                                cwd=self.directory, env=environment or self.environment(), stdin=subprocess.DEVNULL,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, **arguments)
+                                env=environment or self.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, **{"cwd": self.directory, **arguments})
 
     def record(self, *command, options=(), environment=None, code=0, **arguments):
         """A finished `memreel record`, which must exit with `code`."""

@@ -108,6 +108,40 @@ class OutputFiles(ProgramTest):
                                     "overwrite the input")
                 self.assertEqual(trace.read_bytes(), SAMPLE.read_bytes())
 
+    def test_no_recording_of_a_job_and_no_baseline_is_the_output(self):
+        job = self.directory / "job"
+        job.mkdir()
+        for rank in (0, 1):
+            (job / f"rank{rank}.reel").write_bytes(SAMPLE.read_bytes())
+        rank = job / "rank1.reel"
+        baseline = self.directory / "baseline.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline)
+        kept = baseline.read_bytes()
+        check = ("check", "--fleet", job, "--max-reserved", "9GiB")
+        for command in (("fleet", job, "--no-setting", "--html", rank), ("fleet", job / "rank0.reel", rank, "--no-setting", "--html", rank),
+                        (*check, "--junit", rank), (*check, "--markdown", rank), (*check, "--write-baseline", rank),
+                        ("check", SAMPLE, "--baseline", baseline, "--junit", baseline)):
+            with self.subTest(command):
+                self.assert_refused(run(*command), "overwrite the input")
+        self.assertEqual((rank.read_bytes(), baseline.read_bytes()), (SAMPLE.read_bytes(), kept))
+        self.answer("check", SAMPLE, "--baseline", baseline, "--write-baseline", baseline)  # renews it
+        both = self.directory / "both"
+        self.assert_refused(run("check", SAMPLE, "--max-peak", "1TiB", "--junit", both, "--markdown", both), "two outputs")
+        self.answer("check", SAMPLE, "--max-peak", "1TiB", "--junit", "/dev/null", "--markdown", "/dev/null")
+
+    def test_a_limit_on_files_is_an_error_like_others(self):
+        before = set(self.directory.iterdir())
+        process = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$0" "$@"', MEMREEL, "report", SAMPLE, "-o", self.directory / "f.html"],
+                                 text=True, capture_output=True)
+        self.assert_refused(process, "File too large")
+        self.assertEqual(set(self.directory.iterdir()), before)
+
+    def test_an_option_without_its_value_is_not_as_if_it_were_absent(self):
+        for command in (("check", SAMPLE, "--max-peak", "1TiB", "--max-reserved", ""), ("check", SAMPLE, "--max-peak="),
+                        ("fleet", SAMPLE, "--mesh", ""), ("report", SAMPLE, "--heap="), ("record", "--flight", "", "--", "true")):
+            with self.subTest(command):
+                self.assert_refused(run(*command), "has an empty value")
+
     def test_nothing_is_left_of_what_failed(self):
         damaged = self.file("damaged.pickle", b"\x80\x04]")
         before = set(self.directory.iterdir())

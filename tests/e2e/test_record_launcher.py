@@ -180,6 +180,30 @@ class PassedThrough(RecordTest):
         return process.stdout.readline()
 
 
+class OddFolders(RecordTest):
+    """What a folder is called is nobody's placeholder, and a trace there is found again."""
+
+    def test_any_name_of_the_current_folder(self):
+        for name in ("run%p", "50%%", "tab\there", "new\nline", "two words", "-o"):
+            with self.subTest(name):
+                folder = self.directory / name
+                folder.mkdir()
+                process = self.record(PROGRAM, "single", 3, cwd=folder, options=["-o", "a%r.reel"])
+                self.assertTrue((folder / "anone.reel").exists())
+                self.assertIn("events, none lost", process.stderr)
+
+    def test_no_folder_for_temporary_files(self):
+        for folder in ("", "/nowhere"):
+            with self.subTest(folder):
+                process = self.record(PROGRAM, "single", 3, options=["-o", "a.reel"], environment=self.environment(TMPDIR=folder))
+                self.assertIn("a.reel (", process.stderr)
+                self.trace().unlink()
+
+    def test_a_name_like_an_option(self):
+        process = self.record(PROGRAM, "single", 3, options=["-o", "-x.reel"])
+        self.assertIn("memreel report ./-x.reel shows", process.stderr)
+
+
 class ClearSentences(RecordTest):
     def refused(self, *arguments):
         return run("record", *arguments)

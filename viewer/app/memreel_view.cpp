@@ -238,6 +238,13 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (path.empty()) settings.tour_done = true;
   if (arguments.light || arguments.dark) settings.dark = arguments.dark;
 
+  std::error_code ignored;
+  for (const std::filesystem::path& input : *files)
+    if (std::filesystem::equivalent(input, arguments.screenshot, ignored))
+      return fail({.what = "the picture would overwrite the trace",
+                   .where = arguments.screenshot.string(),
+                   .remedy = "name another file"});
+
   // Reading starts while the window is created, which takes longer than the first events.
   std::unique_ptr<Source> source;
   if (files->size() == 1 && predicted->empty())

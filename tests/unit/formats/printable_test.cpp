@@ -24,6 +24,7 @@ TEST(ShellWord, IsQuotedWhereAShellWouldTakeItApart) {
   EXPECT_EQ(shell_word("/data/my run/a.reel"), "'/data/my run/a.reel'");
   EXPECT_EQ(shell_word("$(rm -r .).reel"), "'$(rm -r .).reel'");
   EXPECT_EQ(shell_word("it's.reel"), R"('it'\''s.reel')");
+  EXPECT_EQ(shell_word("-x.reel"), "./-x.reel");
   EXPECT_EQ(shell_word(""), "''");
 }
 

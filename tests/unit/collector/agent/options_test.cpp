@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 
 #include "collector/options/journal.h"
@@ -103,9 +104,11 @@ TEST(Journal, WhatIsWrittenIsRead) {
   EXPECT_EQ(parse_journal_line(line), entry);
 }
 
-TEST(Journal, TextsStayOnOneLine) {
-  const std::string line = to_line({.trace = "/tab\there", .text = "two\nlines"});
-  EXPECT_EQ(parse_journal_line(line.substr(0, line.size() - 1))->trace, "/tab here");
+TEST(Journal, TextsStayOnOneLineAndNamesAreKept) {
+  const std::string name = "/tab\there\nand \\t, \\n and \\";
+  const std::string line = to_line({.trace = name, .text = "two\nlines"});
+  EXPECT_EQ(std::ranges::count(line, '\n'), 1);
+  EXPECT_EQ(parse_journal_line(line.substr(0, line.size() - 1))->trace, name);
   EXPECT_EQ(parse_journal_line(line.substr(0, line.size() - 1))->text, "two lines");
 }
 
