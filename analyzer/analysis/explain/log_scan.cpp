@@ -264,12 +264,37 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
   for (const Matcher& matcher : expressions_.matchers) {
     const Grammar& grammar = matcher.grammar();
     if (squeezed_text.find(grammar.key) == std::string::npos) continue;
-    std::size_t begin = 0, head_end = 0;
-    for (std::size_t from = 0; matcher.find(text, from, begin, head_end); from = head_end) {
-      const bool is_taken = std::ranges::any_of(
+    std::size_t begin = 0, head_end = 0, next = 0;
+    for (std::size_t from = 0; matcher.find(text, from, begin, head_end); from = next) {
+      const auto taking = std::ranges::find_if(
           taken, [&](const Extent& extent) { return begin < extent.end && extent.begin < head_end; });
+      next = head_end;
+      // A line that explains a failure is near it; one of something else explains only itself.
+      const auto says_more = [&](const Extent& other) {
+        if (other.grammar == &grammar || other.grammar->fact || other.begin >= head_end + vague_distance ||
+            begin >= other.end + vague_distance)
+          return false;
+        if (!other.grammar->aside) return true;
+        const std::size_t from_end = std::min(other.end, head_end), to_begin = std::max(other.begin, begin);
+        return std::ranges::none_of(
+            places, [&](const auto& line) { return line.first >= from_end && line.first <= to_begin; });
+      };
+      // A terminal may have broken the last words, but what is before them may as well be the end of another line.
+      if (grammar.key == "outofmemory" && grammar.vague) {
+        constexpr std::string_view last_words = "out of memory";
+        const auto other_line =
+            std::ranges::upper_bound(places, begin, {}, &std::pair<std::size_t, std::size_t>::first);
+        if (other_line != places.end() && other_line->first + last_words.size() <= head_end) {
+          next = other_line->first;
+          continue;
+        }
+      }
       const std::size_t place = place_of(begin);
-      if (is_taken || place >= limit) continue;
+      if (taking != taken.end()) {
+        if (grammar.vague) next = std::min(head_end, taking->end);
+        continue;
+      }
+      if (place >= limit) continue;
       std::size_t next_begin = 0, next_end = 0;
       std::size_t extent = std::min(text.size(), begin + grammar.extent);
       if (matcher.find(text, head_end, next_begin, next_end)) extent = std::min(extent, next_begin);
@@ -277,11 +302,7 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
       const std::size_t read_to = matcher.read(text, begin, std::max(extent, head_end), one.failure);
       one.end = place_of(read_to);
       taken.push_back({begin, std::max(read_to, head_end), &grammar});
-      if (grammar.vague && std::ranges::any_of(taken, [&](const Extent& other) {
-            return other.grammar != &grammar && other.begin < head_end + vague_distance &&
-                   begin < other.end + vague_distance;
-          }))
-        continue;
+      if (grammar.vague && std::ranges::any_of(taken, says_more)) continue;
       found.push_back(std::move(one));
     }
   }
@@ -305,9 +326,9 @@ void LogScan::accept(Found found) {
     Part& part = pending->second;
     const bool near = failure.offset - std::min(failure.offset, part.failure.offset) < same_failure;
     const bool close = failure.offset - std::min(failure.offset, part.failure.offset) < vague_distance;
-    if (grammar.vague && close && part.failure.grammar != &grammar) return;
+    if (grammar.vague && close && part.failure.grammar != &grammar && !part.failure.grammar->aside) return;
     // A vague text, or a warning of the same request, is the beginning of what follows.
-    if (close && !grammar.vague && part.failure.grammar->vague) {
+    if (close && !grammar.vague && !grammar.aside && part.failure.grammar->vague) {
       part = {.failure = std::move(failure), .part = grammar.part};
       return;
     }

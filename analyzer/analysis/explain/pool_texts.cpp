@@ -110,6 +110,7 @@ const std::array texts_of_xla{
         .printed_by = bfc_source,
         .rule = went_on,
         .part = 1,
+        .aside = true,
         .extent = 500},
     Grammar{.name = "tf.pinned",
             .framework = tensorflow,
@@ -120,22 +121,24 @@ const std::array texts_of_xla{
             .printed_by = "tensorflow/core/common_runtime/device/device_host_allocator.h",
             .rule = pinned_rule,
             .part = 1,
+            .aside = true,
             .extent = 200},
     Grammar{.name = "tf.on_host",
             .framework = tensorflow,
             .key = "bytesonhost",
-            .head = R"(failed to alloc\w* {requested} on host)",
+            .head = R"(failed to alloc\w* {requested} on host(?: : CUDA_ERROR_OUT_OF_MEMORY(?: : out of memory)?)?)",
             .example = "failed to alloc 34359738368 bytes on host: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
             .meaning = "Host memory that was to be page-locked, not the GPU's.",
             .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
             .rule = pinned_rule,
             .part = 2,
+            .aside = true,
             .extent = 200},
     Grammar{
         .name = "tf.preallocation",
         .framework = either,
         .key = "fromdevice:cuda_error_out_of_memory",
-        .head = R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: CUDA_ERROR_OUT_OF_MEMORY)",
+        .head = R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: CUDA_ERROR_OUT_OF_MEMORY(?: : out of memory)?)",
         .example = "failed to allocate 9.38G (10071834624 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         .meaning =
             "The pool that is taken at the start did not fit, usually as another process holds part of the device; a "
@@ -143,6 +146,7 @@ const std::array texts_of_xla{
         .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
         .rule = went_on,
         .part = 1,
+        .aside = true,
         .extent = 300},
     Grammar{
         .name = "tf.ran_out",
@@ -383,6 +387,7 @@ const std::array texts_of_rapids{
                   failure.because = "the request is made again";
                 },
             .part = 0,
+            .aside = true,
             .extent = 300},
     Grammar{
         .name = "spark.exhausted",

@@ -117,6 +117,7 @@ const std::array texts{
             .clauses = {R"(free: {free})", R"(total: {capacity})"},
             .rule = warning_rule,
             .part = 0,
+            .aside = true,
             .extent = 300},
     Grammar{
         .name = "torch.mps",

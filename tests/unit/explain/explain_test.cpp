@@ -393,6 +393,36 @@ TEST(Logs, pieces_of_any_size_give_the_same) {
   }
 }
 
+TEST(Logs, facts_and_warnings_do_not_hide_a_vague_text_on_another_line) {
+  const std::string plain = "RuntimeError: CUDA error: out of memory\n";
+  EXPECT_EQ(kind_in("INFO 01-15 [gpu_model_runner.py:2007] Model loading took 7.5 GiB and 3.1 seconds\n" + plain),
+            "no_figures");
+  EXPECT_EQ(kind_in("llama_model_load: using device CUDA1 (NVIDIA A10) - 22000 MiB free\n" + plain), "no_figures");
+  const std::string refused =
+      "failed to allocate 7.50G (8053063680 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n";
+  const std::string pinned = "ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: out of memory\n";
+  for (const std::string& warning : {refused, pinned}) {
+    EXPECT_EQ(failures_in(warning).size(), 1U) << warning;
+    for (const std::string& vague :
+         {plain, std::string("Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED\n"),
+          std::string("Failed setting context: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")}) {
+      for (const std::string& log : {warning + "step\n" + vague, vague + "step\n" + warning}) {
+        const std::vector<Failure> failures = failures_in(log);
+        ASSERT_EQ(failures.size(), 2U) << log;
+        EXPECT_EQ(std::ranges::count(failures, Kind::no_figures, &Failure::kind), 1) << log;
+      }
+    }
+  }
+}
+
+TEST(Logs, a_vague_text_is_not_put_together_from_two_lines) {
+  EXPECT_TRUE(failures_in("The weights of the first stage are now being copied to the device cuda:1, please wait\n"
+                          "out of memory: nothing, malloc() of the host failed\n")
+                  .empty());
+  EXPECT_EQ(kind_in("(EngineCore pid=5) ERROR something that is as wide as a terminal: CUDA error: out of\nmemory\n"),
+            "no_figures");
+}
+
 TEST(Logs, prose_is_no_failure) {
   EXPECT_TRUE(failures_in("the memory is fine; nothing is out of order\nallocated 3 GiB of memory\n").empty());
   EXPECT_TRUE(failures_in("").empty());
