@@ -160,6 +160,13 @@ constexpr std::array rows{
         "nccl",
         {"leave room for NCCL: torch.cuda.empty_cache() before the first collective, or a memory fraction below 1",
          "what is given back must be requested anew"}},
+    Row{Kind::figures_missing,
+        "torch.ends_early",
+        {"PyTorch 2.4 or newer, which prints the rest; until then torch.cuda.memory_summary() where the error is "
+         "caught",
+         ""}},
+    Row{Kind::figures_missing, "torch.of_which", {"find the rest of the line: the figures are in it", ""}},
+    Row{Kind::figures_missing, "torch.total_capacity", {"find the rest of the line: the figures are in it", ""}},
     Row{Kind::figures_missing, "torch.cut", {"find the rest of the line: the figures are in it", ""}},
     Row{Kind::figures_missing, "", {"nvidia-smi while it runs, for what the device had left", ""}},
     Row{Kind::no_figures,

@@ -128,10 +128,10 @@ struct Grammar {
   std::string_view printed_by;                 // the source file that prints it, or its documentation
   std::vector<std::string_view> clauses = {};  // looked for behind the head, in any order
   Rule rule = nullptr;                         // instead of the arithmetic that most texts share
-  int part = 1;               // texts of a family that follow each other with ascending parts are one failure
-  bool fact = false;          // no failure: figures for the next failure of the framework
-  bool vague = false;         // counts only where nothing else says more
-  bool aside = false;         // a warning, or of the host's memory: a vague text on another line is a failure of its own
+  int part = 1;        // texts of a family that follow each other with ascending parts are one failure
+  bool fact = false;   // no failure: figures for the next failure of the framework
+  bool vague = false;  // counts only where nothing else says more
+  bool aside = false;  // a warning, or of the host's memory: a vague text on another line is a failure of its own
   std::size_t extent = 2000;  // bytes of text behind the head that may belong to it
 };
 

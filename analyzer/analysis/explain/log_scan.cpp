@@ -22,7 +22,7 @@ constexpr std::uint64_t vague_distance = 2048;
 /// What launchers, loggers and log collectors put before a line; the first group names the process.
 constexpr std::string_view prefixes =
     R"(\s*(?:\[(?:default)?([Rr]ank ?\d+)\]:?|\[\d+,(\d+)\]<std(?:err|out)>:?|\((\w{1,40} pid=\d+)(?:, ip=[\d.]+)?\))"
-    R"(|(\d{1,5}): |([\w.-]{1,40}) +\| |std(?:err|out) [FP] )"
+    R"(|>\s|(\d{1,5}): |([\w.-]{1,40}) +\| |std(?:err|out) [FP] )"
     R"(|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*Z?(?:[+-]\d\d:?\d\d)?[\]:]?|\[?\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\]?|\[?\d\d:\d\d:\d\d[.,:\d]*\]?)"
     R"(|\[[WEIF]\d{3,4} [\d:.]+ \S{1,80}:\d+\]|(?:INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|DEBUG|[IWEF])\b:?\s)"
     R"(|\[?[\w./\\-]{1,120}\.(?:py|cc|cpp|cu|h|hpp):\d+\]:?|\[(?:E|W|I|V|TRT|TensorRT|ERROR|WARNING|INFO)\]))";
@@ -276,8 +276,8 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
           return false;
         if (!other.grammar->aside) return true;
         const std::size_t from_end = std::min(other.end, head_end), to_begin = std::max(other.begin, begin);
-        return std::ranges::none_of(
-            places, [&](const auto& line) { return line.first >= from_end && line.first <= to_begin; });
+        return std::ranges::none_of(places,
+                                    [&](const auto& line) { return line.first >= from_end && line.first <= to_begin; });
       };
       // A terminal may have broken the last words, but what is before them may as well be the end of another line.
       if (grammar.key == "outofmemory" && grammar.vague) {

@@ -138,7 +138,8 @@ const std::array texts_of_xla{
         .name = "tf.preallocation",
         .framework = either,
         .key = "fromdevice:cuda_error_out_of_memory",
-        .head = R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: CUDA_ERROR_OUT_OF_MEMORY(?: : out of memory)?)",
+        .head =
+            R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: CUDA_ERROR_OUT_OF_MEMORY(?: : out of memory)?)",
         .example = "failed to allocate 9.38G (10071834624 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory",
         .meaning =
             "The pool that is taken at the start did not fit, usually as another process holds part of the device; a "

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 
 #include "analyzer/analysis/explain/failure.h"
@@ -42,8 +43,23 @@ void find_this_process(Failure& failure) {
   figures[Field::others] = others;
 }
 
+/// 2.3 printed the number of the device as a letter: "GPU \x01 has a total capacity" (pull request 123984).
+void read_device_letter(Failure& failure) {
+  const auto found = failure.words.find("device_letter");
+  if (failure.figures[Field::device] || found == failure.words.end()) return;
+  const std::string_view letter = found->second;
+  std::uint64_t device = static_cast<unsigned char>(letter.back());
+  if (letter.size() > 2) std::from_chars(letter.data() + 2, letter.data() + letter.size(), device, 16);
+  failure.figures[Field::device] = device;
+}
+
 void torch_rule(Failure& failure) {
   Figures& figures = failure.figures;
+  read_device_letter(failure);
+  // Windows' driver does not say what a process holds: NVML answers 2^64 - 1, which is "not available".
+  constexpr std::uint64_t not_available = std::uint64_t{1} << 50U;
+  if (figures[Field::in_use].value_or(0) >= not_available) figures[Field::in_use].reset();
+  std::erase_if(failure.processes, [](std::uint64_t process) { return process >= not_available; });
   if (const auto request = figures[Field::requested]; request && !figures[Field::needed])
     figures[Field::needed] = segment_for(*request);
   // The cached blocks of private pools count as allocated (pull request 124673).
@@ -57,6 +73,14 @@ void torch_rule(Failure& failure) {
     figures[Field::reserved] = *live + *figures[Field::cached] + figures[Field::pools].value_or(0);
   find_this_process(failure);
   judge_by_figures(failure);
+  // Unless what is live leaves no room, an allocator's cache decides, and a text that was cut off lacks it.
+  if (failure.kind == Kind::lack && figures[Field::free] && !figures[Field::cached] &&
+      !(live && figures[Field::capacity] &&
+        *figures[Field::capacity] - std::min(*live, *figures[Field::capacity]) < *figures[Field::needed])) {
+    failure.kind = Kind::figures_missing;
+    failure.because = "the text does not say how much of what is held is only cached";
+    failure.shortfall.reset();
+  }
 }
 
 /// MPS counts against recommendedMaxWorkingSetSize times a ratio, never against what is free.
@@ -204,7 +228,7 @@ const std::array texts{
         .releases = "2.1 and newer",
         .key = "triedtoallocate",
         .head =
-            R"({accelerator:[A-Z]+}? out of memory\W+Tried to allocate {requested}\W+ \w+ {device#} has a total capac\w+ of {capacity})",
+            R"({accelerator:[A-Z]+}? out of memory\W+Tried to allocate {requested}\W+ [A-Z]+ (?:{device#}|{device_letter:[\x01-\x1f]|\\(?:u00|x)[0-9a-f][0-9a-f]})? has a total capac\w+ of {capacity})",
         .example = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.11 GiB of which "
                    "1.03 GiB is "
                    "free. Including non-PyTorch memory, this process has 78.08 GiB memory in use. Of the allocated "
@@ -255,12 +279,25 @@ const std::array texts{
                         R"(according to CUDA\) : {free})", R"(memory fraction\) : {limit})"},
             .rule = async_rule,
             .extent = 900},
+    Grammar{
+        .name = "torch.ends_early",
+        .framework = pytorch,
+        .releases = "2.3, device 0",
+        .key = "triedtoallocate",
+        .head =
+            R"({accelerator:[A-Z]+}? out of memory\W+Tried to allocate {requested}\. GPU\s*(?:\z|[^\x01-\x1f\s\d\\h]|h[^a]))",
+        .example = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU",
+        .meaning = "This release prints the number of the device as a letter, and 0 ends the text: the figures are "
+                   "not in the log.",
+        .printed_by = allocator_source,
+        .rule = torch_rule,
+        .extent = 200},
     Grammar{.name = "torch.cut",
             .framework = pytorch,
             .releases = "any, cut off",
             .key = "triedtoallocate",
             .head = R"({accelerator:[A-Z]+}? out of memory\W+Tried to allocate {requested})",
-            .example = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU",
+            .example = "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a tot",
             .meaning = "The text is cut off: only the request is known.",
             .printed_by = allocator_source,
             .clauses = {R"(GPU {device#})", R"(total capac\w+ of {capacity})", R"({capacity} total capacity)",

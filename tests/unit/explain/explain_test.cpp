@@ -183,6 +183,63 @@ TEST(Torch, figures_that_contradict_each_other) {
             "contradictory");
 }
 
+TEST(Torch, what_windows_does_not_say_is_not_said) {
+  const std::string unknown = "Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use. ";
+  const auto rest = [](std::string_view live, std::string_view cached) {
+    return "Of the allocated memory " + std::string(live) + " is allocated by PyTorch, and " + std::string(cached) +
+           " is reserved by PyTorch but unallocated.";
+  };
+  EXPECT_EQ(kind_in(torch_text("3.00 GiB", "15.99 GiB", "0 bytes", unknown + rest("14.80 GiB", "512.00 MiB"))), "lack");
+  EXPECT_EQ(kind_in(torch_text("4.00 GiB", "23.99 GiB", "1.20 GiB", unknown + rest("15.00 GiB", "6.50 GiB"))),
+            "fragmentation");
+  EXPECT_EQ(kind_in(torch_text("2.00 GiB", "31.84 GiB", "20.00 GiB",
+                               unknown + "10.00 GiB allowed; " + rest("6.00 GiB", "3.00 GiB"))),
+            "own_limit");
+  EXPECT_EQ(kind_in(torch_text("2.50 GiB", "22.00 GiB", "300.00 MiB",
+                               "Process 7 has 17179869184.00 GiB memory in use. " + rest("3.00 GiB", "200.00 MiB"))),
+            "other_process");
+}
+
+TEST(Torch, the_number_of_a_device_may_be_a_letter) {
+  using namespace std::string_literals;
+  const std::string rest =
+      " has a total capacity of 31.00 GiB of which 600.00 MiB is free. Of the allocated memory 20.00 GiB is allocated "
+      "by PyTorch, and 9.00 GiB is reserved by PyTorch but unallocated.\n";
+  for (const auto& [letter, device] : {std::pair{"\x02"s, 2}, {"\\u0003"s, 3}, {"\\x1f"s, 31}, {""s, -1}, {"7"s, 7}}) {
+    const Failure failure =
+        only_failure("[rank5]: CUDA out of memory. Tried to allocate 3.00 GiB. GPU " + letter + rest);
+    EXPECT_EQ(failure.kind, Kind::fragmentation) << letter;
+    EXPECT_EQ(failure.figures[Field::device].has_value(), device >= 0) << letter;
+    EXPECT_EQ(failure.figures[Field::device].value_or(-1), static_cast<std::uint64_t>(device)) << letter;
+  }
+}
+
+TEST(Torch, a_text_that_its_release_ends_has_no_rest_to_find) {
+  const std::string begin = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU";
+  for (const std::string_view end : {"", " ", " \n", "\nTraceback (most recent call last):\n", " ')\n"}) {
+    const Failure failure = only_failure(begin + std::string(end));
+    EXPECT_EQ(failure.grammar->name, "torch.ends_early") << end;
+    EXPECT_THAT(answer_to(failure).advice.front().what, testing::Not(testing::HasSubstr("rest of the line"))) << end;
+  }
+  for (const std::string_view end : {" 0 has a tot", "\n0 has a total capacity of"})
+    EXPECT_EQ(only_failure(begin + std::string(end)).grammar->name, "torch.cut") << end;
+}
+
+TEST(Torch, without_what_is_cached_nothing_is_decided) {
+  const std::string cut =
+      "CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a total capacity of 39.39 GiB of "
+      "which 1.00 GiB is free.";
+  EXPECT_EQ(kind_in(cut), "figures_missing");
+  EXPECT_EQ(kind_in(cut + " Including non-PyTorch memory, this process has 38.00 GiB memory in use."),
+            "figures_missing");
+  EXPECT_EQ(kind_in(cut + " Of the allocated memory 38.00 GiB is allocated by PyTorch, and"), "lack");
+  const Failure quoted = only_failure(
+      "> CUDA out of memory. Tried to allocate 3.00 GiB. GPU 1 has a\n> total capacity "
+      "of 39.39 GiB of which 1.00 GiB\n> is free. Of the allocated memory 30.00 GiB is\n"
+      "> allocated by PyTorch, and 7.00 GiB is reserved by PyTorch but\n> unallocated.");
+  EXPECT_EQ(quoted.kind, Kind::fragmentation);
+}
+
 TEST(Torch, a_warning_is_no_failure_unless_one_follows) {
   const std::string warning =
       "[rank2]:[W101 10:00:00.000000001 CUDACachingAllocator.cpp:3933] memory allocation failed with OOM on device 2 "
