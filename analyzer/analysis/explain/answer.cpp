@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -39,8 +40,13 @@ constexpr std::array rows{
         {"torch.cuda.empty_cache() between phases; nvidia-smi, to see what others hold",
          "what is given back must be requested anew, which takes time"}},
     Row{Kind::fragmentation,
+        "torch.total_capacity",
+        {"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (PyTorch 1.10 and newer)",
+         "blocks that are not split may need more memory"},
+        {"PyTorch 2.1 or newer with expandable_segments:True: the release of this text refuses that key", ""}},
+    Row{Kind::fragmentation,
         "torch",
-        {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (from 2.9 on PYTORCH_ALLOC_CONF)",
+        {"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
          "such memory can't be shared by cudaIpc (custom all-reduce), not on Windows"},
         {"torch.cuda.empty_cache() between phases", "what is given back must be requested anew, which takes time"}},
     Row{Kind::fragmentation, "tf", {"TF_GPU_ALLOCATOR=cuda_malloc_async", "not every release and driver has it"}},
@@ -183,6 +189,73 @@ constexpr std::array rows{
     Row{Kind::no_figures, "", {"nvidia-smi, for who holds the device: often it is another process", ""}},
 };
 
+/// Advice where the setting or tool of the rows above does not exist. `accelerator` is empty for all but CUDA and HIP.
+struct AcceleratorRow {
+  Kind kind;
+  std::string_view accelerator;
+  Advice first;
+  Advice second = {};
+};
+
+constexpr std::string_view anew = "what is given back must be requested anew, which takes time";
+
+constexpr std::array accelerator_rows{
+    AcceleratorRow{Kind::fragmentation,
+                   "NPU",
+                   {"PYTORCH_NPU_ALLOC_CONF=expandable_segments:True", "not every driver of the NPU has it"},
+                   {"torch.npu.empty_cache() between phases", anew}},
+    AcceleratorRow{Kind::fragmentation, "XPU", {"torch.xpu.empty_cache() between phases", anew}},
+    AcceleratorRow{
+        Kind::fragmentation,
+        "HIP",
+        {"torch.cuda.empty_cache() between stages; expandable segments are not available on every ROCm", anew},
+        {"PYTORCH_HIP_ALLOC_CONF=max_split_size_mb:128", "blocks that are not split may need more memory"}},
+    AcceleratorRow{Kind::fragmentation,
+                   "",
+                   {"empty_cache() of the accelerator's module (torch.mlu, torch.musa ...) between phases", anew}},
+
+    AcceleratorRow{
+        Kind::private_pool,
+        "",
+        {"leave the pool before the larger request: drop graphs that are not replayed, then empty_cache() of "
+         "the accelerator's module",
+         "graphs must be captured again"}},
+
+    AcceleratorRow{
+        Kind::own_limit, "NPU", {"raise torch.npu.set_per_process_memory_fraction()", "less is left for others"}},
+    AcceleratorRow{
+        Kind::own_limit, "MUSA", {"raise torch.musa.set_per_process_memory_fraction()", "less is left for others"}},
+
+    AcceleratorRow{
+        Kind::other_process, "NPU", {"end what holds it, which no setting of this program can: npu-smi info", ""}},
+    AcceleratorRow{
+        Kind::other_process, "XPU", {"end what holds it, which no setting of this program can: xpu-smi ps", ""}},
+    AcceleratorRow{Kind::other_process,
+                   "HIP",
+                   {"end what holds it, which no setting of this program can: rocm-smi --showpids", ""}},
+    AcceleratorRow{Kind::other_process,
+                   "",
+                   {"end what holds it, which no setting of this program can: the vendor's tool lists processes", ""}},
+
+    AcceleratorRow{Kind::contradictory, "", {"trust the driver's tools rather than these figures", ""}},
+
+    AcceleratorRow{Kind::figures_missing, "NPU", {"npu-smi info while it runs, for what the device had left", ""}},
+    AcceleratorRow{Kind::figures_missing, "XPU", {"xpu-smi stats while it runs, for what the device had left", ""}},
+    AcceleratorRow{
+        Kind::figures_missing, "HIP", {"rocm-smi --showmeminfo vram while it runs, for what the device had left", ""}},
+    AcceleratorRow{Kind::figures_missing,
+                   "MPS",
+                   {"close other programs: the GPU shares the machine's memory (Activity Monitor)", ""}},
+    AcceleratorRow{
+        Kind::figures_missing,
+        "Metal",
+        {"fewer layers on the GPU or a shorter context: it shares the machine's memory (Activity Monitor)", ""}},
+    AcceleratorRow{Kind::figures_missing,
+                   "Vulkan",
+                   {"fewer layers on the device or a shorter context; drivers also limit the size of one buffer", ""}},
+    AcceleratorRow{Kind::figures_missing, "", {"the vendor's tool while it runs, for what the device had left", ""}},
+};
+
 constexpr std::string_view record_flight = "memreel record --flight 256MiB -- PROGRAM";
 constexpr std::string_view record_whole = "memreel record -o run.reel -- PROGRAM && memreel tune run.reel";
 
@@ -207,9 +280,37 @@ std::string_view unknown_in(Kind kind) {
 
 bool is_family(const Failure& failure, std::string_view texts) { return failure.grammar->name.starts_with(texts); }
 
-bool is_hip(const Failure& failure) {
+/// What the memory belongs to: "NPU"; empty: CUDA, or the text does not say.
+std::string_view accelerator_of(const Failure& failure) {
+  if (is_family(failure, "torch.mps")) return "MPS";
+  if (is_family(failure, "ggml.metal")) return "Metal";
+  if (is_family(failure, "ggml.vulkan")) return "Vulkan";
+  if (const auto buffer = failure.words.find("buffer"); buffer != failure.words.end()) {
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 5> backends{
+        {{"ROCm", "HIP"}, {"Metal", "Metal"}, {"Vulkan", "Vulkan"}, {"SYCL", "XPU"}, {"CANN", "NPU"}}};
+    for (const auto& [backend, accelerator] : backends)
+      if (buffer->second.starts_with(backend)) return accelerator;
+  }
   const auto found = failure.words.find("accelerator");
-  return found != failure.words.end() && found->second == "HIP";
+  if (found == failure.words.end() || found->second == "CUDA" || found->second == "GPU") return {};
+  // Before "out of memory" there may be another word than an accelerator's name.
+  const bool is_name = std::ranges::all_of(found->second, [](char letter) { return letter >= 'A' && letter <= 'Z'; });
+  return is_name ? std::string_view(found->second) : std::string_view{};
+}
+
+/// The rows' advice, or that for the accelerator.
+std::pair<Advice, Advice> usual_advice(const Failure& failure) {
+  if (const std::string_view accelerator = accelerator_of(failure); !accelerator.empty()) {
+    const auto row = std::ranges::find_if(accelerator_rows, [&](const AcceleratorRow& candidate) {
+      return candidate.kind == failure.kind &&
+             (candidate.accelerator == accelerator || (candidate.accelerator.empty() && accelerator != "HIP"));
+    });
+    if (row != accelerator_rows.end()) return {row->first, row->second};
+  }
+  const auto row = std::ranges::find_if(rows, [&](const Row& candidate) {
+    return candidate.kind == failure.kind && is_family(failure, candidate.texts);
+  });
+  return {row->first, row->second};
 }
 
 /// A stretch of the bar.
@@ -289,9 +390,7 @@ std::string cell(std::string_view text) {
 
 Answer answer_to(const Failure& failure) {
   Answer answer{.advice = {}, .record = {}, .unknown = unknown_in(failure.kind)};
-  const auto row = std::ranges::find_if(rows, [&](const Row& candidate) {
-    return candidate.kind == failure.kind && is_family(failure, candidate.texts);
-  });
+  const auto [first, second] = usual_advice(failure);
   const Figures& figures = failure.figures;
   const auto activations = figures[Field::activations], weights = figures[Field::weights];
   if (failure.kind == Kind::engine_budget && activations && weights && *activations > *weights)
@@ -309,12 +408,8 @@ Answer answer_to(const Failure& failure) {
       *figures[Field::free] < *figures[Field::capacity] / 50)
     answer.advice.push_back(
         {"hold a little less: the device is as good as full, and drivers keep some memory for themselves", ""});
-  if (failure.kind == Kind::fragmentation && is_hip(failure))
-    answer.advice.push_back(
-        {"torch.cuda.empty_cache() between stages; expandable segments are not available on every ROCm",
-         "what is given back must be requested anew, which takes time"});
-  answer.advice.push_back(row->first);
-  if (!row->second.what.empty()) answer.advice.push_back(row->second);
+  answer.advice.push_back(first);
+  if (!second.what.empty()) answer.advice.push_back(second);
   switch (failure.kind) {
     case Kind::host_memory:
     case Kind::not_device_memory:

@@ -278,6 +278,50 @@ TEST(Torch, other_accelerators) {
       "fragmentation");
 }
 
+std::string advice_for(std::string_view log) {
+  std::string all;
+  for (const Advice& advice : answer_to(only_failure(log)).advice) all += std::string(advice.what) + "\n";
+  return all;
+}
+
+TEST(Advice, releases_without_expandable_segments_are_not_told_to_use_them) {
+  const std::string old =
+      advice_for(old_text("1.20 GiB",
+                          "11.91 GiB total capacity; 6.00 GiB already allocated; 40.00 MiB free; 11.00 GiB reserved "
+                          "in total by PyTorch"));
+  EXPECT_TRUE(old.starts_with("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128")) << old;
+  const std::string current = advice_for(torch_text("2.00 GiB", "23.64 GiB", "512.00 MiB",
+                                                    "Of the allocated memory 14.00 GiB is allocated by PyTorch, and "
+                                                    "8.00 GiB is reserved by PyTorch but unallocated."));
+  EXPECT_TRUE(current.starts_with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n")) << current;
+}
+
+TEST(Advice, accelerators_get_their_own_tools) {
+  const std::string pieces = "6.00 GiB already allocated; 40.00 MiB free; 11.00 GiB reserved in total by PyTorch)";
+  const std::string others = "2.00 GiB already allocated; 40.00 MiB free; 2.10 GiB reserved in total by PyTorch)";
+  const auto text = [](const std::string& accelerator, const std::string& rest) {
+    return "RuntimeError: " + accelerator + " out of memory. Tried to allocate 1.20 GiB (" +
+           (accelerator == "NPU" ? "NPU" : "GPU") + " 0; 11.91 GiB total capacity; " + rest;
+  };
+  EXPECT_THAT(advice_for(text("NPU", pieces)), testing::HasSubstr("PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"));
+  EXPECT_THAT(advice_for(text("NPU", others)), testing::HasSubstr("npu-smi info"));
+  EXPECT_THAT(advice_for(text("HIP", others)), testing::HasSubstr("rocm-smi"));
+  EXPECT_THAT(advice_for(text("XPU", pieces)), testing::HasSubstr("torch.xpu.empty_cache()"));
+  for (const std::string accelerator : {"NPU", "XPU", "MLU", "MUSA", "GCU"})
+    for (const std::string& rest : {pieces, others})
+      EXPECT_THAT(advice_for(text(accelerator, rest)),
+                  testing::Not(testing::AnyOf(testing::HasSubstr("torch.cuda"), testing::HasSubstr("nvidia-smi"),
+                                              testing::HasSubstr("PYTORCH_CUDA_ALLOC_CONF"))));
+  for (const std::string_view log :
+       {"alloc_tensor_range: failed to allocate ROCm0 buffer of size 21474836480",
+        "ggml_metal: error: failed to allocate buffer, size = 5120.00 MiB",
+        "ggml_vulkan: Device memory allocation of size 118497280 failed.",
+        "MPS backend out of memory (MPS allocated: 7.20 GiB). Tried to allocate 256.00 MiB on private pool."})
+    EXPECT_THAT(advice_for(log), testing::Not(testing::HasSubstr("nvidia-smi"))) << log;
+  EXPECT_THAT(advice_for("CUDA out of memory. Tried to allocate 1.20 GiB (GPU 0; 11.91 GiB total capacity; " + others),
+              testing::HasSubstr("nvidia-smi"));
+}
+
 TEST(Engines, what_uses_up_the_budget_decides) {
   const Failure failure = only_failure(
       "INFO 01-15 11:06:48 worker.py:240] the current vLLM instance can use total_gpu_memory (24.00GiB) x "
