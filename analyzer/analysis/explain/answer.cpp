@@ -25,6 +25,7 @@ constexpr std::array rows{
         "torch",
         {"hold less: smaller batch, shorter sequences, activation checkpointing, offloading or quantization",
          "checkpointing and offloading take time"}},
+    Row{Kind::lack, "tf", {"hold less: a smaller batch, mixed precision (tf.keras.mixed_precision)", ""}},
     Row{Kind::lack,
         "xla",
         {"a smaller program: donate_argnums for inputs that are not needed again, jax.checkpoint, smaller inputs",
@@ -150,6 +151,10 @@ constexpr std::array rows{
          "container",
          ""}},
 
+    Row{Kind::not_device_memory,
+        "xla",
+        {"smaller blocks in the kernel that the text names, or a higher --xla_tpu_scoped_vmem_limit_kib",
+         "the kernel may be slower"}},
     Row{Kind::not_device_memory, "", {"smaller BLOCK sizes, or fewer num_stages", "the kernel may be slower"}},
     Row{Kind::nonsense_size,
         "",

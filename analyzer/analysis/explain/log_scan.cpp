@@ -74,6 +74,18 @@ void add_missing(Figures& to, const Figures& from) {
     if (const auto field = static_cast<Field>(i); !to[field]) to[field] = from[field];
 }
 
+/// From this part on texts are an exception's, which a log prints again with each handler that passes it on.
+constexpr int exception_part = 4;
+
+/// The request of `known`, and nothing that it does not have.
+bool repeats(const Failure& known, const Failure& failure) {
+  for (std::size_t i = 0; i < field_count; ++i)
+    if (const auto field = static_cast<Field>(i);
+        failure.figures[field] && failure.figures[field] != known.figures[field])
+      return false;
+  return failure.figures[Field::requested].has_value();
+}
+
 /// What makes two failures the same one, printed again.
 std::string identity_of(const Failure& failure) {
   std::string identity = failure.source + '\n' + std::string(failure.grammar->name);
@@ -343,6 +355,11 @@ void LogScan::accept(Found found) {
       part.part = grammar.part;
       return;
     }
+    if (near && family_of(grammar) == family_of(*part.failure.grammar) && grammar.part >= exception_part &&
+        part.part >= exception_part && repeats(part.failure, failure)) {
+      ++part.failure.count;
+      return;
+    }
     flush(failure.source);
   }
   if (pending_.size() >= most_sources) flush(pending_.begin()->first);
@@ -361,7 +378,7 @@ void LogScan::flush(const std::string& source) {
       add_missing(failure.figures, facts->second);
   const std::string identity = identity_of(failure);
   if (const auto before = seen_.find(identity); before != seen_.end()) {
-    ++findings_.failures[before->second].count;
+    findings_.failures[before->second].count += failure.count;
     return;
   }
   if (findings_.failures.size() >= most_failures) {

@@ -71,9 +71,18 @@ void bfc_rule(Failure& failure) {
 /// XLA plans a program's memory before it runs: the sum is what it needs, whatever the allocator does.
 void program_rule(Failure& failure) {
   Figures& figures = failure.figures;
-  const auto total = figures[Field::reserved];
-  if (!total) return judge_by_figures(failure);
-  const auto capacity = figures[Field::capacity];
+  const auto total = figures[Field::reserved], capacity = figures[Field::capacity];
+  if (const auto space = failure.words.find("space");
+      space != failure.words.end() && space->second != "hbm" && space->second != "HBM") {
+    const auto wanted = total ? total : figures[Field::requested], limit = total ? capacity : figures[Field::limit];
+    failure.kind = Kind::not_device_memory;
+    failure.because = space->second + " is on the chip";
+    if (wanted && limit) failure.because += ": it has " + in_words(*limit) + ", the kernel wants " + in_words(*wanted);
+    figures = {};
+    return;
+  }
+  if (total && capacity && *total <= *capacity && figures[Field::live]) figures[Field::reserved].reset();
+  if (!figures[Field::reserved]) return bfc_rule(failure);
   failure.kind = Kind::lack;
   failure.because = "the compiled program alone needs " + in_words(*total);
   if (capacity) {
@@ -150,10 +159,27 @@ const std::array texts_of_xla{
         .aside = true,
         .extent = 300},
     Grammar{
+        .name = "tf.preallocation_status",
+        .framework = either,
+        .releases = "from about 2024",
+        .key = "fromdevice:resource_exhausted",
+        .head =
+            R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: RESOURCE_EXHAUSTED[ :]+CUDA_ERROR_OUT_OF_MEMORY(?: : out of memory)?)",
+        .example = "failed to allocate 15.02GiB (16128147456 bytes) from device: RESOURCE_EXHAUSTED: : "
+                   "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        .meaning =
+            "The pool that is taken at the start did not fit, usually as another process holds part of the device; "
+            "a smaller pool is tried next.",
+        .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
+        .rule = went_on,
+        .part = 1,
+        .aside = true,
+        .extent = 300},
+    Grammar{
         .name = "tf.ran_out",
         .framework = either,
         .key = "ranoutofmemorytryingtoallocate",
-        .head = R"(Allocator \({allocator:[\w.:]+}\) ran out of memory trying to allocate {requested})",
+        .head = R"((?:Allocator \({allocator:[\w.:]+}\) )?ran out of memory trying to allocate {requested})",
         .example =
             "Allocator (GPU_0_bfc) ran out of memory trying to allocate 1.50GiB (rounded to 1610612736)requested by op "
             "MatMul",
@@ -178,7 +204,7 @@ const std::array texts_of_xla{
     Grammar{.name = "tf.tensor",
             .framework = tensorflow,
             .key = "oomwhenallocatingtensorwithshape",
-            .head = R"(OOM when allocating tensor with shape ?\[{shape:[\d,]+}\] and type {type:\w+})",
+            .head = R"(OOM when allocating tensor with shape ?\[{shape:[\d,]+}\](?: and type {type:\w+})?)",
             .example = "OOM when allocating tensor with shape[64,256,112,112] and type float on "
                        "/job:localhost/replica:0/task:0/device:GPU:0 by allocator GPU_0_bfc",
             .meaning = "The size of the tensor follows from its shape; what the arena held is in the dump above it.",
@@ -187,6 +213,29 @@ const std::array texts_of_xla{
             .rule = bfc_rule,
             .part = 4,
             .extent = 300},
+    Grammar{.name = "tf.eager",
+            .framework = tensorflow,
+            .key = "failedtoallocatememory[op:",
+            .head = R"(failed to allocate memory \[Op: ?\w+)",
+            .example = "ResourceExhaustedError: failed to allocate memory [Op:AddV2]",
+            .meaning = "A tensor of that operation did not fit; the dump above it in the log says what the arena held.",
+            .printed_by = "tensorflow/core/common_runtime/eager",
+            .rule = bfc_rule,
+            .part = 4,
+            .extent = 100},
+    Grammar{
+        .name = "tf.program",
+        .framework = tensorflow,
+        .key = "outofmemorywhiletryingtoallocate",
+        .head =
+            R"((?:OP_REQUIRES failed[^\n]{0,200}|ResourceExhaustedError: Graph execution error.{0,900}?)Out of memory while trying to allocate {requested})",
+        .example = "OP_REQUIRES failed at xla_ops.cc:580 : RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+                   "7247757312 bytes.",
+        .meaning = "A buffer of a function that TensorFlow compiled with XLA.",
+        .printed_by = "tensorflow/core/framework/op_kernel.cc",
+        .rule = program_rule,
+        .part = 4,
+        .extent = 1200},
     Grammar{.name = "xla.while_trying",
             .framework = jax,
             .key = "outofmemorywhiletryingtoallocate",
@@ -219,6 +268,20 @@ const std::array texts_of_xla{
             .part = 4,
             .extent = 200},
     Grammar{
+        .name = "xla.resource_exhausted",
+        .framework = jax,
+        .releases = "until 2021",
+        .key = "resourceexhausted:",
+        .head = R"(Resource exhausted: (?:Failed to allocate (?:request for )?|Out of memory allocating ){requested})",
+        .example = "RuntimeError: Resource exhausted: Failed to allocate request for 32.00MiB (33554432B) on device "
+                   "ordinal 0",
+        .meaning = "An array did not fit into the pool, 90 % of the device by default.",
+        .printed_by = "tensorflow/compiler/xla/pjrt",
+        .clauses = {R"(device ordinal {device#})"},
+        .rule = program_rule,
+        .part = 4,
+        .extent = 200},
+    Grammar{
         .name = "xla.attempting",
         .framework = jax,
         .releases = "TPU and GPU",
@@ -241,9 +304,10 @@ const std::array texts_of_xla{
         .key = "ranoutofmemoryinmemoryspace",
         .head = R"(Ran out of memory in memory space {space:\w+})",
         .example = "Ran out of memory in memory space hbm. Used 20.87G of 15.48G hbm. Exceeded hbm capacity by 5.39G.",
-        .meaning = "The compiled program itself needs more than the accelerator has.",
+        .meaning = "The compiled program itself needs more than the accelerator has; vmem and smem are memory on the "
+                   "chip, not the device's.",
         .printed_by = "libtpu",
-        .clauses = {R"(Used {reserved} of {capacity})"},
+        .clauses = {R"(Used {reserved} of {capacity})", R"(Scoped allocation with size {requested} and limit {limit})"},
         .rule = program_rule,
         .part = 4,
         .extent = 400},
@@ -358,6 +422,25 @@ const std::array texts_of_rapids{
             .fact = true,
             .extent = 300},
     Grammar{
+        .name = "spark.spilling",
+        .framework = spark,
+        .key = "devicestorehas",
+        .head =
+            R"(Device allocation of {requested} failed, device store has (?:[\d,]+ total and )?[1-9][\d,]*(?: spillable)? bytes)",
+        .example = "Device allocation of 1073741824 bytes failed, device store has 8589934592 total and 8589934592 "
+                   "spillable bytes.",
+        .meaning = "A warning: what can be spilled is spilled, and the request is made again.",
+        .printed_by = "com.nvidia.spark.rapids.DeviceMemoryEventHandler",
+        .clauses = {R"(Total RMM allocated is {live})"},
+        .rule =
+            [](Failure& failure) {
+              failure.kind = Kind::warning;
+              failure.because = "the device store has data to spill, after which the request is made again";
+            },
+        .part = 0,
+        .aside = true,
+        .extent = 400},
+    Grammar{
         .name = "spark.allocation",
         .framework = spark,
         .key = "devicestorehas",
@@ -403,6 +486,7 @@ const std::array texts_of_rapids{
         .printed_by = "com.nvidia.spark.rapids.DeviceMemoryEventHandler",
         .clauses = {R"(Total RMM allocated is {live})"},
         .rule = spark_rule,
+        .part = 2,
         .extent = 400},
     Grammar{.name = "cupy.so_far",
             .framework = cupy,
