@@ -188,10 +188,26 @@ constexpr std::array rows{
         "vllm",
         {"read the lines on weights and activations above it: the larger one is to be reduced", ""}},
     Row{Kind::no_figures,
+        "torch.driver_pool_short",
+        {"close what else uses the device, smaller images or batches, --lowvram; --disable-cuda-malloc makes errors "
+         "have figures",
+         "--lowvram is slower"}},
+    Row{Kind::no_figures,
+        "nccl",
+        {"leave room for NCCL: torch.cuda.empty_cache() before the first collective, or a memory fraction below 1",
+         "what is given back must be requested anew"}},
+    Row{Kind::no_figures,
+        "metal",
+        {"a smaller model or shorter context, or a higher limit: sysctl iogpu.wired_limit_mb",
+         "less is left for the system"}},
+    Row{Kind::no_figures, "cuda.device_memory", {"smaller buffers: drivers also limit the size of one", ""}},
+    Row{Kind::no_figures, "cuda.vulkan", {"smaller buffers: drivers also limit the size of one", ""}},
+    Row{Kind::no_figures, "cuda.opencl", {"smaller buffers: drivers also limit the size of one", ""}},
+    Row{Kind::no_figures,
         "rmm.pool",
         {"raise the pool's maximum, and its initial size to at least the largest request",
          "the device has less for others from the start"}},
-    Row{Kind::no_figures, "", {"nvidia-smi, for who holds the device: often it is another process", ""}},
+    Row{Kind::no_figures, "", {"nvidia-smi or rocm-smi, for who holds the device: often it is another process", ""}},
 };
 
 /// Advice where the setting or tool of the rows above does not exist. `accelerator` is empty for all but CUDA and HIP.

@@ -279,6 +279,20 @@ const std::array texts{
                         R"(according to CUDA\) : {free})", R"(memory fraction\) : {limit})"},
             .rule = async_rule,
             .extent = 900},
+    Grammar{.name = "torch.driver_pool_short",
+            .framework = pytorch,
+            .releases = "ComfyUI, backend:cudaMallocAsync",
+            .key = "allocationondevice",
+            .head = R"(OutOfMemoryError\W+Allocation on device(?: {device#})?)",
+            .example = "torch.OutOfMemoryError: Allocation on device 0",
+            .meaning = "The driver's pool was refused; only the first words of the text were printed.",
+            .printed_by = "c10/cuda/CUDAMallocAsyncAllocator.cpp",
+            .rule =
+                [](Failure& failure) {
+                  failure.kind = Kind::no_figures;
+                  failure.because = "the log has only the first words of the text";
+                },
+            .extent = 100},
     Grammar{
         .name = "torch.ends_early",
         .framework = pytorch,

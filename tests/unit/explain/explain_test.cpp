@@ -402,6 +402,33 @@ TEST(Others, kinds_of_their_texts) {
        "bytes.",
        "host_memory"},
       {"Out of memory: Killed process 4711 (python) total-vm:98765432kB, anon-rss:63456789kB", "host_memory"},
+      {"!!! Exception during processing !!! Allocation on device \ntorch.OutOfMemoryError: Allocation on device 1\n",
+       "no_figures"},
+      {"error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)", "no_figures"},
+      {"vkQueueSubmit failed: VK_ERROR_OUT_OF_DEVICE_MEMORY", "no_figures"},
+      {"RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", "no_figures"},
+      {"clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE", "no_figures"},
+      {"clBuildProgram failed: CL_OUT_OF_HOST_MEMORY", "host_memory"},
+      {"RuntimeError: HIP error: hipErrorOutOfMemory", "no_figures"},
+      {"RuntimeError: CUDA error: HIPBLAS_STATUS_ALLOC_FAILED when calling `hipblasCreate(handle)`", "no_figures"},
+      {"RuntimeError: cuda runtime error (2) : out of memory at /x/THCStorage.cu:58", "no_figures"},
+      {"pycuda._driver.MemoryError: cuMemAlloc failed: out of memory", "no_figures"},
+      {"RuntimeError: cuDNN error: out of memory", "no_figures"},
+      {"Last error:\nCuda failure 2 'out of memory'", "no_figures"},
+      {"slurmstepd: error: Detected 3 oom-kill event(s) in step 9.0 cgroup. Some of your processes may have been "
+       "killed "
+       "by the cgroup out-of-memory handler.",
+       "host_memory"},
+      {"No valid triton configs. OutOfMemoryError: out of resource: triton_mm Required: 294912 Hardware limit:232448 "
+       "Reducing block sizes",
+       "not_device_memory"},
+      {"ResourceExhaustedError: failed to allocate memory [Op:MatMul]", "no_figures"},
+      {"ResourceExhaustedError: OOM when allocating tensor with shape[512,64,28,28]\n\t [[Node: Conv2D", "no_figures"},
+      {"W bfc_allocator.cc:275] Ran out of memory trying to allocate 256.00MiB.  See logs for memory state.",
+       "figures_missing"},
+      {"RuntimeError: Resource exhausted: Failed to allocate request for 64.00MiB (67108864B) on device ordinal 2",
+       "figures_missing"},
+      {"RuntimeError: Resource exhausted: Out of memory allocating 1073741824 bytes.", "figures_missing"},
   };
   for (const auto& [log, kind] : cases) EXPECT_EQ(kind_in(log), kind) << log;
 }
@@ -522,6 +549,70 @@ TEST(Logs, a_vague_text_is_not_put_together_from_two_lines) {
                   .empty());
   EXPECT_EQ(kind_in("(EngineCore pid=5) ERROR something that is as wide as a terminal: CUDA error: out of\nmemory\n"),
             "no_figures");
+}
+
+TEST(Others, the_arena_decides_whatever_text_ends_its_dump) {
+  const auto dump = [](std::string_view in_use) {
+    return "W bfc_allocator.cc:482] Allocator (GPU_0_bfc) ran out of memory trying to allocate 3.00GiB (rounded to "
+           "3221225472)requested by op \nI bfc_allocator.cc:1106] Stats: \nLimit:  12000000000\nInUse:  " +
+           std::string(in_use) + "\nMaxInUse: 11900000000\nNumAllocs: 12\n\n";
+  };
+  const std::string jax = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3221225472 bytes.\n";
+  const std::string tensorflow =
+      "W op_kernel.cc:1827] OP_REQUIRES failed at xla_ops.cc:580 : RESOURCE_EXHAUSTED: Out of memory while trying to "
+      "allocate 3221225472 bytes.\n";
+  const std::string keras =
+      "tensorflow.python.framework.errors_impl.ResourceExhaustedError: Graph execution error:\n\nDetected at node f "
+      "defined at:\nOut of memory while trying to allocate 3221225472 bytes.\n";
+  for (const std::string& end : {jax, tensorflow, keras, tensorflow + "Traceback\n" + keras}) {
+    EXPECT_EQ(kind_in(dump("5000000000") + end), "fragmentation") << end;
+    EXPECT_EQ(kind_in(dump("11500000000") + end), "lack") << end;
+    const Failure failure = only_failure(dump("11500000000") + end);
+    EXPECT_EQ(failure.grammar->framework, end == jax ? "JAX" : "TensorFlow") << end;
+    EXPECT_EQ(answer_to(failure).advice.front().what.find("jax") != std::string_view::npos, end == jax) << end;
+  }
+  EXPECT_EQ(kind_in("E cuda_driver.cc:1040] failed to allocate 7.52GiB (8074538516 bytes) from device: "
+                    "RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: out of memory\n"),
+            "warning");
+}
+
+TEST(Others, memory_on_the_chip_of_a_tpu_is_not_the_devices) {
+  for (const std::string_view log :
+       {"RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. Used 33.50M of 32.00M vmem. Exceeded vmem "
+        "capacity "
+        "by 1.50M.",
+        "Ran out of memory in memory space smem while allocating on stack for %custom-call.3. Scoped allocation with "
+        "size 2.00M and limit 1.00M exceeded scoped smem limit by 1.00M."}) {
+    const Failure failure = only_failure(log);
+    EXPECT_EQ(failure.kind, Kind::not_device_memory) << log;
+    EXPECT_THAT(failure.because, testing::ContainsRegex("it has (32|1).00 MiB, the kernel wants (33.5|2.0)0 MiB"));
+  }
+}
+
+TEST(Others, spark_that_can_spill_has_not_failed) {
+  const auto text = [](std::string_view store) {
+    return "INFO DeviceMemoryEventHandler: Device allocation of 536870912 bytes failed, device store has " +
+           std::string(store) + " Total RMM allocated is 9000000000 bytes.\n";
+  };
+  EXPECT_EQ(kind_in(text("2147483648 total and 1073741824 spillable bytes. Attempt 1.")), "warning");
+  EXPECT_EQ(kind_in(text("2147483648 bytes.")), "warning");
+  EXPECT_EQ(kind_in(text("2147483648 total and 0 spillable bytes. Attempt 1.")), "figures_missing");
+  EXPECT_EQ(kind_in(text("0 bytes.")), "figures_missing");
+  const Failure exhausted = only_failure(text("0 total and 0 spillable bytes. Attempt 3.") +
+                                         "WARN DeviceMemoryEventHandler: Device store exhausted, unable to allocate "
+                                         "536870912 bytes. Total RMM allocated is "
+                                         "9000000000 bytes.\n");
+  EXPECT_EQ(exhausted.grammar->name, "spark.exhausted");
+}
+
+TEST(Logs, names_and_words_that_contain_others_are_no_failure) {
+  for (const std::string_view log :
+       {"ERROR Executor: Exception in task 1.0: java.lang.OutOfMemoryError: Java heap space\n",
+        "Reading the document: out of memory (allocated 8388608)\n", "the current process is out of memory\n",
+        "    except torch.cuda.OutOfMemoryError as e:\n",
+        "AttributeError: module 'torch.cuda' has no attribute 'OutOfMemoryError'\n",
+        "INFO: how to avoid CUDA out of memory errors during training\n"})
+    EXPECT_TRUE(failures_in(log).empty()) << log;
 }
 
 TEST(Logs, prose_is_no_failure) {
