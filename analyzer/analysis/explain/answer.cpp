@@ -89,13 +89,6 @@ constexpr std::array rows{
          ""}},
 
     Row{Kind::own_limit,
-        "torch.mps",
-        {"close other programs; then PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",
-         "the machine may swap, or stop responding"}},
-    Row{Kind::own_limit,
-        "torch.xpu",
-        {"split the tensor, or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1", "slower, not on every driver"}},
-    Row{Kind::own_limit,
         "torch",
         {"raise torch.cuda.set_per_process_memory_fraction(), or per_process_memory_fraction in the settings",
          "less is left for others"}},
@@ -242,10 +235,17 @@ constexpr std::array accelerator_rows{
          "the accelerator's module",
          "graphs must be captured again"}},
 
-    AcceleratorRow{
-        Kind::own_limit, "NPU", {"raise torch.npu.set_per_process_memory_fraction()", "less is left for others"}},
-    AcceleratorRow{
-        Kind::own_limit, "MUSA", {"raise torch.musa.set_per_process_memory_fraction()", "less is left for others"}},
+    AcceleratorRow{Kind::own_limit,
+                   "MPS",
+                   {"close other programs; then PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0",
+                    "the machine may swap, or stop responding"}},
+    AcceleratorRow{Kind::own_limit,
+                   "XPU",
+                   {"split the tensor, or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1", "slower, not on every driver"}},
+    AcceleratorRow{Kind::own_limit,
+                   "",
+                   {"raise set_per_process_memory_fraction() of the accelerator's module (torch.npu, torch.mlu ...)",
+                    "less is left for others"}},
 
     AcceleratorRow{
         Kind::other_process, "NPU", {"end what holds it, which no setting of this program can: npu-smi info", ""}},
@@ -304,6 +304,7 @@ bool is_family(const Failure& failure, std::string_view texts) { return failure.
 /// What the memory belongs to: "NPU"; empty: CUDA, or the text does not say.
 std::string_view accelerator_of(const Failure& failure) {
   if (is_family(failure, "torch.mps")) return "MPS";
+  if (is_family(failure, "torch.xpu")) return "XPU";
   if (is_family(failure, "ggml.metal")) return "Metal";
   if (is_family(failure, "ggml.vulkan")) return "Vulkan";
   if (const auto buffer = failure.words.find("buffer"); buffer != failure.words.end()) {

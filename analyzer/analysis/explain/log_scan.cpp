@@ -291,12 +291,14 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
         return std::ranges::none_of(places,
                                     [&](const auto& line) { return line.first >= from_end && line.first <= to_begin; });
       };
-      // A terminal may have broken the last words, but what is before them may as well be the end of another line.
+      // A terminal may have broken the text, but what is before its last words may as well be the end of another line.
       if (grammar.key == "outofmemory" && grammar.vague) {
         constexpr std::string_view last_words = "out of memory";
         const auto other_line =
             std::ranges::upper_bound(places, begin, {}, &std::pair<std::size_t, std::size_t>::first);
-        if (other_line != places.end() && other_line->first + last_words.size() <= head_end) {
+        const std::string words = squeezed(std::string_view(text).substr(begin, head_end - begin));
+        if (other_line != places.end() && other_line->first + last_words.size() <= head_end &&
+            words.find("error") == std::string::npos && words.find("fail") == std::string::npos) {
           next = other_line->first;
           continue;
         }

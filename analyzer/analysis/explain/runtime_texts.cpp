@@ -302,7 +302,7 @@ const std::array texts_of_drivers{
     Grammar{.name = "cuda.prose",
             .framework = cuda,
             .key = "outofmemory",
-            .head = R"(out[ -]of[ -]memory (?:errors|issues|problems|exceptions|situations))",
+            .head = R"(out[ -]of[ -]memory\x20(?:errors|issues|problems|exceptions|situations))",
             .printed_by = "documentation, and hints in logs",
             .fact = true,
             .extent = 1},
@@ -446,7 +446,7 @@ const std::array texts_of_drivers{
         .key = "outofmemory",
         // Names of exceptions (OutOfMemoryError) have no spaces; words such as "executor" and "document" have a "cu".
         .head =
-            R"((?-i:[Cc]uda|CUDA|(?:cu|CU)(?:DNN|BLAS|FFT|SPARSE|SOLVER|RAND|TLASS|dnn|blas|fft|sparse|solver|rand)|\b(?:cu[A-Z]|HIP|hip(?:[A-Z]| error))|XPU|SYCL|OpenCL|Level Zero|Vulkan)[^\n]{0,60}out\s+of memory)",
+            R"((?-i:[Cc]uda|CUDA|(?:cu|CU)(?:DNN|BLAS|FFT|SPARSE|SOLVER|RAND|TLASS|dnn|blas|fft|sparse|solver|rand)|\b(?:cu[A-Z]|HIP|hip(?:[A-Z]| error))|[a-z_](?:HIP|(?:cu|hip)(?:Mem|Malloc|Ctx|Device|Module|Launch|Stream))|XPU|SYCL|OpenCL|Level Zero|Vulkan)[^\n]{0,60}out\s+of memory)",
         .example = "RuntimeError: CUDA error: out of memory",
         .meaning = "The driver refused; no figures. Often another process holds the device, or a library that "
                    "allocates beside "

@@ -353,8 +353,10 @@ void budget_rule(Failure& failure) {
   } else if (weights) {
     failure.because = "weights take " + in_words(*weights) + (budget ? " of a budget of " + in_words(*budget) : "");
   } else {
-    failure.because = figures[Field::kv_cache] ? in_words(*figures[Field::kv_cache]) + " are left for the KV cache"
-                                               : "nothing is left for the KV cache";
+    // Engines print what is left as a negative size where the plan exceeds the budget.
+    failure.because = figures[Field::kv_cache].value_or(0) > 0
+                          ? in_words(*figures[Field::kv_cache]) + " are left for the KV cache"
+                          : "nothing is left for the KV cache";
   }
 }
 

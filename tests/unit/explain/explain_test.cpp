@@ -307,8 +307,10 @@ TEST(Advice, accelerators_get_their_own_tools) {
   EXPECT_THAT(advice_for(text("NPU", others)), testing::HasSubstr("npu-smi info"));
   EXPECT_THAT(advice_for(text("HIP", others)), testing::HasSubstr("rocm-smi"));
   EXPECT_THAT(advice_for(text("XPU", pieces)), testing::HasSubstr("torch.xpu.empty_cache()"));
+  const std::string limited =
+      "5.90 GiB already allocated; 5.50 GiB free; 6.00 GiB allowed; 5.95 GiB reserved in total by PyTorch)";
   for (const std::string accelerator : {"NPU", "XPU", "MLU", "MUSA", "GCU"})
-    for (const std::string& rest : {pieces, others})
+    for (const std::string& rest : {pieces, others, limited})
       EXPECT_THAT(advice_for(text(accelerator, rest)),
                   testing::Not(testing::AnyOf(testing::HasSubstr("torch.cuda"), testing::HasSubstr("nvidia-smi"),
                                               testing::HasSubstr("PYTORCH_CUDA_ALLOC_CONF"))));
@@ -343,6 +345,13 @@ TEST(Engines, what_uses_up_the_budget_decides) {
                     "cuda:0 (10.1/23.5 "
                     "GiB) on startup is less than desired GPU memory utilization (0.9, 21.15 GiB)."),
             "other_process");
+}
+
+TEST(Engines, less_than_nothing_is_nothing) {
+  const Failure failure =
+      only_failure("ValueError: No available memory for the cache blocks. Available KV cache memory: -1.75 GiB.");
+  EXPECT_EQ(failure.kind, Kind::engine_budget);
+  EXPECT_EQ(failure.because, "nothing is left for the KV cache");
 }
 
 TEST(Others, kinds_of_their_texts) {
@@ -547,6 +556,12 @@ TEST(Logs, a_vague_text_is_not_put_together_from_two_lines) {
   EXPECT_TRUE(failures_in("The weights of the first stage are now being copied to the device cuda:1, please wait\n"
                           "out of memory: nothing, malloc() of the host failed\n")
                   .empty());
+  for (const std::string_view broken :
+       {"(Worker pid=5) ERROR a prefix as wide as a terminal is: RuntimeError: CUDA err\nor: out of memory\n",
+        "(Worker pid=5) ERROR a prefix as wide as a terminal is: cudaMalloc fail\ned: out of memory\n",
+        "a line that is at least as wide as terminals used to be, and no other\nHIP error: out of memory\n",
+        "a line that is at least as wide as terminals used to be, and no other\ncuMemAlloc failed: out of memory\n"})
+    EXPECT_EQ(kind_in(broken), "no_figures") << broken;
   EXPECT_EQ(kind_in("(EngineCore pid=5) ERROR something that is as wide as a terminal: CUDA error: out of\nmemory\n"),
             "no_figures");
 }
