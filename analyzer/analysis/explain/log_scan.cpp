@@ -346,7 +346,8 @@ void LogScan::accept(Found found) {
       part = {.failure = std::move(failure), .part = grammar.part};
       return;
     }
-    if (near && family_of(grammar) == family_of(*part.failure.grammar) && grammar.part > part.part) {
+    const bool is_of_host = part.failure.grammar->aside && part.part > 0 && !grammar.aside;
+    if (near && family_of(grammar) == family_of(*part.failure.grammar) && grammar.part > part.part && !is_of_host) {
       if (part.part == 0) {
         part = {.failure = std::move(failure), .part = grammar.part};
         return;

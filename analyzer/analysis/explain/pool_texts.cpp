@@ -118,7 +118,7 @@ const std::array texts_of_xla{
         .meaning = "A warning: a faster algorithm with more workspace did not fit, a slower one is used.",
         .printed_by = bfc_source,
         .rule = went_on,
-        .part = 1,
+        .part = 0,
         .aside = true,
         .extent = 500},
     Grammar{.name = "tf.pinned",
@@ -155,7 +155,7 @@ const std::array texts_of_xla{
             "smaller pool is tried next.",
         .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
         .rule = went_on,
-        .part = 1,
+        .part = 0,
         .aside = true,
         .extent = 300},
     Grammar{
@@ -172,7 +172,7 @@ const std::array texts_of_xla{
             "a smaller pool is tried next.",
         .printed_by = "xla/stream_executor/cuda/cuda_executor.cc",
         .rule = went_on,
-        .part = 1,
+        .part = 0,
         .aside = true,
         .extent = 300},
     Grammar{

@@ -591,6 +591,25 @@ TEST(Others, the_arena_decides_whatever_text_ends_its_dump) {
             "warning");
 }
 
+TEST(Others, a_failure_has_its_own_request_and_not_that_of_a_warning_before_it) {
+  const std::string jax = "XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 3221225472 bytes.\n";
+  for (const std::string_view warning :
+       {"failed to allocate 15.02GiB (16128147456 bytes) from device: RESOURCE_EXHAUSTED: : CUDA_ERROR_OUT_OF_MEMORY: "
+        "out of memory\n",
+        "Allocator (GPU_0_bfc) ran out of memory trying to allocate 2.13GiB with freed_by_count=0. The caller "
+        "indicates "
+        "that this is not a failure, but may mean that there could be performance gains.\n"}) {
+    const Failure failure = only_failure(std::string(warning) + jax);
+    EXPECT_EQ(failure.grammar->name, "xla.allocating");
+    EXPECT_EQ(failure.figures[Field::requested], 3221225472U);
+  }
+  const std::vector<Failure> failures =
+      failures_in("could not allocate pinned host memory of size: 34359738368\nstep\n" + jax);
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_EQ(failures[0].kind, Kind::host_memory);
+  EXPECT_EQ(failures[1].figures[Field::requested], 3221225472U);
+}
+
 TEST(Others, memory_on_the_chip_of_a_tpu_is_not_the_devices) {
   for (const std::string_view log :
        {"RESOURCE_EXHAUSTED: Ran out of memory in memory space vmem. Used 33.50M of 32.00M vmem. Exceeded vmem "
