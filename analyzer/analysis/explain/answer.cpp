@@ -306,6 +306,7 @@ std::string_view accelerator_of(const Failure& failure) {
   if (is_family(failure, "torch.mps")) return "MPS";
   if (is_family(failure, "torch.xpu")) return "XPU";
   if (is_family(failure, "ggml.metal")) return "Metal";
+  if (is_family(failure, "ggml.sycl")) return "XPU";
   if (is_family(failure, "ggml.vulkan")) return "Vulkan";
   if (const auto buffer = failure.words.find("buffer"); buffer != failure.words.end()) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 5> backends{

@@ -288,8 +288,8 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
           return false;
         if (!other.grammar->aside) return true;
         const std::size_t from_end = std::min(other.end, head_end), to_begin = std::max(other.begin, begin);
-        return std::ranges::none_of(places,
-                                    [&](const auto& line) { return line.first >= from_end && line.first <= to_begin; });
+        const auto line = std::ranges::lower_bound(places, from_end, {}, &std::pair<std::size_t, std::size_t>::first);
+        return line == places.end() || line->first > to_begin;
       };
       // A terminal may have broken the text, but what is before its last words may as well be the end of another line.
       if (grammar.key == "outofmemory" && grammar.vague) {

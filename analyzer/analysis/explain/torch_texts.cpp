@@ -293,6 +293,18 @@ const std::array texts{
                   failure.because = "the log has only the first words of the text";
                 },
             .extent = 100},
+    Grammar{.name = "torch.npu_workspace",
+            .framework = pytorch,
+            .releases = "Ascend NPUs",
+            .key = "npuworkspaceallocatortriedtoallocate",
+            .head = R"({accelerator:NPU} out of memory\W+NPUWorkspaceAllocator tried to allocate {requested})",
+            .example = "NPU out of memory. NPUWorkspaceAllocator tried to allocate 1.50 GiB(NPU 0; 60.97 GiB total "
+                       "capacity; 20.00 MiB free).",
+            .meaning = "The workspace of an operator, outside PyTorch's pool: what that holds, the text does not say.",
+            .printed_by = "torch_npu/csrc/core/npu/NPUWorkspaceAllocator.cpp",
+            .clauses = {R"(\(NPU {device#} ;)", R"({capacity} total capacity)", R"({free} free)"},
+            .rule = torch_rule,
+            .extent = 300},
     Grammar{
         .name = "torch.ends_early",
         .framework = pytorch,

@@ -416,6 +416,11 @@ TEST(Others, kinds_of_their_texts) {
       {"error: Insufficient Memory (00000008:kIOGPUCommandBufferCallbackErrorOutOfMemory)", "no_figures"},
       {"vkQueueSubmit failed: VK_ERROR_OUT_OF_DEVICE_MEMORY", "no_figures"},
       {"RuntimeError: level_zero backend failed with error: 39 (UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY)", "no_figures"},
+      {"ggml_backend_sycl_buffer_type_alloc_buffer: can't allocate 2147483648 Bytes of memory on device",
+       "figures_missing"},
+      {"NPU out of memory. NPUWorkspaceAllocator tried to allocate 2.50 GiB(NPU 3; 29.50 GiB total capacity; 30.00 MiB "
+       "free). If you want to reduce memory usage",
+       "figures_missing"},
       {"clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE", "no_figures"},
       {"clBuildProgram failed: CL_OUT_OF_HOST_MEMORY", "host_memory"},
       {"RuntimeError: HIP error: hipErrorOutOfMemory", "no_figures"},
