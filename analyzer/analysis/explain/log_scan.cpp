@@ -96,6 +96,53 @@ std::string identity_of(const Failure& failure) {
   return identity;
 }
 
+/// The lines of one source; one that a terminal broke is one.
+struct Joined {
+  std::string text;
+  std::vector<std::pair<std::size_t, std::size_t>> places;  // of each physical line, in `text` and in the buffer
+
+  auto line_behind(std::size_t at) const {
+    return std::ranges::upper_bound(places, at, {}, &std::pair<std::size_t, std::size_t>::first);
+  }
+  std::size_t place_of(std::size_t at) const {
+    const auto line = std::prev(line_behind(at));
+    return line->second + (at - line->first);
+  }
+};
+
+struct Extent {
+  std::size_t begin, end;  // in the joined text
+  const Grammar* grammar;
+};
+
+/// A line that explains a failure is near a vague text; one of something else explains only itself.
+bool says_more(const Extent& other, const Extent& vague, const Joined& joined) {
+  if (other.grammar == vague.grammar || other.grammar->fact || other.begin >= vague.end + vague_distance ||
+      vague.begin >= other.end + vague_distance)
+    return false;
+  if (!other.grammar->aside) return true;
+  const std::size_t gap_begin = std::min(other.end, vague.end), gap_end = std::max(other.begin, vague.begin);
+  const auto line = joined.line_behind(gap_begin - 1);
+  return line == joined.places.end() || line->first > gap_end;
+}
+
+/// Where to look for the next text if this one is none; otherwise 0.
+std::size_t rejected_until(const Extent& head, const std::vector<Extent>& taken, const Joined& joined) {
+  const Grammar& grammar = *head.grammar;
+  // A terminal may have broken the text, but what is before its last words may as well be the end of another line.
+  constexpr std::string_view last_words = "out of memory";
+  if (const auto line = joined.line_behind(head.begin); grammar.vague && grammar.key == "outofmemory" &&
+                                                        line != joined.places.end() &&
+                                                        line->first + last_words.size() <= head.end) {
+    const std::string words = squeezed(std::string_view(joined.text).substr(head.begin, head.end - head.begin));
+    if (words.find("error") == std::string::npos && words.find("fail") == std::string::npos) return line->first;
+  }
+  const auto taking = std::ranges::find_if(
+      taken, [&](const Extent& other) { return head.begin < other.end && other.begin < head.end; });
+  if (taking == taken.end()) return 0;
+  return grammar.vague ? std::min(head.end, taking->end) : head.end;
+}
+
 }  // namespace
 
 /// A physical line without its prefixes.
@@ -255,68 +302,37 @@ void LogScan::examine(std::size_t begin, std::size_t end, std::size_t limit) {
 
 void LogScan::match_in(const std::string& source, const std::vector<Line>& lines, std::size_t limit,
                        std::vector<Found>& found) const {
-  std::string text;
-  std::vector<std::pair<std::size_t, std::size_t>> places;  // in `text`, in the buffer
+  Joined joined;
+  const std::string& text = joined.text;
   for (const Line& line : lines) {
     if (line.source != source) continue;
-    if (!text.empty() && !line.continues) text += '\n';
-    places.emplace_back(text.size(), line.position);
-    text += line.text;
+    if (!text.empty() && !line.continues) joined.text += '\n';
+    joined.places.emplace_back(text.size(), line.position);
+    joined.text += line.text;
   }
-  const auto place_of = [&](std::size_t at) {
-    const auto after = std::ranges::upper_bound(places, at, {}, &std::pair<std::size_t, std::size_t>::first);
-    return after == places.begin() ? lines.front().position : std::prev(after)->second + (at - std::prev(after)->first);
-  };
   const std::string squeezed_text = squeezed(text);
-  struct Extent {
-    std::size_t begin, end;
-    const Grammar* grammar;
-  };
   std::vector<Extent> taken;
   for (const Matcher& matcher : expressions_.matchers) {
     const Grammar& grammar = matcher.grammar();
     if (squeezed_text.find(grammar.key) == std::string::npos) continue;
-    std::size_t begin = 0, head_end = 0, next = 0;
-    for (std::size_t from = 0; matcher.find(text, from, begin, head_end); from = next) {
-      const auto taking = std::ranges::find_if(
-          taken, [&](const Extent& extent) { return begin < extent.end && extent.begin < head_end; });
-      next = head_end;
-      // A line that explains a failure is near it; one of something else explains only itself.
-      const auto says_more = [&](const Extent& other) {
-        if (other.grammar == &grammar || other.grammar->fact || other.begin >= head_end + vague_distance ||
-            begin >= other.end + vague_distance)
-          return false;
-        if (!other.grammar->aside) return true;
-        const std::size_t from_end = std::min(other.end, head_end), to_begin = std::max(other.begin, begin);
-        const auto line = std::ranges::lower_bound(places, from_end, {}, &std::pair<std::size_t, std::size_t>::first);
-        return line == places.end() || line->first > to_begin;
-      };
-      // A terminal may have broken the text, but what is before its last words may as well be the end of another line.
-      if (grammar.key == "outofmemory" && grammar.vague) {
-        constexpr std::string_view last_words = "out of memory";
-        const auto other_line =
-            std::ranges::upper_bound(places, begin, {}, &std::pair<std::size_t, std::size_t>::first);
-        const std::string words = squeezed(std::string_view(text).substr(begin, head_end - begin));
-        if (other_line != places.end() && other_line->first + last_words.size() <= head_end &&
-            words.find("error") == std::string::npos && words.find("fail") == std::string::npos) {
-          next = other_line->first;
-          continue;
-        }
-      }
-      const std::size_t place = place_of(begin);
-      if (taking != taken.end()) {
-        if (grammar.vague) next = std::min(head_end, taking->end);
-        continue;
-      }
+    Extent head{.begin = 0, .end = 0, .grammar = &grammar};
+    std::size_t next = 0;
+    for (std::size_t from = 0; matcher.find(text, from, head.begin, head.end); from = next) {
+      const std::size_t place = joined.place_of(head.begin);
+      next = rejected_until(head, taken, joined);
+      if (next > 0) continue;
+      next = head.end;
       if (place >= limit) continue;
       std::size_t next_begin = 0, next_end = 0;
-      std::size_t extent = std::min(text.size(), begin + grammar.extent);
-      if (matcher.find(text, head_end, next_begin, next_end)) extent = std::min(extent, next_begin);
+      std::size_t extent = std::min(text.size(), head.begin + grammar.extent);
+      if (matcher.find(text, head.end, next_begin, next_end)) extent = std::min(extent, next_begin);
       Found one{.failure = {.grammar = &grammar, .source = source, .offset = base_ + place}, .position = place};
-      const std::size_t read_to = matcher.read(text, begin, std::max(extent, head_end), one.failure);
-      one.end = place_of(read_to);
-      taken.push_back({begin, std::max(read_to, head_end), &grammar});
-      if (grammar.vague && std::ranges::any_of(taken, says_more)) continue;
+      const std::size_t read_to = matcher.read(text, head.begin, std::max(extent, head.end), one.failure);
+      one.end = joined.place_of(read_to);
+      taken.push_back({head.begin, std::max(read_to, head.end), &grammar});
+      if (grammar.vague &&
+          std::ranges::any_of(taken, [&](const Extent& other) { return says_more(other, head, joined); }))
+        continue;
       found.push_back(std::move(one));
     }
   }
