@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -147,6 +147,14 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
   const Growth& growth = finding.growth;
   const std::string place = place_of(trace, finding.stack);
   const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
+  const bool is_kept = finding.verdict == LeakVerdict::resident || finding.verdict == LeakVerdict::cache ||
+                       finding.verdict == LeakVerdict::warm_up;
+  if (is_kept && growth.first >= finding.rounds) {
+    const std::string when = finding.rounds == 0 ? "is held at the end"
+                             : rounds.unfinished ? "is of the last " + unit + ", which is not recorded to its end"
+                                                 : "was allocated after the last " + unit;
+    return total + " " + place + " " + when + "; " + fate_of_others(finding, population, unit);
+  }
   switch (finding.verdict) {
     case LeakVerdict::leak:
     case LeakVerdict::suspected: {
@@ -162,8 +170,8 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     }
     case LeakVerdict::warm_up:
       return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
-             text_of(std::uint64_t{growth.last} + 1) + " of " + text_of(std::uint64_t{finding.rounds}) +
-             "; nothing has been added since";
+             text_of(std::min(std::uint64_t{growth.last} + 1, std::uint64_t{finding.rounds})) + " of " +
+             text_of(std::uint64_t{finding.rounds}) + "; nothing has been added since";
     case LeakVerdict::sawtooth:
       return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
     case LeakVerdict::cache:
@@ -174,8 +182,6 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       return text_of(finding.bytes) +
              " of the device is not explained by the recording: contexts, code, other processes";
     default:
-      if (finding.rounds == 0)
-        return total + " " + place + " is held at the end; " + fate_of_others(finding, population, unit);
       return total + " " + place + " " +
              (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
                                        text_of(std::uint64_t{finding.rounds})

@@ -44,6 +44,20 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   EXPECT_FALSE(leak.last_free);
 }
 
+TEST(LeakEvidence, SaysWhatFollowedTheLastStep) {
+  MadeUpProgram program(seed);
+  program.set_marked(true);
+  program.run([&](std::uint32_t) { program.free(program.alloc(51, 4096)); });
+  for (int i = 0; i < 3; ++i) program.alloc(51, 4096, true);
+  const LeakReport report = find_leaks(program.trace());
+  const LeakFinding* const last = finding_at(program.trace(), report, 51);
+  ASSERT_NE(last, nullptr);
+  EXPECT_FALSE(accuses(last->verdict));
+  EXPECT_TRUE(
+      last->evidence.starts_with("12.00 KiB in 3 allocations at train.py:51 was allocated after the last step; "))
+      << last->evidence;
+}
+
 TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
   MadeUpProgram program(seed);
   program.set_marked(true);
