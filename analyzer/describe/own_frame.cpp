@@ -72,17 +72,19 @@ FrameId own_frame(const Tables& tables, std::span<const FrameId> innermost_first
 }
 
 FrameText compiled_frame(const std::vector<FrameText>& frames) {
+  const std::size_t modules = count_below_calls(frames);
   FrameText innermost;
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    if (frames[i].owner == CodeOwner::user || calls_own_module(frames, i)) return innermost;
+    if (frames[i].owner == CodeOwner::user || (i < modules && calls_own_module(frames, i))) return innermost;
     if (frames[i].owner == CodeOwner::generated && innermost.file.empty()) innermost = frames[i];
   }
   return {};
 }
 
 FrameText explaining_frame(const std::vector<FrameText>& frames) {
+  const std::size_t modules = count_below_calls(frames);
   for (std::size_t i = 0; i < frames.size(); ++i)
-    if (frames[i].owner == CodeOwner::user || calls_own_module(frames, i)) return frames[i];
+    if (frames[i].owner == CodeOwner::user || (i < modules && calls_own_module(frames, i))) return frames[i];
   return own_frame(frames);
 }
 

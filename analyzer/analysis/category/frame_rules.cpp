@@ -319,6 +319,17 @@ bool is_of_torch(const FrameText& frame) {
   return frame.kind == FrameKind::python && frame.owner == CodeOwner::library && has_folder(frame.file, "torch/");
 }
 
+std::size_t count_below_calls(std::span<const FrameText> frames) {
+  const auto calls = [](const FrameText& frame) {
+    return std::ranges::any_of(frame_rules, [&](const FrameRule& rule) {
+      return rule.purpose == Purpose::compute && fits_file(frame.file, rule.file);
+    });
+  };
+  std::size_t count = frames.size();
+  while (count > 0 && !calls(frames[count - 1])) --count;
+  return count;
+}
+
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i) {
   const auto purpose = [&](std::size_t at) {
     const FrameRule* const rule = rule_of(frames[at]);

@@ -49,6 +49,9 @@ const FrameRule* rule_of(const FrameText& frame);
 /// The same for every frame of a trace, by FrameId. Frames of one function share the search.
 std::vector<const FrameRule*> rules_of_frames(const Tables& tables);
 
+/// How many frames there are up to the outermost one of nn.Module's machinery: only these can be calls of modules.
+std::size_t count_below_calls(std::span<const FrameText> frames);
+
 /// Whether frames[i] is a call of a module that is not one of PyTorch's own: nn.Module's machinery calls it, directly
 /// or through wrapper frames. Innermost frame first.
 bool calls_own_module(std::span<const FrameText> frames, std::size_t i);
