@@ -236,6 +236,8 @@ Exit run_merge(const FleetArguments& arguments) {
   bound_memory(results, arguments.max_memory);
   Result<std::vector<RankSummary>> summaries = read_results(arguments.out, arguments.heap);
   if (!summaries) return fail(summaries.error());
+  for (const RankSummary& summary : *summaries) results.emplace_back(summary.file);
+  if (auto differ = must_differ(results, std::array{arguments.html}); !differ) return fail(differ.error());
   note_files("judged by its results, but deleted since", deleted_recordings(*summaries),
              "if they are of another run, delete " + arguments.out.string() + " and map again");
   return judge(*std::move(summaries), {}, arguments, *question);

@@ -189,9 +189,10 @@ std::optional<Error> empty_value(std::span<char* const> words) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
     if (word == "--") break;
-    const bool is_option = word.starts_with("--") && word.size() > 2;
-    const bool is_next = is_option && i + 1 < words.size() && std::string_view(words[i + 1]).empty();
-    if (!is_next && !(is_option && word.ends_with('='))) continue;
+    const bool is_long = word.starts_with("--");
+    const bool is_next = (is_long || (word.starts_with('-') && word.size() == 2)) && i + 1 < words.size() &&
+                         std::string_view(words[i + 1]).empty();
+    if (!is_next && !(is_long && word.ends_with('='))) continue;
     return Error{.what = std::string(word.substr(0, word.find('='))) + " has an empty value",
                  .remedy = "give one, or leave the option out"};
   }

@@ -123,6 +123,10 @@ class OutputFiles(ProgramTest):
                         ("check", SAMPLE, "--baseline", baseline, "--junit", baseline)):
             with self.subTest(command):
                 self.assert_refused(run(*command), "overwrite the input")
+        results = self.directory / "results"
+        self.answer("fleet", "map", "-o", results, job)
+        for input in (rank, next(results.iterdir())):
+            self.assert_refused(run("fleet", "merge", results, "--no-setting", "--html", input), "overwrite the input")
         self.assertEqual((rank.read_bytes(), baseline.read_bytes()), (SAMPLE.read_bytes(), kept))
         self.answer("check", SAMPLE, "--baseline", baseline, "--write-baseline", baseline)  # renews it
         both = self.directory / "both"
@@ -138,7 +142,8 @@ class OutputFiles(ProgramTest):
 
     def test_an_option_without_its_value_is_not_as_if_it_were_absent(self):
         for command in (("check", SAMPLE, "--max-peak", "1TiB", "--max-reserved", ""), ("check", SAMPLE, "--max-peak="),
-                        ("fleet", SAMPLE, "--mesh", ""), ("report", SAMPLE, "--heap="), ("record", "--flight", "", "--", "true")):
+                        ("fleet", SAMPLE, "--mesh", ""), ("report", SAMPLE, "--heap="), ("report", SAMPLE, "-o", ""),
+                        ("record", "--flight", "", "--", "true")):
             with self.subTest(command):
                 self.assert_refused(run(*command), "has an empty value")
 

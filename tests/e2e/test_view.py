@@ -259,6 +259,10 @@ class Files(ViewTest):
         self.assert_refused(self.screen.view(trace, "--size", "10"), "--size")
         self.assert_refused(self.screen.view(trace, "--pane", "sky", "--screenshot", "a.png"), "sky", "timeline")
         self.assert_refused(self.screen.view(trace, "--at", "noon", "--screenshot", "a.png"), "noon")
+        own = self.file("own.reel", trace.read_bytes())
+        for arguments in ((own,), (trace, "--compare", own)):
+            self.assert_refused(self.screen.view(*arguments, "--screenshot", own), "overwrite the trace")
+        self.assertEqual(own.read_bytes(), trace.read_bytes())
         self.assert_refused(self.screen.view("--nonsense"), "--nonsense")
 
 

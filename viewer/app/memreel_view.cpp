@@ -238,8 +238,10 @@ int run(const Arguments& arguments, Clock::time_point started) {
   if (path.empty()) settings.tour_done = true;
   if (arguments.light || arguments.dark) settings.dark = arguments.dark;
 
+  std::vector<std::filesystem::path> inputs = *files;
+  inputs.push_back(arguments.compare);
   std::error_code ignored;
-  for (const std::filesystem::path& input : *files)
+  for (const std::filesystem::path& input : inputs)
     if (std::filesystem::equivalent(input, arguments.screenshot, ignored))
       return fail({.what = "the picture would overwrite the trace",
                    .where = arguments.screenshot.string(),

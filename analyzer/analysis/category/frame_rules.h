@@ -50,6 +50,7 @@ const FrameRule* rule_of(const FrameText& frame);
 std::vector<const FrameRule*> rules_of_frames(const Tables& tables);
 
 /// How many frames there are up to the outermost one of nn.Module's machinery: only these can be calls of modules.
+/// Innermost frame first.
 std::size_t count_below_calls(std::span<const FrameText> frames);
 
 /// Whether frames[i] is a call of a module that is not one of PyTorch's own: nn.Module's machinery calls it, directly
