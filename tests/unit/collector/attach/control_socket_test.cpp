@@ -3,10 +3,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <cstddef>
 #include <string>
 #include <thread>
@@ -111,6 +113,7 @@ TEST(ControlSocket, AProcessMayEndInsteadOfAnswering) {
   ASSERT_EQ(::pipe2(opened.data(), O_CLOEXEC), 0);
   const pid_t child = ::fork();
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that failed leaves it running
     ControlSocket own;
     const char is_open = own.open() ? 1 : 0;
     if (::write(opened[1], &is_open, 1) != 1) ::_exit(1);
