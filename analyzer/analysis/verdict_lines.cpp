@@ -3,7 +3,7 @@
 #include <array>
 
 #include "analyzer/analysis/verdict.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

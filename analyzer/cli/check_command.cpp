@@ -14,7 +14,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report_leaks.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/gate/gate.h"
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/prepare.h"

@@ -8,7 +8,7 @@
 
 #include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/fleet/fleet_gate.h"
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"

@@ -7,9 +7,10 @@
 
 #include "analyzer/cli/fleet_report.h"
 #include "analyzer/cli/output.h"
-#include "analyzer/describe/fields.h"
 #include "analyzer/describe/html/charts.h"
+#include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/fleet/fleet.h"
 #include "analyzer/fleet/job_fields.h"
 #include "analyzer/replay/tune/search_space.h"

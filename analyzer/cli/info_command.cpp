@@ -13,7 +13,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/trace.h"
 

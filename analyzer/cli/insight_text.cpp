@@ -7,8 +7,9 @@
 #include <iostream>
 
 #include "analyzer/cli/output.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/tune/search_space.h"
 #include "formats/model/quantity.h"

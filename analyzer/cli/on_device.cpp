@@ -7,7 +7,7 @@
 #include <iostream>
 #include <ostream>
 
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 

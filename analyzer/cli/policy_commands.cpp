@@ -14,6 +14,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/replay/engine/parameters.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/verify.h"

@@ -8,7 +8,9 @@
 #include "analyzer/cli/predict_command.h"
 #include "analyzer/describe/fields.h"
 #include "analyzer/describe/html/charts.h"
+#include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {

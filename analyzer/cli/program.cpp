@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "analyzer/cli/flight_dump.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"

@@ -14,7 +14,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/plan/plan.h"
 #include "analyzer/replay/prepare.h"

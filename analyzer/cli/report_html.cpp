@@ -8,6 +8,7 @@
 #include "analyzer/describe/fields.h"
 #include "analyzer/describe/html/charts.h"
 #include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/shortcomings.h"
 #include "analyzer/replay/replay.h"

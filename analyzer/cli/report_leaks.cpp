@@ -11,8 +11,8 @@
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/describe/fields.h"
 #include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

@@ -5,6 +5,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/report.h"
 #include "analyzer/describe/fields.h"
+#include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/shortcomings.h"
 #include "formats/model/quantity.h"

@@ -11,7 +11,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/tune/search_space.h"

@@ -23,7 +23,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/markup.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"

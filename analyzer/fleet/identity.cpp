@@ -12,6 +12,7 @@
 #include <set>
 
 #include "analyzer/describe/fields.h"
+#include "analyzer/describe/markup.h"
 #include "formats/model/launchers.h"
 
 namespace memreel {

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <limits>
 
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/markup.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 

@@ -13,8 +13,8 @@
 #include <sstream>
 
 #include "analyzer/analysis/insight/leaks.h"
-#include "analyzer/describe/fields.h"
 #include "analyzer/describe/own_frame.h"
+#include "analyzer/describe/text_table.h"
 #include "formats/import/import.h"
 #include "formats/model/stack_text.h"
 #include "tests/bench/synthetic.h"

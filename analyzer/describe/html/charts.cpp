@@ -9,8 +9,8 @@
 #include <set>
 
 #include "analyzer/analysis/category/frame_rules.h"
-#include "analyzer/describe/fields.h"
 #include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/markup.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

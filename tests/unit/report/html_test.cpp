@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/analysis/insight/timeline.h"
-#include "analyzer/describe/fields.h"
 #include "analyzer/describe/html/charts.h"
 #include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/markup.h"
 #include "tests/unit/analyzer/history.h"
 
 namespace memreel {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/describe/fields.h"
+#include "analyzer/describe/text_table.h"
 
 #include <gtest/gtest.h>
 

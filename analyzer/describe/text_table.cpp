@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/describe/text_table.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <numeric>
+#include <ostream>
+
+namespace memreel {
+namespace {
+
+constexpr std::size_t usual_width = 80;
+constexpr std::size_t least_width = 40;  // nothing sensible fits in less
+constexpr std::size_t most_width = 1000;
+
+bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
+
+/// The length in bytes of the first `columns` code points.
+std::size_t bytes_of(std::string_view text, std::size_t columns) {
+  std::size_t at = 0;
+  while (at < text.size() && columns > 0) {
+    ++at;
+    while (at < text.size() && continues(text[at])) ++at;
+    --columns;
+  }
+  return at;
+}
+
+/// Where to break `text`, which is longer than `room` bytes.
+std::size_t break_in(std::string_view text, std::size_t room) {
+  for (std::size_t at = room; at > 0; --at)
+    if (text[at] == ' ' || text[at - 1] == ',') return at;
+  return room;
+}
+
+}  // namespace
+
+std::size_t terminal_width() {
+  std::size_t columns = 0;
+  // Nothing here changes the environment.
+  if (const char* const said = std::getenv("COLUMNS")) {  // NOLINT(concurrency-mt-unsafe)
+    const std::string_view text(said);
+    std::from_chars(text.data(), text.data() + text.size(), columns);
+  }
+  winsize size{};
+  if (columns == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
+  return columns == 0 ? usual_width : std::clamp(columns, least_width, most_width);
+}
+
+std::size_t display_width(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));
+}
+
+std::string clipped_middle(std::string_view text, std::size_t width) {
+  const std::size_t all = display_width(text);
+  if (all <= width) return std::string(text);
+  if (width == 0) return {};
+  const std::size_t behind = (width - 1) / 2;
+  const std::size_t before = width - 1 - behind;
+  return std::string(text.substr(0, bytes_of(text, before))) + "…" +
+         std::string(text.substr(bytes_of(text, all - behind)));
+}
+
+std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging) {
+  std::vector<std::string> lines;
+  while (display_width(text) > width) {
+    const std::size_t end = break_in(text, bytes_of(text, std::max<std::size_t>(1, width)));
+    if (lines.empty()) width -= std::min(width, hanging);
+    lines.emplace_back(text.substr(0, end));
+    text.remove_prefix(end);
+    while (text.starts_with(' ')) text.remove_prefix(1);
+  }
+  if (!text.empty() || lines.empty()) lines.emplace_back(text);
+  return lines;
+}
+
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width, std::size_t hanging) {
+  std::string result;
+  for (const std::string& line : wrapped_lines(text, width - std::min(width - 1, indent), hanging))
+    result += std::string(indent + (result.empty() ? 0 : hanging), ' ') + line + '\n';
+  return result;
+}
+
+namespace {
+
+constexpr std::size_t gap = 2;
+constexpr std::size_t least_text = 8;  // columns kept of a clipped cell
+
+/// The width of the longest unbreakable part of `text`.
+std::size_t longest_word(const std::string& text) {
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find_first_of(" ,", at), text.size() - 1) + 1;
+    longest = std::max(longest, display_width(std::string_view(text).substr(at, end - at)));
+    at = end;
+  }
+  return longest;
+}
+
+}  // namespace
+
+/// Computes the widths of columns.
+class TextTable::Layout {
+ public:
+  Layout(const TextTable& table, std::size_t indent, std::size_t width) : table_(table), indent_(indent) {
+    const std::vector<TableColumn>& columns = table.columns_;
+    for (std::size_t c = 0; c < columns.size(); ++c) widths_.push_back(width_of(c, display_width));
+    if (total() <= width) return;
+    const std::size_t natural = widths_.empty() ? 0 : widths_.back();
+    if (columns.size() > 1 && columns.back().align == Align::left && columns.back().fit == Fit::wrapped) {
+      widths_.back() = width_of(columns.size() - 1, longest_word);
+      last_ = least_total() <= width ? Last::wrapped : Last::below;
+      if (last_ == Last::below) widths_.pop_back();
+    }
+    for (std::size_t* widest = widest_text(); widest != nullptr && total() > width; widest = widest_text()) --*widest;
+    if (last_ == Last::wrapped) widths_.back() = std::min(natural, widths_.back() + width - std::min(width, total()));
+    room_ = last_ == Last::below ? width - std::min(width - 1, below_indent()) : widths_.back();
+  }
+
+  void print(std::ostream& out, const std::vector<std::string>& cells) const {
+    const auto cell_of = [&](std::size_t c) { return c < cells.size() ? cells[c] : std::string(); };
+    const std::vector<std::string> lines =
+        last_ == Last::beside ? std::vector<std::string>{} : wrapped_lines(cell_of(table_.columns_.size() - 1), room_);
+    std::string line(indent_, ' ');
+    for (std::size_t c = 0; c < widths_.size(); ++c) {
+      const bool is_wrapped = last_ == Last::wrapped && c + 1 == widths_.size();
+      const std::string cell = is_wrapped ? lines.front() : clipped_middle(cell_of(c), widths_[c]);
+      const std::string padding(widths_[c] - std::min(widths_[c], display_width(cell)), ' ');
+      if (c != 0) line += std::string(gap, ' ');
+      line += table_.columns_[c].align == Align::right ? padding + cell : cell + padding;
+    }
+    write(out, std::move(line));
+    const bool below = last_ == Last::below;
+    for (std::size_t i = below ? 0 : 1; i < lines.size(); ++i)
+      if (!lines[i].empty()) write(out, std::string(below ? below_indent() : total() - widths_.back(), ' ') + lines[i]);
+  }
+
+  void print_rule(std::ostream& out) const {
+    std::string line(indent_, ' ');
+    for (std::size_t c = 0; c < widths_.size(); ++c) {
+      if (c != 0) line += std::string(gap, ' ');
+      for (std::size_t i = 0; i < widths_[c]; ++i) line += "─";
+    }
+    write(out, std::move(line));
+  }
+
+ private:
+  enum class Last : std::uint8_t { beside, wrapped, below };  // position of the last column
+
+  static void write(std::ostream& out, std::string line) {
+    line.erase(line.find_last_not_of(' ') + 1);
+    out << line << '\n';
+  }
+
+  template <class Measure>
+  std::size_t width_of(std::size_t column, Measure measure) const {
+    std::size_t width = measure(table_.columns_[column].title);
+    for (const Row& row : table_.rows_)
+      if (column < row.cells.size()) width = std::max(width, measure(row.cells[column]));
+    return width;
+  }
+
+  std::size_t below_indent() const { return indent_ + gap; }
+
+  std::size_t total() const {
+    const std::size_t gaps = widths_.empty() ? 0 : widths_.size() - 1;
+    return std::accumulate(widths_.begin(), widths_.end(), indent_ + gap * gaps);
+  }
+
+  /// With all text columns except the last as narrow as possible.
+  std::size_t least_total() const {
+    std::size_t all = total();
+    for (std::size_t c = 0; c + 1 < widths_.size(); ++c)
+      if (table_.columns_[c].align == Align::left) all -= widths_[c] - std::min(widths_[c], least_text);
+    return all;
+  }
+
+  /// The widest column whose cells can be clipped further; null if there is none.
+  std::size_t* widest_text() {
+    std::size_t* widest = nullptr;
+    for (std::size_t c = 0; c < widths_.size() - (last_ == Last::wrapped ? 1 : 0); ++c)
+      if (table_.columns_[c].align == Align::left && widths_[c] > least_text &&
+          (widest == nullptr || widths_[c] > *widest))
+        widest = &widths_[c];
+    return widest;
+  }
+
+  const TextTable& table_;
+  std::size_t indent_;
+  std::vector<std::size_t> widths_;  // of the columns placed side by side
+  Last last_ = Last::beside;
+  std::size_t room_ = 0;  // for the last column, if it does not fit next to the others
+};
+
+void TextTable::print(std::ostream& out, int indent, std::size_t width) const {
+  const Layout layout(*this, static_cast<std::size_t>(indent), width);
+  std::vector<std::string> titles;
+  for (const TableColumn& column : columns_) titles.push_back(column.title);
+  layout.print(out, titles);
+  layout.print_rule(out);
+  for (const Row& row : rows_) {
+    if (row.is_rule)
+      layout.print_rule(out);
+    else
+      layout.print(out, row.cells);
+  }
+}
+
+}  // namespace memreel
