@@ -19,6 +19,7 @@
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/text_table.h"
 #include "formats/model/files.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -17,8 +17,8 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "formats/import/source/bytes.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

@@ -20,8 +20,8 @@
 #include "formats/export/export.h"
 #include "formats/import/import.h"
 #include "formats/model/files.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 
 namespace memreel::cli {

@@ -20,7 +20,6 @@
 #include "analyzer/fleet/settings_search.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

@@ -15,6 +15,7 @@
 #include "analyzer/fleet/job_fields.h"
 #include "analyzer/replay/tune/search_space.h"
 #include "formats/model/frame_kind.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -21,8 +21,8 @@
 #include "analyzer/describe/live_groups.h"
 #include "analyzer/replay/completed_trace.h"
 #include "formats/import/import.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 

@@ -12,6 +12,7 @@
 #include <streambuf>
 
 #include "analyzer/cli/output.h"
+#include "formats/model/printable.h"
 #include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 

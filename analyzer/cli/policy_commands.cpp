@@ -19,8 +19,8 @@
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/verify.h"
 #include "formats/model/files.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel {
 

@@ -12,6 +12,7 @@
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/shortcomings.h"
 #include "analyzer/replay/replay.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

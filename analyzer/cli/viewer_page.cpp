@@ -25,8 +25,8 @@
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/markup.h"
 #include "formats/model/files.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::cli {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/describe/markup.h"
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "analyzer/replay/torch_rules.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -11,7 +11,7 @@
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/torch_rules.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -13,7 +13,7 @@
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/verify.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

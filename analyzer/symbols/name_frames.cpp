@@ -7,7 +7,7 @@
 #include "analyzer/symbols/debug_info.h"
 #include "analyzer/symbols/symbols.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/trace_writer.h"
 

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "collector/attach/session.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 

@@ -17,10 +17,10 @@
 #include "collector/record/collector_command.h"
 #include "collector/record/launch.h"
 #include "collector/record/summary.h"
+#include "formats/model/printable.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"
 #include "formats/model/result.h"
-#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
 namespace memreel::attach {

@@ -24,6 +24,8 @@
 #include "collector/record/launch.h"
 #include "formats/model/files.h"
 #include "formats/model/live_set.h"
+#include "formats/model/printable.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "memreel/version.h"
 

@@ -20,7 +20,7 @@
 #include <system_error>
 
 #include "collector/record/launch.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel::record {
 

@@ -18,8 +18,8 @@
 #include "collector/record/collector_command.h"
 #include "collector/record/launch.h"
 #include "collector/record/summary.h"
+#include "formats/model/printable.h"
 #include "formats/model/result.h"
-#include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
 #include "memreel/version.h"
 

@@ -18,8 +18,8 @@
 
 #include "collector/record/launch.h"
 #include "formats/model/live_set.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 #include "formats/reader/trace_reader.h"
 

@@ -25,8 +25,8 @@
 #include "collector/top/sampled_processes.h"
 #include "collector/top/scrape_server.h"
 #include "collector/top/top_table.h"
+#include "formats/model/printable.h"
 #include "formats/model/result.h"
-#include "formats/model/stack_text.h"
 #include "memreel/version.h"
 
 namespace memreel::top {

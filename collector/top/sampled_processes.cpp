@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "collector/attach/control_socket.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel::top {
 

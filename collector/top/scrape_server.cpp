@@ -24,7 +24,7 @@
 #include "collector/attach/process.h"
 #include "collector/options/options.h"
 #include "formats/model/files.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/writer/trace_writer.h"
 
 namespace memreel::top {

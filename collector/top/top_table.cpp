@@ -6,8 +6,8 @@
 #include <limits>
 #include <map>
 
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::top {
 namespace {

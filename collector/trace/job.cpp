@@ -9,6 +9,7 @@
 
 #include "formats/model/files.h"
 #include "formats/model/launchers.h"
+#include "formats/model/printable.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel::agent {

@@ -10,6 +10,7 @@
 
 #include "formats/export/pickle_writer.h"
 #include "formats/export/snapshot_segments.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/torch/settings.h"
 

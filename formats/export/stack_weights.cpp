@@ -7,6 +7,7 @@
 
 #include "formats/export/row.h"
 #include "formats/model/flat_map.h"
+#include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
 namespace memreel {

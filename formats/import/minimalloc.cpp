@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "formats/import/source/log_lines.h"
+#include "formats/model/printable.h"
 #include "formats/model/value_check.h"
 
 namespace memreel {

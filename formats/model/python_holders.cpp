@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
 namespace {

@@ -92,4 +92,13 @@ Result<Bytes> parse_bytes(std::string_view text) {
   return error;
 }
 
+std::string hexadecimal(std::uint64_t value) {
+  std::string text;
+  do {
+    text.insert(text.begin(), hex_digit(value));
+    value >>= 4U;
+  } while (value != 0);
+  return "0x" + text;
+}
+
 }  // namespace memreel

@@ -109,4 +109,7 @@ inline std::string hex_of(std::uint64_t value) {
   return text;
 }
 
+/// "0x7f2a00000200".
+std::string hexadecimal(std::uint64_t value);
+
 }  // namespace memreel

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/model/result.h"
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
 

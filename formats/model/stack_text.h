@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names that a recorded program gave to its stacks, streams and pools, as text that is safe to show.
+// Stacks, streams and pools as text: what a frame, a stream and a pool are called. printable() makes names safe to
+// show.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +12,11 @@
 
 namespace memreel {
 
-// Makes a recorded program's text safe to show: names are data, and must not move the cursor, forge a line or change
-// the reading order.
-
-/// `text` as one line of UTF-8. Control characters, invalid bytes, and characters that break lines or change the
-/// writing direction become readable escapes: "\x1b", "\n", "\u202e". Everything else stays unchanged.
-std::string printable(std::string_view text);
-
-/// Whether printable() would leave it unchanged.
-bool is_printable(std::string_view text);
-
-/// printable(), in place.
-void make_printable(std::string& text);
-
-/// A file's name as one word of a command that a user may copy into a shell: in quotes where the shell would take it
-/// apart, and never like an option.
-std::string shell_word(std::string_view file);
-
 /// "default", or the stream's handle in hexadecimal.
 std::string stream_label(const Tables& tables, StreamId id);
 
 /// "default", its name, or its key as PyTorch writes it: "(0, 1)".
 std::string pool_label(const Tables& tables, PoolId id);
-
-/// "0x7f2a00000200".
-std::string hexadecimal(std::uint64_t value);
 
 /// The function of the outermost frame for memory allocated before the recording began. Below it are the frames that
 /// the source still knows about the allocation, if any.

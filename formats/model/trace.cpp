@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
 void make_printable(Header& header) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "formats/reader/packet_decoder.h"
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/wire/column.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message.h"

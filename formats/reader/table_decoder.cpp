@@ -5,7 +5,7 @@
 #include <array>
 
 #include "formats/model/frame_kind.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/wire/framing.h"
 #include "formats/wire/message.h"
 #include "formats/wire/packets.h"

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "formats/model/value_check.h"
 #include "formats/torch/alloc_conf.h"
 

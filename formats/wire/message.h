@@ -18,7 +18,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/model/trace.h"
 #include "formats/wire/column.h"
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "formats/model/frame_kind.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/model/value_check.h"
 #include "formats/writer/interner.h"
 

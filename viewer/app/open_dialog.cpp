@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "viewer/app/frames.h"
 #include "viewer/model/ranks.h"
 #include "viewer/panes/draw.h"

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <span>
 
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "viewer/app/viewer.h"
 #include "viewer/panes/draw.h"
 

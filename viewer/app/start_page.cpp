@@ -5,8 +5,8 @@
 #include <array>
 
 #include "formats/model/files.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/panes/draw.h"
 #include "viewer/panes/instant_panes.h"

@@ -5,7 +5,6 @@
 #include <cctype>
 
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "formats/torch/alloc_conf.h"
 
 namespace memreel::viewer {

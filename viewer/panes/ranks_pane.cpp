@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "viewer/panes/scene.h"
 
 namespace memreel::viewer {

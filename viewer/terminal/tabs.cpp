@@ -7,9 +7,9 @@
 
 #include "analyzer/analysis/insight/kept_by.h"
 #include "analyzer/replay/tune/search_space.h"
+#include "formats/model/printable.h"
 #include "formats/model/python_holders.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 #include "viewer/model/labels.h"
 #include "viewer/terminal/terminal_timeline.h"
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel::explain {
 namespace {

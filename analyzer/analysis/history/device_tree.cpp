@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -8,7 +8,6 @@
 
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/quantity.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {

@@ -28,7 +28,7 @@
 
 #include "analyzer/replay/engine/engine.h"
 #include "analyzer/replay/engine/parameters.h"
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 
 namespace memreel {
 namespace {

@@ -16,6 +16,7 @@
 
 #include "formats/import/torch/pools.h"
 #include "formats/import/torch/preexisting.h"
+#include "formats/model/stack_text.h"
 #include "formats/model/units.h"
 
 namespace memreel::torch {

@@ -5,7 +5,6 @@
 #include "formats/import/torch/empty_cache.h"
 #include "formats/import/torch/snapshot.h"
 #include "formats/model/result.h"
-#include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 #include "formats/torch/settings.h"
 #include "formats/writer/trace_output.h"

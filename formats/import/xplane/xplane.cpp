@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "formats/import/xplane/regions.h"
+#include "formats/model/stack_text.h"
 
 namespace memreel::xplane {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "formats/import/source/bytes.h"
 #include "formats/import/xplane/plane.h"
-#include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
 #include "formats/writer/trace_output.h"
 

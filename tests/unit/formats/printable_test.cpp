@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 #include <gtest/gtest.h>
 

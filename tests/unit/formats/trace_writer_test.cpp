@@ -11,7 +11,7 @@
 #include <functional>
 #include <set>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 #include "formats/reader/trace_reader.h"
 #include "tests/unit/formats/random_history.h"
 

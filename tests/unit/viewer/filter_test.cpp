@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/quantity.h"
 #include "tests/unit/formats/random_history.h"
 #include "tests/unit/viewer/opened.h"
 

@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "formats/model/stack_text.h"
+#include "formats/model/printable.h"
 
 namespace memreel::agent {
 namespace {
