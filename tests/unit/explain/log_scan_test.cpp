@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Logs as launchers, terminals, shells and attackers make them.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/analysis/explain/answer.h"
+#include "tests/unit/explain/pasted_logs.h"
+
+namespace memreel::explain {
+namespace {
+
+TEST(Logs, LinesMayBeBrokenAnywhere) {
+  const std::string text = torch_text("2.00 GiB", "23.64 GiB", "512.00 MiB",
+                                      "Of the allocated memory 14.00 GiB is allocated by PyTorch, and 8.00 GiB is "
+                                      "reserved by PyTorch but unallocated.");
+  for (std::size_t width = 80; width < 130; ++width) {
+    std::string broken;
+    for (std::size_t at = 0; at < text.size(); at += width) broken += text.substr(at, width) + "\n";
+    const Failure failure = only_failure(broken);
+    EXPECT_EQ(failure.kind, Kind::fragmentation) << broken;
+    EXPECT_EQ(failure.figures[Field::live], std::uint64_t{14} << 30U) << broken;
+    EXPECT_EQ(failure.figures[Field::free], std::uint64_t{512} << 20U) << broken;
+  }
+}
+
+TEST(Logs, RanksMayBeInterleaved) {
+  const auto lines_of = [](int rank) {
+    return std::vector<std::string>{
+        "[rank" + std::to_string(rank) + "]: Allocation on device " + std::to_string(rank) +
+            " would exceed allowed memory. (out of memory)\n",
+        "[rank" + std::to_string(rank) + "]: Currently allocated     : 2" + std::to_string(rank) + ".00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Requested               : 3.00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Device limit            : 31.00 GiB\n",
+        "[rank" + std::to_string(rank) + "]: Free (according to CUDA): 0 bytes\n"};
+  };
+  std::string log;
+  for (std::size_t i = 0; i < 5; ++i)
+    for (int rank = 0; rank < 3; ++rank) log += lines_of(rank)[i];
+  const std::vector<Failure> failures = failures_in(log);
+  ASSERT_EQ(failures.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(failures[i].source, "rank " + std::to_string(i));
+    EXPECT_EQ(failures[i].figures[Field::live], (20 + i) << 30U);
+  }
+}
+
+TEST(Logs, PrefixesColoursAndEscapesDoNotMatter) {
+  const std::string text =
+      "CUDA out of memory. Tried to allocate 2.87 GiB (GPU 3; 14.76 GiB total capacity; 8.77 GiB already allocated; "
+      "19.75 MiB free; 13.71 GiB reserved in total by PyTorch)";
+  for (const std::string& log :
+       {"\x1b[31mRuntimeError\x1b[0m: " + text + "\r\n", "[1,3]<stderr>:" + text + "\n",
+        "2026-11-26T07:00:00.123Z stderr F " + text + "\n",
+        "{\"level\": \"error\", \"message\": \"Traceback:\\n  File x\\nRuntimeError: " + text + "\\n\"}\n",
+        "(RayWorker pid=123, ip=10.0.0.1) ERROR 06-30 13:53:19 [worker.py:1] " + text + "\n",
+        "worker-1  | " + text + "\n", "E       " + text + "\n", std::string("no line feed at all: ") + text}) {
+    const Failure failure = only_failure(log);
+    EXPECT_EQ(failure.kind, Kind::fragmentation) << log;
+    EXPECT_EQ(failure.figures[Field::device], 3U) << log;
+  }
+}
+
+TEST(Logs, Utf16OfAWindowsShellIsRead) {
+  std::string wide = "\xff\xfe";
+  for (const char letter :
+       old_text("2.87 GiB",
+                "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
+                "in total by PyTorch"))
+    wide += std::string{letter, '\0'};
+  EXPECT_EQ(kind_in(wide), "fragmentation");
+}
+
+TEST(Logs, AFailureThatIsPrintedAgainIsCounted) {
+  const std::string text =
+      old_text("2.87 GiB",
+               "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
+               "in total by PyTorch");
+  EXPECT_EQ(only_failure(text + "Traceback\n" + text).count, 2U);
+}
+
+TEST(Logs, PiecesOfAnySizeGiveTheSame) {
+  std::string log;
+  for (int i = 0; i < 30; ++i)
+    log += std::string(static_cast<std::size_t>(i) * 997, 'x') + "\n" +
+           old_text(std::to_string(100 + i) + ".00 MiB",
+                    "14.76 GiB total capacity; 13.60 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved in "
+                    "total by PyTorch");
+  const std::vector<Failure> whole = failures_in(log);
+  ASSERT_EQ(whole.size(), 30U);
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{4096}}) {
+    const std::vector<Failure> failures = failures_in(log, piece);
+    ASSERT_EQ(failures.size(), whole.size());
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_EQ(failures[i].line, 2 * i + 2);
+      EXPECT_EQ(failures[i].figures, whole[i].figures);
+    }
+  }
+}
+
+TEST(Logs, FactsAndWarningsDoNotHideAVagueTextOnAnotherLine) {
+  const std::string plain = "RuntimeError: CUDA error: out of memory\n";
+  EXPECT_EQ(kind_in("INFO 01-15 [gpu_model_runner.py:2007] Model loading took 7.5 GiB and 3.1 seconds\n" + plain),
+            "no_figures");
+  EXPECT_EQ(kind_in("llama_model_load: using device CUDA1 (NVIDIA A10) - 22000 MiB free\n" + plain), "no_figures");
+  const std::string refused =
+      "failed to allocate 7.50G (8053063680 bytes) from device: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n";
+  const std::string pinned = "ggml_cuda_host_malloc: failed to allocate 512.00 MiB of pinned memory: out of memory\n";
+  for (const std::string& warning : {refused, pinned}) {
+    EXPECT_EQ(failures_in(warning).size(), 1U) << warning;
+    for (const std::string& vague :
+         {plain, std::string("Could not create cudnn handle: CUDNN_STATUS_ALLOC_FAILED\n"),
+          std::string("Failed setting context: CUDA_ERROR_OUT_OF_MEMORY: out of memory\n")}) {
+      for (const std::string& log : {warning + "step\n" + vague, vague + "step\n" + warning}) {
+        const std::vector<Failure> failures = failures_in(log);
+        ASSERT_EQ(failures.size(), 2U) << log;
+        EXPECT_EQ(std::ranges::count(failures, Kind::no_figures, &Failure::kind), 1) << log;
+      }
+    }
+  }
+}
+
+TEST(Logs, AVagueTextIsNotPutTogetherFromTwoLines) {
+  EXPECT_TRUE(failures_in("The weights of the first stage are now being copied to the device cuda:1, please wait\n"
+                          "out of memory: nothing, malloc() of the host failed\n")
+                  .empty());
+  for (const std::string_view broken :
+       {"(Worker pid=5) ERROR a prefix as wide as a terminal is: RuntimeError: CUDA err\nor: out of memory\n",
+        "(Worker pid=5) ERROR a prefix as wide as a terminal is: cudaMalloc fail\ned: out of memory\n",
+        "a line that is at least as wide as terminals used to be, and no other\nHIP error: out of memory\n",
+        "a line that is at least as wide as terminals used to be, and no other\ncuMemAlloc failed: out of memory\n"})
+    EXPECT_EQ(kind_in(broken), "no_figures") << broken;
+  EXPECT_EQ(kind_in("(EngineCore pid=5) ERROR something that is as wide as a terminal: CUDA error: out of\nmemory\n"),
+            "no_figures");
+}
+
+TEST(Logs, NamesAndWordsThatContainOthersAreNoFailure) {
+  for (const std::string_view log :
+       {"ERROR Executor: Exception in task 1.0: java.lang.OutOfMemoryError: Java heap space\n",
+        "Reading the document: out of memory (allocated 8388608)\n", "the current process is out of memory\n",
+        "    except torch.cuda.OutOfMemoryError as e:\n",
+        "AttributeError: module 'torch.cuda' has no attribute 'OutOfMemoryError'\n",
+        "INFO: how to avoid CUDA out of memory errors during training\n"})
+    EXPECT_TRUE(failures_in(log).empty()) << log;
+}
+
+TEST(Logs, ProseIsNoFailure) {
+  EXPECT_TRUE(failures_in("the memory is fine; nothing is out of order\nallocated 3 GiB of memory\n").empty());
+  EXPECT_TRUE(failures_in("").empty());
+}
+
+TEST(Hostile, DigitsEscapesAndKeysWithoutEnd) {
+  std::string log = "CUDA out of memory. Tried to allocate " + std::string(3 << 20, '9') + " GiB (GPU 0; ";
+  for (int i = 0; i < 20'000; ++i) log += "out of memory Tried to allocate \x1b[";
+  log += std::string(1 << 20, '\x1b') + std::string(1 << 20, '\0') + std::string(1 << 20, '\\') +
+         std::string(1 << 20, '\n');
+  for (const Failure& failure : failures_in(log))
+    for (const char letter : text_of(failure, "log", false))
+      EXPECT_TRUE(letter == '\n' || letter >= ' ') << int(letter);
+}
+
+}  // namespace
+}  // namespace memreel::explain
