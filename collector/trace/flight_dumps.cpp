@@ -258,10 +258,7 @@ void FlightDumps::step(FlightWriter& writer, Nanoseconds now) {
     pass_holders(true);
     std::string reported;
     if (!process_.has_ended(0, reported)) return;
-    ended(reported == "ok" ? Result<void>()
-                           : Error{.what = reported.empty() ? "memreel was killed while writing the dump" : reported,
-                                   .where = writing_,
-                                   .remedy = {}});
+    helper_ended(writer, reported);
   }
   if (const auto found = cause(now)) begin(writer, *found);
 }
@@ -270,6 +267,7 @@ void FlightDumps::begin(FlightWriter& writer, const DumpCause& cause) {
   std::error_code ignored;
   do writing_ = dump_name(trace_, ++number_);
   while (std::filesystem::exists(std::filesystem::symlink_status(writing_, ignored)));
+  cause_ = cause.text;
   if (cause.reason == DumpReason::out_of_memory) {
     ++failures_told_;
     last_failure_ = Clock::now();
@@ -284,10 +282,26 @@ void FlightDumps::begin(FlightWriter& writer, const DumpCause& cause) {
         cause.reason == DumpReason::out_of_memory ? std::chrono::milliseconds(500) : std::chrono::seconds(2);
     return pass_holders(true);
   }
-  const auto file = writer.file().descriptor();
-  const auto copied = file ? copy(*file, writing_, mode_) : Result<void>(file.error());
-  if (copied) say_(cause.text + "; dump: " + writing_);
-  ended(copied);
+  copy_recording(writer);
+}
+
+/// `reported`: "ok", what went wrong, or nothing.
+void FlightDumps::helper_ended(FlightWriter& writer, const std::string& reported) {
+  if (reported == "ok") return ended({});
+  if (!reported.empty()) return ended(Error{.what = reported, .where = writing_, .remedy = {}});
+  copy_recording(writer);
+}
+
+/// Unless the dump is there: the helper may have ended between writing it and saying so.
+void FlightDumps::copy_recording(FlightWriter& writer) {
+  std::error_code ignored;
+  Result<void> written;
+  if (!std::filesystem::exists(writing_, ignored)) {
+    const auto file = writer.file().descriptor();
+    written = file ? copy(*file, writing_, mode_) : Result<void>(file.error());
+  }
+  if (written) say_(cause_ + "; dump: " + writing_);
+  ended(written);
 }
 
 Result<void> FlightDumps::start_helper(FlightWriter& writer, const DumpCause& cause) {
@@ -339,8 +353,7 @@ void FlightDumps::finish(FlightWriter& writer) {
   if (writing_.empty()) return tell_of_others();
   pass_holders(false);
   std::string reported;
-  if (process_.has_ended(patience, reported))
-    ended(reported == "ok" ? Result<void>() : Error{.what = reported, .where = writing_, .remedy = {}});
+  if (process_.has_ended(patience, reported)) helper_ended(writer, reported);
   tell_of_others();
 }
 

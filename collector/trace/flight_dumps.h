@@ -142,8 +142,9 @@ std::string helper_of(const std::string& library);
 /// "run-dump-3.reel" for "run.reel".
 std::string dump_name(const std::string& trace, unsigned number);
 
-/// The dumps of one recording. A helper process writes them, one at a time; if none can be started, the recording is
-/// copied. Failures within quiet_time of a failure's dump are counted and reported together.
+/// The dumps of one recording. A helper process writes them, one at a time; if it can't start or ends without a word,
+/// as when a library is missing or the kernel kills it, the recording is copied. Failures within quiet_time of a
+/// failure's dump are counted and reported together.
 class FlightDumps {
  public:
   static constexpr std::chrono::seconds quiet_time{60};
@@ -176,6 +177,8 @@ class FlightDumps {
   void begin(FlightWriter& writer, const DumpCause& cause);
   Result<void> start_helper(FlightWriter& writer, const DumpCause& cause);
   void pass_holders(bool wait);
+  void helper_ended(FlightWriter& writer, const std::string& reported);
+  void copy_recording(FlightWriter& writer);
   void ended(Result<void> result);
   void tell_of_others();
 
@@ -192,7 +195,7 @@ class FlightDumps {
   Clock::time_point holders_asked_;
   std::chrono::milliseconds holders_patience_{};  // until the walk begins
 
-  std::string writing_;  // the dump in progress; empty: none
+  std::string writing_, cause_;  // the dump in progress; empty: none
   std::deque<std::string> written_;
   unsigned number_ = 0;
   std::uint64_t signals_seen_, failures_told_ = 0;

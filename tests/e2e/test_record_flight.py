@@ -25,12 +25,12 @@ MIB = 1 << 20
 class Flight:
     """A running `memreel record --flight`, controlled through the program's standard input and output."""
 
-    def __init__(self, test, *mode, options=(), before=(), output="run.reel", **variables):
+    def __init__(self, test, *mode, options=(), before=(), output="run.reel", record=(MEMREEL, "record"), **variables):
         self.test = test
         self.errors = test.directory / "errors"
         with open(self.errors, "w") as errors:
             self.process = subprocess.Popen(
-                [*before, MEMREEL, "record", "--flight", "1MiB", "--when-full", "block", "-o", output, *map(str, options), "--", FLIGHT_PROGRAM,
+                [*before, *record, "--flight", "1MiB", "--when-full", "block", "-o", output, *map(str, options), "--", FLIGHT_PROGRAM,
                  *map(str, mode)], text=True, cwd=test.directory, env=test.environment(**variables),
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
         test.addCleanup(self.end)
@@ -237,6 +237,29 @@ class Dumps(RecordTest):
         self.assertTrue(any(re.search(r"\d+ more requests failed after .+run-dump-1.reel was written", line)
                             for line in lines), errors)
         self.assertEqual(self.document("report", trace, "--oom")["ooms"][0]["requested_bytes"], 1 << 40)
+
+    def test_a_program_that_cannot_write_dumps_still_leaves_them(self):
+        """As where a library of memreel's is missing, or the kernel kills it to free memory."""
+        for number, body in enumerate(("exit 127", "kill -9 $$", "echo dump > $2; kill -9 $$")):
+            with self.subTest(body):
+                installed = self.directory / f"installed{number}"
+                for program in ("bin/memreel-record", "lib/libmemreel-agent.so"):
+                    (installed / program).parent.mkdir(parents=True)
+                    shutil.copy(Path(MEMREEL).parents[1] / program, installed / program)
+                (installed / "bin/memreel").write_text(f"#!/bin/sh\n{body}\n")
+                (installed / "bin/memreel").chmod(0o755)
+                name = f"run{number}-dump-1.reel"
+                flight = Flight(self, "fail", 500, output=f"run{number}.reel", record=[installed / "bin/memreel-record"])
+                self.assertEqual(flight.said(), "failed")
+                wait_for((self.directory / name).exists, name)
+                flight.go_on()
+                errors = flight.finish()
+                self.assertRegex(errors, rf"memreel: out of memory on GPU 0: 1\.00 TiB refused; dump: .*{name}\n")
+                self.assertNotIn("no dump", errors)
+                if "echo" in body:
+                    self.assertEqual((self.directory / name).read_text(), "dump\n", "what it wrote stays")
+                else:
+                    self.assertEqual(self.document("report", self.directory / name, "--oom")["ooms"][0]["requested_bytes"], 1 << 40)
 
     def test_a_request_that_is_served_in_the_end_is_no_failure(self):
         flight = Flight(self, "retry", FAKE_CUDA_MEMORY=4 << 30)
