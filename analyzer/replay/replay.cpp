@@ -7,7 +7,7 @@
 
 #include "analyzer/replay/beginning.h"
 #include "analyzer/replay/engine/parallel.h"
-#include "analyzer/replay/heap/best_fit_index.h"
+#include "analyzer/replay/least_capacity.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/registry.h"
 #include "analyzer/replay/shared_device.h"
@@ -57,11 +57,7 @@ bool is_late(const ReplayOptions& options) { return std::chrono::steady_clock::n
 
 DeviceModel capacity_of(Bytes capacity) { return {.kind = DeviceModel::Kind::capacity, .capacity = capacity}; }
 
-/// Bisects between what the program itself needs and what the policy took without a limit. Failure is not quite
-/// monotone in the capacity (releasing at other moments changes placement), so the result is a capacity whose run did
-/// not fail, while the one a unit below is known to fail.
-///
-/// None if no capacity is enough, as a policy may have its own limit, or if there is no time left to find it.
+/// None if no capacity is enough, or if there is no time left to find it.
 std::optional<Bytes> min_capacity(const Job& job, const ReplayOptions& options) {
   const BoundPolicy& policy = *job.policy;
   const Prepared& heap = *job.on.heap;
@@ -69,28 +65,11 @@ std::optional<Bytes> min_capacity(const Job& job, const ReplayOptions& options) 
   RunOptions to_failure{.stop_at_failure = true, .deadline = options.deadline, .rows = job.on.rows};
   const ReplayResult free = policy.run(heap, to_failure);
   if (free.failed_allocations > 0 || free.unfinished) return std::nullopt;
-  const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
-  bool unfinished = false;
-  const auto survives = [&](std::uint64_t n) {
-    to_failure.device = capacity_of(policy.unit * n);
-    const ReplayResult limited = policy.run(heap, to_failure);
-    unfinished |= limited.unfinished;
-    return limited.failed_allocations == 0;
-  };
-  std::uint64_t enough = units(free.peak_reserved);
-  std::uint64_t too_little = units(free.peak_live) == 0 ? 0 : units(free.peak_live) - 1;
-  while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
-    if (unfinished) return std::nullopt;
-    too_little = std::max(too_little, enough);
-    enough += std::max<std::uint64_t>(enough / 8, 1);
-    if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
-  }
-  while (enough - too_little > 1 && !unfinished) {
-    const std::uint64_t middle = too_little + (enough - too_little) / 2;
-    (survives(middle) ? enough : too_little) = middle;
-  }
-  if (unfinished) return std::nullopt;
-  return policy.unit * enough;
+  return least_capacity({.unit = policy.unit, .peak_live = free.peak_live, .peak_reserved = free.peak_reserved},
+                        [&](Bytes capacity) {
+                          to_failure.device = capacity_of(capacity);
+                          return attempt_of(policy.run(heap, to_failure));
+                        });
 }
 
 ReplayResult run(const Job& job, const ReplayOptions& options) {

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "analyzer/replay/engine/device.h"
-#include "analyzer/replay/heap/best_fit_index.h"
+#include "analyzer/replay/least_capacity.h"
 #include "analyzer/replay/policies/own_policy.h"
 #include "analyzer/replay/recorded_device.h"
 
@@ -281,27 +281,11 @@ std::optional<Bytes> SharedDevice::min_capacity(const BoundPolicy& policy,
   const RunOptions to_failure{.stop_at_failure = true, .deadline = deadline};
   const SharedReplay free = replay(policy, DeviceModel{}, to_failure);
   if (free.failed_allocations > 0 || free.unfinished) return std::nullopt;
-  const auto units = [&](Bytes size) { return size.count / policy.unit.count + (size.count % policy.unit.count != 0); };
-  bool unfinished = false;
-  const auto survives = [&](std::uint64_t n) {
-    const DeviceModel limit{.kind = DeviceModel::Kind::capacity, .capacity = policy.unit * n};
-    const SharedReplay limited = replay(policy, limit, to_failure);
-    unfinished |= limited.unfinished;
-    return limited.failed_allocations == 0;
-  };
-  std::uint64_t enough = units(free.peak_reserved), too_little = 0;
-  while (!survives(enough)) {  // a policy that behaves differently once it knows a limit
-    if (unfinished) return std::nullopt;
-    too_little = enough;
-    enough += std::max<std::uint64_t>(enough / 8, 1);
-    if (enough > BestFitIndex::max_size / policy.unit) return std::nullopt;
-  }
-  while (enough - too_little > 1 && !unfinished) {
-    const std::uint64_t middle = too_little + (enough - too_little) / 2;
-    (survives(middle) ? enough : too_little) = middle;
-  }
-  if (unfinished) return std::nullopt;
-  return policy.unit * enough;
+  return least_capacity({.unit = policy.unit, .peak_live = {}, .peak_reserved = free.peak_reserved},
+                        [&](Bytes capacity) {
+                          const DeviceModel limit{.kind = DeviceModel::Kind::capacity, .capacity = capacity};
+                          return attempt_of(replay(policy, limit, to_failure));
+                        });
 }
 
 }  // namespace memreel
