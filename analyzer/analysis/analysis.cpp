@@ -25,8 +25,9 @@ const Categories& Analysis::categories() const {
 }
 
 Rounds Analysis::rounds(HeapId heap) const {
-  return find_rounds(
-      trace_, heap, [&]() -> Rounds { return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); }); });
+  return find_rounds(trace_, heap, [&]() -> const RoundsOfDevices& {
+    return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); });
+  });
 }
 
 const RecordedBlocks& Analysis::blocks() const {

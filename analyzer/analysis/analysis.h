@@ -125,7 +125,7 @@ class Analysis {
   Once<std::vector<HeapHistory>> histories_;
   Once<std::vector<DeviceMemory>> devices_;
   Once<Categories> categories_;
-  Once<Rounds> unmarked_rounds_;
+  Once<RoundsOfDevices> unmarked_rounds_;
   Once<RecordedBlocks> blocks_;
   Once<LeakReport> leaks_;
   Once<std::vector<Fragmentation>> fragmentation_;

@@ -111,7 +111,7 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
 Steps steps_of(const Trace& trace, HeapId heap) {
   Steps steps = find_steps(trace, heap);
   if (!steps.ends.empty()) return steps;
-  const Rounds rounds = unmarked_rounds(trace, private_pools(trace));
+  const Rounds rounds = unmarked_rounds(trace, private_pools(trace)).at(trace.tables[heap].device);
   if (!rounds.suffice()) return steps;
   steps.mark = how_found(rounds);
   for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);

@@ -9,8 +9,8 @@
 #include <unordered_map>
 
 #include "analyzer/analysis/category/frame_rules.h"
-#include "analyzer/analysis/category/observations.h"
 #include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/course.h"
 #include "analyzer/analysis/insight/private_pools.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/replay/steps.h"
@@ -21,19 +21,6 @@ namespace memreel {
 namespace {
 
 constexpr std::string_view optimizer_mark = "Optimizer.step";
-
-/// By FrameId, the first frame of the same place in the code.
-std::vector<FrameId> same_places(const Tables& tables) {
-  std::map<std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>, FrameId> first;
-  std::vector<FrameId> same;
-  for (std::uint32_t f = 0; f < tables.frames.size(); ++f) {
-    const Frame& frame = tables.frames[f];
-    const auto found =
-        first.try_emplace({frame.function, frame.file, frame.line, frame.module, frame.module_offset}, FrameId{f});
-    same.push_back(found.first->second);
-  }
-  return same;
-}
 
 /// Indices of the events that allocate what is not older than the recording.
 std::vector<std::uint32_t> own_allocations(const Trace& trace) {
@@ -56,25 +43,6 @@ void drop_empty(std::vector<std::uint32_t>& ends, std::span<const std::uint32_t>
   if (last != ends.end()) ends.erase(last + 1, ends.end());
 }
 
-/// What is allocated in pools that CUDA graphs were captured into. A graph keeps what its capture requested, so a loop
-/// of captures builds something: it is no loop of steps.
-class Captured {
- public:
-  Captured(const Trace& trace, std::span<const HeapPools> pools)
-      : trace_(trace), is_of_graphs_(trace.tables.pools.size()) {
-    for (const HeapPools& heap : pools)
-      for (const PrivatePool& pool : heap.pools) is_of_graphs_[index(pool.pool)] = pool.has_captures ? 1 : 0;
-  }
-
-  bool operator()(std::uint32_t event) const {
-    return is_of_graphs_[index(trace_.tables[trace_.events.origin(event)].pool)] != 0;
-  }
-
- private:
-  const Trace& trace_;
-  std::vector<char> is_of_graphs_;  // by PoolId
-};
-
 /// Whether the recording ends with a failure: no round was completed after its last failed request.
 bool ends_in_failure(const Trace& trace, const std::vector<std::uint32_t>& ends) {
   const auto kinds = trace.events.kinds();
@@ -82,152 +50,6 @@ bool ends_in_failure(const Trace& trace, const std::vector<std::uint32_t>& ends)
     if (kinds[i] == EventKind::alloc_failed) return true;
   return false;
 }
-
-/// Calls of modules, by stack.
-class ModuleCalls {
- public:
-  /// `rules`: by frame.
-  ModuleCalls(const Tables& tables, std::span<const FrameRule* const> rules)
-      : root_(tables.stacks.size(), StackId::none), site_of_(tables.stacks.size(), no_site) {
-    std::vector<Place> places;
-    for (std::uint32_t f = 0; f < tables.frames.size(); ++f)
-      places.push_back(place_of(tables.frames[f].kind, rules[f]));
-    const std::vector<FrameId> same = same_places(tables);
-    std::map<std::tuple<FrameId, StringId, StringId>, std::uint32_t> sites;
-    std::vector<State> states(tables.stacks.size());
-    for (std::uint32_t s = 1; s < states.size(); ++s) {
-      const Stack& stack = tables.stacks[s];
-      State& state = states[s] = states[index(stack.caller)];  // callers come first
-      root_[s] = root_[index(stack.caller)];
-      switch (places[index(stack.frame)]) {
-        case Place::module_call:
-          state.enters_module = true;
-          break;
-        case Place::program:
-          if (!std::exchange(state.enters_module, false)) {
-            state.caller = stack.frame;
-          } else if (root_[s] == StackId::none) {
-            root_[s] = StackId{s};
-            const Frame& frame = tables[stack.frame];
-            const FrameId caller = same[index(state.caller)];
-            const auto site = sites.try_emplace({caller, frame.function, frame.file}, size()).first->second;
-            if (site == size()) {
-              callers_.push_back(caller);
-              is_program_.push_back(frame.owner == CodeOwner::user ? 1 : 0);
-            }
-            site_of_[s] = site;
-          } else {
-            is_program_[site_of_[index(root_[s])]] = 1;  // it calls modules itself
-          }
-          break;
-        default:
-          break;
-      }
-    }
-  }
-
-  static constexpr std::uint32_t no_site = 0xFFFF'FFFF;
-
-  /// The call site of the outermost module that `stack` is in. None for a module of a library that calls no other, e.g.
-  /// a Linear: then the program's own code is the outermost layer.
-  std::uint32_t site(StackId stack) const {
-    const StackId root = root_[index(stack)];
-    if (root == StackId::none) return no_site;
-    const std::uint32_t site = site_of_[index(root)];
-    return is_program_[site] != 0 ? site : no_site;
-  }
-  /// The program's line that calls it.
-  FrameId caller(std::uint32_t site) const { return callers_[site]; }
-
- private:
-  enum class Place : std::uint8_t { other, module_call, program };
-  /// Of a stack so far.
-  struct State {
-    bool enters_module = false;      // the next Python frame is a module's own
-    FrameId caller = FrameId::none;  // the innermost Python frame
-  };
-
-  /// The interpreter's frames and wrappers between a caller and a module are neither.
-  static Place place_of(FrameKind kind, const FrameRule* rule) {
-    if (rule != nullptr && rule->purpose == Purpose::compute) return Place::module_call;
-    if (rule != nullptr && rule->purpose == Purpose::wrapper) return Place::other;
-    return kind == FrameKind::python ? Place::program : Place::other;
-  }
-
-  std::uint32_t size() const { return static_cast<std::uint32_t>(callers_.size()); }
-
-  std::vector<StackId> root_;           // by stack: its outermost part whose frame is a module's own
-  std::vector<std::uint32_t> site_of_;  // by such a part
-  std::vector<FrameId> callers_;        // by site
-  std::vector<char> is_program_;        // by site
-};
-
-/// What the program does, in the order of events: its passes and calls.
-struct Course {
-  struct Pass {
-    std::uint32_t begin = 0, end = 0;  // events; `end` is behind the last
-  };
-  std::vector<Pass> optimizer, backward;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> calls;  // of modules: the first event, the call site
-  bool has_modules = false;
-};
-
-class CourseFinder {
- public:
-  CourseFinder(const Trace& trace, const std::vector<StackMeaning>& stacks, const ModuleCalls& modules,
-               const Captured& captured)
-      : trace_(trace), stacks_(stacks), modules_(modules), captured_(captured), phases_(find_phases(trace, stacks)) {}
-
-  Course find() && {
-    const Events& events = trace_.events;
-    // What is freed after the last allocation ends the program, and no pass.
-    const auto begins = events.begins();
-    const std::uint32_t end = begins.empty() ? 0 : begins.back() + 1;
-    events.for_each<event_field::stack>([&](std::uint32_t i, const Event& event) {
-      const bool allocates = event.kind == EventKind::alloc;
-      if (i >= end || (!allocates && event.kind != EventKind::free_requested)) return;
-      const StackMeaning& stack = stacks_[index(event.stack)];
-      if (stack.preexisting) return;
-      const Phase phase = phases_.of_event[i];
-      if (phase == Phase::optimizer) {
-        if (stack.purpose != Purpose::zero_grad) add(course_.optimizer, Phase::optimizer, i);
-      } else if (phase == Phase::backward) {
-        add(course_.backward, Phase::backward, i);
-      } else if (stack.in_module) {
-        course_.has_modules = true;
-        if (allocates && !captured_(i)) see_call(i, modules_.site(event.stack));
-      } else if (stack.has_python) {
-        site_ = ModuleCalls::no_site;
-        if (now_ == Phase::backward) now_ = Phase::other;
-      }
-    });
-    return std::move(course_);
-  }
-
- private:
-  void add(std::vector<Course::Pass>& passes, Phase phase, std::uint32_t event) {
-    if (now_ != phase) passes.push_back({.begin = event});
-    passes.back().end = event + 1;
-    now_ = phase;
-    site_ = ModuleCalls::no_site;
-  }
-
-  void see_call(std::uint32_t event, std::uint32_t site) {
-    now_ = Phase::forward;
-    if (site == ModuleCalls::no_site) return;
-    if (site != site_) course_.calls.emplace_back(event, site);
-    site_ = site;
-  }
-
-  const Trace& trace_;
-  const std::vector<StackMeaning>& stacks_;
-  const ModuleCalls& modules_;
-  const Captured& captured_;
-  Phases phases_;
-  Course course_;
-  Phase now_ = Phase::other;
-  std::uint32_t site_ = ModuleCalls::no_site;  // of the call that runs
-};
 
 /// Whether `ends` go on until the end: after the last of them there are no more of `inner` than between others.
 bool go_on(const std::vector<std::uint32_t>& ends, const std::vector<std::uint32_t>& inner) {
@@ -240,7 +62,7 @@ bool go_on(const std::vector<std::uint32_t>& ends, const std::vector<std::uint32
   return !ends.empty() && inner.size() - before <= most;
 }
 
-Rounds rounds_of_calls(const Trace& trace, const Course& course, const ModuleCalls& modules) {
+Rounds rounds_of_calls(const Trace& trace, const Course& course) {
   Rounds rounds{.source = RoundSource::modules, .last_is_open = true};
   std::set<std::uint32_t> called;  // in this round
   for (const auto& [event, site] : course.calls) {
@@ -251,33 +73,64 @@ Rounds rounds_of_calls(const Trace& trace, const Course& course, const ModuleCal
   std::map<std::uint32_t, std::size_t> count;  // by site: what recurs most is the loop, not what comes before it
   for (const auto& [event, site] : course.calls) ++count[site];
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
-  const FrameId caller = modules.caller(std::ranges::max_element(count, less)->first);
+  const FrameId caller = course.callers[std::ranges::max_element(count, less)->first];
   if (caller != FrameId::none) rounds.name = line_label(frame_text(trace.tables, caller));
   return rounds;
 }
 
-Rounds rounds_of_course(const Trace& trace, const Course& course, const ModuleCalls& modules) {
-  const auto ends_of = [](const std::vector<Course::Pass>& passes) {
-    std::vector<std::uint32_t> ends;
-    for (const Course::Pass& pass : passes) ends.push_back(pass.end);
-    return ends;
-  };
-  std::vector<std::uint32_t> calls;
-  for (const auto& [event, site] : course.calls) calls.push_back(event);
-  const std::vector<std::uint32_t> backward = ends_of(course.backward);
-  std::vector<std::uint32_t> optimizer = ends_of(course.optimizer);
-  if (Steps marks = find_steps(trace, HeapId::none); marks.mark.starts_with(optimizer_mark)) optimizer = marks.ends;
+/// The marks that PyTorch makes, as passes from the sites of those that are seen.
+std::vector<Pass> marked_passes(const std::vector<std::uint32_t>& ends, std::span<const Pass> seen) {
+  std::vector<Pass> marked;
+  auto pass = seen.begin();
+  for (const std::uint32_t end : ends) {
+    marked.push_back({.end = end});
+    for (; pass != seen.end() && pass->begin < end; ++pass) marked.back().site = pass->site;
+  }
+  return marked;
+}
+
+/// Passes on one device, if they go on until the end. `calls`: events.
+Rounds rounds_of_passes(const Trace& trace, HeapId heap, const Passes& passes,
+                        const std::vector<std::uint32_t>& calls) {
+  const std::vector<std::uint32_t> backward = ends_of_iterations(trace.tables, passes.backward);
+  std::vector<std::uint32_t> optimizer = ends_of_iterations(trace.tables, passes.optimizer);
+  if (const Steps marks = find_steps(trace, heap); marks.mark.starts_with(optimizer_mark))
+    optimizer = ends_of_iterations(trace.tables, marked_passes(marks.ends, passes.optimizer));
   Rounds rounds;
-  if (go_on(optimizer, backward))
-    rounds = {.source = RoundSource::optimizer, .ends = optimizer};
+  if (go_on(optimizer, backward) && (optimizer.size() >= fewest_rounds || go_on(optimizer, calls)))
+    rounds = {.source = RoundSource::optimizer, .ends = std::move(optimizer)};
   else if (go_on(backward, calls))
     rounds = {.source = RoundSource::backward, .ends = backward};
-  else if (!calls.empty())
-    return rounds_of_calls(trace, course, modules);
   else
     return rounds;
   rounds.unfinished = !calls.empty() && calls.back() >= rounds.ends.back();
   return rounds;
+}
+
+int rank_of(const Rounds& rounds) {
+  return rounds.source == RoundSource::optimizer ? 2 : rounds.source == RoundSource::backward ? 1 : 0;
+}
+
+/// By device. One that shows no such passes takes part in the loop of the one that shows most.
+RoundsOfDevices rounds_of_course(const Trace& trace, const Course& course) {
+  std::vector<std::uint32_t> calls;
+  for (const auto& [event, site] : course.calls) calls.push_back(event);
+  RoundsOfDevices devices;
+  for (std::uint32_t heap = 0; heap < trace.tables.heaps.size(); ++heap) {
+    const std::int32_t device = trace.tables[HeapId{heap}].device;
+    const auto seen = course.devices.find(device);
+    const bool has_passes = device >= 0 && seen != course.devices.end();
+    if (!devices.contains(device))
+      devices[device] = rounds_of_passes(trace, HeapId{heap}, has_passes ? seen->second : Passes{}, calls);
+  }
+  Rounds process;
+  for (const auto& [device, rounds] : devices)
+    if (std::pair(rank_of(rounds), rounds.ends.size()) > std::pair(rank_of(process), process.ends.size()))
+      process = rounds;
+  if (process.source == RoundSource::none && !calls.empty()) process = rounds_of_calls(trace, course);
+  for (auto& [device, rounds] : devices)
+    if (rank_of(rounds) < rank_of(process) || rounds.source == RoundSource::none) rounds = process;
+  return devices;
 }
 
 // Repetition.
@@ -485,37 +338,45 @@ void cut_off_failed_round(const Trace& trace, Rounds& rounds) {
 
 }  // namespace
 
-Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
+RoundsOfDevices unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
   const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
   const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
-  const ModuleCalls modules(trace.tables, rules);
   const Captured captured(trace, pools);
-  const Course course = CourseFinder(trace, stacks, modules, captured).find();
-  Rounds rounds = rounds_of_course(trace, course, modules);
-  if (rounds.source == RoundSource::none && !course.has_modules) rounds = rounds_of_repetition(trace, stacks, captured);
-  if (rounds.source == RoundSource::optimizer) drop_empty(rounds.ends, own_allocations(trace));
-  cut_off_failed_round(trace, rounds);
-  return rounds;
+  const Course course = find_course(trace, rules, stacks, captured);
+  RoundsOfDevices devices = rounds_of_course(trace, course);
+  if (!course.has_modules && std::ranges::none_of(devices, [](const auto& of) { return rank_of(of.second) > 0; })) {
+    const Rounds repetition = rounds_of_repetition(trace, stacks, captured);
+    for (auto& [device, rounds] : devices) rounds = repetition;
+  }
+  for (auto& [device, rounds] : devices) {
+    if (rounds.source == RoundSource::optimizer) drop_empty(rounds.ends, own_allocations(trace));
+    cut_off_failed_round(trace, rounds);
+  }
+  return devices;
 }
 
-Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<Rounds()>& unmarked) {
+Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const RoundsOfDevices&()>& unmarked) {
+  const auto unmarked_here = [&] { return unmarked().at(trace.tables[heap].device); };
   Steps steps = find_steps(trace, heap);
-  if (steps.ends.empty() || steps.mark.starts_with(optimizer_mark)) return unmarked();
+  if (steps.ends.empty() || steps.mark.starts_with(optimizer_mark)) return unmarked_here();
   Rounds marked{.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
   const std::vector<std::uint32_t> allocations = own_allocations(trace);
   drop_empty(marked.ends, allocations);
   // A profiler marks the first few steps only.
   if (!go_on(marked.ends, allocations)) {
-    Rounds others = unmarked();
-    const bool has_passes = others.source == RoundSource::optimizer || others.source == RoundSource::backward;
-    if (has_passes && !go_on(marked.ends, others.ends)) return others;
+    Rounds others = unmarked_here();
+    if (rank_of(others) > 0 && !go_on(marked.ends, others.ends)) return others;
   }
   cut_off_failed_round(trace, marked);
   return marked;
 }
 
 Rounds find_rounds(const Trace& trace, HeapId heap) {
-  return find_rounds(trace, heap, [&] { return unmarked_rounds(trace, private_pools(trace)); });
+  RoundsOfDevices unmarked;
+  return find_rounds(trace, heap, [&]() -> const RoundsOfDevices& {
+    if (unmarked.empty()) unmarked = unmarked_rounds(trace, private_pools(trace));
+    return unmarked;
+  });
 }
 
 std::string text_of(const Rounds& rounds) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <span>
 
 #include "analyzer/analysis/insight/private_pools.h"
@@ -38,6 +39,9 @@ struct Rounds {
   const char* unit() const { return source == RoundSource::time ? "interval" : "step"; }
 };
 
+/// By the number of the device: one entry for each that has a heap.
+using RoundsOfDevices = std::map<std::int32_t, Rounds>;
+
 /// The rounds that the program marked for `heap`, if it marked any, however few; else those of unmarked_rounds(), and
 /// so if passes of the optimizer or backward passes go on after the last mark.
 ///
@@ -45,12 +49,12 @@ struct Rounds {
 /// the round in which it failed is unfinished.
 Rounds find_rounds(const Trace& trace, HeapId heap);
 /// The same where unmarked_rounds() are known or shared: `unmarked` returns them.
-Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<Rounds()>& unmarked);
+Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const RoundsOfDevices&()>& unmarked);
 
-/// From what the program does, for all of its heaps, since a loop belongs to the process. Of these the first that is
-/// seen until the end:
+/// From what the program does, for all of its heaps. Of these the first that is seen until the end:
 ///
-/// - Passes of the optimizer; several backward passes before each accumulate gradients.
+/// - Passes of the optimizer; several backward passes before each accumulate gradients. Optimizers that take turns make
+///   one step together.
 /// - Backward passes.
 /// - Calls of the outermost module. A loop inside one such call goes over layers. A call ends where the program
 ///   allocates or frees outside any module, and a round where a call site is reached again.
@@ -59,8 +63,11 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<Rounds()
 ///   weights. No stacks at all: sizes that recur evenly, eight times or more.
 ///
 /// What is requested in pools of CUDA graphs is neither a call nor repetition: captures build graphs, which keep it.
+/// Passes count by device, since each may train a model of its own; a device without any takes part in the loop of
+/// another, as replicas do, and so do all in what is counted otherwise.
+///
 /// `pools`: private_pools(trace).
-Rounds unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools);
+RoundsOfDevices unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
 /// step" if they do not suffice.

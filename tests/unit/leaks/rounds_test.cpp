@@ -123,6 +123,140 @@ TEST_F(RoundsOfAProgram, WhatAnOptimizerCallsIsNoPassOfIt) {
   EXPECT_EQ(rounds().count(), 6U);
 }
 
+/// LBFGS: from one line of its step() first, then from another until it has found its way.
+TEST_F(RoundsOfAProgram, AnOptimizerThatEvaluatesTheModelSeveralTimesMakesOneStep) {
+  const auto from = [&](const std::string& line) {
+    return std::vector<std::string>{"step@site-packages/torch/optim/lbfgs.py:" + line,
+                                    "wrapper@site-packages/torch/optim/optimizer.py:487", "main@train.py:22",
+                                    "<module>@train.py:50"};
+  };
+  const auto in_step = [&](const std::string& line, std::vector<std::string_view> inner) {
+    const std::vector<std::string> outer = from(line);
+    inner.insert(inner.end(), outer.begin(), outer.end());
+    return build_.stack(inner);
+  };
+  const StackId first = in_step("346", {"residual@train.py:33", "closure@train.py:30"});
+  const StackId again = in_step("468", {"residual@train.py:33", "closure@train.py:30"});
+  const StackId gather[] = {in_step("351", {"_gather_flat_grad@site-packages/torch/optim/lbfgs.py:270"}),
+                            in_step("469", {"_gather_flat_grad@site-packages/torch/optim/lbfgs.py:270"})};
+  for (int i = 0; i < 6; ++i)
+    for (int k = i == 0 ? 2 : 0; k < 5; ++k) {  // the recording began within a step
+      alloc(k == 0 ? first : again);
+      backward();
+      alloc(gather[k == 0 ? 0 : 1]);
+    }
+  EXPECT_EQ(rounds().source, RoundSource::optimizer);
+  EXPECT_EQ(rounds().count(), 6U);
+}
+
+TEST_F(RoundsOfAProgram, OptimizersThatTakeTurnsMakeOneStepTogether) {
+  const StackId critic =
+      build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:31", "<module>@train.py:50"});
+  const auto step = [&](StackId optimizer) {
+    forward();
+    backward();
+    alloc(optimizer);
+  };
+  step(critic);  // the recording began in the middle of an iteration
+  for (int i = 0; i < 8; ++i) {
+    step(optimizer_);
+    step(critic);
+  }
+  EXPECT_EQ(rounds().count(), 9U);
+  EXPECT_EQ(text_of(rounds()), "9 steps, each a pass of the optimizer");
+}
+
+TEST_F(RoundsOfAProgram, AnOptimizerThatRunsNowAndThenMakesNoStepsOfItsOwn) {
+  const StackId generator =
+      build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:31", "<module>@train.py:50"});
+  for (int i = 0; i < 20; ++i) {
+    forward();
+    backward();
+    alloc(optimizer_);
+    if (i % 5 != 4) continue;
+    forward();
+    backward();
+    alloc(generator);
+  }
+  EXPECT_EQ(rounds().count(), 20U);
+}
+
+TEST_F(RoundsOfAProgram, OneTrainingAfterAnotherMakesTheStepsOfBoth) {
+  const StackId later =
+      build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:31", "<module>@train.py:50"});
+  for (const StackId optimizer : {optimizer_, later})
+    for (int i = 0; i < 7; ++i) {
+      forward();
+      backward();
+      alloc(optimizer);
+    }
+  EXPECT_EQ(rounds().count(), 14U);
+}
+
+/// Models of their own on several devices, trained by one process from the same lines.
+TEST_F(RoundsOfAProgram, DevicesDontMultiplySteps) {
+  const HeapId others[] = {build_.heap("torch.cuda", Level::framework, 3),
+                           build_.heap("torch.cuda", Level::framework, 1)};
+  const OriginId origins[] = {build_.origin(HeapId{1}), build_.origin(others[0]), build_.origin(others[1])};
+  for (int i = 0; i < 6; ++i) {
+    for (const OriginId origin : origins) {
+      origin_ = origin;
+      forward();
+      backward();
+      alloc(optimizer_);
+    }
+    // Threads run at the same time.
+    for (const OriginId origin : origins) origin_ = origin, forward();
+    for (const OriginId origin : origins) origin_ = origin, backward();
+    for (int k = 0; k < 2; ++k)
+      for (const OriginId origin : origins) origin_ = origin, alloc(optimizer_);
+  }
+  for (const HeapId heap : {HeapId{1}, others[0], others[1]}) {
+    EXPECT_EQ(find_rounds(build_.trace(), heap).source, RoundSource::optimizer);
+    EXPECT_EQ(find_rounds(build_.trace(), heap).count(), 12U);
+  }
+}
+
+TEST_F(RoundsOfAProgram, DevicesInTurnEachHaveTheirSteps) {
+  const HeapId other = build_.heap("torch.cuda", Level::framework, 1);
+  const OriginId origins[] = {build_.origin(HeapId{1}), build_.origin(other)};
+  for (int i = 0; i < 18; ++i) {
+    origin_ = origins[i % 3 == 0 ? 1 : 0];
+    forward();
+    backward();
+    alloc(optimizer_);
+  }
+  EXPECT_EQ(rounds().count(), 12U);
+  EXPECT_EQ(find_rounds(build_.trace(), other).count(), 6U);
+}
+
+/// Replicas have no optimizer, and pass back each part of a batch.
+TEST_F(RoundsOfAProgram, ADeviceWithoutOptimizerTakesPartInTheStepsOfTheOthers) {
+  const HeapId replica = build_.heap("torch.cuda", Level::framework, 1);
+  const OriginId origins[] = {build_.origin(HeapId{1}), build_.origin(replica)};
+  for (int i = 0; i < 6; ++i) {
+    for (int k = 0; k < 4; ++k) {
+      for (const OriginId origin : origins) origin_ = origin, forward();
+      for (const OriginId origin : origins) origin_ = origin, backward();
+    }
+    origin_ = origins[0];
+    alloc(optimizer_);
+  }
+  for (const HeapId heap : {HeapId{1}, replica}) EXPECT_EQ(find_rounds(build_.trace(), heap).count(), 6U);
+}
+
+TEST_F(RoundsOfAProgram, AStepOfTrainingBeforeManyCallsIsOneOfTheSteps) {
+  forward();
+  backward();
+  alloc(optimizer_);
+  for (int i = 0; i < 10; ++i) {
+    alloc(loss_);
+    forward();
+  }
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().count(), 11U);
+}
+
 TEST_F(RoundsOfAProgram, AreNamedByTheCallThatRecursMost) {
   const StackId warm_up = stack_of_module("7", "11");
   alloc(warm_up);
