@@ -242,9 +242,11 @@ class Search {
     std::map<Line, std::vector<Population>> by_line;
     for (Population& population : found) {
       const std::vector<Judged> judged = judge(population, rounds);
-      if (const auto swelling = swelling_of(population, rounds);
+      if (auto swelling = swelling_of(population, rounds);
           swelling && !has_accused(judged) && !others_grow(trace_, heap, rounds, population.stack)) {
-        add(heap, population, rounds, as_one(judged, *swelling), swelling);
+        const Judged held = as_one(judged, *swelling);
+        swelling->at_last = bytes_of(held.kept);
+        add(heap, population, rounds, held, swelling);
       } else if (population.stack == StackId::none || has(judged, LeakVerdict::leak)) {
         for (const Judged& j : judged) add(heap, population, rounds, j);
       } else {
@@ -421,11 +423,23 @@ class Search {
     return has(judged, LeakVerdict::leak) || has(judged, LeakVerdict::suspected);
   }
 
-  /// Everything kept, as suspected.
-  static Judged as_one(const std::vector<Judged>& judged, const Swelling& swelling) {
+  /// Everything kept, as suspected. What the last ones replaced was not freed as the program wound up.
+  Judged as_one(const std::vector<Judged>& judged, const Swelling& swelling) const {
     Judged all{.verdict = LeakVerdict::suspected, .growth = swelling.growth, .kept = {}};
     for (const Judged& j : judged) all.kept.insert(all.kept.end(), j.kept.begin(), j.kept.end());
+    std::ranges::sort(all.kept, {}, &Held::id);
+    std::size_t later = all.kept.size();
+    std::erase_if(all.kept, [&](const Held& held) {
+      --later;
+      return later >= swelling.at_a_time && frees_[index(held.id)] != never;
+    });
     return all;
+  }
+
+  static Bytes bytes_of(const std::vector<Held>& kept) {
+    Bytes sum;
+    for (const Held& held : kept) sum += held.size;
+    return sum;
   }
 
   static bool has(const std::vector<Judged>& judged, LeakVerdict verdict) {

@@ -126,10 +126,11 @@ Growth growth_of(std::span<const Held> kept);
 std::vector<Judged> judge(const Population& population, const Rounds& rounds);
 
 /// An object that is repeatedly replaced by a larger one: `history = torch.cat([history, x])`. No allocation is kept;
-/// still, the bytes held by the site grow: what it holds at the end of its first and its last round.
+/// still, the bytes held by the site grow: what it holds at the end of its first round, and in the end.
 struct Swelling {
   Growth growth;  // rounds: in which something larger was allocated; slope, r2: of the bytes held over the rounds
   Bytes at_first, at_last;
+  std::size_t at_a_time = 1;  // objects
 };
 
 /// Whether a site frees what it allocates and still holds more from round to round, linearly, until the end: in

@@ -446,7 +446,10 @@ std::optional<Swelling> swelling_of(const Population& population, const Rounds& 
       std::ranges::find_if(held, [](const HeldAt& h) { return h.count != 0; }) - held.begin());
   if (begin == count || count - begin < least_swelling_span * count) return std::nullopt;
 
-  Swelling swelling{.growth = {.first = begin}, .at_first = held[begin].bytes, .at_last = held.back().bytes};
+  Swelling swelling{.growth = {.first = begin},
+                    .at_first = held[begin].bytes,
+                    .at_last = held.back().bytes,
+                    .at_a_time = static_cast<std::size_t>(held.back().count)};
   LineFit line;
   Bytes most;
   for (std::uint32_t r = begin; r < count; ++r) {

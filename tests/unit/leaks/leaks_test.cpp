@@ -133,6 +133,30 @@ TEST(LeakEvidence, SaysHowACopyGrew) {
                                " at the end; nothing else in the program grows with it");
 }
 
+/// The last copy is made after the last step, and what it replaces is freed with what the program leaves.
+TEST(LeakEvidence, CountsTheLastCopyOnly) {
+  for (const bool frees_at_end : {false, true})
+    for (const std::size_t copies : {1U, 3U}) {  // one, or one for each layer
+      MadeUpProgram program(seed);
+      program.set_marked(true);
+      std::vector<AllocationId> history(copies);
+      for (AllocationId& each : history) each = program.alloc(41, 1024);
+      const auto replace = [&](std::uint32_t i) {
+        for (AllocationId& each : history) program.free(std::exchange(each, program.alloc(41, 1024 * (i + 2))));
+      };
+      program.run(replace);
+      replace(program.steps());
+      if (frees_at_end)
+        for (const AllocationId each : history) program.free(each);
+      const LeakReport report = find_leaks(program.trace());
+      const LeakFinding& leak = report.findings.front();
+      ASSERT_EQ(leak.verdict, LeakVerdict::suspected);
+      EXPECT_EQ(leak.bytes, Bytes{copies * 1024 * (program.steps() + 2)});
+      EXPECT_EQ(leak.allocations, history);
+      EXPECT_NE(leak.evidence.find(text_of(leak.bytes) + " at the end"), std::string::npos) << leak.evidence;
+    }
+}
+
 TEST(LeakVerdicts, ACopyThatGrowsWithTheProgramsWorkIsNotAccused) {
   MadeUpProgram program(seed);
   const LeakReport report =
