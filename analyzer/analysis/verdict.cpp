@@ -169,9 +169,10 @@ std::optional<Verdict::Leaks> leaks_of(const Trace& trace, const LeakReport& rep
   leaks.causes = report.causes.size();
   leaks.suspected = true;
   leaks.on_host = !report.causes.empty();
+  if (!report.causes.empty()) leaks.unit = report.causes.front().unit;
   for (const LeakCause& cause : report.causes) {
     leaks.bytes += cause.bytes;
-    leaks.growth_bytes_per_step += cause.growth_bytes_per_step;
+    if (cause.unit == leaks.unit) leaks.growth_bytes_per_step += cause.growth_bytes_per_step;
   }
   for (const LeakFinding& finding : report.findings)
     if (finding.verdict == LeakVerdict::leak) leaks.suspected = false;

@@ -176,9 +176,9 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
       case 2:
         return text_of(shown[row].count);
       case 3:
-        return accuses(f.verdict)
-                   ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) + " per " + unit
-                   : "";
+        return accuses(f.verdict) ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) +
+                                        " per " + (f.unit == "step" ? unit : std::string(f.unit))
+                                  : "";
       case 4:
         return stack_label(scene.tables(), f.stack);
       default:

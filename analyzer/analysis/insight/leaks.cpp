@@ -82,7 +82,8 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
   for (const std::size_t f : accused) {
     LeakFinding& finding = findings[f];
     auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
-      return findings[g.leader].heap == finding.heap && is_same_pattern(births[g.leader], births[f]);
+      return findings[g.leader].heap == finding.heap && findings[g.leader].unit == finding.unit &&
+             is_same_pattern(births[g.leader], births[f]);
     });
     const std::vector<FrameId> path = path_of(tables, finding.stack);
     if (group == groups.end()) group = groups.insert(groups.end(), Group{.leader = f, .shared = path, .cause = {}});
@@ -94,6 +95,7 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
     group->cause.bytes += finding.bytes;
     group->cause.count += finding.count;
     group->cause.growth_bytes_per_step += finding.growth_bytes_per_step;
+    group->cause.unit = finding.unit;
     ++group->cause.stacks;
     finding.cause = static_cast<std::uint32_t>(group - groups.begin());
   }
@@ -190,6 +192,18 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
   }
 }
 
+/// "100 of 100 calls of the model at eval.py:43 after the last step kept 8 MiB allocated at model.py:33; ...".
+std::string evidence_of_calls(const Trace& trace, const LeakFinding& finding, const KeptByCalls& kept,
+                              const std::string& line) {
+  Bytes bytes;
+  for (const Held& held : kept.judged.kept) bytes += held.size;
+  const Bytes each{bytes.count / std::max(1U, finding.growth.rounds)};
+  return text_of(std::uint64_t{finding.growth.rounds}) + " of " + count_of(kept.calls, "call") + " of the model" +
+         (line.empty() ? "" : " at " + line) + " after the last step kept " + text_of(each) + " allocated " +
+         place_of(trace, finding.stack) + (kept.earlier.empty() ? "" : ", as earlier ones did") + "; " +
+         fate_of_others(finding, kept.population, "call");
+}
+
 /// The free memory of a heap's device at the end of the trace, as far as it is recorded.
 struct Headroom {
   Bytes reserved;             // by the heap
@@ -239,6 +253,12 @@ class Search {
     const Rounds& rounds = of.rounds;
     end_ = of.end;
     const std::size_t first = report_.findings.size();
+    const std::vector<KeptByCalls> by_calls =
+        kept_by_later_calls(trace_, heap, rounds, [&](AllocationId id) { return frees_[index(id)] != never; });
+    of_calls_.clear();
+    for (const KeptByCalls& kept : by_calls)
+      for (const auto* const part : {&kept.earlier, &kept.judged.kept})
+        for (const Held& held : *part) of_calls_.insert(held.id);
     std::map<Line, std::vector<Population>> by_line;
     for (Population& population : found) {
       const std::vector<Judged> judged = judge(population, rounds);
@@ -255,6 +275,7 @@ class Search {
     }
     for (auto& [line, parts] : by_line) look_into_line(heap, rounds, std::move(parts));
     acquit_unfounded(heap, rounds, first);
+    accuse_calls(heap, rounds, by_calls);
     claim_older(first);
     drop_freed(first);
     look_back(heap, rounds);
@@ -284,6 +305,40 @@ class Search {
       finding.evidence = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation") + " " +
                          place_of(trace_, finding.stack) +
                          " takes the place of what was freed: live memory has grown less";
+    }
+  }
+
+  /// Unless steps accuse the same place.
+  void accuse_calls(HeapId heap, const Rounds& rounds, const std::vector<KeptByCalls>& by_calls) {
+    for (const KeptByCalls& kept : by_calls) {
+      const auto is_accused = [&](const LeakFinding& f) {
+        return f.heap == heap && accuses(f.verdict) && line_of(f.stack) == line_of(kept.population.stack);
+      };
+      if (std::ranges::any_of(report_.findings, is_accused)) continue;
+      LeakFinding finding{.verdict = kept.judged.verdict,
+                          .heap = heap,
+                          .stack = kept.population.stack,
+                          .count = kept.earlier.size() + kept.judged.kept.size(),
+                          .growth_bytes_per_step = kept.judged.growth.slope,
+                          .unit = "call",
+                          .growth = kept.judged.growth,
+                          .swelling = {},
+                          .rounds = kept.calls,
+                          .evidence = {},
+                          .allocations = {}};
+      for (const auto* const part : {&kept.earlier, &kept.judged.kept})
+        for (const Held& held : *part) {
+          finding.bytes += held.size;
+          finding.allocations.push_back(held.id);
+        }
+      if (const Suppression* suppression = options_.suppressions.match(trace_.tables, finding.stack)) {
+        suppress(*suppression, finding);
+        continue;
+      }
+      finding.oldest = kept.calls - kept.judged.growth.first;
+      finding.evidence = evidence_of_calls(trace_, finding, kept, rounds.calls.line);
+      births_.push_back(births_of(kept.judged.kept));
+      report_.findings.push_back(std::move(finding));
     }
   }
 
@@ -455,7 +510,10 @@ class Search {
   void add(HeapId heap, const Population& population, const Rounds& rounds, const Judged& all,
            const std::optional<Swelling>& swelling = std::nullopt) {
     const bool is_older = is_preexisting(trace_.tables, population.stack);
-    const Judged judged = is_older ? all : without_freed(all, rounds);
+    Judged judged = is_older ? all : without_freed(all, rounds);
+    if (!accuses(judged.verdict) &&
+        std::erase_if(judged.kept, [&](const Held& held) { return of_calls_.contains(held.id); }) > 0)
+      judged.growth = growth_of(judged.kept);
     if (judged.kept.empty()) return;
     LeakFinding finding{.verdict = is_older ? LeakVerdict::unknown_before_attach : judged.verdict,
                         .heap = heap,
@@ -518,7 +576,7 @@ class Search {
   std::optional<double> steps_left(HeapId heap, const Headroom& headroom) const {
     double growth = 0;
     for (const LeakFinding& finding : report_.findings) {
-      if (finding.heap == heap) growth += finding.growth_bytes_per_step;
+      if (finding.heap == heap && finding.unit != "call") growth += finding.growth_bytes_per_step;
     }
     std::optional<Bytes> free = headroom.free;
     if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);
@@ -573,6 +631,7 @@ class Search {
   const std::function<Rounds(HeapId)>& rounds_of_;
   const std::vector<std::uint32_t> frees_;  // by AllocationId
   WindUp end_{};                            // of the heap that is looked into
+  std::set<AllocationId> of_calls_;         // that kept_by_later_calls() accuses there
   LeakReport report_;
   std::vector<std::vector<std::uint32_t>> births_;  // by finding
 };

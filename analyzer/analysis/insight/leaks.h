@@ -142,6 +142,19 @@ std::optional<Swelling> swelling_of(const Population& population, const Rounds& 
 /// a long request), and nothing is kept needlessly. One pass over the trace.
 bool others_grow(const Trace& trace, HeapId heap, const Rounds& rounds, StackId site);
 
+/// What the calls of the model after the last step keep, as those of an evaluation keep their outputs.
+struct KeptByCalls {
+  Population population;  // over all calls
+  std::uint32_t calls = 0;
+  Judged judged;              // rounds are these calls
+  std::vector<Held> earlier;  // what earlier calls kept there
+};
+
+/// Of sites that kept something in at least four of them and never freed what was that old. `is_freed`: in the end,
+/// too.
+std::vector<KeptByCalls> kept_by_later_calls(const Trace& trace, HeapId heap, const Rounds& rounds,
+                                             const std::function<bool(AllocationId)>& is_freed);
+
 /// "leak", "suspected", "resident", "cache", "warm-up", "sawtooth", "unknown before attach", "unattributed".
 std::string_view name_of(LeakVerdict verdict);
 
@@ -164,6 +177,7 @@ struct LeakFinding {
   Bytes bytes;
   std::uint64_t count = 0;
   double growth_bytes_per_step = 0;  // 0 unless accused
+  std::string_view unit = "step";    // what it grows with: "call" where it is KeptByCalls
   Growth growth;
   std::optional<Swelling> swelling;        // set if accused of growing in place, not of growing in number
   std::uint32_t rounds = 0;                // of the heap
@@ -184,6 +198,7 @@ struct LeakCause {
   std::uint64_t count = 0;
   std::uint32_t stacks = 0;
   double growth_bytes_per_step = 0;
+  std::string_view unit = "step";  // of its findings
 };
 
 struct HeapRounds {

@@ -62,20 +62,48 @@ bool go_on(const std::vector<std::uint32_t>& ends, const std::vector<std::uint32
   return !ends.empty() && inner.size() - before <= most;
 }
 
-Rounds rounds_of_calls(const Trace& trace, const Course& course) {
-  Rounds rounds{.source = RoundSource::modules, .last_is_open = true};
+using Calls = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
+
+/// Where rounds of calls begin, each with the first that is reached again.
+std::vector<std::uint32_t> begins_of_rounds(Calls calls) {
+  std::vector<std::uint32_t> begins;
   std::set<std::uint32_t> called;  // in this round
-  for (const auto& [event, site] : course.calls) {
-    if (called.insert(site).second) continue;
-    rounds.ends.push_back(event);
+  for (const auto& [event, site] : calls) {
+    if (!begins.empty() && called.insert(site).second) continue;
+    begins.push_back(event);
     called = {site};
   }
-  std::map<std::uint32_t, std::size_t> count;  // by site: what recurs most is the loop, not what comes before it
-  for (const auto& [event, site] : course.calls) ++count[site];
+  return begins;
+}
+
+/// The line that makes most of the calls: what recurs is the loop, not what comes before it.
+std::string line_of(const Trace& trace, const Course& course, Calls calls) {
+  std::map<std::uint32_t, std::size_t> count;  // by site
+  for (const auto& [event, site] : calls) ++count[site];
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   const FrameId caller = course.callers[std::ranges::max_element(count, less)->first];
-  if (caller != FrameId::none) rounds.name = line_label(frame_text(trace.tables, caller));
-  return rounds;
+  return caller == FrameId::none ? std::string() : line_label(frame_text(trace.tables, caller));
+}
+
+Rounds rounds_of_calls(const Trace& trace, const Course& course) {
+  std::vector<std::uint32_t> ends = begins_of_rounds(course.calls);
+  ends.erase(ends.begin());
+  return {.source = RoundSource::modules,
+          .name = line_of(trace, course, course.calls),
+          .ends = std::move(ends),
+          .last_is_open = true};
+}
+
+ModelCalls calls_after(const Trace& trace, const Course& course, std::uint32_t last_end) {
+  const auto later = std::ranges::lower_bound(course.calls, std::pair(last_end, 0U));
+  const Calls before{course.calls.begin(), later}, after{later, course.calls.end()};
+  if (after.empty()) return {};
+  std::vector<std::uint32_t> ends = begins_of_rounds(before);
+  if (!ends.empty()) ends.erase(ends.begin());
+  const std::vector<std::uint32_t> begins = begins_of_rounds(after);
+  ends.insert(ends.end(), begins.begin(), begins.end());
+  const bool failed = ends_in_failure(trace, ends);
+  return {.ends = std::move(ends), .line = line_of(trace, course, after), .last_is_open = !failed};
 }
 
 /// The marks that PyTorch makes, as passes from the sites of those that are seen.
@@ -128,8 +156,10 @@ RoundsOfDevices rounds_of_course(const Trace& trace, const Course& course) {
     if (std::pair(rank_of(rounds), rounds.ends.size()) > std::pair(rank_of(process), process.ends.size()))
       process = rounds;
   if (process.source == RoundSource::none && !calls.empty()) process = rounds_of_calls(trace, course);
-  for (auto& [device, rounds] : devices)
+  for (auto& [device, rounds] : devices) {
     if (rank_of(rounds) < rank_of(process) || rounds.source == RoundSource::none) rounds = process;
+    if (rank_of(rounds) > 0) rounds.calls = calls_after(trace, course, rounds.ends.back());
+  }
   return devices;
 }
 

@@ -24,6 +24,13 @@ enum class RoundSource : std::uint8_t {
 /// The least number of rounds in which growth means anything.
 inline constexpr std::uint32_t fewest_rounds = 4;
 
+/// Calls of the model where some follow the last step, as those of an evaluation or of a step that was cut off.
+struct ModelCalls {
+  std::vector<std::uint32_t> ends;  // of all calls, as of rounds; one ends where the last step does, or soon after
+  std::string line;                 // that makes those after the last step
+  bool last_is_open = true;         // false: it failed
+};
+
 /// A trace cut into rounds. Round i lies between ends[i - 1] and ends[i], the first from the beginning.
 struct Rounds {
   RoundSource source = RoundSource::none;
@@ -31,6 +38,7 @@ struct Rounds {
   std::vector<std::uint32_t> ends;  // indices of events, ascending
   bool last_is_open = false;        // what follows the last end is also a round, not the program's later work
   bool unfinished = false;          // what follows the last end is part of a round that was cut off
+  ModelCalls calls{};               // set where rounds are passes, and calls follow the last
 
   std::uint32_t count() const { return static_cast<std::uint32_t>(ends.size()) + (last_is_open ? 1 : 0); }
   /// Whether there are enough to judge growth.
