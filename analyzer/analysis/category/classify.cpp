@@ -25,6 +25,8 @@ class Classifier {
   Categories classify(const std::function<bool()>& cancelled) && {
     const auto given_up = [&] { return cancelled && cancelled(); };
     split_lines();
+    count_calls();
+    count_fates();
     for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
       if (id % (1U << 20U) == 0 && given_up()) return {};
       const Conclusion direct = conclude_alone(seen_.allocations[id]);
@@ -75,6 +77,29 @@ class Classifier {
   Evidence of_moved(const StackMeaning& stack) const {
     if (stack.line >= first_buffer_line_) return Evidence::module_buffer;
     return stack.line == gradient_line_ ? Evidence::gradient_of_parameter : Evidence::module_parameter;
+  }
+
+  /// By stack, what becomes of the memory that the program allocates between calls and holds while it calls a model.
+  void count_fates() {
+    fates_.assign(seen_.stacks.size(), {});
+    for (const Observation& of : seen_.allocations) {
+      if (of.begin == never || !of.meets_forward || of.phase != Phase::other) continue;
+      Fate& fate = fates_[index(of.stack)];
+      fate.only_grows = fate.only_grows && of.size > fate.last;
+      fate.last = of.size;
+      ++fate.made;
+      if (of.is_freed()) continue;
+      ++fate.kept;
+      if (fate.kept_in_call != calls_before_[of.begin]) ++fate.calls;
+      fate.kept_in_call = calls_before_[of.begin];
+    }
+  }
+
+  /// Whether the program keeps what it allocates there, as a list that grows does, or a tensor that is replaced by a
+  /// larger one: that is no input, which the next one replaces.
+  bool accumulates(StackId stack) const {
+    const Fate& fate = fates_[index(stack)];
+    return (fate.calls > calls_of_passing && 2 * fate.kept > fate.made) || (fate.only_grows && fate.made >= 8);
   }
 
   /// Concludes from the allocation's own frames, phases and lifetime.
@@ -156,8 +181,9 @@ class Classifier {
 
   Conclusion conclude_other(const Observation& of) const {
     if (seen_.is_kept_from_setup(of)) return std::nullopt;
-    if (of.meets_forward && seen_.trains())
-      return of.freed_by_backward ? Evidence::held_until_backward : Evidence::feeds_forward;
+    if (of.meets_forward && of.freed_by_backward && seen_.trains()) return Evidence::held_until_backward;
+    if (accumulates(of.stack)) return Evidence::none;
+    if (of.meets_forward && seen_.trains()) return Evidence::feeds_forward;
     if (of.meets_forward) return std::nullopt;
     if (of.freed_by_backward) return Evidence::freed_by_backward;
     if (seen_.first_forward != never && !of.outlives_its_pass()) return Evidence::freed_in_pass;
@@ -231,7 +257,8 @@ class Classifier {
         evidence(id) = Evidence::forward_at_end;
       else if (of.phase == Phase::forward && is_held_by_program(of.stack))
         evidence(id) = Evidence::held_past_backward;
-      else if (of.phase != Phase::forward && of.made_in > 0 && of.outlives_its_pass() && parameter_sizes_.has(of.size))
+      else if (of.phase != Phase::forward && of.made_in > 0 && of.outlives_its_pass() &&
+               parameter_sizes_.has(of.size) && !accumulates(of.stack))
         evidence(id) = Evidence::carried_like_parameters;
     }
     conclude_buckets();
@@ -248,13 +275,7 @@ class Classifier {
     const std::uint32_t known = parameter_sizes_.total();
     for (const auto& [stack, ids] : by_stack) {
       const bool constructor = seen_.stacks[index(stack)].purpose == Purpose::constructor;
-      const auto like_parameter = [&](AllocationId id) {
-        const Bytes size = observation(id).size;  // or of the other precision
-        return parameter_sizes_.has(size) || parameter_sizes_.has(size + size) ||
-               parameter_sizes_.has({size.count / 2U});
-      };
-      const bool copies =
-          !constructor && 4 * ids.size() >= known && ids.size() >= 2 && std::ranges::all_of(ids, like_parameter);
+      const bool copies = !constructor && 4 * ids.size() >= known && ids.size() >= 2 && are_copies(ids);
       for (const AllocationId id : ids) {
         const bool has_gradient = gradient_sizes_.has(observation(id).size);
         if (copies)
@@ -263,12 +284,32 @@ class Classifier {
           evidence(id) = Evidence::gets_gradient;
         else if (constructor && is_among_parameters(observation(id)))
           evidence(id) = Evidence::constructed;
-        else if (!largest_input_ && observation(id).meets_forward)
+        else if (!largest_input_ && observation(id).meets_forward && !accumulates(stack))
           evidence(id) = Evidence::steps_read_it;
       }
     }
     for (const AllocationId id : open_)
       if (category_of(evidence(id)) == Category::parameter) parameter_sizes_.add(observation(id).size);
+  }
+
+  /// Whether they have sizes of the parameters, in this precision or another, and each size as often as the parameters
+  /// have it, or a few times as often. Data has one size.
+  bool are_copies(const std::vector<AllocationId>& ids) const {
+    constexpr std::uint32_t most_copies = 4;
+    SizeCounts sizes;
+    for (const AllocationId id : ids) sizes.add(observation(id).size);
+    std::set<std::uint32_t> copies;
+    return std::ranges::all_of(ids, [&](AllocationId id) {
+      const Bytes size = observation(id).size;
+      for (const Bytes of_parameter : {size, size + size, Bytes{size.count / 2U}}) {
+        const std::uint32_t count = parameter_sizes_.count(of_parameter);
+        if (count == 0) continue;
+        if (sizes.count(size) % count != 0 || sizes.count(size) > most_copies * count) return false;
+        copies.insert(sizes.count(size) / count);
+        return copies.size() == 1;
+      }
+      return false;
+    });
   }
 
   /// Whether a constructor ran while the modules were made, not after them.
@@ -312,7 +353,6 @@ class Classifier {
 
   // A program that only calls a model. Calls are distinguished by what the program allocates between them.
   void conclude_serving() {
-    count_calls();
     Sites sites(seen_.stacks.size());
     for (const AllocationId id : open_) {
       const Observation& of = observation(id);
@@ -332,7 +372,21 @@ class Classifier {
     const Observation& of = observation(id);
     if (!of.meets_forward) return of.outlives_its_pass() ? Evidence::none : Evidence::freed_in_pass;
     if (meaning(id).purpose == Purpose::constructor && is_among_parameters(of)) return Evidence::constructed;
-    return of.size > largest_input_.value_or(0_B) ? Evidence::rest_of_serving : Evidence::none;
+    return of.size > largest_input_.value_or(0_B) && names_cache(of.stack) ? Evidence::rest_of_serving : Evidence::none;
+  }
+
+  /// Whether a function of Python on the stack, or its file, is named as caches and their pages are.
+  bool names_cache(StackId stack) const {
+    constexpr std::array<std::string_view, 5> names{"cache", "Cache", "page", "Page", "kv"};
+    for (; stack != StackId::none; stack = trace_.tables[stack].caller) {
+      const FrameText frame = frame_text(trace_.tables, trace_.tables[stack].frame);
+      for (const std::string_view text : {frame.function, base_name(frame.file)})
+        if (frame.kind == FrameKind::python && std::ranges::any_of(names, [&](std::string_view name) {
+              return text.find(name) != std::string_view::npos;
+            }))
+          return true;
+    }
+    return false;
   }
 
   void count_calls() {
@@ -423,6 +477,10 @@ class Classifier {
       if (evidence(id) != Evidence::none || observation(id).is_freed() || found == votes.end()) continue;
       const auto& count = found->second.count;
       const auto most = static_cast<std::size_t>(std::ranges::max_element(count) - count.begin());
+      // What is freed in the call that made it says nothing about what others leave.
+      if (calls_in_life(observation(id)) > calls_of_passing &&
+          (count[most] == 0 || most == static_cast<std::size_t>(Category::temporary)))
+        continue;
       if (count[most] > 0)
         evidence(id) = found->second.evidence[most];
       else if (is_in_last_pass(observation(id)) && observation(id).phase == Phase::forward && seen_.trains())
@@ -447,7 +505,14 @@ class Classifier {
     std::uint32_t passes = 0;
     std::uint32_t allocations = 0;
   };
-  std::vector<Kept> kept_;                // by StackId
+  std::vector<Kept> kept_;  // by StackId
+  struct Fate {
+    std::uint32_t made = 0, kept = 0;
+    std::uint32_t calls = 0, kept_in_call = never;  // before which some was made and kept
+    Bytes last;
+    bool only_grows = true;
+  };
+  std::vector<Fate> fates_;               // by StackId
   std::map<Alike, std::uint32_t> alike_;  // kept allocations of the size of a workspace
   SizeCounts parameter_sizes_, gradient_sizes_;
   std::optional<Bytes> largest_input_;

@@ -63,10 +63,11 @@ TEST(Serving, WhatEveryCallLeavesAndNoneReplacesIsNoCache) {
   for (const AllocationId state : states) EXPECT_NE(categories.category(state), Category::kv_cache);
 }
 
-TEST(Serving, PoolsMadeBeforeTheFirstCallAreTheCache) {
+TEST(Serving, PoolsMadeBeforeTheFirstCallAreTheCacheIfTheyAreNamedSo) {
   Program program;
   program.alloc(4096, P::parameter());
-  const AllocationId pool = program.alloc(9000, P::user(2));
+  const AllocationId pool = program.alloc(9000, P::within({"allocate_cache@engine.py:31"}, P::user(2)));
+  const AllocationId index = program.alloc(9000, P::within({"load_index@index.py:31"}, P::user(2)));
   const AllocationId made_by_class = program.alloc(8000, P::within({"__init__@pages.py:7"}, P::user(3)));
   AllocationId logits = AllocationId::none;
   for (int token = 0; token < 6; ++token) {
@@ -77,6 +78,24 @@ TEST(Serving, PoolsMadeBeforeTheFirstCallAreTheCache) {
   const Categories categories = program.classify();
   EXPECT_EQ(categories.category(pool), Category::kv_cache);
   EXPECT_EQ(categories.category(made_by_class), Category::kv_cache);
+  EXPECT_EQ(categories.category(index), Category::unknown);
+}
+
+TEST(Serving, WhatRequestsLeaveOutsideTheModelIsNotKnown) {
+  for (const std::uint64_t size : {1U, 300U}) {  // inputs have 2 KiB
+    Program program;
+    program.alloc(4096, P::parameter());
+    std::vector<AllocationId> history;
+    AllocationId logits = AllocationId::none;
+    for (int request = 0; request < 12; ++request) {
+      const AllocationId ids = program.alloc(2, P::user(4));
+      call(program, logits);
+      program.free(ids, P::user(4));
+      history.push_back(program.alloc(size, P::within({"remember@history.py:5"}, P::user(7))));
+    }
+    const Categories categories = program.classify();
+    for (const AllocationId each : history) EXPECT_EQ(categories.category(each), Category::unknown);
+  }
 }
 
 TEST(Serving, CacheCodeNamesItself) {

@@ -385,6 +385,74 @@ TEST(Training, WhatIsLiveWhenTheRecordingEndsIsLikeTheOthersOfItsPlace) {
   expect_all(t);
 }
 
+/// A list that grows, and a tensor that is replaced by a larger one; also with the size of a parameter.
+TEST(Training, WhatStepsKeepIsNoInput) {
+  for (const std::uint64_t size : {300U, 4096U}) {
+    Training t;
+    t.setup();
+    std::vector<AllocationId> list, copies;
+    for (int i = 0; i < 10; ++i) {
+      const AllocationId input = t.input();
+      t.forward();
+      t.backward(true);
+      t.step();
+      t.zero_grad();
+      t.program.free(input, P::user(42));
+      list.push_back(t.program.alloc(size, P::user(50)));
+      copies.push_back(t.program.alloc(100 * (static_cast<std::uint64_t>(i) + 1), P::user(51)));
+      if (i > 0) t.program.free(copies[copies.size() - 2], P::user(51));
+    }
+    expect_all(t);
+    const Categories categories = t.program.classify();
+    expect(categories, list, Category::unknown);
+    EXPECT_EQ(categories.category(copies[5]), Category::unknown);
+  }
+}
+
+/// Outputs of an evaluation, from where training makes temporaries.
+TEST(Training, WhatCallsKeepIsNotTemporary) {
+  Training t;
+  t.setup();
+  for (int i = 0; i < 3; ++i) {
+    const AllocationId input = t.input();
+    t.forward();
+    t.backward(true);
+    t.step();
+    t.zero_grad();
+    t.program.free(input, P::user(42));
+  }
+  std::vector<AllocationId> outputs;
+  for (int i = 0; i < 8; ++i) {
+    const AllocationId input = t.input();
+    t.program.free(t.program.alloc(700, P::module(11)), P::module(13));
+    outputs.push_back(t.program.alloc(700, P::module(11)));
+    t.program.free(input, P::user(42));
+  }
+  expect_all(t);
+  const Categories categories = t.program.classify();
+  for (std::size_t i = 0; i + 3 < outputs.size(); ++i) EXPECT_EQ(categories.category(outputs[i]), Category::unknown);
+}
+
+/// Batches of a size that a parameter has in another precision, but not as often.
+TEST(Training, DataLoadedBeforeTheStepsIsNoCopyOfTheParameters) {
+  for (const std::uint64_t size : {4096U, 2048U}) {
+    Training t;
+    t.setup();
+    std::vector<AllocationId> data;
+    for (int i = 0; i < 12; ++i) data.push_back(t.program.alloc(size, P::user(3)));
+    for (int i = 0; i < 3; ++i) {
+      const AllocationId input = t.input();
+      t.forward();
+      t.backward(true);
+      t.step();
+      t.zero_grad();
+      t.program.free(input, P::user(42));
+    }
+    expect_all(t);
+    expect(t.program.classify(), data, Category::unknown);
+  }
+}
+
 TEST(Training, PhasesFollowTheStep) {
   Training t;
   t.setup();
