@@ -41,6 +41,9 @@ namespace {
 
 constexpr std::string_view unknown_capacity = "No settings tried: the capacity is unknown (--capacity SIZE).";
 
+constexpr std::string_view late_reason =
+    ": the recording began late, and where they would have placed older memory is unknown";
+
 }  // namespace
 
 std::string oom_setting_text(const Report& report) {
@@ -55,7 +58,10 @@ std::string oom_setting_text(const Report& report) {
                        : "what the program requests next is not recorded.");
   if (std::ranges::none_of(ooms.examined, [](const OutOfMemory& oom) { return oom.capacity.has_value(); }))
     return std::string(unknown_capacity);
-  if (!ooms.answer) return "None of the settings tried serves " + of + " that failed by fragmentation.";
+  if (!ooms.answer)
+    return "None of the settings tried " +
+           std::string(report.remedies().began_late ? "is known to serve " : "serves ") + of +
+           " that failed by fragmentation" + (report.remedies().began_late ? std::string(late_reason) : "") + ".";
   const std::string setting = report.remedies().tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)
     return setting + " serves " + (ooms.fragmented == 1 ? of : "all of " + of) +
@@ -111,8 +117,9 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
     return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
   }
   if (oom.survivors.empty())
-    return "None of the " + text_of(std::uint64_t{report.remedies().tried.size()}) +
-           " settings tried would have survived" + at + ".";
+    return "None of the " + text_of(std::uint64_t{report.remedies().tried.size()}) + " settings tried " +
+           (report.remedies().began_late ? "is known to survive" : "would have survived") + at +
+           (report.remedies().began_late ? std::string(late_reason) : "") + ".";
   std::string text =
       std::string(oom.is_last ? "Would have survived this request and the rest of the step" : "Would have survived") +
       at + ", by replay: ";

@@ -163,6 +163,15 @@ class Late(ProgramTest):
         self.assertEqual(tuned["baseline"]["late_start_range_bytes"], [least, most])
         self.assertIsNone(tuned["recommended"])
 
+    def test_no_setting_is_said_to_fail_for_certain(self):
+        for name in ("oom_s12_expandable_gc", "oom_s14_nonsplit"):
+            document = load(SAMPLES / f"{name}.pickle.xz")
+            for share, certain in ((0, True), (0.2, False), (0.5, False)):
+                with self.subTest(name, share=share):
+                    text = " ".join(self.answer("report", self.write(without_first(document, share)), "--oom").stdout.split())
+                    self.assertEqual("settings tried would have survived at" in text, certain)
+                    self.assertEqual("settings tried is known to survive at" in text, not certain)
+
     def test_earlier_steps_were_like_those_recorded(self):
         """The first step's holes are where a later optimizer's state lies: without them a replay reserves too little."""
         for name in ("convnet_s2_default", "convnet_s2_pow2"):

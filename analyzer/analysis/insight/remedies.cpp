@@ -44,7 +44,7 @@ Remedies pools_of(const Trace& trace) {
   const bool late = any_late(heaps);
   const bool as_recorded = !late && recorded != 0 && std::ranges::count_if(heaps, is_torch) == recorded;
   if (late) heaps = begun_afresh(heaps);
-  return {.heaps = std::move(heaps), .as_recorded = as_recorded};
+  return {.heaps = std::move(heaps), .as_recorded = as_recorded, .began_late = late || trace.losses.began_late};
 }
 
 bool uses_streams(std::span<const Prepared> heaps) {

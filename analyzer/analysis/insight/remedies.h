@@ -35,6 +35,7 @@ struct Remedies {
   std::vector<DeviceModel> devices;  // on which: of each heap
   bool is_torch = false;
   bool as_recorded = false;    // `heaps` are all that prepare() finds of PyTorch, unchanged
+  bool began_late = false;     // the recording: where other settings would have placed older memory is not known
   bool sets_fraction = false;  // a limit of the program's own refused
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one

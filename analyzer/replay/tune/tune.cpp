@@ -32,6 +32,12 @@ struct Trial {
   RunOptions options;
 };
 
+bool ends_with_failure(const Prepared& heap) {
+  const auto requests = [](Op op) { return op == Op::alloc || op == Op::alloc_failed; };
+  const auto last = std::find_if(heap.op.rbegin(), heap.op.rend(), requests);
+  return last != heap.op.rend() && *last == Op::alloc_failed;
+}
+
 class Tuner {
  public:
   Tuner(std::span<const Prepared> heaps, const TuneOptions& options)
@@ -53,6 +59,7 @@ class Tuner {
     auto alternatives = alternatives_to(changed);
     if (!alternatives) return std::move(alternatives).error();
 
+    result_.ends_in_failure = std::ranges::any_of(recorded_, ends_with_failure);
     planned_ = heaps_.size() * (1 + allocators->size() + alternatives->size());
     auto outcomes = outcomes_of(*trials);
     if (!outcomes) return std::move(outcomes).error();
@@ -535,6 +542,16 @@ std::string nothing_fits(const TuneResult& result) {
   return text + ".";
 }
 
+std::string of_recording(const TuneResult& result) { return result.ends_in_failure ? " of the recording" : ""; }
+
+/// What `memreel report` may know from earlier steps.
+std::string beyond_failure(const TuneResult& result) {
+  return result.ends_in_failure
+             ? " The recording ends in a failed request: whether the rest of its step fits is another "
+               "question (memreel report --oom)."
+             : "";
+}
+
 }  // namespace
 
 std::string verdict(const TuneResult& result) {
@@ -547,8 +564,8 @@ std::string verdict(const TuneResult& result) {
   if (result.tried == 0) return {};
   if (const Outcome* best = result.recommended()) {
     if (result.limited)
-      return "It serves every request; the settings in use fail " + text_of(base.failures()) +
-             (base.failures() == 1 ? " time." : " times.");
+      return "It serves every request" + of_recording(result) + "; the settings in use fail " +
+             text_of(base.failures()) + (base.failures() == 1 ? " time." : " times.") + beyond_failure(result);
     const Bytes saved = base.peak_reserved() - best->peak_reserved();
     return "It saves " + text_of(saved) + ", " +
            text_of_share(saved_share(base.peak_reserved(), best->peak_reserved())) + " of the peak.";
@@ -566,7 +583,9 @@ std::string verdict(const TuneResult& result) {
            text_of_share(std::max(0.0, saved_share(base.peak_reserved(), result.settings.front().peak_reserved()))) +
            " or needs " + text_of_share(-result.settings.front().late->least_saved) +
            " more: to compare settings, record from the start of the program.";
-  if (result.limited) return "Nothing needs to be set: the settings in use serve every request.";
+  if (result.limited)
+    return "Nothing needs to be set: the settings in use serve every request" + of_recording(result) + "." +
+           beyond_failure(result);
   return nothing_helps(result);
 }
 

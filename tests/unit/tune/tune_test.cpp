@@ -101,6 +101,24 @@ TEST(Tune, WithACapacityItLooksForWhatSurvives) {
   EXPECT_LE(*result.baseline.min_capacity, 1700_MiB);
 }
 
+/// A replay ends where the recording does, and says nothing of what would have followed.
+TEST(Tune, OfARecordingThatEndsInAFailureItsRequestsAreServed) {
+  std::array heaps{growing_batches()};
+  Prepared& heap = heaps.front();
+  const auto last = std::find(heap.op.rbegin(), heap.op.rend(), Op::alloc).base() - 1;
+  heap.op.resize(static_cast<std::size_t>(last - heap.op.begin()) + 1);
+  heap.op.back() = Op::alloc_failed;
+  for (auto* const column : {&heap.slot, &heap.pool_stream, &heap.event}) column->resize(heap.op.size());
+  heap.size.resize(heap.op.size());
+  const TuneResult result =
+      tuned(heaps, {.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 4_GiB}});
+  EXPECT_TRUE(result.ends_in_failure);
+  EXPECT_EQ(
+      verdict(result),
+      "Nothing needs to be set: the settings in use serve every request of the recording. The recording ends in a "
+      "failed request: whether the rest of its step fits is another question (memreel report --oom).");
+}
+
 TEST(Tune, NoSettingFitsWhatTheProgramItselfDoesNot) {
   const std::array heaps{growing_batches()};
   const TuneOptions options{.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = 1_GiB}};
