@@ -311,7 +311,7 @@ bool same_refusals(const Remedies& remedies) {
 void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& setting) {
   setting.text = setting.change = remedy.text;
   if (!remedies.is_torch || remedy.kind != RemedyKind::setting) return;
-  setting.needs = needs_release(remedy.outcome.policy);
+  setting.needs = needs_release(remedy.outcome.policy, precede_rules(remedies.heaps));
   setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(remedy.outcome.policy));
 }
 

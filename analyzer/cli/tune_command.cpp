@@ -317,7 +317,7 @@ void print_recommendation(const TuneResult& result) {
   std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
   std::string text = verdict(result) + " Driver calls: " + calls_and_cost_of(result.baseline) + " before, " +
                      calls_and_cost_of(*best) + " with it.";
-  if (const std::string release = needs_release(best->policy); !release.empty())
+  if (const std::string release = needs_release(best->policy, result.precedes_rules); !release.empty())
     text += " Requires PyTorch " + release + " or newer.";
   std::cout << wrapped(text, 0);
   if (const std::string effects = side_effects_of(result.baseline.policy, best->policy); !effects.empty())

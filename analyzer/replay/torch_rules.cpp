@@ -57,8 +57,8 @@ std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
 }
 
 bool states_release(std::span<const Prepared> heaps) {
-  return std::ranges::all_of(
-      heaps, [](const Prepared& heap) { return heap.settings.contains(std::string(TorchRelease::recorded_key)); });
+  return std::ranges::all_of(heaps,
+                             [](const Prepared& heap) { return TorchRelease::recorded(heap.settings).has_value(); });
 }
 
 std::string torch_releases(TorchRelease release) { return "PyTorch " + release.rules(); }
@@ -74,7 +74,7 @@ Result<TorchRules> torch_rules(const std::map<std::string, std::string>& setting
     rules = {.release = *release, .told = true, .text = torch_releases(*release) + ", as requested"};
     return rules;
   }
-  rules.told = settings.contains(std::string(TorchRelease::recorded_key));
+  rules.told = TorchRelease::recorded(settings).has_value();
   rules.text = torch_releases(rules.release) + (rules.told ? ", as stated by the snapshot" : "");
   return rules;
 }

@@ -42,6 +42,11 @@ std::optional<TorchRelease> TorchRelease::recorded(const std::map<std::string, s
   return found == settings.end() ? std::nullopt : parse(found->second);
 }
 
+bool TorchRelease::precedes_rules(const std::map<std::string, std::string>& settings) {
+  const auto found = settings.find(std::string(recorded_key));
+  return found != settings.end() && found->second == before_rules;
+}
+
 std::vector<TorchRelease> TorchRelease::distinct() {
   const std::set<unsigned> firsts = first_releases();
   std::vector<TorchRelease> releases{{*firsts.rbegin()}};

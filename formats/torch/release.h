@@ -61,6 +61,9 @@ struct TorchRelease {
   /// The setting in which an import stores the release that a snapshot reveals ("2.12"), and the key in exported ones.
   static constexpr std::string_view recorded_key = "pytorch_release";
 
+  /// What an import stores there of a snapshot that is older than the rules that memreel knows.
+  static constexpr std::string_view before_rules = "2.0";
+
   enum class TieBreak : std::uint8_t { address, block_counter, segment_counter };
 
   unsigned minor = 11;  // 2.11; at least 1
@@ -70,6 +73,8 @@ struct TorchRelease {
   static std::optional<TorchRelease> parse(std::string_view text);
   /// The release stated among the settings of a heap.
   static std::optional<TorchRelease> recorded(const std::map<std::string, std::string>& settings);
+  /// Whether these settings of a heap state a release before 2.1.
+  static bool precedes_rules(const std::map<std::string, std::string>& settings);
   std::string text() const { return "2." + std::to_string(minor); }
 
   constexpr bool has(const TorchReleases& rule) const { return rule.contain(minor); }

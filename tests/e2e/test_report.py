@@ -2,6 +2,7 @@
 """memreel report as a document: HTML, Markdown, and names that contain markup."""
 
 import html.parser
+import lzma
 import pickle
 import re
 import unittest
@@ -17,6 +18,19 @@ def hostile_snapshot():
     for entry in document["device_traces"][0]:
         entry["frames"] = [dict(frame, name=HOSTILE, filename="\x1b[31m" + HOSTILE + ".py") for frame in entry["frames"]]
     return pickle.dumps(document)
+
+
+def as_of_2_0(document):
+    """Its blocks list what was allocated there, and segments have fewer fields."""
+    def block(now):
+        live = now["state"] != "inactive"
+        history = {"history": [{"addr": now["address"], "real_size": now["requested_size"], "frames": now["frames"]}]} if live else {}
+        return {"size": now["size"], "state": now["state"]} | history
+
+    kept = ("device", "address", "total_size", "stream", "segment_type")
+    segments = [{key: segment[key] for key in kept} | {"blocks": [block(each) for each in segment["blocks"]]}
+                for segment in document["segments"]]
+    return {"segments": segments, "device_traces": document["device_traces"]}
 
 
 class Outline(html.parser.HTMLParser):
@@ -136,6 +150,18 @@ class Markdown(ProgramTest):
         self.assertNotIn("<img", outside_code)
         self.assertNotIn("@everyone", outside_code)
         self.assertNotIn("\x1b", text)
+
+
+class Advice(ProgramTest):
+    def test_advice_says_what_2_0_did_not_have(self):
+        document = pickle.loads(lzma.decompress((SAMPLES / "convnet_s2_default.pickle.xz").read_bytes()))
+        for name, made, says in (("now.pickle", document, False), ("then.pickle", as_of_2_0(document), True)):
+            with self.subTest(name):
+                file = self.file(name, pickle.dumps(made))
+                first_lines = self.answer("report", file).stdout
+                self.assertEqual("expandable_segments:True (2.1+) saves" in first_lines, says)
+                self.assertEqual("expandable_segments:True saves" in first_lines, not says)
+                self.assertEqual("Requires PyTorch 2.1 or newer" in " ".join(self.answer("tune", file).stdout.split()), says)
 
 
 if __name__ == "__main__":

@@ -357,6 +357,17 @@ std::string needs_release(const PolicySpec& spec) {
   return newest == 1 ? std::string() : TorchRelease{newest}.text();
 }
 
+std::string needs_release(const PolicySpec& spec, bool precedes) {
+  const std::string release = needs_release(spec);
+  const auto expands = spec.parameters.find("expandable_segments");
+  const bool is_new = precedes && expands != spec.parameters.end() && expands->second == "True";
+  return release.empty() && is_new ? TorchRelease{1}.text() : release;
+}
+
+bool precede_rules(std::span<const Prepared> heaps) {
+  return std::ranges::any_of(heaps, [](const Prepared& heap) { return TorchRelease::precedes_rules(heap.settings); });
+}
+
 bool is_widely_usable(const PolicySpec& spec, const PolicySpec& baseline, bool states_release) {
   // There, none has any: each is a choice among new ones.
   if (spec.name == TorchHostSettings::policy) return true;

@@ -79,6 +79,11 @@ std::string export_line(const std::string& conf);
 
 /// The first PyTorch release that has all settings of `spec`; empty if every supported one does.
 std::string needs_release(const PolicySpec& spec);
+/// The same where `precedes`: releases before 2.1 had no expandable_segments.
+std::string needs_release(const PolicySpec& spec, bool precedes);
+
+/// Whether the snapshot of some of these heaps shows a release before 2.1.
+bool precede_rules(std::span<const Prepared> heaps);
 
 /// Whether a program that ran with `baseline` can use `spec`, whatever its PyTorch release: every supported release has
 /// the settings, or the one that `spec` names, or the program used one as new. `states_release`: `spec` names the

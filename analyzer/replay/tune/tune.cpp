@@ -59,6 +59,7 @@ class Tuner {
     auto alternatives = alternatives_to(changed);
     if (!alternatives) return std::move(alternatives).error();
 
+    result_.precedes_rules = precede_rules(recorded_);
     result_.ends_in_failure = std::ranges::any_of(recorded_, ends_with_failure);
     planned_ = heaps_.size() * (1 + allocators->size() + alternatives->size());
     auto outcomes = outcomes_of(*trials);

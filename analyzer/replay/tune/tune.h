@@ -81,6 +81,7 @@ struct TuneResult {
   std::uint64_t tried = 0, given_up = 0;  // settings
   std::uint64_t left_out = 0;             // settings, allocators, questions, least capacities: the deadline came first
   bool limited = false;                   // by a capacity
+  bool precedes_rules = false;            // precede_rules() of the heaps
   bool ends_in_failure = false;           // the recording does: it does not say what would have been requested next
   /// What was reserved at the peak of a recording that began late, if the baseline does not reproduce it
   /// (misses_peak()): to be set by the caller. Otherwise 0.

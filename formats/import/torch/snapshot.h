@@ -180,6 +180,7 @@ struct Snapshot {
   std::uint64_t cut_stacks = 0;                                             // deeper than the maximum stack depth
   std::uint64_t ring_capacity = std::numeric_limits<std::uint64_t>::max();  // entries per device
   bool ring_overflowed = false;                                             // as stated by PyTorch (2.12+)
+  bool lists_allocations = false;                                           // blocks do, as up to 2.0
   bool has_annotations = false;
   bool has_host_traces = false;
   bool is_series = false;  // entries are differences between instants (torch_snapshot.h)

@@ -103,6 +103,7 @@ std::optional<Action> action_of(SnapshotKey word) {
 
 /// A release that some setting or rule is known to begin with, or an older one.
 bool names_known_release(std::string_view text) {
+  if (text == TorchRelease::before_rules) return true;
   const std::optional<TorchRelease> release = TorchRelease::parse(text);
   return release &&
          std::ranges::any_of(conf_keys(), [&](const ConfKey& key) { return key.releases.first >= release->minor; });
@@ -160,6 +161,7 @@ void SnapshotReader::add_release() {
 }
 
 std::string_view SnapshotReader::shown_release() const {
+  if (snapshot_.lists_allocations) return TorchRelease::before_rules;
   const auto any_history = [&](bool DeviceHistory::*shows) {
     return std::ranges::any_of(snapshot_.devices, [&](const auto& device) { return device.second.*shows; });
   };

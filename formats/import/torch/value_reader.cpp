@@ -293,6 +293,7 @@ bool SegmentReader::read_block(Value dict, Segment& segment, std::uint64_t& addr
   if (state != SnapshotKey::active_allocated && !block.pending) return true;
   block.requested = {requested.value_or(size)};
   block.size = {size};
+  snapshot_.lists_allocations |= history.has_value();
   if (history && !read_block_history(*history, block)) return false;
   segment.blocks.push_back(block);
   return true;
