@@ -81,7 +81,10 @@ class Descriptor {
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
   Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
   ~Descriptor() {
     if (number_ >= 0) ::close(number_);
   }
@@ -116,15 +119,54 @@ class FileSink : public ByteSink {
     return {};
   }
 
+ protected:
+  int file() const { return file_.number(); }
+  const std::filesystem::path& path() const { return path_; }
+
  private:
   Descriptor file_;
   std::filesystem::path path_;
 };
 
+/// Unpredictable, so that nobody can create the name in advance.
+std::string random_word() {
+  std::array<char, 8> bytes{};
+  while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
+  return hex_of(std::string_view(bytes.data(), bytes.size()));
+}
+
+/// Calls `create`, which fails with EEXIST if there is such a file, with names next to `path` until it does not.
+/// Returns the name; empty if it failed.
+template <class Create>
+std::filesystem::path temporary_name(const std::filesystem::path& path, const Create& create) {
+  constexpr int most_attempts = 16;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    std::filesystem::path name = path;
+    name += "." + random_word() + ".part";
+    if (create(name)) return name;
+    if (errno != EEXIST) break;
+  }
+  return {};
+}
+
+std::string descriptor_link(int file) { return "/proc/self/fd/" + std::to_string(file); }
+
+/// Names a file that was opened without a name.
+bool link_file(int file, const std::filesystem::path& name) {
+  return ::linkat(AT_FDCWD, descriptor_link(file).c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+}
+
+/// Of closing a file, without closing it.
+bool can_close(int file) {
+  const int copy = ::dup(file);
+  return copy < 0 || ::close(copy) == 0;
+}
+
 class AtomicFileSink final : public FileSink {
  public:
+  /// `temporary`: the file's name; empty if it has none.
   AtomicFileSink(Descriptor file, std::filesystem::path temporary, std::filesystem::path path)
-      : FileSink(std::move(file), path), temporary_(std::move(temporary)), path_(std::move(path)) {}
+      : FileSink(std::move(file), std::move(path)), temporary_(std::move(temporary)) {}
   AtomicFileSink(const AtomicFileSink&) = delete;
   AtomicFileSink& operator=(const AtomicFileSink&) = delete;
   ~AtomicFileSink() override {
@@ -132,15 +174,21 @@ class AtomicFileSink final : public FileSink {
   }
 
   Result<void> close() override {
+    if (temporary_.empty()) {
+      if (!can_close(file())) return write_error(path());
+      if (link_file(file(), path())) return FileSink::close();
+      if (errno != EEXIST) return creation_error(path());
+      temporary_ = temporary_name(path(), [&](const auto& name) { return link_file(file(), name); });
+      if (temporary_.empty()) return creation_error(path());
+    }
     if (auto closed = FileSink::close(); !closed) return closed;
-    if (::rename(temporary_.c_str(), path_.c_str()) != 0) return system_error("can't create the file", path_);
+    if (::rename(temporary_.c_str(), path().c_str()) != 0) return creation_error(path());
     temporary_.clear();
     return {};
   }
 
  private:
-  std::filesystem::path temporary_;  // empty once renamed
-  std::filesystem::path path_;
+  std::filesystem::path temporary_;
 };
 
 /// A file in a program that may close it and open another under the same descriptor.
@@ -221,13 +269,6 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte>& bytes_;
 };
 
-/// Unpredictable, so that nobody can create the name in advance.
-std::string random_word() {
-  std::array<char, 8> bytes{};
-  while (::getrandom(bytes.data(), bytes.size(), 0) < 0 && errno == EINTR) continue;
-  return hex_of(std::string_view(bytes.data(), bytes.size()));
-}
-
 /// Whether a path names an open file of a process, like /dev/stdout once resolved.
 bool is_descriptor(const std::filesystem::path& path) {
   const std::string text = path.string();
@@ -276,6 +317,18 @@ void keep_owner_and_mode(int file, const struct stat& existing) {
   static_cast<void>(::fchmod(file, existing.st_mode & (same_owner ? 07777U : 0777U)));
 }
 
+/// Without a name, of which nothing is left if the process is killed. Not if the file system can't have such files, or
+/// if there is no /proc to name it with later.
+Descriptor nameless_file(const std::filesystem::path& path, unsigned mode) {
+  const std::filesystem::path directory = path.has_parent_path() ? path.parent_path() : ".";
+  Descriptor file(::open(directory.c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, mode));
+  return file && ::access(descriptor_link(file.number()).c_str(), F_OK) == 0 ? std::move(file) : Descriptor(-1);
+}
+
+Descriptor new_file(const std::filesystem::path& name, unsigned mode) {
+  return Descriptor(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode) {
@@ -296,17 +349,18 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
   }
   // A rename would replace a file that its owner made read-only.
   if (exists && ::access(target->c_str(), W_OK) != 0) return system_error("can't open for writing", path);
-  constexpr int most_attempts = 16;
-  for (int attempt = 1;; ++attempt) {
-    std::filesystem::path temporary = *target;
-    temporary += "." + random_word() + ".part";
-    Descriptor file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, exists ? private_mode : mode));
-    if (!file && errno == EEXIST && attempt < most_attempts) continue;
-    if (!file) return creation_error(path);
-    if (exists) keep_owner_and_mode(file.number(), existing);
-    return std::unique_ptr<ByteSink>(std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), *target));
+  if (exists) mode = private_mode;
+  Descriptor file = nameless_file(*target, mode);
+  std::filesystem::path temporary;
+  if (!file) {
+    temporary = temporary_name(*target, [&](const auto& name) {
+      file = new_file(name, mode);
+      return static_cast<bool>(file);
+    });
   }
+  if (!file) return creation_error(path);
+  if (exists) keep_owner_and_mode(file.number(), existing);
+  return std::unique_ptr<ByteSink>(std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), *target));
 }
 
 Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode) {

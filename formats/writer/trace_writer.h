@@ -30,10 +30,12 @@ class ByteSink {
 /// Permissions of a recording: it contains the command line, and a program's internal names.
 inline constexpr unsigned private_mode = 0600;
 
-/// A file that appears under its name only when complete: written under a temporary name next to `path` and renamed by
-/// close(); removed if the sink is destroyed earlier. A new file has `mode` less the umask; a replaced file's mode is
-/// kept, and its owner if the system allows. If `path` is a symbolic link, its target is replaced. Anything but a
-/// regular file (a device, a pipe) is written to directly. A live recording uses live_file_sink().
+/// A file that appears under its name only when complete: close() names it, and nothing is left of it if the sink is
+/// destroyed earlier or the process is killed. Where the file system can't have files without a name (NFS, FAT), it is
+/// written under a temporary name next to `path`, which a killed process leaves. A new file has `mode` less the umask;
+/// a replaced file's mode is kept, and its owner if the system allows. If `path` is a symbolic link, its target is
+/// replaced. Anything but a regular file (a device, a pipe) is written to directly. A live recording uses
+/// live_file_sink().
 Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode = 0666);
 
 /// The file of a recording: readers may open it while it grows. It is open in a program that may close any descriptor,

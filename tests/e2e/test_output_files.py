@@ -2,9 +2,11 @@
 """Files that commands write are complete or absent, and nothing but the user's own regular files is overwritten."""
 
 import os
+import signal
 import stat
 import subprocess
 import threading
+import time
 import unittest
 
 from program import MEMREEL, SAMPLES, ProgramTest, run
@@ -21,6 +23,20 @@ WRITERS = {
     "junit": ("check", SAMPLE, "--max-peak", "1TiB", "--junit"),
     "markdown": ("check", SAMPLE, "--max-peak", "1TiB", "--markdown"),
 }
+
+
+def names_in(directory):
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []  # the process has ended
+
+
+def is_in(directory, link):
+    try:
+        return os.readlink(link).startswith(f"{directory}/")
+    except OSError:
+        return False  # closed meanwhile
 
 
 class OutputFiles(ProgramTest):
@@ -154,6 +170,35 @@ class OutputFiles(ProgramTest):
             with self.subTest(name):
                 run(*[damaged if a in (SAMPLE, PICKLE) else a for a in arguments], self.directory / "out")
                 self.assertEqual(set(self.directory.iterdir()), before)
+
+    def end_while_it_writes(self, end, *arguments):
+        """Sends the signal `end` as soon as the command has a file open in the test's directory."""
+        process = subprocess.Popen([MEMREEL, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        files = f"/proc/{process.pid}/fd"
+        deadline = time.monotonic() + 60
+        while not any(is_in(self.directory, f"{files}/{file}") for file in names_in(files)):
+            self.assertIsNone(process.poll(), "it ended before it was seen to write")
+            self.assertLess(time.monotonic(), deadline)
+        process.send_signal(end)
+        self.assertEqual(process.wait(60), -end)
+
+    def test_nothing_is_left_of_what_was_killed(self):
+        if not hasattr(os, "O_TMPFILE"):
+            self.skipTest("needs O_TMPFILE")
+        try:
+            os.close(os.open(self.directory, os.O_TMPFILE | os.O_WRONLY))
+        except OSError:
+            self.skipTest("needs a file system with O_TMPFILE")
+        for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            for old in ((), ("out",)):
+                with self.subTest(end, old=old):
+                    for name in old:
+                        self.file(name, b"old")
+                    self.end_while_it_writes(end, "import", PICKLE, "-o", self.directory / "out")
+                    self.assertEqual(os.listdir(self.directory), list(old))
+                    for name in old:
+                        self.assertEqual((self.directory / name).read_bytes(), b"old")
+                        (self.directory / name).unlink()
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can make another user's files")
     def test_traps_in_a_shared_directory_are_refused(self):

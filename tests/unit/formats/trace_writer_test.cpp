@@ -2,10 +2,20 @@
 // Guarantees for recorders and importers.
 #include "formats/writer/trace_writer.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -180,35 +190,104 @@ TEST(Losses, TheLastOnesCount) {
   EXPECT_EQ(load(memory_file(bytes), "trace")->losses, last);
 }
 
-TEST(AtomicFileSink, HasItsNameOnlyWhenComplete) {
-  const Directory directory;
-  const fs::path path = directory / "new.reel";
-  {
-    auto sink = atomic_file_sink(path);
-    ASSERT_TRUE(sink);
-    TraceWriter writer(*std::move(sink), {});
-    writer.append({.kind = EventKind::empty_cache});
-    ASSERT_TRUE(writer.flush());
-    EXPECT_FALSE(fs::exists(path));
-    ASSERT_TRUE(writer.finish());
-    EXPECT_TRUE(fs::exists(path));
-  }
-  EXPECT_EQ(directory.count(), 1U);
-  EXPECT_EQ(load(path)->events.count(), 1U);
+/// From now on, this process finds no file system that can have files without a name. False if that can't be arranged.
+bool forbid_nameless_files() {
+  constexpr auto flags = static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 2 * sizeof(std::uint64_t));
+  constexpr auto nameless = static_cast<std::uint32_t>(O_TMPFILE & ~O_DIRECTORY);
+  std::array<sock_filter, 6> code{
+      {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3), BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags),
+       BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, nameless, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog program{.len = static_cast<unsigned short>(code.size()), .filter = code.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
-TEST(AtomicFileSink, LeavesNothingWhenGivenUp) {
-  const Directory directory;
-  const fs::path path = directory / "kept.reel";
-  std::ofstream(path) << "what was there before";
-  {
-    TraceWriter writer(*atomic_file_sink(path), {});
-    writer.append({.kind = EventKind::empty_cache});
-    ASSERT_TRUE(writer.flush());
-    EXPECT_EQ(directory.count(), 2U);
+bool has_nameless_files() {
+  const int file = ::open(fs::temp_directory_path().c_str(), O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600);
+  return file >= 0 && ::close(file) == 0;
+}
+
+/// Runs `act` in a child process, which ends with the test's result, and returns how it ended.
+template <class Act>
+int in_child(const Act& act) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    act();
+    ::_exit(::testing::Test::HasFailure() ? 1 : 0);
   }
-  EXPECT_EQ(directory.count(), 1U);
-  EXPECT_EQ(fs::file_size(path), 21U);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return status;
+}
+
+/// On a file system that can have files without a name, and on one that can't.
+class AtomicFile : public ::testing::TestWithParam<bool> {
+ protected:
+  template <class Act>
+  static void check(const Act& act) {
+    if (GetParam() && !has_nameless_files()) GTEST_SKIP() << "needs a file system with O_TMPFILE";
+    if (GetParam()) return act();
+    EXPECT_EQ(in_child([&] {
+                if (forbid_nameless_files()) act();
+              }),
+              0);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(FileSystem, AtomicFile, ::testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "nameless" : "named"; });
+
+TEST_P(AtomicFile, HasItsNameOnlyWhenComplete) {
+  check([] {
+    const Directory directory;
+    const fs::path path = directory / "new.reel";
+    {
+      auto sink = atomic_file_sink(path);
+      ASSERT_TRUE(sink);
+      TraceWriter writer(*std::move(sink), {});
+      writer.append({.kind = EventKind::empty_cache});
+      ASSERT_TRUE(writer.flush());
+      EXPECT_FALSE(fs::exists(path));
+      EXPECT_EQ(directory.count(), GetParam() ? 0U : 1U);
+      ASSERT_TRUE(writer.finish());
+      EXPECT_TRUE(fs::exists(path));
+    }
+    EXPECT_EQ(directory.count(), 1U);
+    EXPECT_EQ(load(path)->events.count(), 1U);
+  });
+}
+
+TEST_P(AtomicFile, LeavesNothingWhenGivenUp) {
+  check([] {
+    const Directory directory;
+    const fs::path path = directory / "kept.reel";
+    std::ofstream(path) << "what was there before";
+    {
+      TraceWriter writer(*atomic_file_sink(path), {});
+      writer.append({.kind = EventKind::empty_cache});
+      ASSERT_TRUE(writer.flush());
+    }
+    EXPECT_EQ(directory.count(), 1U);
+    EXPECT_EQ(fs::file_size(path), 21U);
+  });
+}
+
+TEST(AtomicFileSink, LeavesNothingWhenItsProcessIsKilled) {
+  if (!has_nameless_files()) GTEST_SKIP() << "needs a file system with O_TMPFILE";
+  for (const bool exists : {false, true}) {
+    const Directory directory;
+    const fs::path path = directory / "new.reel";
+    if (exists) std::ofstream(path) << "what was there before";
+    const int status = in_child([&] {
+      TraceWriter writer(*atomic_file_sink(path), {});
+      writer.append({.kind = EventKind::empty_cache});
+      static_cast<void>(writer.flush());
+      ::raise(SIGKILL);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(directory.count(), exists ? 1U : 0U);
+  }
 }
 
 TEST(AtomicFileSink, SaysWhyNot) {
@@ -237,26 +316,46 @@ TEST(AtomicFileSink, ReplacesTheTargetOfALink) {
 
 fs::perms mode_of(const fs::path& path) { return fs::status(path).permissions(); }
 
-TEST(AtomicFileSink, HasTheModeOfTheFileItReplaces) {
-  const Directory directory;
-  const fs::path path = directory / "new.reel";
-  const auto write = [&](unsigned mode) { return TraceWriter(*atomic_file_sink(path, mode), {}).finish(); };
-  ASSERT_TRUE(write(private_mode));
-  EXPECT_EQ(mode_of(path), fs::perms(0600));
-  fs::permissions(path, fs::perms(0754));
-  ASSERT_TRUE(write(private_mode));
-  EXPECT_EQ(mode_of(path), fs::perms(0754));
+TEST_P(AtomicFile, HasTheModeOfTheFileItReplaces) {
+  check([] {
+    const Directory directory;
+    const fs::path path = directory / "new.reel";
+    const auto write = [&](unsigned mode) { return TraceWriter(*atomic_file_sink(path, mode), {}).finish(); };
+    const mode_t before = ::umask(027);
+    ASSERT_TRUE(write(0666));
+    ::umask(before);
+    EXPECT_EQ(mode_of(path), fs::perms(0640));
+    fs::permissions(path, fs::perms(0754));
+    ASSERT_TRUE(write(private_mode));
+    EXPECT_EQ(mode_of(path), fs::perms(0754));
+    EXPECT_EQ(directory.count(), 1U);
+  });
+}
+
+TEST_P(AtomicFile, LeavesOtherNamesOfTheFileItReplaces) {
+  check([] {
+    const Directory directory;
+    std::ofstream(directory / "new.reel") << "old";
+    fs::create_hard_link(directory / "new.reel", directory / "other");
+    ASSERT_TRUE(TraceWriter(*atomic_file_sink(directory / "new.reel"), {}).finish());
+    EXPECT_TRUE(load(directory / "new.reel"));
+    EXPECT_EQ(fs::file_size(directory / "other"), 3U);
+  });
 }
 
 TEST(AtomicFileSink, NobodyForeseesTheNameOfItsPart) {
-  const Directory directory;
-  std::set<std::string> names;
-  for (int i = 0; i < 8; ++i) {
-    const auto sink = atomic_file_sink(directory / "new.reel");
-    for (const fs::directory_entry& entry : fs::directory_iterator(directory / ""))
-      names.insert(entry.path().filename().string());
-  }
-  EXPECT_EQ(names.size(), 8U);
+  const int status = in_child([] {
+    if (!forbid_nameless_files()) return;
+    const Directory directory;
+    std::set<std::string> names;
+    for (int i = 0; i < 8; ++i) {
+      const auto sink = atomic_file_sink(directory / "new.reel");
+      for (const fs::directory_entry& entry : fs::directory_iterator(directory / ""))
+        names.insert(entry.path().filename().string());
+    }
+    EXPECT_EQ(names.size(), 8U);
+  });
+  EXPECT_EQ(status, 0);
 }
 
 TEST(LiveFileSink, HasTheModeThatItIsGiven) {
