@@ -309,6 +309,8 @@ Result<std::string> output_pattern(const std::string& given) {
   if (problem) return Error{.what = problem.message(), .where = given};
   if (std::filesystem::is_directory(path, problem))
     return Error{.what = "is a directory", .where = given, .remedy = "give -o a file name"};
+  if (std::filesystem::is_other(path, problem))
+    return Error{.what = "is not a regular file, as a trace must be", .where = given, .remedy = "give -o a file name"};
   // Only what the user gave has placeholders, not the folder that it is in.
   std::string pattern;
   if (named.is_relative())

@@ -91,7 +91,7 @@ std::string summary_of(const std::string& program, const Ending& ending,
 
 /// The pattern of trace names (options/options.h) as an absolute path, so that traces stay in place when a program
 /// changes its directory. Errors: the directory does not exist or is not writable, or the pattern itself names a
-/// directory. Nothing after a placeholder is checked.
+/// directory, a device or a pipe. Nothing after a placeholder is checked.
 Result<std::string> output_pattern(const std::string& given);
 
 // The dumps that a flight recorder wrote next to its trace (collector/trace/flight_dumps.h).

@@ -25,7 +25,7 @@ struct NewFile {
 };
 
 /// Creates a file with the pattern's name or, if that exists, with a number added: a small one, or else the process ID,
-/// which is seldom taken. Thousands of processes may look for a name at once.
+/// which is seldom taken. Thousands of processes may look for a name at once. Not next to a device or a pipe.
 Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessNames& names) {
   constexpr unsigned small = 100, most = 1'000'000;
   for (unsigned attempt = 0;; ++attempt) {
@@ -34,8 +34,8 @@ Result<NewFile> create(const std::string& pattern, unsigned mode, const ProcessN
     const std::string name = std::filesystem::absolute(trace_name(pattern, names, number), ignored).string();
     auto created = live_file_sink(name, mode);
     if (created) return NewFile{name, *std::move(created)};
-    if (!std::filesystem::exists(std::filesystem::symlink_status(name, ignored)) || attempt == most)
-      return created.error();
+    const bool exists = std::filesystem::exists(std::filesystem::symlink_status(name, ignored));
+    if (!exists || std::filesystem::is_other(name, ignored) || attempt == most) return created.error();
   }
 }
 

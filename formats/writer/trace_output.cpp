@@ -365,6 +365,9 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
 
 Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+  std::error_code unknown;
+  if (file < 0 && errno == EEXIST && std::filesystem::is_other(path, unknown))
+    return Error{.what = "is not a regular file, as a trace must be", .where = path.string(), .remedy = "name a file"};
   if (file < 0 && errno == EEXIST)
     return Error{.what = "exists already", .where = path.string(), .remedy = "remove it or choose another name"};
   if (file < 0) return creation_error(path);

@@ -81,6 +81,24 @@ class Processes(RecordTest):
         self.assertEqual(kept.read_bytes(), b"kept")
         self.assert_equals_truth(self.directory / "run-1.reel")
 
+    def test_what_is_no_file_gets_no_trace_beside_it(self):
+        pipe = self.directory / "trace"
+        os.mkfifo(pipe)
+        for place in (pipe, "/dev/null"):
+            with self.subTest(place):
+                process = self.record_program("single", 100, options=("-o", place), code=2)
+                self.assertIn(f"{place}: is not a regular file", process.stderr)
+                self.assertIn("give -o a file name", process.stderr)
+                self.assertFalse(self.truth_file.exists(), "the program ran, unrecorded")
+        self.assertEqual(os.listdir(self.directory), ["trace"])
+
+    def test_a_placeholder_that_leads_to_a_pipe(self):
+        os.mkfifo(self.directory / "none.reel")
+        process = self.record_program("single", 100, options=("-o", "%r.reel"))
+        self.assertIn("is not a regular file", process.stderr)
+        self.assertEqual(len(self.truth()), 200)
+        self.assertEqual([file.name for file in self.directory.glob("*.reel")], ["none.reel"])
+
     def test_the_default_name_has_host_and_process(self):
         self.record_program("single", 10)
         self.assertRegex(self.trace().name, rf"^memreel-{os.uname().nodename}-\d+\.reel$")
