@@ -19,6 +19,7 @@
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
 
@@ -56,13 +57,11 @@ struct Question {
 Result<double> parse_share(std::string_view text, std::string where) {
   const bool percent = text.ends_with('%');
   const std::string_view number = percent ? text.substr(0, text.size() - 1) : text;
-  double value = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (percent) value /= 100;
-  if (problem != std::errc{} || end != number.data() + number.size() || !(value >= 0 && value <= 1))
+  const double value = parse_fraction(number, std::chars_format::general).value_or(-1) / (percent ? 100 : 1);
+  if (value < 0 || value > 1)
     return Error{.what = "'" + std::string(text) + "' is not a fraction or percentage",
                  .where = std::move(where),
-                 .remedy = "write 0.15 or 15%"};
+                 .remedy = "write 0.15 or 15%; 0 to 100%"};
   return value;
 }
 
@@ -461,10 +460,8 @@ void add_check_command(CLI::App& app, Exit& exit) {
   command->add_option("TRACE", arguments->file, "Trace, or any file that import reads");
   command->add_option("--fleet", arguments->fleet.files,
                       "Judge all ranks of a job: recordings or directories of them (docs/fleet.md)");
-  command
-      ->add_option("--world-size", arguments->fleet.world_size,
-                   "With --fleet: number of ranks in the job [from the recordings, else the highest rank]")
-      ->check(CLI::PositiveNumber);
+  add_whole_number(*command, "--world-size", arguments->fleet.world_size, {1, any_count},
+                   "With --fleet: number of ranks in the job [from the recordings, else the highest rank]");
   command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
   command->add_option("--job", arguments->fleet.job, "With --fleet: as in memreel fleet");
   command->add_option("--max-p99", arguments->fleet.max_p99,

@@ -34,12 +34,11 @@ Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
   if (done) done = read_size(budgets.max_leaked, arguments.max_leaked, "--max-leaked");
   if (!done) return std::move(done).error();
   if (const std::string& text = arguments.max_imbalance; !text.empty()) {
-    double ratio = 0;
-    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), ratio);
-    if (problem != std::errc{} || end != text.data() + text.size() || !(ratio >= 1))
-      return Error{
-          .what = "'" + text + "' is not a ratio", .where = "--max-imbalance", .remedy = "1.2: a fifth above the mean"};
-    budgets.max_imbalance = ratio;
+    budgets.max_imbalance = parse_fraction(text, std::chars_format::general);
+    if (budgets.max_imbalance.value_or(0) < 1)
+      return Error{.what = "'" + text + "' is not a ratio from 1 on",
+                   .where = "--max-imbalance",
+                   .remedy = "1.2: a fifth above the mean"};
   }
   return budgets;
 }
@@ -122,10 +121,8 @@ Check failures_of(const Fleet& fleet) {
 
 /// A number without a unit: an imbalance, or a number of ranks.
 std::string metric_text(const Check& check, const Metric& metric) {
-  if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance") {
-    const std::string hundredths = std::to_string(static_cast<std::uint64_t>(*ratio * 100 + 0.5));
-    return hundredths.substr(0, hundredths.size() - 2) + "." + hundredths.substr(hundredths.size() - 2);
-  }
+  if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance")
+    return text_of(*ratio, 2);
   if (const auto* count = std::get_if<std::uint64_t>(&metric)) return std::to_string(*count) + " ranks";
   return text_of(metric);
 }

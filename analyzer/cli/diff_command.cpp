@@ -18,6 +18,7 @@
 #include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/text_table.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -391,7 +392,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
   command->add_option("B", arguments->b, "After: likewise; @INSTANT alone means the same trace")->required();
   add_memory_option(*command, arguments->memory_limit);
-  command->add_option("--top", arguments->top, "Stacks to show for each heap [10]");
+  add_whole_number(*command, "--top", arguments->top, {0, any_count}, "Stacks to show for each heap [10]");
   command
       ->add_option("--map", arguments->map,
                    "Which device of A corresponds to which of B, e.g. 0=1; repeatable, comma lists [by role: the only "

@@ -180,8 +180,11 @@ struct ExportArguments {
 /// that held most.
 Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std::string& at) {
   if (at.empty()) return std::optional<std::uint64_t>();
-  const Result<Instant> instant = parse_instant(at);
-  if (!instant) return instant.error();
+  Result<Instant> instant = parse_instant(at);
+  if (!instant) {
+    instant.error().where = "--at";
+    return std::move(instant).error();
+  }
   const std::vector<HeapHistory> heaps = heap_histories(trace);
   if (heaps.empty() || std::holds_alternative<AtPeak>(*instant)) return std::optional<std::uint64_t>();
   const HeapHistory& largest = *std::ranges::max_element(heaps, {}, &HeapHistory::peak_live);

@@ -18,6 +18,7 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/settings_search.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 
@@ -271,10 +272,8 @@ Exit run_settings(const FleetArguments& arguments) {
 }
 
 void add_fleet_options(CLI::App& command, FleetArguments& arguments) {
-  command
-      .add_option("--world-size", arguments.world_size,
-                  "Number of ranks in the job [from the recordings, else the highest rank]")
-      ->check(CLI::PositiveNumber);
+  add_whole_number(command, "--world-size", arguments.world_size, {1, any_count},
+                   "Number of ranks in the job [from the recordings, else the highest rank]");
   command.add_option("--mesh", arguments.mesh, "How ranks are laid out, slowest axis first, e.g. pp=4,dp=4");
   command.add_option("--capacity", arguments.capacity, "Memory of each device, e.g. 80GiB [as recorded]");
   command.add_option("--job", arguments.job, "Only this one, if there are recordings of several");
@@ -285,7 +284,7 @@ void add_judging_options(CLI::App& command, FleetArguments& arguments) {
   command.add_flag("--no-setting", arguments.no_setting, "Don't search for a setting that suits all ranks");
   command.add_flag("--allow-incomplete", arguments.allow_incomplete,
                    "Exit code 0 even if ranks are missing or incomplete");
-  command.add_option("--top", arguments.top, "Rows to show per table [10]")->check(CLI::PositiveNumber);
+  add_whole_number(command, "--top", arguments.top, {1, any_count}, "Rows to show per table [10]");
   command.add_option("--html", arguments.html, "Also write an HTML page with charts");
   command.add_option("--parquet", arguments.parquet,
                      "Also write the tables ranks, settings, sites and timeline into this directory");
@@ -301,12 +300,13 @@ void add_reading_options(CLI::App& command, FleetArguments& arguments) {
 }
 
 void add_limits(CLI::App& command, FleetArguments& arguments) {
-  command.add_option("--jobs,-j", arguments.jobs, "Recordings read at once [one per core]");
+  add_whole_number(command, "-j,--jobs", arguments.jobs, {1, most_jobs}, "Recordings read at once [one per core]");
   command.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
   command.add_option("--host-memory", arguments.host_memory,
                      "Memory for everything that this user reads on one machine at a time, by any number of commands "
                      "[80 % of the machine or container]");
-  command.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
+  add_whole_number(command, "--time-limit", arguments.time_limit, {1, most_time_limit},
+                   "Limit in seconds for reading one recording [600]");
 }
 
 void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arguments, Exit& exit) {
@@ -320,7 +320,7 @@ void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arg
   add_reading_options(*map, *arguments);
   add_limits(*map, *arguments);
   map->footer(
-      "Results are renamed into place when complete, so a killed process loses only its current one. How the work is\n"
+      "Results appear when complete, so a killed process loses only its current one. How the work is\n"
       "divided does not change the results.\n\n"
       "Examples:\n"
       "  srun memreel fleet map job/ -o results && memreel fleet merge results\n"

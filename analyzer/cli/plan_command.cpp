@@ -19,6 +19,7 @@
 #include "analyzer/replay/program_heaps.h"
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/torch_rules.h"
+#include "formats/command_line/option_values.h"
 #include "formats/import/minimalloc.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
@@ -380,13 +381,18 @@ void add_plan_command(CLI::App& app, Exit& exit) {
   command->add_option("--capacity", arguments->capacity,
                       "Is there a plan of at most this size? Exit code 1 if none was found [the least peak]");
   add_heap_option(*command, arguments->heap, "Plan", " [the one with most allocations]");
-  command->add_option("--align", arguments->align,
-                      "Alignment of offsets, a power of two [512; in a CSV its own, else 1]");
-  command->add_option("--step", arguments->step, "Only what is alive in step N, from 1 on; memreel info counts them");
-  command->add_option("--effort", arguments->effort,
-                      "How long to search: sections visited [" + std::to_string(arguments->effort) + ", seconds]");
-  command->add_option("--seconds", arguments->seconds, "Stop after so many seconds with the best plan so far");
-  command->add_option("--threads", arguments->threads, "Of the search; the plan is the same [one per core]");
+  constexpr std::uint64_t most = std::uint64_t{1} << 62U;
+  constexpr std::uint64_t most_threads = 1024;
+  add_whole_number(*command, "--align", arguments->align, {1, most},
+                   "Alignment of offsets, a power of two [512; in a CSV its own, else 1]");
+  add_whole_number(*command, "--step", arguments->step, {0, any_count},
+                   "Only what is alive in step N, from 1 on; memreel info counts them");
+  add_whole_number(*command, "--effort", arguments->effort, {0, most},
+                   "How long to search: sections visited [" + std::to_string(arguments->effort) + ", seconds]");
+  add_number(*command, "--seconds", arguments->seconds, any_seconds,
+             "Stop after so many seconds with the best plan so far");
+  add_whole_number(*command, "--threads", arguments->threads, {1, most_threads},
+                   "Of the search; the plan is the same [one per core]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.plan/1) instead of text");
   command->footer(
       "Examples:\n"

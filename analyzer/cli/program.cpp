@@ -15,6 +15,7 @@
 #include "analyzer/cli/flight_dump.h"
 #include "analyzer/describe/text_table.h"
 #include "formats/model/printable.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
 
@@ -182,21 +183,6 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
     best = name;
   }
   return best;
-}
-
-/// A variable of a shell that was not set, most likely: its option must not count as not given.
-std::optional<Error> empty_value(std::span<char* const> words) {
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string_view word = words[i];
-    if (word == "--") break;
-    const bool is_long = word.starts_with("--");
-    const bool is_next = (is_long || (word.starts_with('-') && word.size() == 2)) && i + 1 < words.size() &&
-                         std::string_view(words[i + 1]).empty();
-    if (!is_next && !(is_long && word.ends_with('='))) continue;
-    return Error{.what = std::string(word.substr(0, word.find('='))) + " has an empty value",
-                 .remedy = "give one, or leave the option out"};
-  }
-  return std::nullopt;
 }
 
 std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
@@ -374,13 +360,12 @@ Result<std::vector<PolicySpec>> parse_policy_lists(std::span<const std::string> 
 }
 
 void add_seconds_option(CLI::App& command, double& seconds) {
-  command.add_option("--seconds", seconds, "End all replays after so many seconds [" + text_of(seconds, 0) + "]")
-      ->check(CLI::PositiveNumber);
+  add_number(command, "--seconds", seconds, any_seconds,
+             "End all replays after so many seconds [" + text_of(seconds, 0) + "]");
 }
 
 std::chrono::steady_clock::time_point deadline_after(double seconds) {
-  constexpr double most = 1e9;  // that a clock's nanoseconds hold
-  const std::chrono::duration<double> time(std::min(seconds, most));
+  const std::chrono::duration<double> time(seconds);
   return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
 }
 

@@ -22,6 +22,7 @@
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/torch_rules.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 
@@ -526,7 +527,8 @@ void add_replay_command(CLI::App& app, Exit& exit) {
           "Policies to run on a real GPU, in addition to the model: cuda.malloc, cuda.async, or one that places "
           "blocks in segments; repeatable, comma lists")
       ->allow_extra_args(false);
-  command->add_option("--gpu", arguments->gpu.number, "Which GPU [0]");
+  constexpr std::uint64_t most_gpus = 1024;
+  add_whole_number(*command, "--gpu", arguments->gpu.number, {0, most_gpus - 1}, "Which GPU [0]");
   const std::map<std::string, gpu::SegmentsBy> ways{{"malloc", gpu::SegmentsBy::malloc}, {"map", gpu::SegmentsBy::map}};
   command
       ->add_option("--segments-by", arguments->gpu.segments_by,

@@ -14,6 +14,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/viewer_page.h"
+#include "formats/command_line/option_values.h"
 
 namespace memreel::cli {
 namespace {
@@ -330,10 +331,11 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_option("--at", arguments->at,
                       "Instant to show instead of the peak and the end: peak, end, step:N, event:N, phase:forward, "
                       "range:NAME (its peak), 12.5s");
-  command->add_option("--device", arguments->options.device,
-                      "Of several devices, the one to show in full instead of the deciding one");
+  constexpr std::uint64_t last_device = std::numeric_limits<std::int32_t>::max();
+  add_whole_number(*command, "--device", arguments->options.device, {0, last_device},
+                   "Of several devices, the one to show in full instead of the deciding one");
   add_heap_option(*command, arguments->options.heap, "Show", "; the first lines stay those of the device");
-  command->add_option("--top", arguments->options.top, "Groups to show per table [10]");
+  add_whole_number(*command, "--top", arguments->options.top, {0, any_count}, "Groups to show per table [10]");
   command->add_flag("--live", arguments->sections.live,
                     "Who holds the memory, at its peak and at the end; a report without such options begins with this");
   command->add_flag("--leaks", arguments->sections.leaks,

@@ -16,6 +16,7 @@
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/tune/search_space.h"
 #include "analyzer/replay/verify.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/quantity.h"
 
 namespace memreel::cli {
@@ -192,7 +193,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   command->add_option("--policy", arguments->policy, "Policy the program ran with [the recorded settings]");
   add_heap_option(*command, arguments->heap, "Tune", ", as if it had the device for itself");
-  command->add_option("--top", arguments->top, "How many settings to list in text [10]")->check(CLI::PositiveNumber);
+  add_whole_number(*command, "--top", arguments->top, {1, any_count}, "How many settings to list in text [10]");
   add_seconds_option(*command, arguments->seconds);
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");

@@ -24,6 +24,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/markup.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -424,7 +425,7 @@ Exit serve_view(std::span<char* const> words) {
   app.add_option("TRACE", arguments.file, "Trace, or any file that import reads")->required();
   bool serves = true;  // always set when this function is called
   app.add_flag("--serve", serves, "Serve the viewer as a page; a number after it is the port");
-  app.add_option("--port", arguments.port, "Port [a free one]");
+  add_whole_number(app, "--port", arguments.port, {0, std::numeric_limits<std::uint16_t>::max()}, "Port [a free one]");
   app.add_option("--host", arguments.host, "Address to listen on [127.0.0.1: this computer only]");
   add_memory_option(app, arguments.memory_limit);
   app.footer(
@@ -432,6 +433,7 @@ Exit serve_view(std::span<char* const> words) {
       "  memreel view --serve run.reel\n"
       "  memreel view --serve 8080 snapshot.pickle\n\n"
       "Exit code: 2 bad usage or input that can't be read.");
+  if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
   try {
     app.parse(arguments_given);
   } catch (const CLI::ParseError& problem) {

@@ -130,10 +130,9 @@ namespace {
 constexpr std::uint32_t most_shards = 1U << 20U;
 
 std::optional<std::uint32_t> number_in(std::string_view text) {
-  std::uint32_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return number;
+  const auto number = parse_integer(text);
+  if (!number || *number > most_shards) return std::nullopt;
+  return static_cast<std::uint32_t>(*number);
 }
 
 Result<Shard> shard_from(const std::string& index, const std::string& count, const char* index_name,

@@ -58,6 +58,9 @@ Result<Shard> shard_of(const Environment& environment);
 
 // What a user asks of a fleet, on the command line of `memreel fleet` and of `memreel-fleet-mpi`.
 
+inline constexpr std::uint64_t most_jobs = 1024;             // recordings read at once
+inline constexpr std::uint64_t most_time_limit = 1'000'000;  // seconds for reading one
+
 /// Options as typed; empty or zero: the default.
 struct FleetWords {
   std::string mesh, capacity, rank_pattern, heap, memory_limit, host_memory, job;

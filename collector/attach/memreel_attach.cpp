@@ -61,14 +61,11 @@ void describe_attach(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("PID", request.target, "The process to record")->required();
   app.add_option("-o,--output", request.output, "Trace file; %p is the process id, %h the host [memreel-%h-%p.reel]");
-  app.add_option("--duration", request.duration, "Seconds to record, then detach [until memreel detach]")
-      ->check(CLI::PositiveNumber);
+  add_number(app, "--duration", request.duration, any_seconds, "Seconds to record, then detach [until memreel detach]");
   CLI::Option* const live =
       app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
-  app.add_option("--interval", request.interval, "Seconds between updates of --live [1]")
-      ->check(CLI::Range(0.1, 3600.0));
-  app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [5]")
-      ->check(CLI::Range(0.1, 3600.0));
+  add_number(app, "--interval", request.interval, record::waits, "Seconds between updates of --live [1]");
+  add_number(app, "--time-limit", request.time_limit, record::waits, "Seconds to wait for the program to respond [5]");
   app.add_option("--openmetrics", request.metrics,
                  "Export metrics for Prometheus while recording: :PORT (on loopback), HOST:PORT or FILE; runs until "
                  "Ctrl-C, which detaches, or until the program ends");
@@ -112,8 +109,7 @@ void describe_detach(CLI::App& app, Request& request) {
 void describe_holders(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("PID", request.target, "The recorded process")->required();
-  app.add_option("--time-limit", request.time_limit, "Seconds to wait for the program to respond [30]")
-      ->check(CLI::Range(0.1, 3600.0));
+  add_number(app, "--time-limit", request.time_limit, record::waits, "Seconds to wait for the program to respond [30]");
   add_site(app, request, "Only of memory allocated at train.py:12, as the recording or PyTorch knows");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
   app.footer(

@@ -299,8 +299,7 @@ void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("TARGET", request.targets, "Process ids, or rank:PATTERN for ranks on this machine (rank:0, 'rank:*')")
       ->required();
-  app.add_option("--time-limit", request.time_limit, "Seconds to wait for each dump [60]")
-      ->check(CLI::Range(0.1, 3600.0));
+  add_number(app, "--time-limit", request.time_limit, record::waits, "Seconds to wait for each dump [60]");
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.dump/1)");
   app.footer(

@@ -264,10 +264,8 @@ constexpr std::array<std::pair<std::string_view, Nanoseconds>, 5> units{
 constexpr Nanoseconds longest = hours(24) * 365;
 
 std::optional<double> number_of(std::string_view text) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || !(value > 0)) return std::nullopt;
-  return value;
+  const std::optional<double> value = parse_fraction(text, std::chars_format::general);
+  return value.value_or(0) > 0 ? value : std::nullopt;
 }
 
 std::optional<Nanoseconds> time_of(std::string_view text) {

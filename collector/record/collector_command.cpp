@@ -43,12 +43,12 @@ std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** 
       if (std::cout.flush()) return code;
       return fail({.what = "can't write the help", .where = "standard output"});
     }
+    if (const auto empty = empty_value(std::span(argv + 1, argv + argc))) return fail(*empty);
     return fail({.what = problem.what(), .remedy = "see memreel " + std::string(name) + " --help"});
   }
-  for (const CLI::Option* const option : app.get_options())
-    if (const auto& values = option->results();
-        !option->get_positional() && std::find(values.begin(), values.end(), "") != values.end())
-      return fail({.what = option->get_name() + " has an empty value", .remedy = "give one, or leave the option out"});
+  // What follows is the recorded program's.
+  const auto count = static_cast<std::size_t>(argc) - app.remaining_size();
+  if (const auto problem = empty_value(std::span(argv, count).subspan(1))) return fail(*problem);
   return std::nullopt;
 }
 

@@ -10,6 +10,7 @@
 #include "collector/options/journal.h"
 #include "collector/record/child.h"
 #include "collector/record/summary.h"
+#include "formats/command_line/option_values.h"
 #include "formats/model/result.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name
@@ -23,6 +24,9 @@ void say(std::string_view text);
 
 /// One line on standard error. Returns exit_unusable.
 int fail(const Error& error);
+
+/// Seconds that a command may be told to wait.
+inline constexpr Range<double> waits{.least = 0.1, .most = 3600};
 
 /// Parses the arguments of a program that `memreel NAME` runs as `memreel-... NAME ARGUMENTS...`; NAME may be missing.
 /// Returns the exit code if there is nothing left to do: --help, --version, or an error, which it prints.

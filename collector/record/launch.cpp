@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "collector/record/launch.h"
+#include "formats/command_line/option_values.h"
 
 namespace memreel::record {
 
@@ -142,6 +143,19 @@ std::string explanation_of(const Executable& executable) {
   return {};
 }
 
+namespace {
+
+/// As CLI11 wants it of a check, which names the option itself; empty if there is none.
+template <class Value>
+std::string problem_of(const Result<Value>& parsed) {
+  if (parsed) return {};
+  Error error = parsed.error();
+  error.where.clear();
+  return error.message();
+}
+
+}  // namespace
+
 void add_recording_options(CLI::App& app, agent::Options& options) {
   app.add_option("--backend", "How to observe driver calls: auto, cupti or interpose [auto]")
       ->check(CLI::IsMember({"auto", "cupti", "interpose"}))
@@ -150,40 +164,36 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
                           : text == "cupti" ? agent::BackendChoice::cupti
                                             : agent::BackendChoice::interpose;
       });
-  app.add_option("--depth", options.depth, "Maximum native frames per stack; 0 records no stacks [64]")
-      ->check(CLI::Range(0, 1024));
-  app.add_option("--ring-events", options.ring_events, "Events buffered in memory per thread [65536]")
-      ->check(CLI::Range(64, 1 << 24));
+  add_whole_number(app, "--depth", options.depth, {0, 1024},
+                   "Maximum native frames per stack; 0 records no stacks [64]");
+  add_whole_number(app, "--ring-events", options.ring_events, {64, 1U << 24U},
+                   "Events buffered in memory per thread [65536]");
   app.add_option("--when-full", "When the buffer is full: drop (count the event as lost) or block (wait) [drop]")
       ->check(CLI::IsMember({"drop", "block"}))
       ->each([&options](const std::string& text) {
         options.when_full = text == "drop" ? agent::WhenFull::drop : agent::WhenFull::block;
       });
-  app.add_option("--sample-ms", "Milliseconds between samples of device memory; 0 disables sampling [100]")
-      ->check(CLI::Range(0, 3'600'000))
-      ->each(
-          [&options](const std::string& text) { options.sample_period = std::chrono::milliseconds(std::stoll(text)); });
+  add_whole_number(
+      app, "--sample-ms",
+      [&options](std::uint64_t number) { options.sample_period = std::chrono::milliseconds(number); }, {0, 3'600'000},
+      "Milliseconds between samples of device memory; 0 disables sampling [100]");
   app.add_option("--mode", "Permissions of the trace in octal; 640 lets your group read it [600]")
       ->check([](const std::string& text) {
-        return agent::parse_mode(text) ? std::string() : "--mode: not octal digits from 600 to 777: " + text;
+        return agent::parse_mode(text) ? std::string() : "'" + text + "' is not octal digits from 600 to 777";
       })
       ->each([&options](const std::string& text) { options.mode = agent::parse_mode(text).value_or(options.mode); });
   app.add_option_function<std::string>(
          "--flight", [&options](const std::string& text) { options.flight = *agent::parse_flight(text); },
          "Flight recorder: keep only the latest events, by size (256MiB), time (10min) or both (256MiB,10min); older "
          "ones are summed up")
-      ->check([](const std::string& text) {
-        const auto parsed = agent::parse_flight(text);
-        return parsed ? std::string() : parsed.error().message();
-      });
+      ->check([](const std::string& text) { return problem_of(agent::parse_flight(text)); });
   app.add_option_function<std::string>(
          "--when", [&options](const std::string& text) { static_cast<void>(agent::parse_when(text, options.dumps)); },
          "With --flight: also write a dump when a device is this full (95%) or its used memory grows this fast "
          "(+2GiB/min)")
       ->check([](const std::string& text) {
         agent::DumpOptions dumps;
-        const auto parsed = agent::parse_when(text, dumps);
-        return parsed ? std::string() : parsed.error().message();
+        return problem_of(agent::parse_when(text, dumps));
       });
   app.add_option_function<std::string>(
          "--dump-signal",
@@ -191,10 +201,10 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
          "With --flight: signal that triggers a dump: USR1, USR2, a real-time signal's number, or none [USR2]")
       ->check([](const std::string& text) {
         return agent::parse_dump_signal(text) ? std::string()
-                                              : "--dump-signal: not USR1, USR2, a real-time signal or none: " + text;
+                                              : "'" + text + "' is not USR1, USR2, a real-time signal's number or none";
       });
-  app.add_option("--dumps", options.dumps.kept, "Number of dumps to keep; a new one replaces the oldest [8]")
-      ->check(CLI::Range(1, 1000));
+  add_whole_number(app, "--dumps", options.dumps.kept, {1, 1000},
+                   "Number of dumps to keep; a new one replaces the oldest [8]");
   app.add_flag_callback(
       "--show-secrets", [&options] { options.mask = false; },
       "Keep arguments that look like secrets (--token X, PASSWORD=X) in the trace");

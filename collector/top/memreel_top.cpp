@@ -46,9 +46,11 @@ struct Request {
 
 void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  app.add_option("PID", request.processes, "Processes to show [all recorded processes that you may query]")
-      ->check(CLI::PositiveNumber);
-  app.add_option("--interval", request.interval, "Seconds between updates [2]")->check(CLI::Range(0.1, 3600.0));
+  add_whole_number(
+      app, "PID", [&request](std::uint64_t number) { request.processes.push_back(static_cast<pid_t>(number)); },
+      {1, std::numeric_limits<pid_t>::max()}, "Processes to show [all recorded processes that you may query]")
+      ->expected(-1);
+  add_number(app, "--interval", request.interval, record::waits, "Seconds between updates [2]");
   app.add_option("--sort", request.order, "Sort by live, reserved, growth or pid [live]")
       ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));
   app.add_flag("--categories", request.categories,

@@ -80,9 +80,11 @@ Result<Bytes> parse_bytes(std::string_view text) {
   }
   double number = 0;
   const auto [rest, problem] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
-  if (problem != std::errc{} || !(number >= 0)) return error;
+  if (problem != std::errc{} || std::signbit(number) || !std::isfinite(number)) return error;
   std::string_view unit(rest, static_cast<std::size_t>(end - rest));
-  while (!unit.empty() && unit.front() == ' ') unit.remove_prefix(1);
+  const bool is_apart = unit.starts_with(' ');
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  if (is_apart && unit.empty()) return error;
   for (const auto& [name, factor] : units) {
     if (!equal_ignoring_case(unit, name)) continue;
     const double bytes = std::floor(number * factor);

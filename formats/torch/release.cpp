@@ -24,6 +24,18 @@ std::set<unsigned> first_releases() {
   return firsts;
 }
 
+/// Removes `before` and the digits that follow it, if both are there.
+void skip_numbered(std::string_view& text, std::string_view before) {
+  const std::size_t end = std::min(text.find_first_not_of("0123456789", before.size()), text.size());
+  if (text.starts_with(before) && end > before.size()) text.remove_prefix(end);
+}
+
+/// What may follow "2.12" in a version (PEP 440): ".1", "a0", "rc1", ".dev20260101", "+cu130", or " or newer".
+bool ends_a_version(std::string_view text) {
+  for (const std::string_view before : {".", "a", "b", "rc", ".post", ".dev"}) skip_numbered(text, before);
+  return text.empty() || text.starts_with(" or ") || (text.starts_with('+') && text.size() > 1);
+}
+
 }  // namespace
 
 std::optional<TorchRelease> TorchRelease::parse(std::string_view text) {
@@ -32,8 +44,9 @@ std::optional<TorchRelease> TorchRelease::parse(std::string_view text) {
     if (const std::string_view last = text.substr(second + other.size()); last.starts_with(major)) text = last;
   if (!text.starts_with(major)) return std::nullopt;
   text.remove_prefix(major.size());
-  const auto minor = parse_integer(text.substr(0, text.find_first_not_of("0123456789")));
-  if (!minor || *minor == 0 || *minor > 999) return std::nullopt;
+  const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto minor = parse_integer(text.substr(0, end));
+  if (!minor || *minor == 0 || *minor > 999 || !ends_a_version(text.substr(end))) return std::nullopt;
   return TorchRelease{static_cast<unsigned>(*minor)};
 }
 

@@ -11,6 +11,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
 #include "viewer/app/frames.h"
@@ -303,9 +304,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_option("--size", arguments.size, "Size of the window or screenshot, in pixels [1600x1000]");
   app.add_option("--max-memory", arguments.max_memory,
                  "Memory limit, e.g. 4GiB [a quarter of the machine's; for reading the file 64 times its size]");
-  app.add_option("--scale", arguments.scale,
-                 "Scale of the interface, e.g. 2 [the screen's; of screenshots by their height: 2 at 2160 pixels]")
-      ->check(CLI::Range(0.5, 4.0));
+  add_number(app, "--scale", arguments.scale, {0.5, 4},
+             "Scale of the interface, e.g. 2 [the screen's; of screenshots by their height: 2 at 2160 pixels]");
   app.add_option("--at", arguments.at,
                  "Position of the cursor: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
   app.add_option("--pane", arguments.pane,
@@ -313,8 +313,8 @@ int parse_and_run(int argc, char** argv) {
   app.add_flag("--few-colours", arguments.few_colours, "Limit screenshots to 64 colours, for smaller files");
   app.add_flag("--light", arguments.light, "Dark text on a light background");
   app.add_flag("--dark", arguments.dark, "Light text on a dark background");
-  app.add_option("--bench-frames", arguments.bench_frames,
-                 "Pan and zoom for this many scripted frames and print how long they took");
+  add_whole_number(app, "--bench-frames", arguments.bench_frames, {1, any_count},
+                   "Pan and zoom for this many scripted frames and print how long they took");
   app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document instead of text");
   app.add_flag("--control", arguments.control, "Answer requests on standard input, for tests");
   app.footer(
@@ -330,6 +330,8 @@ int parse_and_run(int argc, char** argv) {
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // `memreel view` passes the command's name as the first argument.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
   try {
     app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);
   } catch (const CLI::ParseError& problem) {

@@ -9,12 +9,7 @@
 namespace memreel::viewer {
 namespace {
 
-std::optional<double> number(std::string_view text) {
-  double value = 0;
-  const auto [rest, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || rest != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<double> number(std::string_view text) { return parse_fraction(text, std::chars_format::general); }
 
 }  // namespace
 

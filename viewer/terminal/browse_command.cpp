@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
@@ -243,6 +244,8 @@ int parse_and_run(int argc, char** argv) {
       "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals\n"
       "that can't move their cursor (TERM=dumb) the report is printed.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
+  const std::span words(argv, static_cast<std::size_t>(argc));
+  if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
   try {
     app.parse(argc - 1, argv + 1);  // without "memreel"
     if (arguments.traces.empty() && !arguments.is_table) throw CLI::RequiredError("TRACE");

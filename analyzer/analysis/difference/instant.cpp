@@ -70,23 +70,15 @@ struct Overloaded : Cases... {
 template <class... Cases>
 Overloaded(Cases...) -> Overloaded<Cases...>;
 
-std::optional<std::uint64_t> parse_count(std::string_view text) {
-  std::uint64_t value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
 std::optional<Nanoseconds> parse_time(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, double>, 4> units{
       {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
   for (const auto& [unit, nanoseconds] : units) {
     if (!text.ends_with(unit)) continue;
     const std::string_view number = text.substr(0, text.size() - unit.size());
-    double value = 0;
-    const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (problem != std::errc{} || end != number.data() + number.size()) continue;
-    const double time = value * nanoseconds;
+    const std::optional<double> value = parse_fraction(number, std::chars_format::general);
+    if (!value) continue;
+    const double time = *value * nanoseconds;
     if (!(time >= 0 && time < 9e18)) return std::nullopt;
     return Nanoseconds(std::llround(time));
   }
@@ -125,9 +117,9 @@ Result<Instant> parse_instant(std::string_view text) {
   if (text == "peak") return Instant{AtPeak{}};
   if (text == "end") return Instant{AtEnd{}};
   if (text.starts_with("step:")) {
-    if (const auto number = parse_count(text.substr(5)); number && *number > 0) return Instant{AfterStep{*number}};
+    if (const auto number = parse_integer(text.substr(5)); number && *number > 0) return Instant{AfterStep{*number}};
   } else if (text.starts_with("event:")) {
-    if (const auto index = parse_count(text.substr(6))) return Instant{AtEvent{*index}};
+    if (const auto index = parse_integer(text.substr(6))) return Instant{AtEvent{*index}};
   } else if (text.starts_with("phase:")) {
     if (const auto phase = phase_by_name(text.substr(6))) return Instant{AtPhase{*phase}};
   } else if (text.starts_with("range:")) {

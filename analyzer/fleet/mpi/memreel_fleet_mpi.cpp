@@ -14,6 +14,7 @@
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
 #include "analyzer/fleet/settings_search.h"
+#include "formats/command_line/option_values.h"
 
 namespace {
 
@@ -223,18 +224,18 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("FILES", arguments.files, "Recordings or directories of them, as each node sees them")->required();
   app.add_option("-o,--output", arguments.out, "Directory of the results, which all nodes share")->required();
   app.add_flag("--resume", arguments.resume, "Skip recordings that are done");
-  app.add_option("--jobs,-j", arguments.jobs, "Recordings that each process reads at once [1]")
-      ->check(CLI::PositiveNumber);
+  add_whole_number(app, "-j,--jobs", arguments.jobs, {1, most_jobs}, "Recordings that each process reads at once [1]");
   app.add_option("--rank-pattern", arguments.rank_pattern, "As in memreel fleet");
   app.add_option("--heap", arguments.heap, "As in memreel fleet")->type_name("NAME");
   app.add_option("--job", arguments.job, "As in memreel fleet");
-  app.add_option("--world-size", arguments.world_size, "As in memreel fleet");
+  add_whole_number(app, "--world-size", arguments.world_size, {1, any_count}, "As in memreel fleet");
   app.add_option("--mesh", arguments.mesh, "As in memreel fleet");
   app.add_option("--capacity", arguments.capacity, "As in memreel fleet");
   app.add_flag("--no-setting", arguments.no_setting, "As in memreel fleet");
   app.add_option("--memory-limit", arguments.memory_limit, "Memory limit for reading one recording [16GiB]");
   app.add_option("--host-memory", arguments.host_memory, "Memory for everything that is read on one node at a time");
-  app.add_option("--time-limit", arguments.time_limit, "Limit in seconds for reading one recording [600]");
+  add_whole_number(app, "--time-limit", arguments.time_limit, {1, most_time_limit},
+                   "Limit in seconds for reading one recording [600]");
   app.footer(
       "Arguments after -- are for memreel fleet merge, which the first process runs at the end.\n\n"
       "Examples:\n"
@@ -252,6 +253,7 @@ int main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("memreel fleet on many nodes, by MPI.", "memreel-fleet-mpi");
   add_options(app, arguments);
+  if (const auto problem = empty_value(std::span(argv, separator).subspan(1))) return fail(*problem);
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ParseError& problem) {

@@ -20,12 +20,15 @@ TEST(TorchSettings, ReleasesHaveTheirRules) {
   EXPECT_EQ(release("2.1.2").tie_break(), TieBreak::address);
   EXPECT_EQ(release("2.11").tie_break(), TieBreak::address);
   EXPECT_EQ(release("2.12.1+cu130").tie_break(), TieBreak::block_counter);
+  EXPECT_EQ(release("2.12.0a0+32f93b1.nv26.02").minor, 12U);
+  EXPECT_EQ(release("2.12.0.dev20260101+cu130").minor, 12U);
   EXPECT_EQ(release("2.13").tie_break(), TieBreak::segment_counter);
   EXPECT_EQ(release("2.14 or newer").tie_break(), TieBreak::segment_counter);
   EXPECT_EQ(release("2.3 or 2.4").minor, 4U);
   EXPECT_TRUE(release("2.4").has(torch_rule::segments_for_private_pools));
   EXPECT_FALSE(release("2.5").has(torch_rule::segments_for_private_pools));
-  for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two"}) EXPECT_FALSE(TorchRelease::parse(none)) << none;
+  for (const char* none : {"", "2", "2.", "2.0", "1.13", "3.1", "two", "2.12junk", "2.12.", "2.12+", "2.12 ", "2.12.x"})
+    EXPECT_FALSE(TorchRelease::parse(none)) << none;
   EXPECT_EQ(TorchSettings::recorded({{"pytorch_release", "2.12"}}).release.tie_break(), TieBreak::block_counter);
 }
 

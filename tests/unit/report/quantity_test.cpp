@@ -33,8 +33,8 @@ TEST(Quantity, SizesAreReadInEveryUsualForm) {
 }
 
 TEST(Quantity, WhatIsNotASizeIsRefusedWithARemedy) {
-  for (const char* const text :
-       {"", "GiB", "10XB", "-5", "1e400", "nan", "99999999999TiB", "10 GiB!", "18446744073709551616"}) {
+  for (const char* const text : {"", "GiB", "10XB", "-5", "1e400", "nan", "99999999999TiB", "10 GiB!", "5 ", " 5", "+5",
+                                 "-0", "0x10", "inf", "18446744073709551616"}) {
     const Result<Bytes> size = parse_bytes(text);
     ASSERT_FALSE(size) << text;
     EXPECT_NE(size.error().message().find("10GiB"), std::string::npos);
