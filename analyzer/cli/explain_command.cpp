@@ -28,21 +28,25 @@ struct ExplainArguments {
   bool clipboard = false, json = false, ascii = false, texts = false;
 };
 
-/// Passes what a descriptor delivers to `scan`. False if it can't be read.
-bool take_all(int descriptor, explain::LogScan& scan) {
-  std::vector<char> piece(std::size_t{1} << 18U);
-  for (;;) {
-    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
-    if (count > 0) scan.take({piece.data(), static_cast<std::size_t>(count)});
-    if (count == 0) return true;
-    if (count < 0 && errno != EINTR) return false;
-  }
+Error no_log(std::string where) {
+  return {.what = "is not text", .where = std::move(where), .offset = 0, .remedy = "give the log itself"};
 }
 
 Error unreadable(std::string where) {
   return {.what = std::string{"can't be read: "} + std::generic_category().message(errno),
           .where = std::move(where),
           .remedy = "check the name and its permissions"};
+}
+
+/// Passes what a descriptor delivers to `scan`.
+Result<void> take_all(int descriptor, const std::string& where, explain::LogScan& scan) {
+  std::vector<char> piece(std::size_t{1} << 18U);
+  for (;;) {
+    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
+    if (count > 0 && !scan.take({piece.data(), static_cast<std::size_t>(count)})) return no_log(where);
+    if (count == 0) return {};
+    if (count < 0 && errno != EINTR) return unreadable(where);
+  }
 }
 
 Result<void> take_file(const std::filesystem::path& file, explain::LogScan& scan) {
@@ -52,10 +56,9 @@ Result<void> take_file(const std::filesystem::path& file, explain::LogScan& scan
                                                                   std::filesystem::exists(status)) {
     const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);  // a pipe, such as <(command)
     if (descriptor < 0) return unreadable(file.string());
-    const bool is_read = take_all(descriptor, scan);
+    Result<void> taken = take_all(descriptor, file.string(), scan);
     ::close(descriptor);
-    if (!is_read) return unreadable(file.string());
-    return {};
+    return taken;
   }
   // Nothing is kept of what is decompressed: its size needs no limit.
   Result<OpenedFile> opened = open_bytes(file, Bytes{std::numeric_limits<std::uint64_t>::max() / 2});
@@ -66,7 +69,7 @@ Result<void> take_file(const std::filesystem::path& file, explain::LogScan& scan
     const Result<std::size_t> count = opened->bytes->read(piece);
     if (!count) return count.error();
     if (*count == 0) return {};
-    scan.take({reinterpret_cast<const char*>(piece.data()), *count});
+    if (!scan.take({reinterpret_cast<const char*>(piece.data()), *count})) return no_log(file.string());
     bar.update(opened->bytes->stored_position(), opened->stored_size);
   }
 }
@@ -77,8 +80,8 @@ Result<void> take_clipboard(explain::LogScan& scan) {
                                     "xsel --output --clipboard 2>/dev/null", "pbpaste 2>/dev/null"}) {
     std::FILE* const pipe = ::popen(command, "re");
     if (pipe == nullptr) continue;
-    const bool is_read = take_all(::fileno(pipe), scan);
-    if (::pclose(pipe) == 0 && is_read) return {};
+    const Result<void> taken = take_all(::fileno(pipe), "--clipboard", scan);
+    if (::pclose(pipe) == 0 && taken) return {};
   }
   return Error{.what = "there is no clipboard that could be read",
                .where = "--clipboard",
@@ -140,10 +143,9 @@ Exit run_explain(const ExplainArguments& arguments) {
     return fail(
         {.what = "no log", .where = "LOG", .remedy = "name a file, or pipe one: PROGRAM 2>&1 | memreel explain"});
   explain::LogScan scan;
-  Result<void> taken = arguments.clipboard            ? take_clipboard(scan)
-                       : !from_input                  ? take_file(arguments.log, scan)
-                       : take_all(STDIN_FILENO, scan) ? Result<void>{}
-                                                      : Result<void>{unreadable("standard input")};
+  const Result<void> taken = arguments.clipboard ? take_clipboard(scan)
+                             : !from_input       ? take_file(arguments.log, scan)
+                                                 : take_all(STDIN_FILENO, "standard input", scan);
   if (!taken) return fail(taken.error());
   const explain::Findings findings = scan.finish();
   const std::string name = !arguments.name.empty() ? arguments.name

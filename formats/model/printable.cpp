@@ -57,6 +57,15 @@ std::string escape(const Character& character) {
 
 }  // namespace
 
+bool is_binary(std::string_view piece) {
+  constexpr std::size_t least = 4096, allowed = 16;  // bytes to judge by; one of so many may be a control character
+  const auto is_control = [](char c) {
+    return c > '\0' && c < ' ' && std::string_view("\a\b\t\n\v\f\r\x1b").find(c) == std::string_view::npos;
+  };
+  return piece.size() >= least &&
+         static_cast<std::size_t>(std::ranges::count_if(piece, is_control)) > piece.size() / allowed;
+}
+
 bool is_printable(std::string_view text) {
   while (!text.empty()) {
     if (is_plain(text.front())) {

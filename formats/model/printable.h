@@ -15,6 +15,10 @@ std::string printable(std::string_view text);
 /// Whether printable() would leave it unchanged.
 bool is_printable(std::string_view text);
 
+/// Whether the beginning of a file, or a piece of it, can't be text in any encoding: so much of it are control
+/// characters that no terminal takes. Zeros may be a hole that a truncated log has.
+bool is_binary(std::string_view piece);
+
 /// printable(), in place.
 void make_printable(std::string& text);
 

@@ -4,6 +4,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import struct
 import subprocess
@@ -59,6 +60,41 @@ class UnreadableInput(ProgramTest):
 
     def test_pickle_of_something_else(self):
         self.refuse_everywhere(self.file("weights.pickle", pickle.dumps({"layer.weight": [0.5] * 1000})))
+
+
+class EndlessInput(ProgramTest):
+    """What can't be of a format is refused where it begins, however much of it follows."""
+
+    def refuse(self, *command):
+        for device in ("/dev/zero", "/dev/urandom"):
+            with self.subTest(device, command=command):
+                process = run(*[device if word == "X" else word for word in command], memory_limit=2 * GIB, timeout=60)
+                self.assert_refused(process, "standard input" if "-" in command else device)
+
+    def test_every_format(self):
+        named = run("import", "/dev/null", "--format", "none", "-o", self.directory / "x").stderr
+        formats = re.search(r"available: (.*)\)", named).group(1).split(", ")
+        self.assertGreater(len(formats), 15)
+        for name in formats:
+            self.refuse("import", "X", "--format", name, "-o", self.directory / "out.reel")
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_every_command(self):
+        for command in (("import", "X", "-o", self.directory / "out.reel"), ("report", "X"), ("info", "X"), ("verify", "X"), ("replay", "X"),
+                        ("check", "X", "--max-peak", "1GiB"), ("diff", "X", "X"), ("explain", "X")):
+            self.refuse(*command)
+
+    def test_zeros_after_a_sound_beginning(self):
+        for name, content in (("xplane", b"\x0a\x02\x12\x00" + bytes(1 << 20)), ("rmm.log", b"[\x01]" * 3000)):
+            with self.subTest(name):
+                file = self.file("file", content)
+                process = run("import", file, "--format", name, "-o", self.directory / "out.reel")
+                self.assert_refused(process, file, "byte ")
+
+    def test_a_hole_at_the_beginning_of_a_log_is_none(self):
+        """As logrotate's copytruncate leaves in the log of a program that writes on."""
+        log = self.file("log", bytes(3 << 20) + b"\nRuntimeError: CUDA error: out of memory\n")
+        self.assertEqual(len(self.document("explain", log, code=None)["failures"]), 1)
 
 
 class HostilePickle(ProgramTest):

@@ -180,7 +180,12 @@ struct LogScan::Expressions {
 LogScan::LogScan() : expressions_(Expressions::all()) {}
 LogScan::~LogScan() = default;
 
-void LogScan::take(std::string_view piece) {
+bool LogScan::take(std::string_view piece) {
+  constexpr std::uint64_t most_zeros = std::uint64_t{256} << 20U;  // a truncated log may begin with a hole
+  if (findings_.bytes == zeros_) {
+    zeros_ += std::min(piece.find_first_not_of('\0'), piece.size());
+    if (zeros_ > most_zeros || is_binary(piece)) return false;
+  }
   findings_.bytes += piece.size();
   if (wide_ < 0 && piece.size() >= 2) wide_ = piece.starts_with("\xff\xfe") || piece.starts_with("\xfe\xff") ? 1 : 0;
   while (!piece.empty()) {
@@ -192,6 +197,7 @@ void LogScan::take(std::string_view piece) {
     piece.remove_prefix(part.size());
     scan(false);
   }
+  return true;
 }
 
 Findings LogScan::finish() {

@@ -31,7 +31,8 @@ class LogScan {
   LogScan& operator=(const LogScan&) = delete;
   ~LogScan();
 
-  void take(std::string_view piece);
+  /// False if what it was given so far can't be a log's: not text, or zeros only.
+  bool take(std::string_view piece);
   /// At the end of the log; once.
   Findings finish();
 
@@ -57,7 +58,8 @@ class LogScan {
   std::size_t handled_ = 0;  // texts that begin before it are done
   std::size_t counted_ = 0;  // where `line_` was counted up to
   std::uint64_t line_ = 1;
-  int wide_ = -1;  // 1: UTF-16, as PowerShell writes it; -1: not yet known
+  std::uint64_t zeros_ = 0;  // at the beginning
+  int wide_ = -1;            // 1: UTF-16, as PowerShell writes it; -1: not yet known
   std::map<std::string, Figures> facts_;
   std::map<std::string, Part> pending_;  // by source
   std::map<std::string, std::size_t> seen_;

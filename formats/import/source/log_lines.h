@@ -8,6 +8,7 @@
 
 #include "formats/import/source/bytes.h"
 #include "formats/model/result.h"
+#include "formats/model/printable.h"
 
 namespace memreel {
 
@@ -82,8 +83,14 @@ inline std::string_view text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
+/// For what is not text, or a line that never ends.
+inline Error no_log(std::string what, const std::string& where, std::uint64_t offset) {
+  return {.what = std::move(what), .where = where, .offset = offset, .remedy = "give the log itself"};
+}
+
 /// Passes each line without its line ending to `take`, with its number from 1; `take` returns what is wrong with it.
-/// Lines longer than 64 KiB are not records and are not kept in memory.
+/// Lines longer than 64 KiB are not records and are not kept in memory. Errors: the bytes can't be read, or before the
+/// first record there is something that no log has.
 template <class Take>
 class LogLines {
  public:
@@ -93,6 +100,7 @@ class LogLines {
     for (;;) {
       const std::string_view ahead = text_of(bytes_.peek(longest));
       if (ahead.empty()) break;
+      if (tally_.records == 0 && is_binary(ahead)) return no_log("is not text", bytes_.where(), bytes_.position());
       const std::size_t end = ahead.rfind('\n');
       if (end != std::string_view::npos) {
         read_lines(ahead.substr(0, end + 1));
@@ -100,8 +108,8 @@ class LogLines {
       } else if (ahead.size() < longest) {
         read_line(ahead, bytes_.position());
         bytes_.take(ahead.size());
-      } else {
-        skip_long_line();
+      } else if (const std::uint64_t begin = bytes_.position(); !skip_long_line()) {
+        return no_log("this line is longer than 256 MiB", bytes_.where(), begin);
       }
     }
     if (bytes_.failure()) return *bytes_.failure();
@@ -110,6 +118,7 @@ class LogLines {
 
  private:
   static constexpr std::size_t longest = std::size_t{64} << 10U;
+  static constexpr std::uint64_t longest_skipped = std::uint64_t{256} << 20U;
 
   void read_lines(std::string_view text) {
     const std::uint64_t offset = bytes_.position();
@@ -126,15 +135,18 @@ class LogLines {
     tally_.count(line.empty() ? not_a_record : take_(line, tally_.lines), offset);
   }
 
-  void skip_long_line() {
+  /// False if it is not a line.
+  bool skip_long_line() {
+    const std::uint64_t begin = bytes_.position();
     ++tally_.lines;
-    tally_.count("it is longer than any record", bytes_.position());
-    for (;;) {
+    tally_.count("it is longer than any record", begin);
+    while (bytes_.position() - begin <= longest_skipped) {
       const std::string_view ahead = text_of(bytes_.peek(longest));
       const std::size_t end = ahead.find('\n');
       bytes_.take(end == std::string_view::npos ? ahead.size() : end + 1);
-      if (end != std::string_view::npos || ahead.empty()) return;
+      if (end != std::string_view::npos || ahead.empty()) return true;
     }
+    return false;
   }
 
   ByteCursor& bytes_;

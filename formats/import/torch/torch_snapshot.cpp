@@ -114,17 +114,28 @@ class Base64Stream final : public ByteStream {
   bool ended_ = false;
 };
 
+constexpr std::size_t longest_beginning = 4096;  // of blanks before a page's first tag
+
+bool is_markup(std::string_view text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  return first != std::string_view::npos && text[first] == '<';
+}
+
 }  // namespace
 
 bool looks_like_viz_page(std::span<const std::byte> beginning) {
   const std::string_view text = text_of(beginning);
-  const std::size_t first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
-  if (first == std::string_view::npos || text[first] != '<') return false;
+  if (!is_markup(text)) return false;
   return text.find("MemoryViz") != std::string_view::npos || text.find("add_local_files") != std::string_view::npos ||
          text.find("alloc_data") != std::string_view::npos || text.find("Memory Timeline") != std::string_view::npos;
 }
 
 Result<void> import_viz_page(ByteCursor& bytes, Header header, const BeginOutput& begin) {
+  if (!is_markup(text_of(bytes.peek(longest_beginning))))
+    return Error{.what = "is not a page (HTML)",
+                 .where = bytes.where(),
+                 .offset = 0,
+                 .remedy = "dump the snapshot itself, torch.cuda.memory._dump_snapshot()"};
   if (!skip_past(bytes, "\"base64\"") || !skip_past(bytes, "\"")) {
     if (bytes.failure()) return *bytes.failure();
     return Error{.what = "the page holds a picture, not the snapshot that it was made from",

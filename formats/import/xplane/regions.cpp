@@ -255,6 +255,11 @@ bool looks_like_device_memory(std::span<const std::byte> beginning) {
 Result<void> import_device_memory(ByteCursor& bytes, Header header, const BeginOutput& begin) {
   header.source = "jax.memory";
   std::string profile;
+  if (const std::string_view first = text_of(bytes.peek(1)); !first.starts_with('\x0a'))
+    return Error{.what = "is not a profile of pprof",
+                 .where = bytes.where(),
+                 .offset = 0,
+                 .remedy = "save one with jax.profiler.save_device_memory_profile()"};
   for (;;) {
     const auto piece = bytes.take(std::uint64_t{1} << 18U);
     if (piece.empty()) break;

@@ -219,6 +219,7 @@ class SpaceReader {
     const std::uint64_t begin = bytes_.position();
     const auto tag = varint();
     if (!tag) return damaged(begin, "a field's number is cut off or malformed");
+    if (*tag >> 3U == 0) return damaged(begin, "is not a protobuf field");
     switch (static_cast<WireType>(*tag & 7U)) {
       case WireType::varint:
         return varint() ? Result<void>{} : damaged(begin, "a number is cut off or malformed");
