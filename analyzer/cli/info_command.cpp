@@ -195,8 +195,9 @@ void print_info_text(const Trace& trace) {
             << ")\n\n";
   print_origin(trace.header);
   print_recording(trace);
-  std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()}) << " over "
-            << text_of_seconds(std::chrono::duration<double>(time_span(trace.events)).count()) << '\n'
+  const std::chrono::duration<double> seconds = time_span(trace.events);
+  std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()})
+            << (has_times(trace.events) ? " over " + text_of_seconds(seconds.count()) : "") << '\n'
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
             << "  size     " << text_of(trace.file_size) << ", " << text_of(bytes_per_event(trace), 2)
             << " bytes per event\n\n";

@@ -77,9 +77,10 @@ class Page {
 
   void heading(const std::string& name) {
     body_ += "<h1>" + cell(name) + "</h1>\n";
-    body_ += paragraph(trace_.header.source + ", " + text_of(std::uint64_t{trace_.events.count()}) + " events over " +
-                           text_of_time(trace_.events.count() == 0 ? Nanoseconds{}
-                                                                   : since_start(trace_, trace_.events.times().back())),
+    const std::uint64_t events = trace_.events.count();
+    const Nanoseconds time = events == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.times().back());
+    body_ += paragraph(trace_.header.source + ", " + text_of(events) + " events" +
+                           (has_times(trace_.events) ? " over " + text_of_time(time) : ""),
                        "quiet");
     if (const std::string line = provenance(trace_.header); !line.empty()) body_ += paragraph(line, "quiet");
     for (const std::string& line : shortcomings(trace_)) body_ += paragraph("Incomplete: " + line, "quiet");

@@ -233,11 +233,33 @@ unsigned readers_at_once() {
   return quota ? cores_within(*quota, cores) : cores;
 }
 
+namespace {
+
+/// This process needs a descriptor for each child, and a child some of its own for what it reads.
+constexpr rlim_t descriptors_besides = 12;
+
+unsigned most_children() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return ~0U;
+  return static_cast<unsigned>(std::clamp<rlim_t>(limit.rlim_cur, descriptors_besides + 1, ~0U) - descriptors_besides);
+}
+
+}  // namespace
+
+Result<void> may_have_children() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > descriptors_besides) return {};
+  return Error{
+      .what = "only " + std::to_string(limit.rlim_cur) + " files may be open at a time, too few to read a job's",
+      .remedy = remedy_of_opening(EMFILE, {})};
+}
+
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,
                         const std::function<std::string(std::size_t)>& work,
                         const std::function<void(std::size_t, ChildOutcome)>& done,
                         const std::function<std::uint64_t(std::size_t)>& input) {
   if (jobs == 0) jobs = readers_at_once();
+  jobs = std::min(jobs, most_children());
   ChildPool pool(limits, work, done, input);
   for (std::size_t next = 0; next < count || pool.size() > 0;) {
     while (next < count && pool.size() < jobs) pool.start(next++);

@@ -8,9 +8,9 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <vector>
 
+#include "formats/model/result.h"
 #include "formats/model/units.h"
 
 namespace memreel {
@@ -98,6 +98,9 @@ unsigned cores_within(const std::string& quota, unsigned cores);
 
 /// One per core that this process may use.
 unsigned readers_at_once();
+
+/// Error: the limit on open files (ulimit -n) leaves none for a child. It is no recording's fault.
+Result<void> may_have_children();
 
 /// Runs everything: calls `work(i)` for each i below `count`, up to `jobs` at once (0: one per core).
 void in_child_processes(std::size_t count, unsigned jobs, const ChildLimits& limits,

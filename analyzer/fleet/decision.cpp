@@ -52,11 +52,17 @@ std::string why_of(const FleetRow& row, bool by_headroom) {
 
 Nanoseconds failure_time(const FleetRow& row) { return row.summary.begin + row.summary.first_failure_time; }
 
+/// Nothing for a recording without times, in which events are at 0 or a nanosecond apart.
+std::string when(const std::string& before, double seconds, const std::string& behind = {}) {
+  constexpr double shortest_shown = 1e-6;
+  return seconds >= shortest_shown ? before + text_of_seconds(seconds) + behind : "";
+}
+
 std::string failure_of(const RankSummary& s) {
   return "out of memory: " + text_of(s.failed_allocations) +
          (s.failed_allocations == 1 ? " request was refused" : " requests were refused") +
-         (s.first_failure ? ", the first of " + text_of(*s.first_failure) : "") + ", " +
-         text_of_seconds(static_cast<double>(s.first_failure_time.count()) * 1e-9) + " after its recording began";
+         (s.first_failure ? ", the first of " + text_of(*s.first_failure) : "") +
+         when(", ", static_cast<double>(s.first_failure_time.count()) * 1e-9, " after its recording began");
 }
 
 /// Ranks that had requests refused, and those that were close to it: each by its own device or, where that is not
@@ -109,7 +115,7 @@ void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& ro
     if (!after || (least && *least <= *after)) continue;
     least = after;
     decision.fails_first = i;
-    decision.fails_why = "it exceeds " + text_of(*fleet.rows[i].summary.capacity) + " after " + text_of_seconds(*after);
+    decision.fails_why = "it exceeds " + text_of(*fleet.rows[i].summary.capacity) + when(" after ", *after);
   }
   if (decision.fails_first) return;
   for (const std::uint32_t i : rows) {

@@ -78,6 +78,7 @@ bool natural_less(std::string_view a, std::string_view b) {
 }
 
 Result<FleetInputs> find_inputs(std::span<const fs::path> named) {
+  if (const Result<void> may = may_have_children(); !may) return may.error();
   FleetInputs inputs;
   for (const fs::path& path : named) {
     std::error_code problem;

@@ -174,4 +174,11 @@ bool operator==(const Events& a, const Events& b) {
   return true;
 }
 
+bool has_times(const Events& events) {
+  constexpr std::int64_t least_per_event = 10;  // nanoseconds
+  if (events.count() == 0) return false;
+  const auto [first, last] = std::ranges::minmax(events.times());
+  return (last - first).count() / least_per_event >= static_cast<std::int64_t>(events.count());
+}
+
 }  // namespace memreel

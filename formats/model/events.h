@@ -265,4 +265,8 @@ inline void Events::push_back(const Event& event) {
   time_.push_back(static_cast<std::uint64_t>(event.time.count()) + time_bias);
 }
 
+/// Whether the times are a clock's. Importers number the events of files without times, a nanosecond each, and nothing
+/// records events that quickly.
+bool has_times(const Events& events);
+
 }  // namespace memreel

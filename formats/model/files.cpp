@@ -35,13 +35,23 @@ std::optional<FileIdentity> identity_of(int file) {
   return FileIdentity{.device = status.st_dev, .inode = status.st_ino};
 }
 
+std::string remedy_of_opening(int problem, std::string otherwise) {
+  if (problem == EMFILE) return "allow more open files: ulimit -n 256";
+  if (problem == ENFILE) return "end other programs: the machine has no more open files";
+  return otherwise;
+}
+
 Result<std::string> read_whole_file(const std::filesystem::path& file, std::string remedy) {
   constexpr std::size_t step = 16384;
   const auto failed = [&](std::string what) {
     return Error{.what = std::move(what), .where = file.string(), .offset = {}, .remedy = std::move(remedy)};
   };
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return failed("can't be opened: " + std::generic_category().message(errno));
+  if (descriptor < 0) {
+    const int problem = errno;
+    remedy = remedy_of_opening(problem, std::move(remedy));
+    return failed("can't be opened: " + std::generic_category().message(problem));
+  }
   std::string text;
   ssize_t count = 1;
   while (count > 0 && text.size() <= most_of_a_whole_file) {

@@ -34,6 +34,9 @@ struct FileIdentity {
 /// None if nothing is open.
 std::optional<FileIdentity> identity_of(int file);
 
+/// How to get a file opened that the system refused with `problem` (errno). `otherwise`: where it is no limit's fault.
+std::string remedy_of_opening(int problem, std::string otherwise);
+
 /// The maximum to read: far more than any file that memreel reads this way.
 inline constexpr std::size_t most_of_a_whole_file = std::size_t{256} << 20U;
 

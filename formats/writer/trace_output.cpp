@@ -71,7 +71,8 @@ Error write_error(const std::filesystem::path& path) {
 }
 
 Error creation_error(const std::filesystem::path& path) {
-  return system_error("can't create the file", path, errno == ENOENT ? "create its directory first" : "");
+  return system_error("can't create the file", path,
+                      remedy_of_opening(errno, errno == ENOENT ? "create its directory first" : ""));
 }
 
 /// An open file, closed by the destructor.

@@ -10,7 +10,7 @@ import struct
 import subprocess
 import unittest
 
-from program import REPOSITORY, SAMPLES, ProgramTest, run
+from program import MEMREEL, REPOSITORY, SAMPLES, SANITIZED, ProgramTest, run
 from snapshot import snapshot
 
 ANALYSES = ("info", "report", "verify", "replay", "tune")
@@ -95,6 +95,46 @@ class EndlessInput(ProgramTest):
         """As logrotate's copytruncate leaves in the log of a program that writes on."""
         log = self.file("log", bytes(3 << 20) + b"\nRuntimeError: CUDA error: out of memory\n")
         self.assertEqual(len(self.document("explain", log, code=None)["failures"]), 1)
+
+
+class FewOpenFiles(ProgramTest):
+    def run_with(self, files, *command):
+        return subprocess.run(["sh", "-c", f'ulimit -n {files}; exec "$0" "$@"', MEMREEL, *map(str, command)], text=True, timeout=100,
+                              env=os.environ | {"COLUMNS": ""}, stdin=subprocess.DEVNULL, capture_output=True)
+
+    def test_no_recording_of_a_job_is_blamed(self):
+        job = self.directory / "job"
+        job.mkdir()
+        for rank in range(6):
+            shutil.copy(SAMPLE, job / f"rank{rank}.reel")
+        for files in (6, 8, 10, 12):
+            process = self.run_with(files, "fleet", job, "--no-setting", "--jobs", 6)
+            if SANITIZED or "shared libraries" in process.stderr:
+                continue
+            with self.subTest(files):
+                self.assert_refused(process, f"only {files} files may be open", "ulimit -n")
+        expected = self.answer("fleet", job, "--no-setting").stdout
+        for files in (14, 16, 64):
+            with self.subTest(files):
+                process = self.run_with(files, "fleet", job, "--no-setting", "--jobs", 6)
+                self.assertEqual((process.returncode, process.stdout), (0, expected), process.stderr)
+
+    def test_a_recording_alone(self):
+        for files in (4, 5):
+            process = self.run_with(files, "report", SAMPLE)
+            if process.returncode == 2:
+                with self.subTest(files):
+                    self.assert_refused(process, "Too many open files", "ulimit -n")
+
+
+class WithoutTimes(ProgramTest):
+    def test_nothing_is_said_of_time(self):
+        plan = self.file("plan.csv", b"id,lower,upper,size\na,0,3,1024\nb,1,4,2048\n")
+        self.assertRegex(self.answer("info", plan).stdout, r"events +4\n")
+        self.assertRegex(self.answer("info", SAMPLE).stdout, r"events +\S+ over \S+ m?s\n")
+        page = self.answer("report", plan, "--format", "html").stdout
+        self.assertIn("4 events<", page)
+        self.assertIn(" events over ", self.answer("report", SAMPLE, "--format", "html").stdout)
 
 
 class HostilePickle(ProgramTest):

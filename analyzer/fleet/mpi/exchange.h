@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "analyzer/fleet/child_processes.h"

@@ -85,7 +85,7 @@ Result<OpenedFile> open_bytes(const std::filesystem::path& file, Bytes memory_li
   if (!handle)
     return Error{.what = std::string{"can't be opened: "} + std::generic_category().message(errno),
                  .where = file.string(),
-                 .remedy = "check the name and its permissions"};
+                 .remedy = remedy_of_opening(errno, "check the name and its permissions")};
   // Callers read large pieces; another buffer in between would only copy.
   std::setvbuf(handle.get(), nullptr, _IONBF, 0);
   const std::uintmax_t size = std::filesystem::file_size(file, failure);
