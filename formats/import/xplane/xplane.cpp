@@ -219,7 +219,8 @@ class SpaceReader {
     const std::uint64_t begin = bytes_.position();
     const auto tag = varint();
     if (!tag) return damaged(begin, "a field's number is cut off or malformed");
-    if (*tag >> 3U == 0) return damaged(begin, "is not a protobuf field");
+    constexpr std::uint64_t most_fields = 15;  // a space has four; a field may be gigabytes to skip
+    if (*tag >> 3U == 0 || *tag >> 3U > most_fields) return damaged(begin, "is not a protobuf field");
     switch (static_cast<WireType>(*tag & 7U)) {
       case WireType::varint:
         return varint() ? Result<void>{} : damaged(begin, "a number is cut off or malformed");
