@@ -14,8 +14,8 @@
 
 #include "analyzer/cli/flight_dump.h"
 #include "analyzer/describe/text_table.h"
-#include "formats/model/printable.h"
 #include "formats/command_line/option_values.h"
+#include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
 

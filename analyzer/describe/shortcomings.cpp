@@ -69,7 +69,9 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   }
   const bool instants = is_no_history(losses.skipped);
   if (losses.skipped == all_of_a_history())
-    lines.emplace_back("one instant, not a history: what is live and where it lies, not how it got there");
+    lines.emplace_back(
+        "one instant, not a history: what is live and where it lies, not how it got there (record a history, from "
+        "before the model is built)");
   else if (instants)
     lines.emplace_back(
         "a series of instants, not a history: what was live at each and where it lay, not what came and went in "

@@ -62,7 +62,9 @@ bool is_binary(std::string_view piece) {
   const auto is_control = [](char c) {
     return c > '\0' && c < ' ' && std::string_view("\a\b\t\n\v\f\r\x1b").find(c) == std::string_view::npos;
   };
-  return piece.size() >= least &&
+  // Its letters have bytes that are control characters: half of all in Cyrillic.
+  const bool is_utf16 = piece.starts_with("\xff\xfe") || piece.starts_with("\xfe\xff");
+  return piece.size() >= least && !is_utf16 &&
          static_cast<std::size_t>(std::ranges::count_if(piece, is_control)) > piece.size() / allowed;
 }
 

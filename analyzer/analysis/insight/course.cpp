@@ -9,7 +9,6 @@
 
 namespace memreel {
 
-/// By FrameId, the first frame of the same place in the code.
 std::vector<FrameId> same_places(const Tables& tables) {
   std::map<std::tuple<StringId, StringId, std::uint32_t, ModuleId, std::uint64_t>, FrameId> first;
   std::vector<FrameId> same;

@@ -7,8 +7,8 @@
 #include <span>
 
 #include "formats/import/source/bytes.h"
-#include "formats/model/result.h"
 #include "formats/model/printable.h"
+#include "formats/model/result.h"
 
 namespace memreel {
 

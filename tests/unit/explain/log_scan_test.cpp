@@ -74,6 +74,19 @@ TEST(Logs, Utf16OfAWindowsShellIsRead) {
   EXPECT_EQ(kind_in(wide), "fragmentation");
 }
 
+TEST(Logs, TextInAnyEncodingIsTakenAndBytesThatAreNoneAreNot) {
+  std::string cyrillic, utf16 = "\xff\xfe", bytes;
+  for (int i = 0; i < 5'000; ++i) {
+    const auto letter = static_cast<char>(0x10 + i % 0x40);  // from U+0410 on
+    cyrillic += static_cast<char>(0xC0 + i % 0x40);          // Windows-1251
+    utf16 += {letter, '\x04'};
+    bytes += static_cast<char>(i * 37 % 256);
+  }
+  const std::string hole(10'000, '\0');  // of a log that was truncated while it was written
+  for (const std::string& text : {cyrillic, utf16, hole, hole + "out of memory"}) EXPECT_TRUE(LogScan().take(text));
+  EXPECT_FALSE(LogScan().take(bytes));
+}
+
 TEST(Logs, AFailureThatIsPrintedAgainIsCounted) {
   const std::string text =
       old_text("2.87 GiB",
