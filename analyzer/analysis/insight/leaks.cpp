@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "analyzer/analysis/history/lifetimes.h"
+#include "analyzer/analysis/insight/leaks_evidence.h"
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -116,94 +117,6 @@ std::vector<LeakCause> group_by_cause(const Tables& tables, std::vector<LeakFind
   return causes;
 }
 
-std::string count_of(std::uint64_t count, const std::string& what) {
-  return text_of(count) + " " + what + (count == 1 ? "" : "s");
-}
-
-std::string place_of(const Trace& trace, StackId stack) {
-  const std::vector<FrameText> frames = frames_of(trace.tables, stack);
-  if (frames.empty()) return "where no stack was recorded";
-  const FrameText own = own_frame(frames);
-  return (own.file.empty() ? "in " : "at ") + line_label(own);
-}
-
-/// Which of the site's allocations were freed, as evidence for or against a leak.
-std::string fate_of_others(const LeakFinding& finding, const Population& population, const std::string& unit) {
-  if (population.frees == 0)
-    return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
-                                : "nothing allocated there was ever freed";
-  const std::string freed =
-      count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") + " freed";
-  if (finding.rounds == 0) return freed;
-  return freed + ", " +
-         (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
-                                           : "after at most " + count_of(finding.growth.longest_life, unit)) +
-         (finding.freed_at_end ? ", these only after the last" : "");
-}
-
-/// The evidence for the finding's verdict, e.g. "60 of 60 steps kept 4 KiB allocated at train.py:41; nothing allocated
-/// there was ever freed". Reads all fields except `evidence`.
-std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Population& population,
-                        const Rounds& rounds) {
-  const std::string unit = rounds.unit();
-  const Growth& growth = finding.growth;
-  const std::string place = place_of(trace, finding.stack);
-  const std::string total = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
-  const bool is_kept = finding.verdict == LeakVerdict::resident || finding.verdict == LeakVerdict::cache ||
-                       finding.verdict == LeakVerdict::warm_up;
-  if (is_kept && growth.first >= finding.rounds) {
-    const std::string when = finding.rounds == 0 ? "is held at the end"
-                             : rounds.unfinished ? "is of the last " + unit + ", which is not recorded to its end"
-                                                 : "was allocated after the last " + unit;
-    return total + " " + place + " " + when + "; " + fate_of_others(finding, population, unit);
-  }
-  switch (finding.verdict) {
-    case LeakVerdict::leak:
-    case LeakVerdict::suspected: {
-      if (finding.swelling) {
-        return "what is held " + place + " was replaced by something larger in " +
-               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
-               text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
-               ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
-      }
-      const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
-      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
-             text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
-    }
-    case LeakVerdict::warm_up:
-      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
-             text_of(std::min(std::uint64_t{growth.last} + 1, std::uint64_t{finding.rounds})) + " of " +
-             text_of(std::uint64_t{finding.rounds}) + "; nothing has been added since";
-    case LeakVerdict::sawtooth:
-      return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
-    case LeakVerdict::cache:
-      return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
-    case LeakVerdict::unknown_before_attach:
-      return total + " was allocated before the recording began";
-    case LeakVerdict::unattributed:
-      return text_of(finding.bytes) +
-             " of the device is not explained by the recording: contexts, code, other processes";
-    default:
-      return total + " " + place + " " +
-             (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
-                                       text_of(std::uint64_t{finding.rounds})
-                                 : "was allocated in " + count_of(growth.rounds, unit)) +
-             (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
-  }
-}
-
-/// "100 of 100 calls of the model at eval.py:43 after the last step kept 8 MiB allocated at model.py:33; ...".
-std::string evidence_of_calls(const Trace& trace, const LeakFinding& finding, const KeptByCalls& kept,
-                              const std::string& line) {
-  Bytes bytes;
-  for (const Held& held : kept.judged.kept) bytes += held.size;
-  const Bytes each{bytes.count / std::max(1U, finding.growth.rounds)};
-  return text_of(std::uint64_t{finding.growth.rounds}) + " of " + count_of(kept.calls, "call") + " of the model" +
-         (line.empty() ? "" : " at " + line) + " after the last step kept " + text_of(each) + " allocated " +
-         place_of(trace, finding.stack) + (kept.earlier.empty() ? "" : ", as earlier ones did") + "; " +
-         fate_of_others(finding, kept.population, "call");
-}
-
 /// The free memory of a heap's device at the end of the trace, as far as it is recorded.
 struct Headroom {
   Bytes reserved;             // by the heap
@@ -302,9 +215,7 @@ class Search {
       finding.verdict = LeakVerdict::cache;
       finding.growth_bytes_per_step = 0;
       forget_freed(finding);
-      finding.evidence = text_of(finding.bytes) + " in " + count_of(finding.count, "allocation") + " " +
-                         place_of(trace_, finding.stack) +
-                         " takes the place of what was freed: live memory has grown less";
+      finding.evidence = evidence_of_replacement(trace_, finding);
     }
   }
 
