@@ -45,7 +45,8 @@ class Holders(AttachTest):
             told = self.memreel("attach", os.getpid(), "--holders", *options.split(), code=2)
             self.assertIn(f"{name}: has no effect with --holders", told.stderr)
         self.assertIn("--holders", self.memreel("attach", os.getpid(), "--site", "x.py:1", code=2).stderr)
-        for site in ("", "a\nb", "x" * 70_000):
+        self.assertIn("--site has an empty value", self.memreel("attach", os.getpid(), "--holders", "--site", "", code=2).stderr)
+        for site in ("a\nb", "x" * 70_000):
             self.assertIn("is not a place", self.memreel("attach", os.getpid(), "--holders", "--site", site, code=2).stderr)
 
 

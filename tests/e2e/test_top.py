@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import select
 import shutil
 import signal
 import socket
@@ -151,6 +152,8 @@ class Keys(WatchTest):
     def screen(self):
         """The next screen: what is drawn from one clearing to the next."""
         while self.shown.count("\x1b[H\x1b[2J") < 2:
+            readable, _, _ = select.select([self.master], [], [], 60)
+            self.assertTrue(readable, f"nothing more is drawn after {self.shown!r}")
             self.shown += os.read(self.master, 65536).decode()
         _, screen, self.shown = self.shown.split("\x1b[H\x1b[2J", 2)
         self.shown = "\x1b[H\x1b[2J" + self.shown

@@ -385,8 +385,9 @@ TEST(Snapshot, AListOfSegmentsBecomesWhatIsAlive) {
   for (const std::string& content : {pickled(old), old.dump()}) {
     const Result<Trace> trace = import_bytes(content);
     ASSERT_TRUE(trace) << trace.error().message();
-    EXPECT_EQ(kinds(*trace),
-              (std::vector{EventKind::segment_alloc, EventKind::alloc, EventKind::alloc, EventKind::free_requested}));
+    EXPECT_EQ(kinds(*trace), (std::vector{EventKind::settings, EventKind::segment_alloc, EventKind::alloc,
+                                          EventKind::alloc, EventKind::free_requested}))
+        << "the release is recorded as a setting";
     EXPECT_EQ(event_of(*trace, EventKind::alloc, 0).size, 300_B);
     EXPECT_EQ(event_of(*trace, EventKind::alloc, 1).address, Address{base + 1536});
     EXPECT_EQ(event_of(*trace, EventKind::alloc, 1).size, 2048_B);
