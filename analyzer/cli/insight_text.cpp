@@ -41,8 +41,13 @@ namespace {
 
 constexpr std::string_view unknown_capacity = "No settings tried: the capacity is unknown (--capacity SIZE).";
 
-constexpr std::string_view late_reason =
-    ": the recording began late, and where they would have placed older memory is unknown";
+/// "None of the SETTINGS DOES WHAT.", or, where that is not certain, MAY WHAT and why.
+std::string none_of(const Report& report, const std::string& settings, std::string_view does, std::string_view may,
+                    const std::string& what) {
+  const bool late = report.remedies().began_late;
+  return "None of the " + settings + " " + std::string(late ? may : does) + what +
+         (late ? ": the recording began late, and where they would have placed older memory is unknown." : ".");
+}
 
 }  // namespace
 
@@ -59,9 +64,7 @@ std::string oom_setting_text(const Report& report) {
   if (std::ranges::none_of(ooms.examined, [](const OutOfMemory& oom) { return oom.capacity.has_value(); }))
     return std::string(unknown_capacity);
   if (!ooms.answer)
-    return "None of the settings tried " +
-           std::string(report.remedies().began_late ? "is known to serve " : "serves ") + of +
-           " that failed by fragmentation" + (report.remedies().began_late ? std::string(late_reason) : "") + ".";
+    return none_of(report, "settings tried", "serves ", "is known to serve ", of + " that failed by fragmentation");
   const std::string setting = report.remedies().tried[ooms.answer->remedy].text;
   if (ooms.answer->served == ooms.fragmented)
     return setting + " serves " + (ooms.fragmented == 1 ? of : "all of " + of) +
@@ -117,9 +120,8 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
     return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
   }
   if (oom.survivors.empty())
-    return "None of the " + text_of(std::uint64_t{report.remedies().tried.size()}) + " settings tried " +
-           (report.remedies().began_late ? "is known to survive" : "would have survived") + at +
-           (report.remedies().began_late ? std::string(late_reason) : "") + ".";
+    return none_of(report, text_of(std::uint64_t{report.remedies().tried.size()}) + " settings tried",
+                   "would have survived", "is known to survive", at);
   std::string text =
       std::string(oom.is_last ? "Would have survived this request and the rest of the step" : "Would have survived") +
       at + ", by replay: ";

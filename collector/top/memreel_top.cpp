@@ -46,11 +46,9 @@ struct Request {
 
 void describe(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
-  add_whole_number(
+  add_whole_numbers(
       app, "PID", [&request](std::uint64_t number) { request.processes.push_back(static_cast<pid_t>(number)); },
-      {1, std::numeric_limits<pid_t>::max()}, "Processes to show [all recorded processes that you may query]")
-      ->expected(1, CLI::detail::expected_max_vector_size)
-      ->allow_extra_args();
+      {1, std::numeric_limits<pid_t>::max()}, "Processes to show [all recorded processes that you may query]");
   add_number(app, "--interval", request.interval, record::waits, "Seconds between updates [2]");
   app.add_option("--sort", request.order, "Sort by live, reserved, growth or pid [live]")
       ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));

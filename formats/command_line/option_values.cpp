@@ -43,6 +43,13 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::func
   return add(app, names, std::move(set), range, description, parse_integer, "a whole number");
 }
 
+CLI::Option* add_whole_numbers(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> set,
+                               Range<std::uint64_t> range, const std::string& description) {
+  return add_whole_number(app, names, std::move(set), range, description)
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args();
+}
+
 CLI::Option* add_number(CLI::App& app, const std::string& names, std::function<void(double)> set, Range<double> range,
                         const std::string& description) {
   const auto parse = [](std::string_view text) { return parse_fraction(text, std::chars_format::general); };

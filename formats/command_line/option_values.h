@@ -6,7 +6,6 @@
 #include <functional>
 #include <limits>
 #include <span>
-#include <vector>
 
 #include "formats/model/result.h"
 
@@ -30,7 +29,7 @@ inline constexpr std::uint64_t any_count = std::numeric_limits<std::uint32_t>::m
 inline constexpr Range<double> any_seconds{.least = 1e-9, .most = 1e9};
 
 // Options that take numbers. CLI11 alone would read -1 as a huge number, 010 as 8, and NaN as any. `set` is called with
-// each value. Errors name the option and its range.
+// the value. Errors name the option and its range.
 
 /// Decimal digits only.
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> set,
@@ -39,7 +38,11 @@ CLI::Option* add_whole_number(CLI::App& app, const std::string& names, std::func
 CLI::Option* add_number(CLI::App& app, const std::string& names, std::function<void(double)> set, Range<double> range,
                         const std::string& description);
 
-// The same, for a variable; `range` must fit in it. A vector gets all values.
+/// Of an option or argument that may be given several times: `set` is called for each.
+CLI::Option* add_whole_numbers(CLI::App& app, const std::string& names, std::function<void(std::uint64_t)> set,
+                               Range<std::uint64_t> range, const std::string& description);
+
+// The same, for a variable; `range` must fit in it.
 
 template <std::integral Number>
 CLI::Option* add_whole_number(CLI::App& app, const std::string& names, Number& into, Range<std::uint64_t> range,

@@ -15,8 +15,8 @@ std::string printable(std::string_view text);
 /// Whether printable() would leave it unchanged.
 bool is_printable(std::string_view text);
 
-/// Whether the beginning of a file, or a piece of it, can't be text in any encoding: so much of it are control
-/// characters that no terminal takes. Zeros may be a hole that a truncated log has.
+/// Whether the beginning of a file, 4 KiB or more, can't be text in any encoding: so much of it are control characters
+/// that no terminal takes. UTF-16 is text if it begins with its mark; zeros may be a hole that a truncated log has.
 bool is_binary(std::string_view piece);
 
 /// printable(), in place.

@@ -15,7 +15,7 @@ namespace memreel::explain {
 
 inline std::vector<Failure> failures_in(std::string_view log, std::size_t piece = std::size_t{1} << 20U) {
   LogScan scan;
-  for (std::size_t at = 0; at < log.size(); at += piece) scan.take(log.substr(at, piece));
+  for (std::size_t at = 0; at < log.size(); at += piece) EXPECT_TRUE(scan.take(log.substr(at, piece)));
   return scan.finish().failures;
 }
 
