@@ -89,7 +89,7 @@ struct Verdict {
     std::uint32_t steps = 0;  // that the recording holds
     Bytes bytes;              // 0: no leak
     double growth_bytes_per_step = 0;
-    std::string_view unit = "step";  // that it grows with
+    GrowsWith unit = GrowsWith::steps;
     std::uint64_t causes = 0;
     std::string site;                       // of the largest cause
     bool suspected = false;                 // all of it suspected rather than certain

@@ -186,7 +186,7 @@ VerdictLine line_of(const Verdict::Leaks& leaks) {
   if (leaks.bytes == 0_B) return {"leaks", "none over " + counted(leaks.steps, "step"), false};
   const std::string before = std::string(leaks.suspected ? "suspected: " : "") +
                              (leaks.on_host ? "host memory grows " : "") + text_of(rate(leaks.growth_bytes_per_step)) +
-                             " per " + std::string(leaks.unit);
+                             " per " + std::string(unit_of(leaks.unit));
   std::string after = ", " + text_of(leaks.bytes) + " in all";
   if (leaks.causes > 1) after = " and " + text_of(leaks.causes - 1) + " more" + after;
   if (leaks.site.empty()) return {"leaks", before + after, true};

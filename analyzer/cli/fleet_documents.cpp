@@ -421,8 +421,11 @@ class TextPage {
     for (std::size_t i = 0; i < std::min(top_, fleet_.leaks.size()); ++i) {
       const RankLeak& leak = fleet_.leaks[i].leak;
       line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
-               " in " + memreel::text_of(leak.count) + " allocations, " +
-               memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) + " more each step" +
+               " in " + memreel::text_of(leak.count) + " allocations" +
+               (leak.growth_bytes_per_step > 0
+                    ? ", " + memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) +
+                          " more each step"
+                    : "") +
                (leak.verdict == "leak" ? "" : " (suspected)") + ": " + shortened(site_text(leak.frames), 60),
            2);
     }

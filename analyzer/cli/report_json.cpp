@@ -52,7 +52,7 @@ Json json_of(const Holders& holders) {
 Json json_of(const Verdict::Leaks& leaks) {
   const bool judged = leaks.not_judged.empty();
   return {{"steps", known(leaks.steps)},
-          {"unit", judged ? Json(leaks.unit) : Json(nullptr)},
+          {"unit", judged ? Json(unit_of(leaks.unit)) : Json(nullptr)},
           {"bytes", leaks.bytes.count},
           {"growth_bytes_per_step", leaks.growth_bytes_per_step},
           {"causes", leaks.causes},

@@ -124,7 +124,7 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
       const LeakCause& cause = leaks.causes[finding->cause];
       std::cout << "\n  " << red(text_of(cause.bytes)) << " in " << text_of(cause.count)
                 << (cause.count == 1 ? " allocation, " : " allocations, ") << text_of_rate(cause.growth_bytes_per_step)
-                << " more each " << cause.unit << ", at\n  "
+                << " more each " << unit_of(cause.unit) << ", at\n  "
                 << clipped_middle(cause.frame == FrameId::none ? "a place without a recorded stack"
                                                                : place_label(frame_text(trace.tables, cause.frame)),
                                   terminal_width() - 2)

@@ -135,13 +135,14 @@ void add_sites(const Trace& trace, std::span<const Lifetime> lives, const HeapHi
 void add_leaks(const LeakReport& report, const HeapHistory& heap, RankSites& sites, RankSummary& summary) {
   for (const LeakFinding& finding : report.findings) {
     if (!accuses(finding.verdict) || finding.heap != heap.heap) continue;
-    summary.leaks.push_back({.verdict = std::string(name_of(finding.verdict)),
-                             .bytes = finding.bytes,
-                             .count = finding.count,
-                             .growth_bytes_per_step = finding.growth_bytes_per_step,
-                             .steps = finding.rounds,
-                             .site = sites.id(finding.stack),
-                             .frames = sites.frames(finding.stack)});
+    summary.leaks.push_back(
+        {.verdict = std::string(name_of(finding.verdict)),
+         .bytes = finding.bytes,
+         .count = finding.count,
+         .growth_bytes_per_step = finding.unit == GrowsWith::steps ? finding.growth_bytes_per_step : 0,
+         .steps = finding.rounds,
+         .site = sites.id(finding.stack),
+         .frames = sites.frames(finding.stack)});
   }
   std::ranges::stable_sort(summary.leaks, std::greater{}, &RankLeak::bytes);
 }

@@ -177,7 +177,7 @@ void LeaksPane::draw(Scene& scene, Verdicts& verdicts) {
         return text_of(shown[row].count);
       case 3:
         return accuses(f.verdict) ? text_of(Bytes{static_cast<std::uint64_t>(std::max(0.0, f.growth_bytes_per_step))}) +
-                                        " per " + (f.unit == "step" ? unit : std::string(f.unit))
+                                        " per " + (f.unit == GrowsWith::steps ? unit : std::string(unit_of(f.unit)))
                                   : "";
       case 4:
         return stack_label(scene.tables(), f.stack);

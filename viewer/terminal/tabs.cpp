@@ -173,7 +173,8 @@ List leaks_list(const Session& session, const Look& look) {
   for (const LeakFinding& finding : findings.leaks.findings) {
     if (finding.heap != session.selection.heap || !passes(session, finding.stack)) continue;
     if (accuses(finding.verdict)) accused += finding.bytes;
-    const double growth = accuses(finding.verdict) ? std::max(0.0, finding.growth_bytes_per_step) : 0;
+    const double growth =
+        accuses(finding.verdict) && finding.unit == GrowsWith::steps ? std::max(0.0, finding.growth_bytes_per_step) : 0;
     ListRow row;
     row.cells = {std::string(name_of(finding.verdict)), text_of(finding.bytes), text_of(finding.count),
                  growth > 0 ? text_of(Bytes{static_cast<std::uint64_t>(growth)}) : "",

@@ -231,7 +231,7 @@ class Search {
                           .stack = kept.population.stack,
                           .count = kept.earlier.size() + kept.judged.kept.size(),
                           .growth_bytes_per_step = kept.judged.growth.slope,
-                          .unit = "call",
+                          .unit = GrowsWith::calls,
                           .growth = kept.judged.growth,
                           .swelling = {},
                           .rounds = kept.calls,
@@ -487,7 +487,7 @@ class Search {
   std::optional<double> steps_left(HeapId heap, const Headroom& headroom) const {
     double growth = 0;
     for (const LeakFinding& finding : report_.findings) {
-      if (finding.heap == heap && finding.unit != "call") growth += finding.growth_bytes_per_step;
+      if (finding.heap == heap && finding.unit == GrowsWith::steps) growth += finding.growth_bytes_per_step;
     }
     std::optional<Bytes> free = headroom.free;
     if (options_.capacity) free = *options_.capacity - std::min(*options_.capacity, headroom.reserved);

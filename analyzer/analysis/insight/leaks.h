@@ -163,6 +163,12 @@ constexpr bool accuses(LeakVerdict verdict) {
   return verdict == LeakVerdict::leak || verdict == LeakVerdict::suspected;
 }
 
+/// What an accused place keeps more with.
+enum class GrowsWith : std::uint8_t { steps, calls };
+
+/// One of them: "step", "call".
+constexpr std::string_view unit_of(GrowsWith unit) { return unit == GrowsWith::steps ? "step" : "call"; }
+
 inline constexpr std::uint32_t no_cause = 0xFFFF'FFFF;
 
 /// Reported for a recording that leaves out allocations, or both kinds of frees.
@@ -176,8 +182,8 @@ struct LeakFinding {
   StackId stack = StackId::none;
   Bytes bytes;
   std::uint64_t count = 0;
-  double growth_bytes_per_step = 0;  // 0 unless accused
-  std::string_view unit = "step";    // what it grows with: "call" where it is KeptByCalls
+  double growth_bytes_per_step = 0;   // 0 unless accused
+  GrowsWith unit = GrowsWith::steps;  // calls where it is KeptByCalls
   Growth growth;
   std::optional<Swelling> swelling;        // set if accused of growing in place, not of growing in number
   std::uint32_t rounds = 0;                // of the heap
@@ -198,7 +204,7 @@ struct LeakCause {
   std::uint64_t count = 0;
   std::uint32_t stacks = 0;
   double growth_bytes_per_step = 0;
-  std::string_view unit = "step";  // of its findings
+  GrowsWith unit = GrowsWith::steps;  // as its findings
 };
 
 struct HeapRounds {

@@ -66,8 +66,8 @@ TEST_P(AnEvaluation, IsSuspectedOfKeepingItsOutputs) {
   ASSERT_EQ(leaks.causes.size(), 1U);
   const LeakFinding& finding = leaks.findings.front();
   EXPECT_EQ(finding.verdict, LeakVerdict::suspected);
-  EXPECT_EQ(finding.unit, "call");
-  EXPECT_EQ(leaks.causes.front().unit, "call");
+  EXPECT_EQ(finding.unit, GrowsWith::calls);
+  EXPECT_EQ(leaks.causes.front().unit, GrowsWith::calls);
   EXPECT_EQ(finding.bytes, 40_MiB);
   EXPECT_EQ(finding.allocations, outputs);
   EXPECT_NEAR(finding.growth_bytes_per_step, 2 << 20, 1);
