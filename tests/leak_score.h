@@ -14,10 +14,13 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/analysis/history/lifetimes.h"
-#include "analyzer/analysis/insight/leaks.h"
+#include "analyzer/analysis/analysis.h"
 
 namespace memreel::test {
+
+inline LeakReport leaks_of(const Trace& trace, const LeakOptions& options = {}) {
+  return Analysis(trace, {.leaks = options}).leaks();
+}
 
 /// Address -> bytes of the allocations that leaked; all of them are live at the end of the trace.
 using LeakTruth = std::map<std::uint64_t, std::uint64_t>;

@@ -19,14 +19,19 @@ const std::vector<DeviceMemory>& Analysis::devices() const {
   return devices_.get([&] { return device_memory(trace_); });
 }
 
+const std::shared_ptr<const Activity>& Analysis::activity() const {
+  if (options_.activity) return options_.activity;
+  return activity_.get([&] { return std::make_shared<const Activity>(find_activity(trace_)); });
+}
+
 const Categories& Analysis::categories() const {
   if (known_categories_ != nullptr) return *known_categories_;
-  return categories_.get([&] { return classify(trace_, lives()); });
+  return categories_.get([&] { return classify(trace_, lives(), activity()); });
 }
 
 Rounds Analysis::rounds(HeapId heap) const {
   return find_rounds(trace_, heap, [&]() -> const RoundsOfDevices& {
-    return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, pools()); });
+    return unmarked_rounds_.get([&] { return unmarked_rounds(trace_, *activity(), pools()); });
   });
 }
 
@@ -43,7 +48,7 @@ const std::vector<Fragmentation>& Analysis::fragmentation() const {
 }
 
 const std::vector<HeapPools>& Analysis::pools() const {
-  return pools_.get([&] { return private_pools(trace_); });
+  return pools_.get([&] { return private_pools(trace_, *activity()); });
 }
 
 const std::optional<HostMemory>& Analysis::host_memory() const {
@@ -73,7 +78,10 @@ const Remedies& Analysis::untried() const {
 }
 
 const OutOfMemories& Analysis::failures() const {
-  return failures_.get([&] { return judge_failures(trace_, blocks(), untried(), options_.leaks.capacity); });
+  return failures_.get([&] {
+    const auto activity_if_needed = [&]() -> const Activity& { return *activity(); };
+    return judge_failures(trace_, blocks(), untried(), activity_if_needed, options_.leaks.capacity);
+  });
 }
 
 const Remedies& Analysis::remedies() const {

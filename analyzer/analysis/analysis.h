@@ -53,7 +53,8 @@ struct Sections {
 };
 
 struct AnalysisOptions {
-  LeakOptions leaks;  // their `capacity` is the devices', for failures and settings too
+  LeakOptions leaks;                           // their `capacity` is the devices', for failures and settings too
+  std::shared_ptr<const Activity> activity{};  // find_activity() of the trace, where it is known
   /// Any thread may call it, after each replay of a setting.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_replay;
 };
@@ -74,6 +75,7 @@ class Analysis {
   const std::vector<HeapHistory>& histories() const;
   /// What each device holds, over all its heaps.
   const std::vector<DeviceMemory>& devices() const;
+  const std::shared_ptr<const Activity>& activity() const;
   const Categories& categories() const;
   /// find_rounds(), where what the program does is followed once for all heaps.
   Rounds rounds(HeapId heap) const;
@@ -124,6 +126,7 @@ class Analysis {
   Once<std::vector<Lifetime>> lives_;
   Once<std::vector<HeapHistory>> histories_;
   Once<std::vector<DeviceMemory>> devices_;
+  Once<std::shared_ptr<const Activity>> activity_;
   Once<Categories> categories_;
   Once<RoundsOfDevices> unmarked_rounds_;
   Once<RecordedBlocks> blocks_;

@@ -354,7 +354,10 @@ Exit run_diff(const DiffArguments& arguments) {
   if (const Result<void> known = must_have_heap(names, arguments.heap); !known) return fail(known.error());
   Result<std::vector<HeapDifference>> heaps = [&] {
     const ProgressBar bar("comparing");
-    return difference({*a, *at_a->instant}, {b, *at_b->instant}, *map);
+    const Analysis of_a(*a);
+    std::optional<Analysis> of_b;
+    if (has_other) of_b.emplace(b);
+    return difference({of_a, *at_a->instant}, {of_b ? *of_b : of_a, *at_b->instant}, *map);
   }();
   if (!heaps) return fail(heaps.error());
   const bool of_devices = arguments.heap.empty();

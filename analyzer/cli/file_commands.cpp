@@ -8,6 +8,7 @@
 #include <memory>
 #include <variant>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/difference/instant.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/heap_map.h"
@@ -188,7 +189,8 @@ Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std:
   const std::vector<HeapHistory> heaps = heap_histories(trace);
   if (heaps.empty() || std::holds_alternative<AtPeak>(*instant)) return std::optional<std::uint64_t>();
   const HeapHistory& largest = *std::ranges::max_element(heaps, {}, &HeapHistory::peak_live);
-  const Result<std::uint64_t> events = events_at(*instant, trace, largest, find_steps(trace, largest.heap));
+  const Analysis analysis(trace);
+  const Result<std::uint64_t> events = events_at(*instant, analysis, largest, steps_of(analysis, largest.heap));
   if (!events) return events.error();
   return std::optional(*events);
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/rounds.h"
 #include "analyzer/analysis/verdict.h"
@@ -111,10 +112,10 @@ std::string words_of(std::string_view kind) {
 
 /// The steps of the program's loop in the heap that decides; none if there is no such loop.
 Rounds steps_of(const Trace& trace) {
-  const std::vector<HeapHistory> heaps = heap_histories(trace);
-  const HeapHistory* const heap = deciding_heap(trace.tables, heaps);
+  const Analysis analysis(trace);
+  const HeapHistory* const heap = deciding_heap(trace.tables, analysis.histories());
   if (heap == nullptr || !has_history(trace)) return {};
-  return find_rounds(trace, heap->heap);
+  return analysis.rounds(heap->heap);
 }
 
 /// "12 steps, each a pass of the optimizer".

@@ -8,7 +8,7 @@
 #include <span>
 #include <thread>
 
-#include "analyzer/analysis/insight/rounds.h"
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
@@ -67,7 +67,7 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 /// The rows of a step, from 1 on: of those that the program marked or, if it marked none, of those that it does
 /// (rounds.h). Fails if there is no such step.
 Result<plan::TimeRange> time_of_step(const Trace& trace, Prepared& heap, std::uint64_t step) {
-  if (heap.step_ends.empty()) heap.step_ends = rows_after(heap, find_rounds(trace, heap.heap).ends);
+  if (heap.step_ends.empty()) heap.step_ends = rows_after(heap, Analysis(trace).rounds(heap.heap).ends);
   const auto rows = step == 0 ? std::nullopt : rows_of_step(heap, step - 1);
   if (rows) return *rows;
   const std::uint64_t count = heap.step_ends.size();

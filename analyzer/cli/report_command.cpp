@@ -278,7 +278,8 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     const auto pools = std::ranges::find(analysis->pools(), history.heap, &HeapPools::heap);
     if (pools != analysis->pools().end()) heap.pools = pools->pools;
     if (!question.instant) continue;
-    const Result<std::uint64_t> events = events_at(*question.instant, trace, history, find_steps(trace, history.heap));
+    const Result<std::uint64_t> events =
+        events_at(*question.instant, *analysis, history, steps_of(*analysis, history.heap));
     if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
     heap.at_instant = view(*events);
   }

@@ -88,7 +88,7 @@ Bytes earlier_graphs(const Trace& trace, const std::vector<Lifetime>& lives, std
 }  // namespace
 
 std::string holder_label(const Tables& tables, const Categories& categories, StackId stack) {
-  FrameText place = layer_frame(tables, categories.stacks, stack);
+  FrameText place = layer_frame(tables, categories.stacks(), stack);
   if (place.file.empty()) {
     const std::vector<FrameText> frames = frames_of(tables, stack);
     if (frames.empty()) return std::string(no_stack_label);

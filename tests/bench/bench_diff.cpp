@@ -66,14 +66,14 @@ int main(int argc, char** argv) {
     return std::pair(std::move(first), beside.get());
   });
   measure("compared", yardstick, [&, &first = a, &second = b] {
-    return difference({first, AtPeak{}}, {second, AtPeak{}})->size();
+    return difference({Analysis(first), AtPeak{}}, {Analysis(second), AtPeak{}})->size();
   });
   // Without marks, steps are found by repetition.
   for (Trace* trace : {&a, &b}) {
     for (Mark& mark : trace->tables.marks) mark = {};
   }
   measure("compared, without marks", yardstick, [&, &first = a, &second = b] {
-    return difference({first, AtPeak{}}, {second, AtPeak{}})->size();
+    return difference({Analysis(first), AtPeak{}}, {Analysis(second), AtPeak{}})->size();
   });
   return 0;
 }

@@ -14,6 +14,7 @@
 #include <fstream>
 #include <string>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/fragmentation.h"
 #include "analyzer/analysis/insight/leaks.h"
@@ -81,19 +82,15 @@ void run(std::uint64_t count) {
   Table table(events);
   table.measure("one pass: lifetimes", [&] { return lifetimes(trace).size(); });
   table.measure("all verdicts", [&] {
-    const RecordedBlocks blocks = recorded_blocks(trace);
-    const Remedies remedies = replayed(trace);
-    const auto found = find_fragmentation(trace, heap_histories(trace), lifetimes(trace), blocks);
-    OutOfMemories ooms = judge_failures(trace, blocks, remedies);
-    find_survivors(trace, remedies, ooms);
-    return find_leaks(trace).findings.size() + found.size() + ooms.count;
+    const Analysis analysis(trace);
+    return analysis.leaks().findings.size() + analysis.fragmentation().size() + analysis.survivors().count;
   });
-  table.measure("  leaks", [&] { return find_leaks(trace).findings.size(); });
+  table.measure("  leaks", [&] { return Analysis(trace).leaks().findings.size(); });
   const RecordedBlocks blocks = table.measure("  block sizes", [&] { return recorded_blocks(trace); });
   table.measure("  fragmentation",
                 [&] { return find_fragmentation(trace, heap_histories(trace), lifetimes(trace), blocks).size(); });
   const Remedies remedies = table.measure("  remedies, replayed", [&] { return replayed(trace); });
-  table.measure("  failures", [&] { return judge_failures(trace, blocks, remedies).count; });
+  table.measure("  failures", [&] { return Analysis(trace).failures().count; });
   table.measure("timeline of 800 columns", [&] { return memory_timelines(trace, blocks, 800).size(); });
 }
 

@@ -68,7 +68,7 @@ bool score_all(const std::vector<std::filesystem::path>& directories) {
         std::cerr << trace.error().message() << '\n';
         return false;
       }
-      const LeakReport report = find_leaks(*trace);
+      const LeakReport report = test::leaks_of(*trace);
       const test::LeakScore score = test::score(*trace, report, history.truth);
       ++cases;
       held += score.holds();
@@ -98,7 +98,7 @@ void score_made_up(std::uint64_t seeds) {
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
       test::MadeUpProgram program(seed);
       kind.run(program);
-      const test::LeakScore score = test::score(program.trace(), find_leaks(program.trace()), program.truth());
+      const test::LeakScore score = test::score(program.trace(), test::leaks_of(program.trace()), program.truth());
       held += score.holds();
       recall += score.byte_recall();
       precision += score.leaked == 0 ? (score.accused == 0 ? 1 : 0) : score.byte_precision();
@@ -144,7 +144,7 @@ void measure(std::uint64_t events) {
       }
     });
     LeakReport report;
-    const double all = seconds([&] { report = find_leaks(trace); });
+    const double all = seconds([&] { report = test::leaks_of(trace); });
     const std::uint64_t peak = memory_of_process("VmHWM");
     const auto count = static_cast<double>(trace.events.count());
     std::ostringstream bytes;

@@ -98,7 +98,7 @@ std::optional<Purposes> purposes_at(const Moment& moment, const Classification& 
     if (seen++ % 1024 == 0 && progress.cancelled()) return std::nullopt;
     const auto& [category, stack] = key;
     // A stack added after the classification has no meaning yet.
-    const bool is_known = index(stack) < known.categories->stacks.size();
+    const bool is_known = index(stack) < known.categories->stacks().size();
     const std::string place =
         is_known ? holder_label(*document.tables, *known.categories, stack) : site_label(*document.tables, stack);
     purposes.live[{category, place}] += bytes;

@@ -22,7 +22,7 @@ void add(LiveByCategory& live, Category category, Bytes size) {
 
 std::string Classification::layer(const Tables& tables, StackId stack, std::uint16_t call) const {
   constexpr std::size_t longest = 1000;
-  if (index(stack) >= categories->stacks.size()) return {};
+  if (index(stack) >= categories->stacks().size()) return {};
   std::string path = layer_path(tables, *categories, stack, call);
   if (path.size() > longest) {
     const std::size_t part = path.find_first_of("/.", path.size() - longest);
@@ -50,7 +50,7 @@ std::optional<Classification> classify_trace(WholeTrace& whole, const Progress& 
   classification.categories = std::move(categories);
   classification.knows_any = std::ranges::any_of(classification.categories->evidence,
                                                  [](Evidence e) { return category_of(e) != Category::unknown; });
-  classification.knows_layers = has_layers(classification.categories->stacks);
+  classification.knows_layers = has_layers(classification.categories->stacks());
   return classification;
 }
 
@@ -118,7 +118,7 @@ std::optional<Findings> judge_trace(WholeTrace& whole, const Progress& progress,
   const auto on_replay = [&](std::uint64_t done, std::uint64_t total) {
     progress.set(0.5 + 0.4 * static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(total, 1)));
   };
-  Analysis analysis(whole.trace(), {.leaks = {}, .on_replay = on_replay});
+  Analysis analysis(whole.trace(), {.leaks = {}, .activity = whole.activity(), .on_replay = on_replay});
   const auto judge_leaks = [&] {
     analysis.leaks();
     analysis.pools();

@@ -201,7 +201,7 @@ bool is_own(const FrameText& frame) {
 
 }  // namespace
 
-std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMeaning>& stacks) {
+std::vector<bool> layer_frames(const Tables& tables, std::span<const StackMeaning> stacks) {
   std::vector<bool> own(tables.frames.size());
   for (std::uint32_t f = 1; f < own.size(); ++f) own[f] = is_own(frame_text(tables, FrameId{f}));
   std::vector<bool> shown(std::min(stacks.size(), tables.stacks.size()));
@@ -215,7 +215,7 @@ std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMean
   return shown;
 }
 
-bool has_layers(const std::vector<StackMeaning>& stacks) {
+bool has_layers(std::span<const StackMeaning> stacks) {
   return std::ranges::any_of(stacks,
                              [](const StackMeaning& s) { return s.layer != StackId::none || s.call != StackId::none; });
 }

@@ -51,9 +51,9 @@ std::string own_line(const std::vector<StackLine>& lines);
 /// By StackId: whether its frame is a call of a module, which stands for the module's functions, or one of the
 /// program's own functions outside modules. If the recording does not know modules, the functions that nn.Module's
 /// machinery calls stand for them. That machinery, hooks, decorators and libraries are folded.
-std::vector<bool> layer_frames(const Tables& tables, const std::vector<StackMeaning>& stacks);
+std::vector<bool> layer_frames(const Tables& tables, std::span<const StackMeaning> stacks);
 
 /// Whether layer_frames() would name any layer.
-bool has_layers(const std::vector<StackMeaning>& stacks);
+bool has_layers(std::span<const StackMeaning> stacks);
 
 }  // namespace memreel::viewer

@@ -25,6 +25,8 @@ class WholeTrace {
       : trace_(std::move(trace)), memory_limit_(memory_limit) {}
 
   const Trace& trace() const { return *trace_; }
+  /// What the program was doing; one copy while anybody has it.
+  std::shared_ptr<const Activity> activity();
   /// Of all its allocations; one copy while anybody has it. The job that asks first classifies, others wait; if it is
   /// cancelled or fails, the next one does. Null if `cancelled`, which then stays so.
   std::shared_ptr<const Categories> categories(const std::function<bool()>& cancelled);
@@ -34,6 +36,8 @@ class WholeTrace {
  private:
   std::shared_ptr<const Trace> trace_;
   Bytes memory_limit_;
+  std::mutex following_;  // held while the activity is found; protects it
+  std::weak_ptr<const Activity> lent_activity_;
   std::mutex classifying_;  // held while it is classified; protects the other
   std::weak_ptr<const Categories> lent_categories_;
 };

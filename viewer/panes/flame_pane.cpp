@@ -33,7 +33,7 @@ FlameShape FlamePane::shape_of(const Document& document, const std::shared_ptr<c
       return known->category(weight.example);
     };
   if (frames.by_layer && known != nullptr)
-    shape.are_nodes = layer_frames(*document.tables, known->categories->stacks);
+    shape.are_nodes = layer_frames(*document.tables, known->categories->stacks());
   else if (!frames.wrappers)
     shape.are_nodes = frames_without_wrappers(*document.tables);
   return shape;

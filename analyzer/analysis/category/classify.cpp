@@ -19,8 +19,8 @@ using Conclusion = std::optional<Evidence>;
 
 class Classifier {
  public:
-  Classifier(const Trace& trace, std::span<const Lifetime> lives)
-      : trace_(trace), seen_(observe(trace, lives)), evidence_(seen_.allocations.size(), Evidence::none) {}
+  Classifier(const Trace& trace, std::span<const Lifetime> lives, const Activity& activity)
+      : trace_(trace), seen_(observe(trace, lives, activity)), evidence_(seen_.allocations.size(), Evidence::none) {}
 
   Categories classify(const std::function<bool()>& cancelled) && {
     const auto given_up = [&] { return cancelled && cancelled(); };
@@ -46,11 +46,10 @@ class Classifier {
     if (given_up()) return {};
     conclude_like_others();
     conclude_private_pools();
-    Categories categories{.evidence = std::move(evidence_), .phase = {}, .stacks = {}, .calls = {}};
+    Categories categories{.evidence = std::move(evidence_), .phase = {}, .activity = {}, .calls = {}};
     categories.phase.reserve(seen_.allocations.size());
     for (const Observation& of : seen_.allocations) categories.phase.push_back(of.phase);
-    categories.calls = find_layer_calls(trace_, seen_.stacks, seen_.phases);
-    categories.stacks = std::move(seen_.stacks);
+    categories.calls = find_layer_calls(trace_, seen_.activity);
     return categories;
   }
 
@@ -81,7 +80,7 @@ class Classifier {
 
   /// By stack, what becomes of the memory that the program allocates between calls and holds while it calls a model.
   void count_fates() {
-    fates_.assign(seen_.stacks.size(), {});
+    fates_.assign(seen_.activity.stacks.size(), {});
     for (const Observation& of : seen_.allocations) {
       if (of.begin == never || !of.meets_forward || of.phase != Phase::other) continue;
       Fate& fate = fates_[index(of.stack)];
@@ -170,8 +169,8 @@ class Classifier {
   }
 
   Conclusion conclude_backward(const Observation& of, const StackMeaning& stack) const {
-    const bool ends_in_it =
-        of.is_freed() && of.freed_in == of.made_in && (of.freed_by_backward || !seen_.phases.frees_have_stacks);
+    const bool ends_in_it = of.is_freed() && of.freed_in == of.made_in &&
+                            (of.freed_by_backward || !seen_.activity.phases.frees_have_stacks);
     if (ends_in_it && (stack.in_module || stack.phase == Phase::forward))  // checkpointing repeats a forward pass
       return of.freed_in_module ? Evidence::freed_in_pass : Evidence::recomputed_for_backward;
     if (ends_in_it) return Evidence::freed_in_pass;
@@ -191,7 +190,7 @@ class Classifier {
   }
 
   bool backward_between(const Observation& of) const {
-    const std::span passes = std::span(seen_.phases.of_pass).subspan(of.made_in, of.freed_in - of.made_in + 1);
+    const std::span passes = std::span(seen_.activity.phases.of_pass).subspan(of.made_in, of.freed_in - of.made_in + 1);
     return std::ranges::find(passes, Phase::backward) != passes.end();
   }
 
@@ -274,7 +273,7 @@ class Classifier {
     // At least a quarter of the number of parameters: a batch may have the size of one by chance.
     const std::uint32_t known = parameter_sizes_.total();
     for (const auto& [stack, ids] : by_stack) {
-      const bool constructor = seen_.stacks[index(stack)].purpose == Purpose::constructor;
+      const bool constructor = seen_.activity.stacks[index(stack)].purpose == Purpose::constructor;
       const bool copies = !constructor && 4 * ids.size() >= known && ids.size() >= 2 && are_copies(ids);
       for (const AllocationId id : ids) {
         const bool has_gradient = gradient_sizes_.has(observation(id).size);
@@ -325,7 +324,7 @@ class Classifier {
 
   /// Counts what each stack made that a backward pass did not free, and the passes in which it did.
   void count_kept() {
-    kept_.assign(seen_.stacks.size(), {});
+    kept_.assign(seen_.activity.stacks.size(), {});
     for (const AllocationId id : open_) {
       const Observation& of = observation(id);
       if (of.phase != Phase::forward || !backward_between(of)) continue;
@@ -353,7 +352,7 @@ class Classifier {
 
   // A program that only calls a model. Calls are distinguished by what the program allocates between them.
   void conclude_serving() {
-    Sites sites(seen_.stacks.size());
+    Sites sites(seen_.activity.stacks.size());
     for (const AllocationId id : open_) {
       const Observation& of = observation(id);
       if (of.phase == Phase::forward) {
@@ -396,7 +395,7 @@ class Classifier {
     bool inside = false;
     for (std::size_t i = 0; i < events.count(); ++i) {
       calls_before_.push_back(calls);
-      const StackMeaning& stack = seen_.stacks[index(events.stack(i))];
+      const StackMeaning& stack = seen_.activity.stacks[index(events.stack(i))];
       if (events.kind(i) != EventKind::alloc || !stack.has_python) continue;
       if (stack.in_module && !inside) ++calls;
       inside = stack.in_module;
@@ -490,7 +489,7 @@ class Classifier {
 
   void conclude_private_pools() {
     const bool captures =
-        std::ranges::any_of(seen_.stacks, [](const StackMeaning& s) { return s.purpose == Purpose::capture; });
+        std::ranges::any_of(seen_.activity.stacks, [](const StackMeaning& s) { return s.purpose == Purpose::capture; });
     if (!captures) return;
     for (const AllocationId id : open_)
       if (evidence(id) == Evidence::none && observation(id).private_pool) evidence(id) = Evidence::private_pool;
@@ -524,17 +523,20 @@ class Classifier {
 }  // namespace
 
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled) {
-  return classify(trace, lifetimes(trace), cancelled);
+  return classify(trace, lifetimes(trace), std::make_shared<const Activity>(find_activity(trace)), cancelled);
 }
 
-Categories classify(const Trace& trace, std::span<const Lifetime> lives, const std::function<bool()>& cancelled) {
-  return Classifier(trace, lives).classify(cancelled);
+Categories classify(const Trace& trace, std::span<const Lifetime> lives, std::shared_ptr<const Activity> activity,
+                    const std::function<bool()>& cancelled) {
+  Categories categories = Classifier(trace, lives, *activity).classify(cancelled);
+  categories.activity = std::move(activity);
+  return categories;
 }
 
 namespace {
 
 /// The stacks whose frames are module calls, innermost first.
-std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+std::vector<StackId> layers_of(const Tables& tables, std::span<const StackMeaning> stacks, StackId stack) {
   std::vector<StackId> layers;
   for (StackId at = stacks[index(stack)].layer; at != StackId::none; at = stacks[index(tables[at].caller)].layer)
     layers.push_back(at);
@@ -544,7 +546,7 @@ std::vector<StackId> layers_of(const Tables& tables, const std::vector<StackMean
 /// Names that a program gives to modules are Python name paths; a class and its number are separated by a space.
 bool is_named(const std::string& instance) { return instance.find(' ') == std::string::npos; }
 
-std::string instance_path(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId call) {
+std::string instance_path(const Tables& tables, std::span<const StackMeaning> stacks, StackId call) {
   std::string path;
   for (; call != StackId::none; call = stacks[index(tables[call].caller)].call) {
     const std::string& instance = tables[tables[tables[call].frame].instance];
@@ -556,7 +558,7 @@ std::string instance_path(const Tables& tables, const std::vector<StackMeaning>&
 
 }  // namespace
 
-FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack) {
+FrameText layer_frame(const Tables& tables, std::span<const StackMeaning> stacks, StackId stack) {
   const std::vector<StackId> layers = layers_of(tables, stacks, stack);
   if (layers.empty()) return {};
   const auto text = [&](StackId layer) { return frame_text(tables, tables[layer].frame); };
@@ -565,7 +567,7 @@ FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& sta
 }
 
 std::string layer_path(const Tables& tables, const Categories& categories, StackId stack, std::uint16_t call) {
-  const std::vector<StackMeaning>& stacks = categories.stacks;
+  const std::span<const StackMeaning> stacks = categories.stacks();
   if (const StackId module = stacks[index(stack)].call; module != StackId::none)
     return instance_path(tables, stacks, module);
   std::string path;

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
+#include "analyzer/analysis/category/activity.h"
 #include "analyzer/analysis/category/category.h"
-#include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/analysis/category/observations.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/trace.h"
@@ -13,11 +14,15 @@
 namespace memreel {
 
 struct Categories {
-  std::vector<Evidence> evidence;    // by AllocationId; category_of() gives the category
-  std::vector<Phase> phase;          // by AllocationId: when it was made
-  std::vector<StackMeaning> stacks;  // by StackId
+  std::vector<Evidence> evidence;            // by AllocationId; category_of() gives the category
+  std::vector<Phase> phase;                  // by AllocationId: when it was made
+  std::shared_ptr<const Activity> activity;  // what they are derived from
   LayerCalls calls;
 
+  /// By StackId; none before anything is classified.
+  std::span<const StackMeaning> stacks() const {
+    return activity ? std::span(activity->stacks) : std::span<const StackMeaning>();
+  }
   Category category(AllocationId id) const { return category_of(evidence[index(id)]); }
 };
 
@@ -25,14 +30,15 @@ struct Categories {
 /// docs/categories.md has the rules and what each rests on. `cancelled`: polled now and then; once it returns true,
 /// classification stops and the result is useless.
 Categories classify(const Trace& trace, const std::function<bool()>& cancelled = {});
-/// The same. `lives`: lifetimes(trace).
-Categories classify(const Trace& trace, std::span<const Lifetime> lives, const std::function<bool()>& cancelled = {});
+/// The same where lifetimes(trace) and find_activity(trace) are known.
+Categories classify(const Trace& trace, std::span<const Lifetime> lives, std::shared_ptr<const Activity> activity,
+                    const std::function<bool()>& cancelled = {});
 
 // The module calls that a stack lies in, without wrapper frames.
 
 /// The innermost call of a module that is not one of PyTorch's own; of PyTorch's if there are no others. Without
 /// function and file if the stack is in no module.
-FrameText layer_frame(const Tables& tables, const std::vector<StackMeaning>& stacks, StackId stack);
+FrameText layer_frame(const Tables& tables, std::span<const StackMeaning> stacks, StackId stack);
 
 /// The innermost module that the stack is a call of, if the recording knows modules: as the program named it,
 /// "transformer.h.3.mlp", else by its class and number and those of its callers, "GPT2Model 0/GPT2Block 3/GPT2MLP 3".

@@ -75,10 +75,6 @@ void enter(const FrameMeaning& frame, StackId stack, StackMeaning& meaning) {
 
 }  // namespace
 
-std::vector<StackMeaning> stack_meanings(const Tables& tables) {
-  return stack_meanings(tables, rules_of_frames(tables));
-}
-
 std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const FrameRule* const> rules) {
   const std::vector<FrameMeaning> frames = frame_meanings(tables, rules);
   // Servers and greenlets, too, enter Python from native code.

@@ -86,9 +86,8 @@ struct StackMeaning {
   std::uint32_t line = 0;         // of the frame that determines `purpose`
 };
 
-/// One per StackId. Linear in the stacks: each adds its frame to its caller's meaning.
-std::vector<StackMeaning> stack_meanings(const Tables& tables);
-/// The same where rules_of_frames() are known.
+/// One per StackId. `rules`: rules_of_frames(tables). Linear in the stacks: each adds its frame to its caller's
+/// meaning.
 std::vector<StackMeaning> stack_meanings(const Tables& tables, std::span<const FrameRule* const> rules);
 
 }  // namespace memreel

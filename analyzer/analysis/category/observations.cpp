@@ -7,110 +7,13 @@
 namespace memreel {
 namespace {
 
-bool is_memory(EventKind kind) { return kind == EventKind::alloc || kind == EventKind::free_requested; }
-
-/// Whether Python stacks were recorded for events of this kind: then one without them belongs to no Python thread.
-bool has_python_stacks(const Trace& trace, const std::vector<StackMeaning>& stacks, EventKind kind) {
-  const Events& events = trace.events;
-  for (std::size_t i = 0; i < events.count(); ++i)
-    if (events.kind(i) == kind && stacks[index(events.stack(i))].has_python) return true;
-  return false;
-}
-
-bool has_frames_of_torch(const Tables& tables) {
-  for (std::uint32_t f = 1; f < tables.frames.size(); ++f)
-    if (is_of_torch(frame_text(tables, FrameId{f}))) return true;
-  return false;
-}
-
-class PhaseFinder {
- public:
-  PhaseFinder(const Trace& trace, const std::vector<StackMeaning>& stacks) : trace_(trace), stacks_(stacks) {
-    const bool has_torch = has_frames_of_torch(trace.tables);
-    for (const Heap& heap : trace.tables.heaps)
-      has_engine_.push_back(has_torch && heap.level == Level::framework ? 1 : 0);
-    allocations_have_python_ = has_python_stacks(trace, stacks, EventKind::alloc);
-    phases_.frees_have_stacks = has_python_stacks(trace, stacks, EventKind::free_requested);
-    for (const Mark& mark : trace.tables.marks)
-      is_optimizer_step_.push_back(trace.tables[mark.name].starts_with("Optimizer.") ? 1 : 0);
-  }
-
-  Phases find() && {
-    const Events& events = trace_.events;
-    phases_.of_event.assign(events.count(), Phase::other);
-    phases_.pass_of.assign(events.count(), 0);
-    phases_.of_pass.assign(1, Phase::other);
-    events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t i, const Event& event) {
-      if (event.kind == EventKind::mark) see_mark(events.value(i));
-      const Phase phase = is_memory(event.kind) ? evidence(event) : Phase::other;
-      if (phase != Phase::other && phase != phases_.of_pass.back()) phases_.of_pass.push_back(phase);
-      phases_.of_event[i] = phase;
-      phases_.pass_of[i] = static_cast<std::uint32_t>(phases_.of_pass.size() - 1);
-    });
-    phases_.has_backward = std::ranges::find(phases_.of_pass, Phase::backward) != phases_.of_pass.end();
-    add_losses();
-    return std::move(phases_);
-  }
-
- private:
-  Phase evidence(const Event& event) const {
-    const StackMeaning& stack = stacks_[index(event.stack)];
-    if (stack.preexisting) return Phase::other;
-    if (stack.by_engine) return Phase::backward;
-    if (stack.phase != Phase::other) return stack.phase;
-    if (in_optimizer_ > 0) return Phase::optimizer;
-    const bool others_have_python =
-        event.kind == EventKind::alloc ? allocations_have_python_ : phases_.frees_have_stacks;
-    const bool has_engine = has_engine_[index(trace_.tables[event.origin].heap)] != 0;
-    // With names of native frames, autograd's engine would have been seen by its own.
-    const bool may_be_engine = !stack.has_python && !stack.has_operator;
-    return others_have_python && has_engine && may_be_engine ? Phase::backward : Phase::other;
-  }
-
-  void see_mark(std::uint64_t value) {
-    if (value >= is_optimizer_step_.size() || is_optimizer_step_[value] == 0) return;
-    const MarkPhase phase = trace_.tables.marks[value].phase;
-    if (phase == MarkPhase::begin) ++in_optimizer_;
-    if (phase == MarkPhase::end && in_optimizer_ > 0) --in_optimizer_;
-  }
-
-  /// From the end, since later events decide: the loss lies between a forward and a backward pass.
-  void add_losses() {
-    Phase next = Phase::other;
-    for (std::size_t i = phases_.of_event.size(); i-- > 0;) {
-      Phase& phase = phases_.of_event[i];
-      if (phase != Phase::other)
-        next = phase;
-      else if (next == Phase::backward && phases_.of_pass[phases_.pass_of[i]] == Phase::forward &&
-               is_memory(trace_.events.kind(i)))
-        phase = Phase::forward;
-    }
-  }
-
-  const Trace& trace_;
-  const std::vector<StackMeaning>& stacks_;
-  Phases phases_;
-  std::vector<char> has_engine_;         // by HeapId: whether autograd's engine may request memory there
-  std::vector<char> is_optimizer_step_;  // by MarkId
-  bool allocations_have_python_ = false;
-  int in_optimizer_ = 0;
-};
-
-}  // namespace
-
-Phases find_phases(const Trace& trace, const std::vector<StackMeaning>& stacks) {
-  return PhaseFinder(trace, stacks).find();
-}
-
-namespace {
-
 /// Records for allocations made outside modules that they meet the next module call.
 void meet_forward(const Trace& trace, Observations& seen) {
   const Events& events = trace.events;
   std::vector<AllocationId> waiting;
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     if (events.kind(i) != EventKind::alloc) continue;
-    const StackMeaning& stack = seen.stacks[index(events.stack(i))];
+    const StackMeaning& stack = seen.activity.stacks[index(events.stack(i))];
     if (stack.in_module && !stack.by_engine) {
       for (const AllocationId id : waiting) {
         Observation& observation = seen.allocations[index(id)];
@@ -197,13 +100,12 @@ class Releases {
 
 }  // namespace
 
-Observations observe(const Trace& trace, std::span<const Lifetime> lives) {
-  Observations seen;
-  seen.stacks = stack_meanings(trace.tables);
-  seen.phases = find_phases(trace, seen.stacks);
+Observations observe(const Trace& trace, std::span<const Lifetime> lives, const Activity& activity) {
+  const auto& [rules, stacks, phases] = activity;
+  Observations seen{.activity = activity, .allocations = {}, .older_releases = {}};
   const Events& events = trace.events;
   const bool shows_torch =
-      seen.phases.has_backward || std::ranges::any_of(seen.stacks, [](const StackMeaning& s) { return s.in_module; });
+      phases.has_backward || std::ranges::any_of(stacks, [](const StackMeaning& s) { return s.in_module; });
   seen.allocations.reserve(lives.size());
   for (const Lifetime& life : lives) {
     Observation of{.begin = life.begin, .end = life.requested};
@@ -214,22 +116,22 @@ Observations observe(const Trace& trace, std::span<const Lifetime> lives) {
     const Origin& origin = trace.tables[events.origin(life.begin)];
     of.size = events.size(life.begin);
     of.stack = events.stack(life.begin);
-    of.phase = seen.phases.of_event[life.begin];
-    of.made_in = seen.phases.pass_of[life.begin];
-    of.freed_in = life.requested == never ? seen.last_pass() : seen.phases.pass_of[life.requested];
+    of.phase = phases.of_event[life.begin];
+    of.made_in = phases.pass_of(life.begin);
+    of.freed_in = life.requested == never ? seen.last_pass() : phases.pass_of(life.requested);
     of.torch = shows_torch && trace.tables[origin.heap].level == Level::framework;
-    of.older = seen.stacks[index(of.stack)].preexisting;
+    of.older = stacks[index(of.stack)].preexisting;
     of.private_pool = origin.pool != PoolId::default_pool;
     if (of.is_freed()) {
-      const Phase freed = seen.phases.of_event[of.end];
+      const Phase freed = phases.of_event[of.end];
       if (freed == Phase::forward || freed == Phase::optimizer) seen.last_work = std::max(seen.last_work, of.end);
-      const StackMeaning& free = seen.stacks[index(events.stack(life.requested))];
+      const StackMeaning& free = stacks[index(events.stack(life.requested))];
       of.freed_in_module = free.in_module;
       of.freed_by_zero_grad = free.purpose == Purpose::zero_grad;
       // Without stacks, a free only shows in which pass it lies.
-      of.freed_by_backward = seen.phases.frees_have_stacks
-                                 ? seen.phases.of_event[life.requested] == Phase::backward
-                                 : seen.phases.of_pass[of.freed_in] == Phase::backward && of.made_in != of.freed_in;
+      of.freed_by_backward = phases.frees_have_stacks
+                                 ? phases.of_event[life.requested] == Phase::backward
+                                 : phases.of_pass[of.freed_in] == Phase::backward && of.made_in != of.freed_in;
     }
     if (of.phase == Phase::forward && of.begin < seen.first_forward) seen.first_forward = of.begin;
     if (of.phase == Phase::forward) seen.last_forward = of.begin;
@@ -255,8 +157,7 @@ struct Runs {
 
 class Passes {
  public:
-  Passes(const Trace& trace, std::span<const StackMeaning> stacks, const Phases& phases)
-      : trace_(trace), stacks_(stacks), phases_(phases) {}
+  Passes(const Trace& trace, const Activity& activity) : trace_(trace), activity_(activity) {}
 
   /// Calls `visit(begin, end)` with the allocations of each forward pass, while their sites and lines are available.
   void for_each(auto&& visit) {
@@ -264,7 +165,7 @@ class Passes {
     for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
       const std::uint32_t pass = pass_of(begin);
       while (end < count && pass_of(end) == pass) ++end;
-      if (phases_.of_pass[pass] != Phase::forward) continue;
+      if (activity_.phases.of_pass[pass] != Phase::forward) continue;
       count_sites(begin, end);
       count_lines();
       visit(begin, end);
@@ -275,7 +176,7 @@ class Passes {
     return trace_.events.stack(trace_.events.begin_of(AllocationId(allocation)));
   }
   /// The next line outwards, from a stack or from a line.
-  StackId line_of(StackId stack) const { return stacks_[index(stack)].layer; }
+  StackId line_of(StackId stack) const { return activity_.stacks[index(stack)].layer; }
   StackId line_around(StackId line) const { return line_of(trace_.tables[line].caller); }
   const std::unordered_map<std::uint32_t, Runs>& lines() const { return lines_; }
   Runs runs_of(StackId line) const {
@@ -286,7 +187,7 @@ class Passes {
 
  private:
   std::uint32_t pass_of(std::uint32_t allocation) const {
-    return phases_.pass_of[trace_.events.begin_of(AllocationId(allocation))];
+    return activity_.phases.pass_of(trace_.events.begin_of(AllocationId(allocation)));
   }
 
   void count_sites(std::uint32_t begin, std::uint32_t end) {
@@ -306,8 +207,7 @@ class Passes {
   }
 
   const Trace& trace_;
-  std::span<const StackMeaning> stacks_;
-  const Phases& phases_;
+  const Activity& activity_;
   std::unordered_map<std::uint32_t, std::uint32_t> sites_;  // number of allocations of each stack
   std::unordered_map<std::uint32_t, Runs> lines_;
 };
@@ -330,9 +230,10 @@ std::unordered_map<std::uint32_t, std::uint32_t> usual_runs(Passes& passes) {
 
 }  // namespace
 
-LayerCalls find_layer_calls(const Trace& trace, std::span<const StackMeaning> stacks, const Phases& phases) {
+LayerCalls find_layer_calls(const Trace& trace, const Activity& activity) {
+  const std::vector<StackMeaning>& stacks = activity.stacks;
   if (std::ranges::any_of(stacks, [](const StackMeaning& stack) { return stack.call != StackId::none; })) return {};
-  Passes passes(trace, stacks, phases);
+  Passes passes(trace, activity);
   const auto usual = usual_runs(passes);
   if (usual.empty()) return {};
   LayerCalls calls{.line = std::vector<StackId>(stacks.size(), StackId::none),

@@ -7,7 +7,7 @@
 #include <span>
 #include <unordered_map>
 
-#include "analyzer/analysis/category/frame_rules.h"
+#include "analyzer/analysis/category/activity.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "formats/model/trace.h"
 #include "formats/model/units.h"
@@ -54,24 +54,6 @@ class Sites {
   std::vector<std::vector<AllocationId>> of_stack_;
 };
 
-// Assigns each event of a trace to a part of a step.
-
-/// The passes of a trace. A pass is a run of events of one phase; events without information belong to the pass they
-/// lie in.
-struct Phases {
-  std::vector<Phase> of_event;         // from the event itself, or its position between others
-  std::vector<std::uint32_t> pass_of;  // pass number of each event; 0 before the first
-  std::vector<Phase> of_pass;          // by pass number; [0] is `other`
-
-  bool has_backward = false;
-  bool frees_have_stacks = false;  // otherwise a free shows only when it was, not who freed
-};
-
-/// Allocations and frees are classified by frames; by lacking frames where others have some (autograd's threads run no
-/// Python); by the ranges that optimizers mark. What the main thread does outside modules between a forward and a
-/// backward pass computes the loss: it is `forward`.
-Phases find_phases(const Trace& trace, const std::vector<StackMeaning>& stacks);
-
 /// Whether an allocation of a forward pass belongs to a graph that the pass keeps for a backward pass: many of its
 /// allocations, from its beginning to its end, are released at once.
 enum class Graph : std::uint8_t {
@@ -104,8 +86,7 @@ struct Observation {
 };
 
 struct Observations {
-  std::vector<StackMeaning> stacks;
-  Phases phases;
+  const Activity& activity;
   std::vector<Observation> allocations;  // by AllocationId
   std::uint32_t first_forward = never;   // event index
   std::uint32_t last_forward = never;
@@ -114,10 +95,10 @@ struct Observations {
   std::uint32_t last_work = 0;
   std::vector<std::vector<AllocationId>> older_releases;  // allocations older than the recording that are freed at once
 
-  const StackMeaning& meaning(const Observation& of) const { return stacks[index(of.stack)]; }
-  bool trains() const { return phases.has_backward; }
+  const StackMeaning& meaning(const Observation& of) const { return activity.stacks[index(of.stack)]; }
+  bool trains() const { return activity.phases.has_backward; }
   /// The last pass of the recording.
-  std::uint32_t last_pass() const { return static_cast<std::uint32_t>(phases.of_pass.size() - 1); }
+  std::uint32_t last_pass() const { return static_cast<std::uint32_t>(activity.phases.of_pass.size() - 1); }
   /// Made before the first forward pass and kept for most of the recording's passes.
   bool is_kept_from_setup(const Observation& of) const {
     if (of.begin > first_forward) return false;
@@ -125,8 +106,8 @@ struct Observations {
   }
 };
 
-/// `lives`: lifetimes(trace).
-Observations observe(const Trace& trace, std::span<const Lifetime> lives);
+/// `lives`: lifetimes(trace). `activity` outlives the result.
+Observations observe(const Trace& trace, std::span<const Lifetime> lives, const Activity& activity);
 
 // Numbers the runs of a line in a model's forward(), for recordings that don't identify the called module.
 
@@ -145,6 +126,6 @@ struct LayerCalls {
 /// A line ran g times in a pass if each of the stacks below it (at least three) made a multiple of g allocations. What
 /// holds in most passes counts; the other passes are not numbered. Empty if the recording knows modules. Time: linear
 /// in allocations, and in the depth of stacks.
-LayerCalls find_layer_calls(const Trace& trace, std::span<const StackMeaning> stacks, const Phases& phases);
+LayerCalls find_layer_calls(const Trace& trace, const Activity& activity);
 
 }  // namespace memreel

@@ -40,7 +40,7 @@ class Ages {
       const EventKind kind = trace.events.kind(i);
       if (kind != EventKind::segment_alloc && kind != EventKind::segment_map) continue;
       const std::uint64_t address = trace.events.address(i).value;
-      if (seen.stacks[index(trace.events.stack(i))].preexisting) {
+      if (seen.activity.stacks[index(trace.events.stack(i))].preexisting) {
         segments_[address] = {trace.events.size(i), kind == EventKind::segment_map};
         continue;
       }
@@ -242,7 +242,7 @@ class OlderBlocks {
     const auto is_gradient = [&](AllocationId id) { return gradients_.contains(kind_of(observation(id))); };
     for (const AllocationId id : freed_) {
       const Observation& of = observation(id);
-      const StackMeaning& free = seen_.stacks[index(trace_.events.stack(of.end))];
+      const StackMeaning& free = seen_.activity.stacks[index(trace_.events.stack(of.end))];
       if (of.freed_by_zero_grad)
         evidence(id) = Evidence::gradient_before_recording;
       else if (remade.contains(kind_of(of)) && free.purpose == Purpose::optimizer)

@@ -8,7 +8,6 @@
 #include <thread>
 #include <tuple>
 
-#include "analyzer/analysis/insight/rounds.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
@@ -107,17 +106,6 @@ void follow(const Trace& trace, std::vector<HeapView>& views) {
   end_steps(events.count());
 }
 
-/// Steps marked by the program; otherwise those that what it does shows.
-Steps steps_of(const Trace& trace, HeapId heap) {
-  Steps steps = find_steps(trace, heap);
-  if (!steps.ends.empty()) return steps;
-  const Rounds rounds = unmarked_rounds(trace, private_pools(trace)).at(trace.tables[heap].device);
-  if (!rounds.suffice()) return steps;
-  steps.mark = how_found(rounds);
-  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
-  return steps;
-}
-
 /// The phase of the heap's last allocation among the first `events` events.
 Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, std::uint64_t events) {
   const auto begins = trace.events.begins();
@@ -127,11 +115,11 @@ Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, st
   return Phase::other;
 }
 
-Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapHistory>& histories) {
+Result<std::vector<HeapView>> views_of(const Side& side) {
   std::vector<HeapView> views;
-  for (const HeapHistory& history : histories) {
-    HeapView view{.history = history, .steps = steps_of(side.trace, history.heap)};
-    Result<std::uint64_t> events = events_at(side.instant, side.trace, history, view.steps);
+  for (const HeapHistory& history : side.analysis.histories()) {
+    HeapView view{.history = history, .steps = steps_of(side.analysis, history.heap)};
+    Result<std::uint64_t> events = events_at(side.instant, side.analysis, history, view.steps);
     if (!events) {
       events.error().where = text_of(side.instant);
       return std::move(events).error();
@@ -139,12 +127,12 @@ Result<std::vector<HeapView>> views_of(const Side& side, const std::vector<HeapH
     view.events = *events;
     views.push_back(std::move(view));
   }
-  follow(side.trace, views);
-  const Categories categories = classify(side.trace);
-  const std::vector<Lifetime> lives = lifetimes(side.trace);
+  const Trace& trace = side.analysis.trace();
+  follow(trace, views);
+  const Categories& categories = side.analysis.categories();
   for (HeapView& view : views) {
-    view.purposes = purposes_of(side.trace, categories, lives, view.history.heap, view.events);
-    view.phase = phase_at(side.trace, categories, view.history.heap, view.events);
+    view.purposes = purposes_of(trace, categories, side.analysis.lives(), view.history.heap, view.events);
+    view.phase = phase_at(trace, categories, view.history.heap, view.events);
   }
   return views;
 }
@@ -266,17 +254,13 @@ DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& giv
 }
 
 Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given) {
-  std::vector<HeapHistory> histories_a;
   Result<std::vector<HeapView>> views_a = Error{};
-  std::thread beside([&] {
-    histories_a = heap_histories(a.trace);
-    views_a = views_of(a, histories_a);
-  });
-  const std::vector<HeapHistory> histories_b = heap_histories(b.trace);
-  const Result<std::vector<HeapView>> views_b = views_of(b, histories_b);
+  std::thread beside([&] { views_a = views_of(a); });
+  const Result<std::vector<HeapView>> views_b = views_of(b);
   beside.join();
-  const Devices devices_a = devices_of(a.trace.tables, histories_a),
-                devices_b = devices_of(b.trace.tables, histories_b);
+  const Trace &trace_a = a.analysis.trace(), &trace_b = b.analysis.trace();
+  const Devices devices_a = devices_of(trace_a.tables, a.analysis.histories()),
+                devices_b = devices_of(trace_b.tables, b.analysis.histories());
   for (const auto& [of_a, of_b] : given) {
     const bool known_a = devices_a.all.contains(of_a);
     if (known_a && devices_b.all.contains(of_b)) continue;
@@ -294,14 +278,14 @@ Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, con
   for (const bool same_name : {true, false}) {
     for (std::size_t i = 0; i < partner.size(); ++i) {
       if (partner[i] != nullptr) continue;
-      partner[i] = counterpart(a.trace.tables, (*views_a)[i], b.trace.tables, devices, left, same_name);
+      partner[i] = counterpart(trace_a.tables, (*views_a)[i], trace_b.tables, devices, left, same_name);
       std::erase(left, partner[i]);
     }
   }
   std::vector<HeapDifference> result;
   for (std::size_t i = 0; i < partner.size(); ++i)
-    result.push_back(compare(a.trace, &(*views_a)[i], b.trace, partner[i]));
-  for (const HeapView* view : left) result.push_back(compare(a.trace, nullptr, b.trace, view));
+    result.push_back(compare(trace_a, &(*views_a)[i], trace_b, partner[i]));
+  for (const HeapView* view : left) result.push_back(compare(trace_a, nullptr, trace_b, view));
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/difference/instant.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "formats/model/result.h"
@@ -61,7 +62,7 @@ struct HeapDifference {
 };
 
 struct Side {
-  const Trace& trace;
+  const Analysis& analysis;
   Instant instant;
 };
 

@@ -96,8 +96,8 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
 }
 
 /// A heap that does nothing in the phase holds nothing of interest then.
-std::uint64_t events_at_phase(Phase phase, const Trace& trace, HeapId heap) {
-  for (const PhasePeak& at : phase_peaks(trace, classify(trace), heap))
+std::uint64_t events_at_phase(Phase phase, const Analysis& analysis, HeapId heap) {
+  for (const PhasePeak& at : phase_peaks(analysis.trace(), analysis.categories(), heap))
     if (at.phase == phase) return at.peak.events;
   return 0;
 }
@@ -147,8 +147,19 @@ std::string text_of(const Instant& instant) {
       instant);
 }
 
-Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, const HeapHistory& heap,
+Steps steps_of(const Analysis& analysis, HeapId heap) {
+  Steps steps = find_steps(analysis.trace(), heap);
+  if (!steps.ends.empty()) return steps;
+  const Rounds rounds = analysis.rounds(heap);
+  if (!rounds.suffice()) return steps;
+  steps.mark = how_found(rounds);
+  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  return steps;
+}
+
+Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis, const HeapHistory& heap,
                                 const Steps& steps) {
+  const Trace& trace = analysis.trace();
   const std::uint64_t all = trace.events.count();
   return std::visit(
       Overloaded{[&](AtPeak) -> Result<std::uint64_t> {
@@ -168,7 +179,7 @@ Result<std::uint64_t> events_at(const Instant& instant, const Trace& trace, cons
                    return event.index + 1;
                  },
                  [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); },
-                 [&](AtPhase at) -> Result<std::uint64_t> { return events_at_phase(at.phase, trace, heap.heap); },
+                 [&](AtPhase at) -> Result<std::uint64_t> { return events_at_phase(at.phase, analysis, heap.heap); },
                  [&](const AtRange& range) { return events_at_range(range.name, trace, heap.heap); }},
       instant);
 }

@@ -138,15 +138,13 @@ class PassCalls {
 
 class CourseFinder {
  public:
-  CourseFinder(const Trace& trace, std::span<const FrameRule* const> rules, const std::vector<StackMeaning>& stacks,
-               const Captured& captured)
+  CourseFinder(const Trace& trace, const Activity& activity, const Captured& captured)
       : trace_(trace),
-        stacks_(stacks),
+        activity_(activity),
         captured_(captured),
         same_(same_places(trace.tables)),
-        modules_(trace.tables, rules, same_),
-        calls_(trace.tables, rules, same_),
-        phases_(find_phases(trace, stacks)) {}
+        modules_(trace.tables, activity.rules, same_),
+        calls_(trace.tables, activity.rules, same_) {}
 
   Course find() && {
     const Events& events = trace_.events;
@@ -156,10 +154,10 @@ class CourseFinder {
     events.for_each<event_field::origin | event_field::stack>([&](std::uint32_t i, const Event& event) {
       const bool allocates = event.kind == EventKind::alloc;
       if (i >= end || (!allocates && event.kind != EventKind::free_requested)) return;
-      const StackMeaning& stack = stacks_[index(event.stack)];
+      const StackMeaning& stack = activity_.stacks[index(event.stack)];
       if (stack.preexisting) return;
       Device& device = devices_[trace_.tables[trace_.tables[event.origin].heap].device];
-      const Phase phase = phases_.of_event[i];
+      const Phase phase = activity_.phases.of_event[i];
       if (stack.purpose != Purpose::optimizer && calls_.step(event.stack) != FrameId::none)
         device.evaluated = calls_.step(event.stack);
       if (phase == Phase::optimizer) {
@@ -207,12 +205,11 @@ class CourseFinder {
   }
 
   const Trace& trace_;
-  const std::vector<StackMeaning>& stacks_;
+  const Activity& activity_;
   const Captured& captured_;
   std::vector<FrameId> same_;
   ModuleCalls modules_;
   PassCalls calls_;
-  Phases phases_;
   Course course_;
   std::map<std::int32_t, Device> devices_;
   std::uint32_t site_ = ModuleCalls::no_site;  // of the call that runs
@@ -275,9 +272,8 @@ Captured::Captured(const Trace& trace, std::span<const HeapPools> pools)
     for (const PrivatePool& pool : heap.pools) is_of_graphs_[index(pool.pool)] = pool.has_captures ? 1 : 0;
 }
 
-Course find_course(const Trace& trace, std::span<const FrameRule* const> rules, const std::vector<StackMeaning>& stacks,
-                   const Captured& captured) {
-  return CourseFinder(trace, rules, stacks, captured).find();
+Course find_course(const Trace& trace, const Activity& activity, const Captured& captured) {
+  return CourseFinder(trace, activity, captured).find();
 }
 
 std::vector<std::uint32_t> ends_of_iterations(const Tables& tables, std::span<const Pass> passes) {

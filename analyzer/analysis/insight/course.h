@@ -6,7 +6,7 @@
 #include <map>
 #include <span>
 
-#include "analyzer/analysis/category/frame_rules.h"
+#include "analyzer/analysis/category/activity.h"
 #include "analyzer/analysis/insight/private_pools.h"
 #include "formats/model/trace.h"
 
@@ -51,8 +51,7 @@ struct Course {
   bool has_modules = false;
 };
 
-Course find_course(const Trace& trace, std::span<const FrameRule* const> rules, const std::vector<StackMeaning>& stacks,
-                   const Captured& captured);
+Course find_course(const Trace& trace, const Activity& activity, const Captured& captured);
 
 /// The last event of each iteration of the program's loop, +1, of passes of one kind on one device: one that takes
 /// several optimizers in turn (GAN, actor and critic) ends where the first of them is reached again, one whose

@@ -562,8 +562,4 @@ LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std:
   return Search(trace, options, rounds_of).report();
 }
 
-LeakReport find_leaks(const Trace& trace, const LeakOptions& options) {
-  return find_leaks(trace, options, [&](HeapId heap) { return find_rounds(trace, heap); });
-}
-
 }  // namespace memreel

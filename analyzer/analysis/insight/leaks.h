@@ -235,7 +235,6 @@ struct LeakOptions {
 
 /// `rounds_of`: find_rounds() of a heap, asked for at most once for each.
 LeakReport find_leaks(const Trace& trace, const LeakOptions& options, const std::function<Rounds(HeapId)>& rounds_of);
-LeakReport find_leaks(const Trace& trace, const LeakOptions& options = {});
 
 // Nothing leaks more than live memory grows by.
 

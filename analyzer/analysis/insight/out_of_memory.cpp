@@ -272,7 +272,7 @@ const OutOfMemory* OutOfMemories::of_event(std::uint64_t event) const {
 }
 
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
-                             std::optional<Bytes> capacity) {
+                             const std::function<const Activity&()>& activity, std::optional<Bytes> capacity) {
   Incidents incidents = find_incidents(trace);
   OutOfMemories result{.count = incidents.failed.size(), .retried = incidents.retried};
   if (incidents.failed.empty()) return result;
@@ -304,7 +304,7 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     const auto heap = std::ranges::find(remedies.heaps, oom.heap, &Prepared::heap);
     oom.is_last = heap != remedies.heaps.end() && is_last(*heap, oom.event);
     if (oom.is_last && oom.verdict != OomVerdict::unknown)
-      oom.rest = rest_of_step(trace, *heap, static_cast<std::uint32_t>(oom.event));
+      oom.rest = rest_of_step(trace, *heap, static_cast<std::uint32_t>(oom.event), activity);
   });
   result.fragmented =
       static_cast<std::uint64_t>(std::ranges::count(result.examined, OomVerdict::fragmentation, &OutOfMemory::verdict));

@@ -5,8 +5,10 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <span>
 
+#include "analyzer/analysis/category/activity.h"
 #include "analyzer/analysis/insight/heap_map.h"
 #include "analyzer/analysis/insight/remedies.h"
 #include "analyzer/replay/engine/prepared.h"
@@ -88,8 +90,10 @@ Prepared with_request_served(const Prepared& heap, std::uint32_t event);
 Prepared with_rest(const Prepared& heap, std::uint32_t event, const RestOfStep& rest);
 
 /// None if no earlier step shows it: the failure is in the first one, what repeats is not a whole step, or gradients
-/// are still accumulated for the first pass of an optimizer, which will make its state. Time: linear.
-std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event);
+/// are still accumulated for the first pass of an optimizer, which will make its state. `activity`: returns
+/// find_activity(trace), if it is needed. Time: linear.
+std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event,
+                                       const std::function<const Activity&()>& activity);
 
 /// Why there was no memory for a request.
 enum class OomVerdict : std::uint8_t {
@@ -206,9 +210,10 @@ struct OutOfMemories {
 };
 
 /// Judges every failed request, up to the first OutOfMemories::most_examined, without the replays of `remedies`: what
-/// would have served it is left to find_survivors(). `capacity`: as for untried_remedies().
+/// would have served it is left to find_survivors(). `activity`: as for rest_of_step(); `capacity`: as for
+/// untried_remedies().
 OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, const Remedies& remedies,
-                             std::optional<Bytes> capacity = {});
+                             const std::function<const Activity&()>& activity, std::optional<Bytes> capacity = {});
 
 /// Finds what would have served each failure that fragmentation caused, and what serves most of them.
 void find_survivors(const Trace& trace, const Remedies& remedies, OutOfMemories& ooms);

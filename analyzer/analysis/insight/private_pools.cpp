@@ -4,7 +4,6 @@
 #include <map>
 #include <unordered_map>
 
-#include "analyzer/analysis/category/frame_rules.h"
 #include "analyzer/describe/own_frame.h"
 #include "formats/model/stack_text.h"
 
@@ -14,9 +13,8 @@ namespace {
 /// What a stack reveals about captures.
 enum class Capture : std::uint8_t { none, begins, is_near };
 
-std::vector<Capture> captures_of(const Tables& tables) {
+std::vector<Capture> captures_of(const Tables& tables, std::span<const StackMeaning> meanings) {
   static constexpr std::array<std::string_view, 2> entries{"capture_begin", "__enter__"};
-  const std::vector<StackMeaning> meanings = stack_meanings(tables);
   std::vector<Capture> captures(meanings.size(), Capture::none);
   for (std::uint32_t id = 0; id < meanings.size(); ++id) {
     if (meanings[id].purpose != Purpose::capture) continue;
@@ -218,10 +216,10 @@ const std::array<ResultField<PrivatePool>, 11> FieldsOf<PrivatePool>::all{{
      }},
 }};
 
-std::vector<HeapPools> private_pools(const Trace& trace) {
+std::vector<HeapPools> private_pools(const Trace& trace, const Activity& activity) {
   std::vector<HeapPools> heaps;
   if (trace.tables.pools.size() < 2) return heaps;
-  const std::vector<Capture> captures = captures_of(trace.tables);
+  const std::vector<Capture> captures = captures_of(trace.tables, activity.stacks);
   for (std::uint32_t heap = 1; heap < trace.tables.heaps.size(); ++heap) {
     if (trace.tables.heaps[heap].level != Level::framework) continue;
     PoolUses uses(trace, HeapId{heap}, captures);

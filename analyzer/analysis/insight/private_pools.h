@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/analysis/category/activity.h"
 #include "analyzer/describe/fields.h"
 #include "formats/model/trace.h"
 
@@ -57,6 +58,6 @@ struct HeapPools {
 /// A use belongs to the thread that begins it; requests of other threads meanwhile count towards it: a backward pass
 /// runs on its own threads. It ends where its thread allocates elsewhere in the heap, or where another capture begins
 /// (torch/cuda/graphs.py on the stack). Two captures with neither between them are one. Time: linear.
-std::vector<HeapPools> private_pools(const Trace& trace);
+std::vector<HeapPools> private_pools(const Trace& trace, const Activity& activity);
 
 }  // namespace memreel

@@ -116,8 +116,7 @@ bool grows_throughout(const std::vector<Request>& requests, const std::vector<st
 
 /// Whether the program trains, and its optimizer has not run yet: it makes its state in its first pass, which steps
 /// before that do not show. Stacks of the backward pass have no Python frames, or those that started it.
-bool awaits_optimizer(const Tables& tables, const std::vector<Request>& requests) {
-  const std::vector<StackMeaning> stacks = stack_meanings(tables);
+bool awaits_optimizer(std::span<const StackMeaning> stacks, const std::vector<Request>& requests) {
   const bool trains = std::ranges::find(requests, index(StackId::none), &Request::key) != requests.end() ||
                       std::ranges::find(stacks, Phase::backward, &StackMeaning::phase) != stacks.end();
   return trains && std::ranges::none_of(stacks, [](const StackMeaning& stack) {
@@ -328,7 +327,8 @@ Prepared with_rest(const Prepared& heap, std::uint32_t event, const RestOfStep& 
   return whole;
 }
 
-std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event) {
+std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap, std::uint32_t event,
+                                       const std::function<const Activity&()>& activity) {
   const std::size_t row = row_of(heap, event);
   if (row == none) return std::nullopt;
   const Requests requests = requests_of(trace, heap, row);
@@ -346,7 +346,7 @@ std::optional<RestOfStep> rest_of_step(const Trace& trace, const Prepared& heap,
   for (std::size_t i = longest + 1; i-- > 0 && points.size() < most_rounds;)
     if (common[i] >= of_step) points.push_back(i);
   if (grows_throughout(all, points)) return std::nullopt;
-  if (keeps(all, points.back(), of_step) && awaits_optimizer(trace.tables, all)) return std::nullopt;
+  if (keeps(all, points.back(), of_step) && awaits_optimizer(activity().stacks, all)) return std::nullopt;
   const Bytes now = asked(all, last, of_step);
   Bytes most, least = now;
   std::size_t nearest = points.front();

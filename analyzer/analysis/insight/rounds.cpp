@@ -368,14 +368,12 @@ void cut_off_failed_round(const Trace& trace, Rounds& rounds) {
 
 }  // namespace
 
-RoundsOfDevices unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools) {
-  const std::vector<const FrameRule*> rules = rules_of_frames(trace.tables);
-  const std::vector<StackMeaning> stacks = stack_meanings(trace.tables, rules);
+RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, std::span<const HeapPools> pools) {
   const Captured captured(trace, pools);
-  const Course course = find_course(trace, rules, stacks, captured);
+  const Course course = find_course(trace, activity, captured);
   RoundsOfDevices devices = rounds_of_course(trace, course);
   if (!course.has_modules && std::ranges::none_of(devices, [](const auto& of) { return rank_of(of.second) > 0; })) {
-    const Rounds repetition = rounds_of_repetition(trace, stacks, captured);
+    const Rounds repetition = rounds_of_repetition(trace, activity.stacks, captured);
     for (auto& [device, rounds] : devices) rounds = repetition;
   }
   for (auto& [device, rounds] : devices) {
@@ -399,14 +397,6 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
   }
   cut_off_failed_round(trace, marked);
   return marked;
-}
-
-Rounds find_rounds(const Trace& trace, HeapId heap) {
-  RoundsOfDevices unmarked;
-  return find_rounds(trace, heap, [&]() -> const RoundsOfDevices& {
-    if (unmarked.empty()) unmarked = unmarked_rounds(trace, private_pools(trace));
-    return unmarked;
-  });
 }
 
 std::string text_of(const Rounds& rounds) {

@@ -54,9 +54,7 @@ using RoundsOfDevices = std::map<std::int32_t, Rounds>;
 /// so if passes of the optimizer or backward passes go on after the last mark.
 ///
 /// Memory that is older than the recording tells nothing about rounds. Where the recording ends with a failed request,
-/// the round in which it failed is unfinished.
-Rounds find_rounds(const Trace& trace, HeapId heap);
-/// The same where unmarked_rounds() are known or shared: `unmarked` returns them.
+/// the round in which it failed is unfinished. `unmarked`: returns unmarked_rounds(), if they are needed.
 Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const RoundsOfDevices&()>& unmarked);
 
 /// From what the program does, for all of its heaps. Of these the first that is seen until the end:
@@ -74,8 +72,8 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 /// Passes count by device, since each may train a model of its own; a device without any takes part in the loop of
 /// another, as replicas do, and so do all in what is counted otherwise.
 ///
-/// `pools`: private_pools(trace).
-RoundsOfDevices unmarked_rounds(const Trace& trace, std::span<const HeapPools> pools);
+/// `pools`: private_pools(trace, activity).
+RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, std::span<const HeapPools> pools);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
 /// step" if they do not suffice.

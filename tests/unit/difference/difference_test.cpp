@@ -12,7 +12,7 @@ namespace {
 using testing::TraceBuilder;
 
 HeapDifference one_heap(TraceBuilder& a, TraceBuilder& b, const Instant& at = AtEnd{}) {
-  auto heaps = difference({a.trace(), at}, {b.trace(), at});
+  auto heaps = difference({Analysis(a.trace()), at}, {Analysis(b.trace()), at});
   EXPECT_TRUE(heaps);
   EXPECT_EQ(heaps->size(), 1U);
   return heaps->at(0);
@@ -99,7 +99,7 @@ TEST(Difference, FreedMemoryIsHeldUntilItWasLetGoOf) {
   const AllocationId first = a.alloc(origin, {0x1000}, 4_KiB);
   a.alloc(origin, {0x3000}, 1_KiB);
   a.free(first);
-  const auto heaps = difference({a.trace(), AtPeak{}}, {a.trace(), AtEnd{}});
+  const auto heaps = difference({Analysis(a.trace()), AtPeak{}}, {Analysis(a.trace()), AtEnd{}});
   ASSERT_TRUE(heaps);
   EXPECT_EQ(heaps->at(0).a.live, (Holding{5_KiB, 2}));
   EXPECT_EQ(heaps->at(0).b.live, (Holding{1_KiB, 1}));
@@ -110,7 +110,7 @@ TEST(Difference, HeapsAreMatchedByDevice) {
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
   b.alloc(b.origin(b.heap("torch.cuda", Level::framework, 1)), {0x1000}, 2_KiB);
   b.alloc(b.origin(HeapId{1}), {0x1000}, 5_KiB);
-  const auto heaps = difference({a.trace(), AtEnd{}}, {b.trace(), AtEnd{}});
+  const auto heaps = difference({Analysis(a.trace()), AtEnd{}}, {Analysis(b.trace()), AtEnd{}});
   ASSERT_TRUE(heaps);
   ASSERT_EQ(heaps->size(), 2U);
   EXPECT_EQ(heaps->at(0).device, 0);
@@ -126,7 +126,7 @@ TEST(Difference, TheOnlyDevicesOfTwoRanksAreCompared) {
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
   b.alloc(b.origin(b.heap("torch.cuda", Level::framework, 1)), {0x1000}, 6_KiB);
   b.alloc(b.origin(b.heap("cuda.driver", Level::driver, 0)), {0x9000}, 1_KiB);  // a context, for instance
-  const auto heaps = difference({a.trace(), AtEnd{}}, {b.trace(), AtEnd{}});
+  const auto heaps = difference({Analysis(a.trace()), AtEnd{}}, {Analysis(b.trace()), AtEnd{}});
   ASSERT_TRUE(heaps);
   ASSERT_EQ(heaps->size(), 2U);
   EXPECT_EQ(heaps->at(0).a.live.bytes, 4_KiB);
@@ -149,7 +149,7 @@ TEST(Difference, DevicesArePairedInOrderOrAsTold) {
   EXPECT_EQ(match_devices(devices(a), devices(c), {}), (DeviceMap{{-1, -1}, {0, 1}, {1, 2}}));
   EXPECT_EQ(match_devices(devices(a), devices(b), {{0, 3}}), (DeviceMap{{-1, -1}, {0, 3}, {1, 2}}));
   EXPECT_EQ(match_devices(devices(a), devices(a), {{0, 1}}), (DeviceMap{{-1, -1}, {0, 1}, {1, 0}}));
-  EXPECT_FALSE(difference({a, AtEnd{}}, {b, AtEnd{}}, {{0, 7}}));
+  EXPECT_FALSE(difference({Analysis(a), AtEnd{}}, {Analysis(b), AtEnd{}}, {{0, 7}}));
 }
 
 void step(TraceBuilder& build, OriginId origin, Bytes size) {
@@ -197,7 +197,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
     EXPECT_EQ(heap.steps[step].b, step == 7 ? 4_MiB : 2_MiB) << step;
   }
   // Nothing is live between two rounds.
-  const auto between = difference({b.trace(), AfterStep{8}}, {b.trace(), AtPeak{}});
+  const auto between = difference({Analysis(b.trace()), AfterStep{8}}, {Analysis(b.trace()), AtPeak{}});
   ASSERT_TRUE(between);
   EXPECT_EQ(between->at(0).a.live.bytes, 0_B);
   EXPECT_EQ(between->at(0).b.live.bytes, 4_MiB);
@@ -206,8 +206,8 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
 TEST(Difference, AnInstantThatATraceDoesNotHaveIsAnError) {
   TraceBuilder a;
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
-  EXPECT_FALSE(difference({a.trace(), AfterStep{3}}, {a.trace(), AtEnd{}}));
-  EXPECT_FALSE(difference({a.trace(), AtEnd{}}, {a.trace(), AtEvent{99}}));
+  EXPECT_FALSE(difference({Analysis(a.trace()), AfterStep{3}}, {Analysis(a.trace()), AtEnd{}}));
+  EXPECT_FALSE(difference({Analysis(a.trace()), AtEnd{}}, {Analysis(a.trace()), AtEvent{99}}));
 }
 
 }  // namespace

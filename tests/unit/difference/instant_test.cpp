@@ -26,7 +26,7 @@ std::uint64_t events(std::string_view text, const Steps& steps = {}) {
   TraceBuilder build = program();
   const auto instant = parse_instant(text);
   EXPECT_TRUE(instant) << text;
-  const auto count = events_at(*instant, build.trace(), heap_histories(build.trace()).at(0), steps);
+  const auto count = events_at(*instant, Analysis(build.trace()), heap_histories(build.trace()).at(0), steps);
   EXPECT_TRUE(count) << text;
   return count ? *count : ~std::uint64_t{0};
 }
@@ -46,11 +46,11 @@ TEST(Instant, WhatATraceDoesNotHaveIsSaid) {
   TraceBuilder build = program();
   const HeapHistory heap = heap_histories(build.trace()).at(0);
   for (const auto& [text, mention] : {std::pair{"step:1", "marks no steps"}, {"event:4", "4 events"}}) {
-    const auto count = events_at(*parse_instant(text), build.trace(), heap, {});
+    const auto count = events_at(*parse_instant(text), Analysis(build.trace()), heap, {});
     ASSERT_FALSE(count) << text;
     EXPECT_NE(count.error().message().find(mention), std::string::npos) << count.error().message();
   }
-  EXPECT_FALSE(events_at(*parse_instant("step:3"), build.trace(), heap, {.mark = "step", .ends = {0, 2}}));
+  EXPECT_FALSE(events_at(*parse_instant("step:3"), Analysis(build.trace()), heap, {.mark = "step", .ends = {0, 2}}));
 }
 
 TEST(Instant, OtherTextsAreRefused) {

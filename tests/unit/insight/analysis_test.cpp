@@ -77,9 +77,13 @@ TEST(Steps, AreTheOnesFoundForEachHeapAlone) {
       if (source == RoundSource::marks)
         builder.push({.kind = EventKind::mark, .origin = origins.front(), .value = tables.marks.size() - 1});
     }
-    const Analysis analysis(builder.trace());
+    const Trace& trace = builder.trace();
+    const Activity activity = find_activity(trace);
+    const RoundsOfDevices unmarked = unmarked_rounds(trace, activity, private_pools(trace, activity));
+    const Analysis analysis(trace);
     for (const HeapId heap : {HeapId{1}, HeapId{2}}) {
-      const Rounds asked = analysis.rounds(heap), found = find_rounds(builder.trace(), heap);
+      const Rounds asked = analysis.rounds(heap);
+      const Rounds found = find_rounds(trace, heap, [&]() -> const RoundsOfDevices& { return unmarked; });
       EXPECT_EQ(asked.source, source);
       EXPECT_EQ(asked.source, found.source);
       EXPECT_EQ(asked.ends, found.ends);

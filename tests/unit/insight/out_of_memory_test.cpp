@@ -23,7 +23,9 @@ struct Judged {
 
 Judged judge_with_remedies(const Trace& trace, std::optional<Bytes> capacity = {}) {
   Judged judged{.remedies = untried_remedies(trace, capacity), .ooms = {}};
-  judged.ooms = judge_failures(trace, recorded_blocks(trace), judged.remedies, capacity);
+  const Activity activity = find_activity(trace);
+  judged.ooms = judge_failures(
+      trace, recorded_blocks(trace), judged.remedies, [&]() -> const Activity& { return activity; }, capacity);
   replay_remedies(trace, heap_histories(trace), judged.remedies);
   find_survivors(trace, judged.remedies, judged.ooms);
   return judged;

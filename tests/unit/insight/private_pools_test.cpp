@@ -54,7 +54,7 @@ class Graphs {
   }
 
   PrivatePool only_pool() {
-    const std::vector<HeapPools> heaps = private_pools(build_.trace());
+    const std::vector<HeapPools> heaps = private_pools(build_.trace(), find_activity(build_.trace()));
     EXPECT_EQ(heaps.size(), 1U);
     if (heaps.empty()) return {};
     EXPECT_EQ(heaps.front().pools.size(), 1U);
@@ -175,13 +175,13 @@ TEST(PrivatePools, KindsOfADriversMemoryAreNone) {
   build.trace().tables.pools.push_back({});
   const HeapId driver = build.heap("cuda.driver", Level::driver, 0);
   build.alloc(build.origin(driver, 0, PoolId{1}), {0x1000}, 2_MiB);
-  EXPECT_TRUE(private_pools(build.trace()).empty());
+  EXPECT_TRUE(private_pools(build.trace(), find_activity(build.trace())).empty());
 }
 
 TEST(PrivatePools, TracesWithoutThemHaveNone) {
   TraceBuilder build;
   build.alloc(build.origin(HeapId{1}), {1}, 1_MiB);
-  EXPECT_TRUE(private_pools(build.trace()).empty());
+  EXPECT_TRUE(private_pools(build.trace(), find_activity(build.trace())).empty());
 }
 
 /// What the schema says of the fields of a row, which are described beside it.

@@ -35,7 +35,9 @@ class Training : public ::testing::Test {
   std::optional<RestOfStep> fail(Bytes size, StackId stack) {
     builder_.event(EventKind::alloc_failed, origin_, {}, size, stack);
     const std::vector<Prepared> heaps = prepare(builder_.trace());
-    return rest_of_step(builder_.trace(), heaps.at(0), static_cast<std::uint32_t>(builder_.trace().events.count() - 1));
+    const Activity activity = find_activity(builder_.trace());
+    return rest_of_step(builder_.trace(), heaps.at(0), static_cast<std::uint32_t>(builder_.trace().events.count() - 1),
+                        [&]() -> const Activity& { return activity; });
   }
 
   testing::TraceBuilder builder_;

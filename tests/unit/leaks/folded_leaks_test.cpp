@@ -9,6 +9,7 @@
 #include "analyzer/analysis/insight/leaks.h"
 #include "formats/reader/trace_reader.h"
 #include "formats/writer/flight_writer.h"
+#include "tests/leak_score.h"
 
 namespace memreel {
 namespace {
@@ -75,7 +76,7 @@ class Service {
     EXPECT_TRUE(trace);
     EXPECT_FALSE(trace->folded.empty());
     std::vector<LeakVerdict> verdicts;
-    for (const LeakFinding& finding : find_leaks(*trace).findings)
+    for (const LeakFinding& finding : test::leaks_of(*trace).findings)
       if (trace->tables[trace->tables[trace->tables[finding.stack].frame].function] == function)
         verdicts.push_back(finding.verdict);
     return verdicts;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "analyzer/analysis/insight/leaks.h"
+#include "tests/leak_score.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -44,7 +45,7 @@ class AnEvaluation : public ::testing::TestWithParam<std::int32_t> {
     for (const AllocationId id : outputs) build_.free(id);
   }
 
-  LeakReport report(const LeakOptions& options = {}) { return find_leaks(build_.trace(), options); }
+  LeakReport report(const LeakOptions& options = {}) { return test::leaks_of(build_.trace(), options); }
 
   TraceBuilder build_;
   OriginId origin_ = build_.origin(build_.heap("torch.cuda", Level::framework, GetParam()));

@@ -9,6 +9,7 @@
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "tests/leak_programs.h"
+#include "tests/leak_score.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -31,7 +32,7 @@ TEST(LeakEvidence, SaysHowManyStepsKeptHowMuchWhere) {
   MadeUpProgram program(seed);
   program.set_marked(true);
   program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   const std::string n = std::to_string(program.steps());
   ASSERT_FALSE(report.findings.empty());
   const LeakFinding& leak = report.findings.front();
@@ -49,7 +50,7 @@ TEST(LeakEvidence, SaysWhatFollowedTheLastStep) {
   program.set_marked(true);
   program.run([&](std::uint32_t) { program.free(program.alloc(51, 4096)); });
   for (int i = 0; i < 3; ++i) program.alloc(51, 4096, true);
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   const LeakFinding* const last = finding_at(program.trace(), report, 51);
   ASSERT_NE(last, nullptr);
   EXPECT_FALSE(accuses(last->verdict));
@@ -65,7 +66,7 @@ TEST(LeakEvidence, SaysWhatBecameOfTheOthers) {
     program.free(program.alloc(41, 4096));
     program.alloc(41, 4096, true);
   });
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   EXPECT_NE(
       report.findings.front().evidence.find("others allocated there were freed, each in the step that allocated it"),
       std::string::npos);
@@ -82,7 +83,7 @@ LeakReport report_on_growing_copy(MadeUpProgram& program, Work work) {
     program.free(std::exchange(history, next));
     work(i);
   });
-  return find_leaks(program.trace());
+  return test::leaks_of(program.trace());
 }
 
 TEST(LeakEvidence, SaysThatItWasFreedOnlyInTheEnd) {
@@ -96,7 +97,7 @@ TEST(LeakEvidence, SaysThatItWasFreedOnlyInTheEnd) {
     });
     test::free_front(program, list, 0);
     program.train();  // an evaluation after the loop changes nothing
-    const LeakReport report = find_leaks(program.trace());
+    const LeakReport report = test::leaks_of(program.trace());
     ASSERT_FALSE(report.findings.empty());
     const LeakFinding& leak = report.findings.front();
     EXPECT_EQ(leak.verdict, LeakVerdict::leak);
@@ -117,7 +118,7 @@ TEST(LeakVerdicts, WhatALaterLoopLongAfterwardsFreesIsNotHeldToTheEnd) {
   for (std::uint32_t i = 0; i < 2 * program.steps(); ++i) program.train();  // without marks
   test::free_front(program, list, 0);
   program.train();
-  EXPECT_TRUE(test::accused_of(find_leaks(program.trace())).empty());
+  EXPECT_TRUE(test::accused_of(test::leaks_of(program.trace())).empty());
 }
 
 TEST(LeakEvidence, SaysHowACopyGrew) {
@@ -148,7 +149,7 @@ TEST(LeakEvidence, CountsTheLastCopyOnly) {
       replace(program.steps());
       if (frees_at_end)
         for (const AllocationId each : history) program.free(each);
-      const LeakReport report = find_leaks(program.trace());
+      const LeakReport report = test::leaks_of(program.trace());
       const LeakFinding& leak = report.findings.front();
       ASSERT_EQ(leak.verdict, LeakVerdict::suspected);
       EXPECT_EQ(leak.bytes, Bytes{copies * 1024 * (program.steps() + 2)});
@@ -172,7 +173,7 @@ TEST(LeakVerdicts, ACopyThatStoppedGrowingIsNotAccused) {
     const AllocationId next = program.alloc(41, 1024 * (std::min(i, program.steps() / 2) + 2));
     program.free(std::exchange(history, next));
   });
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   EXPECT_FALSE(accuses(report.findings.front().verdict)) << report.findings.front().evidence;
 }
 
@@ -187,7 +188,7 @@ TEST(LeakVerdicts, NameWhatIsHeldForAReason) {
     if (i < 10) program.alloc(53, 4096);
   });
   program.alloc(52, 4096);
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   const auto verdict_at = [&](std::uint32_t line) { return finding_at(program.trace(), report, line)->verdict; };
   EXPECT_EQ(verdict_at(1), LeakVerdict::resident);
   EXPECT_EQ(verdict_at(51), LeakVerdict::cache);
@@ -203,7 +204,7 @@ TEST(LeakVerdicts, EverySurvivorIsInExactlyOneFinding) {
     MadeUpProgram program(seed);
     kind.run(program);
     std::vector<int> seen(program.trace().events.allocation_count()), freed(seen.size());
-    for (const LeakFinding& finding : find_leaks(program.trace()).findings) {
+    for (const LeakFinding& finding : test::leaks_of(program.trace()).findings) {
       Bytes bytes;
       for (const AllocationId id : finding.allocations) {
         ++seen[index(id)];
@@ -233,7 +234,7 @@ TEST(LeakCauses, AKeptGraphIsOneWhateverItsStacks) {
         if (i % 3 == 0) program.alloc(47, 100, true);
       },
       false);
-  const LeakReport report = find_leaks(program.trace());
+  const LeakReport report = test::leaks_of(program.trace());
   ASSERT_EQ(report.causes.size(), 2U);
   EXPECT_EQ(report.causes[0].stacks, 4U);
   EXPECT_EQ(program.trace().tables[program.trace().tables[report.causes[0].frame].function], "step");
@@ -250,9 +251,9 @@ TEST(Leaks, TimeUntilMemoryRunsOutFollowsFromTheCapacity) {
   MadeUpProgram program(seed);
   program.run([&](std::uint32_t) { program.alloc(41, 1 << 20, true); });
   LeakOptions options;
-  EXPECT_FALSE(find_leaks(program.trace(), options).heaps.front().steps_left);
+  EXPECT_FALSE(test::leaks_of(program.trace(), options).heaps.front().steps_left);
   options.capacity = 1_GiB;
-  EXPECT_NEAR(find_leaks(program.trace(), options).heaps.front().steps_left.value_or(0), 1024, 1);
+  EXPECT_NEAR(test::leaks_of(program.trace(), options).heaps.front().steps_left.value_or(0), 1024, 1);
 }
 
 TEST(Leaks, WhatIsSuppressedIsCountedAndNotAccused) {
@@ -260,7 +261,7 @@ TEST(Leaks, WhatIsSuppressedIsCountedAndNotAccused) {
   program.run([&](std::uint32_t) { program.alloc(41, 4096, true); });
   LeakOptions options;
   ASSERT_TRUE(options.suppressions.add_lines("leak:train.py", ""));
-  const LeakReport report = find_leaks(program.trace(), options);
+  const LeakReport report = test::leaks_of(program.trace(), options);
   ASSERT_EQ(report.suppressed.size(), 1U);
   EXPECT_EQ(report.suppressed[0].count, program.steps());
   EXPECT_EQ(report.suppressed[0].bytes, Bytes{4096} * program.steps());
@@ -273,7 +274,7 @@ TEST(Leaks, WhatWasThereBeforeTheRecordingIsNotJudged) {
   const std::string before_recording = std::string(preexisting_frame) + "@:0";
   const StackId before = build.stack({before_recording});
   for (std::uint64_t i = 0; i < 3; ++i) build.alloc(origin, {4096 * (i + 1)}, 4096_B, before);
-  const LeakReport report = find_leaks(build.trace());
+  const LeakReport report = test::leaks_of(build.trace());
   ASSERT_EQ(report.findings.size(), 1U);
   EXPECT_EQ(report.findings[0].verdict, LeakVerdict::unknown_before_attach);
   EXPECT_EQ(report.findings[0].bytes, 12288_B);
@@ -291,7 +292,7 @@ class LateProgram : public ::testing::Test {
   AllocationId alloc(StackId stack, Bytes size) { return build_.alloc(origin_, {next_ += 1 << 20}, size, stack); }
   void end_step() { build_.push({.kind = EventKind::mark, .origin = origin_, .value = 1}); }
   std::vector<LeakFinding> accused() {
-    std::vector<LeakFinding> findings = find_leaks(build_.trace()).findings;
+    std::vector<LeakFinding> findings = test::leaks_of(build_.trace()).findings;
     std::erase_if(findings, [](const LeakFinding& finding) { return !accuses(finding.verdict); });
     return findings;
   }
@@ -357,7 +358,7 @@ TEST(Leaks, WhatTheDriverUsesAndNobodyHoldsIsUnattributed) {
   const OriginId origin = build.origin(driver);
   build.alloc(origin, {4096}, 10_MiB);
   build.push({.kind = EventKind::memory_info, .origin = origin, .size = 500_MiB, .value = 0});
-  const LeakReport report = find_leaks(build.trace());
+  const LeakReport report = test::leaks_of(build.trace());
   const auto found = std::find_if(report.findings.begin(), report.findings.end(), [](const LeakFinding& finding) {
     return finding.verdict == LeakVerdict::unattributed;
   });
@@ -373,7 +374,7 @@ TEST(Leaks, WhatAPoolOfTheDriverHasFreeIsNotWhatTheDeviceHas) {
   build.alloc(device, {4096}, 10_MiB);
   build.push({.kind = EventKind::memory_info, .origin = device, .size = 500_MiB, .value = 0});
   build.push({.kind = EventKind::memory_info, .origin = pool, .size = 5_MiB, .value = (34_MiB).count});
-  const LeakReport report = find_leaks(build.trace());
+  const LeakReport report = test::leaks_of(build.trace());
   const auto found = std::ranges::find(report.findings, LeakVerdict::unattributed, &LeakFinding::verdict);
   ASSERT_NE(found, report.findings.end());
   EXPECT_EQ(found->bytes, 490_MiB);
@@ -390,7 +391,7 @@ TEST(Leaks, MemoryThatAPoolTookFromTheDriverIsThePools) {
     build.event(EventKind::segment_alloc, pool, {i << 21U}, 2_MiB);
     for (std::uint64_t k = 0; k < 4; ++k) build.free(build.alloc(pool, {(i << 21U) + k * 512}, 512_B));
   }
-  EXPECT_TRUE(find_leaks(build.trace()).findings.empty());
+  EXPECT_TRUE(test::leaks_of(build.trace()).findings.empty());
 }
 
 /// A program of 40 steps, each of which leaks 100 KiB in a pool, and goes on without the pool after `steps_of_pool`.
@@ -425,7 +426,7 @@ TEST(Leaks, WhatAPoolsDestructionFreesHasLeaked) {
     program.work(40);
     program.destroy();
     for (std::uint32_t step = 0; step < later; ++step) program.end_step();
-    const LeakReport report = find_leaks(program.build.trace());
+    const LeakReport report = test::leaks_of(program.build.trace());
     ASSERT_FALSE(report.findings.empty());
     const LeakFinding& leak = report.findings.front();
     EXPECT_EQ(leak.verdict, LeakVerdict::leak) << later;
@@ -442,7 +443,7 @@ TEST(Leaks, APoolThatEachStepDestroysIsAnArena) {
     program.work(1);
     program.destroy();
   }
-  for (const LeakFinding& finding : find_leaks(program.build.trace()).findings)
+  for (const LeakFinding& finding : test::leaks_of(program.build.trace()).findings)
     EXPECT_FALSE(accuses(finding.verdict)) << finding.evidence;
 }
 
@@ -454,7 +455,7 @@ TEST(Leaks, WhereLivesAreNotRecordedNothingIsJudged) {
   const auto skipping = [&](std::initializer_list<EventKind> kinds) {
     trace.losses.skipped = {};
     for (const EventKind kind : kinds) trace.losses.skipped.add(kind);
-    return find_leaks(trace);
+    return test::leaks_of(trace);
   };
   for (const EventKind one : {EventKind::free_requested, EventKind::free_completed, EventKind::segment_alloc}) {
     const LeakReport judged = skipping({one});
@@ -469,7 +470,7 @@ TEST(Leaks, WhereLivesAreNotRecordedNothingIsJudged) {
   }
 }
 
-TEST(Leaks, AnEmptyTraceHasNone) { EXPECT_TRUE(find_leaks(Trace{}).findings.empty()); }
+TEST(Leaks, AnEmptyTraceHasNone) { EXPECT_TRUE(test::leaks_of(Trace{}).findings.empty()); }
 
 }  // namespace
 }  // namespace memreel

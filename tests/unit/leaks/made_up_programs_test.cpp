@@ -18,7 +18,7 @@ TEST_P(MadeUpPrograms, AreJudgedRight) {
   for (std::uint64_t seed = 1000; seed < 1000 + seeds; ++seed) {
     MadeUpProgram program(seed);
     GetParam().run(program);
-    const LeakReport report = find_leaks(program.trace());
+    const LeakReport report = test::leaks_of(program.trace());
     const LeakScore s = score(program.trace(), report, program.truth());
     recall += s.byte_recall() / seeds;
     precision += s.byte_precision() / seeds;
@@ -41,9 +41,9 @@ TEST_P(MadeUpPrograms, AreJudgedTheSameWhenTheirEndIsRecorded) {
   for (std::uint64_t seed = 1000; seed < 1000 + seeds / 2; ++seed) {
     MadeUpProgram program(seed);
     GetParam().run(program);
-    const std::vector<AllocationId> accused = accused_of(find_leaks(program.trace()));
+    const std::vector<AllocationId> accused = accused_of(test::leaks_of(program.trace()));
     for (const LastFrees order : {LastFrees::oldest_first, LastFrees::newest_first, LastFrees::by_size}) {
-      const LeakReport report = find_leaks(freed_to_the_end(program.trace(), order));
+      const LeakReport report = test::leaks_of(freed_to_the_end(program.trace(), order));
       EXPECT_EQ(accused_of(report), accused) << "seed " << seed;
       for (const LeakFinding& finding : report.findings) EXPECT_TRUE(accuses(finding.verdict)) << finding.evidence;
     }

@@ -31,7 +31,7 @@ TEST(RecordedPrograms, OfLabelledOnesExactlyWhatLeaksIsAccused) {
   for (const LabelledHistory& history : all) {
     const Result<Trace> trace = open_any(history.file);
     ASSERT_TRUE(trace) << trace.error().message();
-    const LeakScore s = score(*trace, find_leaks(*trace), history.truth);
+    const LeakScore s = score(*trace, test::leaks_of(*trace), history.truth);
     EXPECT_TRUE(s.holds()) << history.name << ": recall " << s.byte_recall() << ", precision " << s.byte_precision();
     if (!history.truth.empty()) {
       EXPECT_EQ(s.rank, 1U) << history.name;
@@ -43,8 +43,8 @@ TEST(RecordedPrograms, AreJudgedTheSameWhenTheirEndIsRecorded) {
   for (const LabelledHistory& history : all_labelled()) {
     const Result<Trace> trace = open_any(history.file);
     ASSERT_TRUE(trace) << trace.error().message();
-    const LeakReport whole = find_leaks(freed_to_the_end(*trace, LastFrees::newest_first));
-    EXPECT_EQ(accused_of(whole), accused_of(find_leaks(*trace))) << history.name;
+    const LeakReport whole = test::leaks_of(freed_to_the_end(*trace, LastFrees::newest_first));
+    EXPECT_EQ(accused_of(whole), accused_of(test::leaks_of(*trace))) << history.name;
   }
 }
 
@@ -60,7 +60,7 @@ TEST(RecordedPrograms, OfTheOthersNoneIsAccusedButThoseThatLeak) {
     const Result<Trace> trace = open_any(history.file);
     if (!trace) continue;
     std::string accused;
-    for (const LeakFinding& finding : find_leaks(*trace).findings) {
+    for (const LeakFinding& finding : test::leaks_of(*trace).findings) {
       if (accuses(finding.verdict)) accused += finding.evidence + "\n";
     }
     EXPECT_EQ(!accused.empty(), is_known_to_leak(history.name)) << history.name << "\n" << accused;
@@ -73,7 +73,7 @@ TEST(RecordedPrograms, TheFirstAccusedStackNamesTheLineOfTheCulprit) {
            {"cache_by_step", "step"}, {"closures", "step"}, {"one_of_many", "scratch"}, {"exceptions", "fails"}}) {
     const Result<Trace> trace = open_any(directory / (name + ".reel"));
     ASSERT_TRUE(trace);
-    const LeakReport report = find_leaks(*trace);
+    const LeakReport report = test::leaks_of(*trace);
     ASSERT_FALSE(report.findings.empty());
     const FrameText frame = own_frame(frames_of(trace->tables, report.findings.front().stack));
     EXPECT_EQ(frame.function, function) << name;

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "analyzer/analysis/analysis.h"
 #include "formats/model/stack_text.h"
 #include "tests/unit/sample_trace.h"
 
@@ -47,7 +48,7 @@ class RoundsOfAProgram : public ::testing::Test {
       origin_ = program;
     }
   }
-  Rounds rounds() { return find_rounds(build_.trace(), HeapId{1}); }
+  Rounds rounds() { return Analysis(build_.trace()).rounds(HeapId{1}); }
 
   StackId stack_of_module(const std::string& line, const std::string& call) {
     return build_.stack({"forward@site-packages/torch/nn/modules/linear.py:134",
@@ -212,8 +213,8 @@ TEST_F(RoundsOfAProgram, DevicesDontMultiplySteps) {
       for (const OriginId origin : origins) origin_ = origin, alloc(optimizer_);
   }
   for (const HeapId heap : {HeapId{1}, others[0], others[1]}) {
-    EXPECT_EQ(find_rounds(build_.trace(), heap).source, RoundSource::optimizer);
-    EXPECT_EQ(find_rounds(build_.trace(), heap).count(), 12U);
+    EXPECT_EQ(Analysis(build_.trace()).rounds(heap).source, RoundSource::optimizer);
+    EXPECT_EQ(Analysis(build_.trace()).rounds(heap).count(), 12U);
   }
 }
 
@@ -227,7 +228,7 @@ TEST_F(RoundsOfAProgram, DevicesInTurnEachHaveTheirSteps) {
     alloc(optimizer_);
   }
   EXPECT_EQ(rounds().count(), 12U);
-  EXPECT_EQ(find_rounds(build_.trace(), other).count(), 6U);
+  EXPECT_EQ(Analysis(build_.trace()).rounds(other).count(), 6U);
 }
 
 /// Replicas have no optimizer, and pass back each part of a batch.
@@ -242,7 +243,7 @@ TEST_F(RoundsOfAProgram, ADeviceWithoutOptimizerTakesPartInTheStepsOfTheOthers) 
     origin_ = origins[0];
     alloc(optimizer_);
   }
-  for (const HeapId heap : {HeapId{1}, replica}) EXPECT_EQ(find_rounds(build_.trace(), heap).count(), 6U);
+  for (const HeapId heap : {HeapId{1}, replica}) EXPECT_EQ(Analysis(build_.trace()).rounds(heap).count(), 6U);
 }
 
 TEST_F(RoundsOfAProgram, AStepOfTrainingBeforeManyCallsIsOneOfTheSteps) {
@@ -282,7 +283,7 @@ TEST(RoundsOfAServer, AreCallsWhereNothingShowsABackwardPass) {
     build.free(build.alloc(origin, {next += 512}, 512_B, layer));
     build.alloc(origin, {next += 512}, 512_B, output);
   }
-  const Rounds rounds = find_rounds(build.trace(), HeapId{1});
+  const Rounds rounds = Analysis(build.trace()).rounds(HeapId{1});
   EXPECT_EQ(rounds.source, RoundSource::modules);
   EXPECT_EQ(rounds.count(), 8U);
 }

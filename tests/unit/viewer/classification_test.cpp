@@ -300,7 +300,7 @@ TEST(Layers, CallsOfAModuleAreOneNodeAndWhatPassesThemOnIsNone) {
     for (auto other = static_cast<std::uint32_t>(tables.frames.size()); other-- > 1;)
       if (tables[tables.frames[other].instance] == tables[frame.instance])
         frame.instance = tables.frames[other].instance;
-  const std::vector<StackMeaning> meanings = stack_meanings(tables);
+  const std::vector<StackMeaning> meanings = stack_meanings(tables, rules_of_frames(tables));
   EXPECT_TRUE(has_layers(meanings));
   const auto flame = flame_graph(tables, weights, {.are_nodes = layer_frames(tables, meanings), .by_module = true});
   std::vector<std::pair<std::string, std::uint64_t>> names;
@@ -312,7 +312,7 @@ TEST(Layers, CallsOfAModuleAreOneNodeAndWhatPassesThemOnIsNone) {
   EXPECT_EQ(flame.front().bytes, 31U);
   EXPECT_EQ(names, (std::vector<std::pair<std::string, std::uint64_t>>{
                        {"<module>", 15}, {"step", 15}, {"GPT2Model 0", 7}, {"GPT2MLP 3", 3}}));
-  EXPECT_FALSE(has_layers(stack_meanings(Tables())));
+  EXPECT_FALSE(has_layers({}));
 }
 
 TEST(Growing, AFileIsClassifiedAnewWhenItHasGrownByAnEighth) {
