@@ -35,6 +35,17 @@ Rounds Analysis::rounds(HeapId heap) const {
   });
 }
 
+Steps Analysis::steps(HeapId heap) const {
+  Steps marked = find_steps(trace_, heap);
+  return marked.ends.empty() ? steps_of(rounds(heap)) : marked;
+}
+
+std::vector<std::uint32_t> Analysis::step_ends(const Prepared& heap) const {
+  std::vector<std::uint32_t> next = steps(heap.heap).ends;
+  for (std::uint32_t& event : next) ++event;
+  return rows_after(heap, next);
+}
+
 const RecordedBlocks& Analysis::blocks() const {
   return blocks_.get([&] { return recorded_blocks(trace_); });
 }
@@ -92,7 +103,8 @@ const Remedies& Analysis::remedies() const {
 }
 
 const std::optional<StepPlan>& Analysis::step_plan() const {
-  return step_plan_.get([&] { return plan_peak_step(remedies()); });
+  return step_plan_.get(
+      [&] { return plan_peak_step(remedies(), [&](const Prepared& heap) { return step_ends(heap); }); });
 }
 
 const OutOfMemories& Analysis::survivors() const {

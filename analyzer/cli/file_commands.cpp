@@ -190,7 +190,7 @@ Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std:
   if (heaps.empty() || std::holds_alternative<AtPeak>(*instant)) return std::optional<std::uint64_t>();
   const HeapHistory& largest = *std::ranges::max_element(heaps, {}, &HeapHistory::peak_live);
   const Analysis analysis(trace);
-  const Result<std::uint64_t> events = events_at(*instant, analysis, largest, steps_of(analysis, largest.heap));
+  const Result<std::uint64_t> events = events_at(*instant, analysis, largest, analysis.steps(largest.heap));
   if (!events) return events.error();
   return std::optional(*events);
 }

@@ -66,11 +66,11 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 
 /// The rows of a step, from 1 on: of those that the program marked or, if it marked none, of those that it does
 /// (rounds.h). Fails if there is no such step.
-Result<plan::TimeRange> time_of_step(const Trace& trace, Prepared& heap, std::uint64_t step) {
-  if (heap.step_ends.empty()) heap.step_ends = rows_after(heap, Analysis(trace).rounds(heap.heap).ends);
-  const auto rows = step == 0 ? std::nullopt : rows_of_step(heap, step - 1);
+Result<plan::TimeRange> time_of_step(const Trace& trace, const Prepared& heap, std::uint64_t step) {
+  const std::vector<std::uint32_t> ends = Analysis(trace).step_ends(heap);
+  const auto rows = step == 0 ? std::nullopt : rows_of_step(ends, step - 1);
   if (rows) return *rows;
-  const std::uint64_t count = heap.step_ends.size();
+  const std::uint64_t count = ends.size();
   return Error{.what = count == 0 ? "shows no steps: without --step all of it is planned"
                                   : "has " + text_of(count) + " steps: --step takes 1 to " + text_of(count)};
 }

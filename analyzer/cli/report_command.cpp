@@ -279,7 +279,7 @@ Result<Report> make_report(const Trace& trace, const ReportQuestion& question,
     if (pools != analysis->pools().end()) heap.pools = pools->pools;
     if (!question.instant) continue;
     const Result<std::uint64_t> events =
-        events_at(*question.instant, *analysis, history, steps_of(*analysis, history.heap));
+        events_at(*question.instant, *analysis, history, analysis->steps(history.heap));
     if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
     heap.at_instant = view(*events);
   }

@@ -8,6 +8,7 @@
 #include <iostream>
 #include <memory>
 
+#include "analyzer/analysis/analysis.h"
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/cli/report.h"
@@ -74,6 +75,12 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
                    "fit.best --what-if empty_cache@every:5000events"};
 }
 
+/// Where the program marks no steps, those count that it does show (rounds.h).
+void add_steps(const Analysis& analysis, std::vector<Prepared>& heaps) {
+  for (Prepared& heap : heaps)
+    if (heap.step_ends.empty()) heap.step_ends = analysis.step_ends(heap);
+}
+
 /// Adds a brief answer about empty_cache if no what-if was given.
 void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& options) {
   if (!options.questions.empty()) return;
@@ -132,6 +139,9 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!arguments.torch_version.empty()) ran_with.front().parameters.erase(std::string(TorchSettings::release_key));
   set_torch_rules(ran_with, *rules);
   set_torch_rules(options->allocators, *rules);
+  const bool marks_steps = !heaps.front().step_ends.empty();
+  const Analysis analysis(*trace);
+  add_steps(analysis, heaps);
   add_default_question(heaps, *options);
   for (const CapacityBounds& bounds : capacity_bounds(*trace))
     options->sets_fraction |= bounds.by_program.value_or(false);
@@ -156,7 +166,8 @@ Exit run_tune(const TuneArguments& arguments) {
     return std::nullopt;
   };
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
-  tuned.front().report.steps = find_steps(*trace, heaps.front().heap);
+  tuned.front().report.steps = analysis.steps(heaps.front().heap);
+  tuned.front().report.marks_steps = marks_steps;
   tuned.front().report.rules = *rules;
   if (has_capacity(*options)) tuned.front().report.beside = most_beside(*options);
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);
@@ -375,9 +386,9 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
 void print_alternatives(const TuneResult& result, const TuneReport& report) {
   if (result.alternatives.empty()) return;
   std::cout << '\n' << bold("What if");
-  if (!report.steps.mark.empty())
-    std::cout << " (" << text_of(std::uint64_t{report.steps.ends.size()}) << " steps, marked by " << report.steps.mark
-              << ")";
+  if (!report.steps.ends.empty())
+    std::cout << " (" << text_of(std::uint64_t{report.steps.ends.size()}) << " steps, "
+              << (report.marks_steps ? "marked by " : "") << report.steps.mark << ")";
   std::cout << "\n\n";
   Table table(result);
   table.add("as recorded", result.baseline);
@@ -497,7 +508,7 @@ Json findings_of(const TuneResult& result, const TuneReport& report) {
   Json findings({{"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
                  {"beside_bytes", report.beside ? Json(report.beside->count) : Json(nullptr)},
                  {"steps", report.steps.ends.size()},
-                 {"step_mark", report.steps.mark},
+                 {"step_mark", report.marks_steps ? report.steps.mark : ""},
                  {"baseline", std::move(baseline)},
                  {"candidates", std::move(candidates)},
                  {"settings_tried", result.tried},

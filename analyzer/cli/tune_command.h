@@ -18,7 +18,8 @@ struct TuneReport {
   std::size_t top = 10;               // settings per table in text
   double seconds = 0;                 // after which no replay began
   std::vector<HeapHistory> recorded;  // of the replayed heaps
-  Steps steps;
+  Steps steps;                        // Analysis::steps()
+  bool marks_steps = false;           // the program marked them
   TorchRules rules;
   std::vector<std::string> ignored;  // ignored_settings() of the trace
   std::optional<Bytes> beside;       // the most that others hold beside what is tuned, if a capacity is given

@@ -63,6 +63,15 @@ class Html(ProgramTest):
         self.assertEqual({peak["name"]: peak["count"] for peak in peaks["ranges"]}["Optimizer.step#AdamW.step"], 12)
         self.assert_refused(run("report", SAMPLES / "gpt_default.reel", "--at", "range:nowhere"), "no range 'nowhere'")
 
+    def test_an_instant_after_a_step_that_the_program_does_not_mark(self):
+        leak = SAMPLES / "leak.reel"
+        after = [self.document("report", leak, "--at", f"step:{step}")["live_at"]["heaps"][0]["bytes"] for step in (20, 30)]
+        difference = self.document("diff", f"{leak}@step:20", "@step:30")["devices"][0]
+        self.assertEqual(after, [difference["a"]["live_bytes"], difference["b"]["live_bytes"]])
+        self.assertAlmostEqual((after[1] - after[0]) / 2**20, 20, delta=0.01, msg="it leaks 2 MiB a step")
+        self.assertIsNotNone(self.document("report", leak, "--fragmentation")["fragmentation"]["step_plan"])
+        self.assert_refused(run("report", leak, "--at", "step:1000"), "--at", "40 steps")
+
     def test_snapshots_are_pytorchs_part_of_the_device(self):
         words = "PyTorch's part of the device: other libraries and CUDA itself are not recorded"
         for form in ("text", "markdown", "html"):

@@ -133,6 +133,14 @@ class Document(ProgramTest):
         self.assertEqual(len(tune["candidates"][0]["devices"]), 2)
         self.assertEqual(tune["recommended"], "expandable_segments:True")
 
+    def test_steps_that_the_program_does_not_mark(self):
+        leak = SAMPLES / "leak.reel"
+        steps = self.document("report", leak, "--leaks")["leak_steps"][0]["steps"]
+        tune = self.document("tune", leak, "--what-if", "empty_cache@step")
+        self.assertEqual((tune["steps"], tune["step_mark"]), (steps, ""))
+        self.assertEqual([(answer["what_if"], answer["empty_cache_calls"]) for answer in tune["what_if"]], [("empty_cache@step", steps)])
+        self.assertIn(f"What if ({steps} steps, each a backward pass)", self.answer("tune", leak).stdout)
+
     def test_recorded_failures_are_a_capacity(self):
         tune = self.document("tune", SAMPLES / "oom_default.reel")
         self.assertGreater(tune["capacity_bytes"], 0)
@@ -173,8 +181,8 @@ class Refusals(ProgramTest):
                 self.assert_refused(run("tune", SAMPLE, *arguments), mention)
 
     def test_steps_that_are_not_there(self):
-        process = run("tune", SAMPLES / "decode_default.reel", "--what-if", "empty_cache@step")
-        self.assert_refused(process, "marks no steps", "empty_cache@every:5000events")
+        process = run("tune", SAMPLES / "captures_s63_default.pickle.xz", "--what-if", "empty_cache@step")
+        self.assert_refused(process, "neither marks nor shows steps", "empty_cache@every:5000events")
 
 
 if __name__ == "__main__":

@@ -118,7 +118,7 @@ Phase phase_at(const Trace& trace, const Categories& categories, HeapId heap, st
 Result<std::vector<HeapView>> views_of(const Side& side) {
   std::vector<HeapView> views;
   for (const HeapHistory& history : side.analysis.histories()) {
-    HeapView view{.history = history, .steps = steps_of(side.analysis, history.heap)};
+    HeapView view{.history = history, .steps = side.analysis.steps(history.heap)};
     Result<std::uint64_t> events = events_at(side.instant, side.analysis, history, view.steps);
     if (!events) {
       events.error().where = text_of(side.instant);

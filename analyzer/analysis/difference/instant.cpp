@@ -147,16 +147,6 @@ std::string text_of(const Instant& instant) {
       instant);
 }
 
-Steps steps_of(const Analysis& analysis, HeapId heap) {
-  Steps steps = find_steps(analysis.trace(), heap);
-  if (!steps.ends.empty()) return steps;
-  const Rounds rounds = analysis.rounds(heap);
-  if (!rounds.suffice()) return steps;
-  steps.mark = how_found(rounds);
-  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
-  return steps;
-}
-
 Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis, const HeapHistory& heap,
                                 const Steps& steps) {
   const Trace& trace = analysis.trace();

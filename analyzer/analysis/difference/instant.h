@@ -72,10 +72,6 @@ Result<Instant> parse_instant(std::string_view text);
 /// "at the peak", "after step 40"...
 std::string text_of(const Instant& instant);
 
-/// The steps of `heap`: those that the program marked; otherwise those that what it does shows, if they are enough to
-/// be sure.
-Steps steps_of(const Analysis& analysis, HeapId heap);
-
 /// The number of events up to the instant, for `heap`. Errors: the trace has no such step, event, phase or range.
 Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis, const HeapHistory& heap,
                                 const Steps& steps);

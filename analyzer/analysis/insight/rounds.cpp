@@ -399,6 +399,13 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
   return marked;
 }
 
+Steps steps_of(const Rounds& rounds) {
+  if (!rounds.suffice()) return {};
+  Steps steps{.mark = how_found(rounds), .ends = {}};
+  for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  return steps;
+}
+
 std::string text_of(const Rounds& rounds) {
   const std::uint32_t count = rounds.count();
   if (rounds.source == RoundSource::none) return "not judged: the recording shows no loop of steps";

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "analyzer/analysis/insight/private_pools.h"
+#include "analyzer/replay/steps.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -74,6 +75,9 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 ///
 /// `pools`: private_pools(trace, activity).
 RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, std::span<const HeapPools> pools);
+
+/// Where rounds that suffice end, as of steps that are marked; none of others.
+Steps steps_of(const Rounds& rounds);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
 /// step" if they do not suffice.

@@ -123,9 +123,9 @@ Stretch alive_within(std::span<const plan::Buffer> buffers, plan::TimeRange time
   return kept;
 }
 
-std::optional<plan::TimeRange> rows_of_step(const Prepared& heap, std::size_t step) {
-  if (step >= heap.step_ends.size()) return std::nullopt;
-  return plan::TimeRange{.lower = step == 0 ? 0 : heap.step_ends[step - 1], .upper = heap.step_ends[step]};
+std::optional<plan::TimeRange> rows_of_step(std::span<const std::uint32_t> ends, std::size_t step) {
+  if (step >= ends.size()) return std::nullopt;
+  return plan::TimeRange{.lower = step == 0 ? 0 : ends[step - 1], .upper = ends[step]};
 }
 
 Planned::Planned(const Prepared& heap, const Settings& settings, SimulatedDevice& device)

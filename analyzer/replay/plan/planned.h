@@ -40,7 +40,7 @@ struct Stretch {
 Stretch alive_within(std::span<const plan::Buffer> buffers, plan::TimeRange time);
 
 /// The rows of a step of the program, the first of which is 0; none if the heap has no such step.
-std::optional<plan::TimeRange> rows_of_step(const Prepared& heap, std::size_t step);
+std::optional<plan::TimeRange> rows_of_step(std::span<const std::uint32_t> ends, std::size_t step);
 
 class Planned {
  public:
