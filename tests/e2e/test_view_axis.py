@@ -46,6 +46,16 @@ class Axis(ViewTest):
         self.assertEqual(view.key("t")["axis"], "time")
         self.end(view)
 
+    def test_steps_that_the_program_does_not_mark_are_counted(self):
+        leak = SAMPLES / "leak.reel"
+        sides = json.loads(run("diff", f"{leak}@step:19", "@step:21", "--json").stdout)["devices"][0]
+        view = self.open(leak)
+        view.settled()
+        self.assertEqual([view.key("t")["axis"] for _ in range(2)], ["event", "step"])
+        cursor = view.click_on("timeline", 0.5)["cursor"]
+        self.assertTrue(sides["a"]["events"] < cursor < sides["b"]["events"], "the middle of forty steps")
+        self.end(view)
+
     def test_without_steps_the_axis_counts_time_and_events(self):
         view = self.open(SAMPLES / "oom_default.reel")
         view.settled()

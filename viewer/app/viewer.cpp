@@ -462,7 +462,7 @@ void Viewer::update_axis() {
   const bool asked = std::exchange(steps_asked_, false);
   if (scale->by() != AxisBy::time) return;
   axis_ = AxisBy::time;
-  if (asked) notice_ = "The trace has no marked steps, so the axis counts time";
+  if (asked) notice_ = "The trace shows no steps, so the axis counts time";
 }
 
 }  // namespace memreel::viewer

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "analyzer/analysis/analysis.h"
+#include "viewer/model/findings.h"
+
 namespace memreel::viewer {
 
 AxisScale AxisScale::by_events(std::shared_ptr<const Document> document) {
@@ -66,7 +69,11 @@ Steps steps_of(const Document& document, HeapId heap) {
     if (const std::uint32_t at = columns.other[columns.notable[i]].at; events.kind(at) == EventKind::mark)
       marks.push_back(
           {.event = at, .mark = MarkId{static_cast<std::uint32_t>(events.value(at))}, .origin = events.origin(at)});
-  return find_steps(*document.tables, marks, heap);
+  Steps marked = find_steps(*document.tables, marks, heap);
+  if (!marked.ends.empty() || document.whole == nullptr || !can_be_classified(document)) return marked;
+  const Analysis analysis(document.whole->trace(),
+                          {.leaks = {}, .activity = document.whole->activity(), .on_replay = {}});
+  return memreel::steps_of(analysis.rounds(heap));
 }
 
 SideScale SideScale::by_time(Nanoseconds zero) { return SideScale({.begins = {zero}, .per_position = {1}}); }

@@ -13,7 +13,8 @@ namespace memreel::viewer {
 
 enum class AlignBy : std::uint8_t { time, step };
 
-/// The program's steps, from its marks; none if it has none.
+/// The program's steps: those that it marks, or, once all of the trace is read, those that it shows (rounds.h). Takes
+/// as long as a pass over the trace.
 Steps steps_of(const Document& document, HeapId heap);
 
 /// Maps one side's times to an axis that both sides share. Cheap to copy.

@@ -332,7 +332,7 @@ AlignBy ComparePane::align(Scene& scene, CompareSides& sides) {
       return AlignBy::time;
     }
     if (!steps_.at(i).value()->has_any) {
-      sides.at(i).title += "   no marked steps: aligned by time";
+      sides.at(i).title += "   no steps: aligned by time";
       return AlignBy::time;
     }
   }
