@@ -21,6 +21,7 @@
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel::cli {
 namespace {

@@ -22,18 +22,8 @@
 #include "formats/writer/trace_writer.h"
 
 namespace memreel {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
-
-Result<void> write_whole(const fs::path& file, const std::string& bytes) {
-  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(file);
-  if (!sink) return std::move(sink).error();
-  if (Result<void> written = (*sink)->write(std::as_bytes(std::span(bytes))); !written) return written;
-  return (*sink)->close();
-}
 
 fs::path result_path(const fs::path& out, const fs::path& recording, const std::string& machine,
                      const std::string& extension) {

@@ -13,10 +13,7 @@
 
 namespace memreel {
 
-// Result files that several processes may write at the same time.
-
-/// Writes under a name that nobody can foresee, then renames: readers never see a partial file.
-Result<void> write_whole(const std::filesystem::path& file, const std::string& bytes);
+// Result files that several processes may write at the same time, each whole (write_whole() of trace_writer.h).
 
 /// NAME-0123456789abcdef.EXTENSION in `out`: recordings of equal name in different directories or on different machines
 /// (MapOptions) are distinct.

@@ -19,6 +19,7 @@
 #include "analyzer/replay/verify.h"
 #include "formats/import/import.h"
 #include "formats/model/files.h"
+#include "formats/writer/trace_writer.h"
 
 namespace memreel {
 namespace {

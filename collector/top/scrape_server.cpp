@@ -43,13 +43,7 @@ std::string text_of(const Endpoint& endpoint) {
   return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
 }
 
-Result<void> write_whole(const std::filesystem::path& file, const std::string& text) {
-  constexpr unsigned readable_by_all = 0644;  // node_exporter runs as another user
-  auto sink = atomic_file_sink(file, readable_by_all);
-  if (!sink) return sink.error();
-  if (auto written = (*sink)->write(std::as_bytes(std::span(text))); !written) return written;
-  return (*sink)->close();
-}
+constexpr unsigned readable_by_all = 0644;  // node_exporter runs as another user
 
 /// The latest text, for any reader.
 class Published {
@@ -115,12 +109,12 @@ Result<void> serve(const Export& what, const Endpoint& endpoint) {
 }
 
 Result<void> write_again_and_again(const Export& what, const std::filesystem::path& file) {
-  if (auto possible = write_whole(file, openmetrics({})); !possible) return possible;
+  if (auto possible = write_whole(file, openmetrics({}), readable_by_all); !possible) return possible;
   bool complained = false;
   {
     const std::jthread sampler([&](const std::stop_token& stop) {
       sample(stop, what, [&](const std::string& text) {
-        const auto written = write_whole(file, text);
+        const auto written = write_whole(file, text, readable_by_all);
         // The disk may have room again later.
         if (!written && !std::exchange(complained, true))
           std::fprintf(stderr, "memreel: %s\n", printable(written.error().message()).c_str());
@@ -130,7 +124,7 @@ Result<void> write_again_and_again(const Export& what, const std::filesystem::pa
     pollfd waiting{.fd = what.end, .events = POLLIN, .revents = 0};
     while (::poll(&waiting, 1, -1) <= 0) continue;
   }
-  return write_whole(file, openmetrics({}));
+  return write_whole(file, openmetrics({}), readable_by_all);
 }
 
 }  // namespace

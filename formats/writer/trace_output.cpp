@@ -364,6 +364,13 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
   return std::unique_ptr<ByteSink>(std::make_unique<AtomicFileSink>(std::move(file), std::move(temporary), *target));
 }
 
+Result<void> write_whole(const std::filesystem::path& path, std::string_view bytes, unsigned mode) {
+  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(path, mode);
+  if (!sink) return std::move(sink).error();
+  if (Result<void> written = (*sink)->write(std::as_bytes(std::span(bytes))); !written) return written;
+  return (*sink)->close();
+}
+
 Result<std::unique_ptr<LiveFile>> live_file_sink(const std::filesystem::path& path, unsigned mode) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   std::error_code unknown;

@@ -37,6 +37,8 @@ inline constexpr unsigned private_mode = 0600;
 /// replaced. Anything but a regular file (a device, a pipe) is written to directly. A live recording uses
 /// live_file_sink().
 Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& path, unsigned mode = 0666);
+/// Such a file with these bytes.
+Result<void> write_whole(const std::filesystem::path& path, std::string_view bytes, unsigned mode = 0666);
 
 /// The file of a recording: readers may open it while it grows. It is open in a program that may close any descriptor,
 /// which is detected and repaired.

@@ -11,6 +11,7 @@
 #include <iostream>
 #include <unordered_map>
 
+#include "formats/writer/trace_writer.h"
 #include "viewer/app/frames.h"
 
 namespace memreel::viewer {
@@ -404,16 +405,9 @@ Result<void> write_png(const std::filesystem::path& path, std::uint32_t width, s
 
   const std::string header = big_endian(width) + big_endian(height) +
                              std::string(few_colours ? "\x08\x03\x00\x00\x00" : "\x08\x02\x00\x00\x00", 5);
-  std::ofstream file(path, std::ios::binary);
-  file << std::string_view("\x89PNG\r\n\x1a\n", 8) << chunk("IHDR", header)
-       << (few_colours ? chunk("PLTE", palette) : "") << chunk("IDAT", compressed) << chunk("IEND", "");
-  file.close();
-  if (file.good()) return {};
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
-  return Error{.what = "can't be written",
-               .where = path.string(),
-               .remedy = "does the directory exist, and is there space left?"};
+  return write_whole(path, std::string("\x89PNG\r\n\x1a\n", 8) + chunk("IHDR", header) +
+                               (few_colours ? chunk("PLTE", palette) : "") + chunk("IDAT", compressed) +
+                               chunk("IEND", ""));
 }
 
 }  // namespace memreel::viewer

@@ -7,10 +7,10 @@
 #include <cctype>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
+#include "formats/writer/trace_writer.h"
 #include "viewer/panes/draw.h"
 
 namespace memreel::viewer {
@@ -319,7 +319,8 @@ void save_settings(const std::filesystem::path& path, const Settings& settings) 
                   {"bottom_share", settings.bottom_share},
                   {"map_share", settings.map_share},
                   {"recent", settings.recent}};
-  std::ofstream(path) << json.dump(2) << '\n';
+  // Nothing depends on it: without the file, the next window has the defaults.
+  static_cast<void>(write_whole(path, json.dump(2) + '\n'));
 }
 
 }  // namespace memreel::viewer
