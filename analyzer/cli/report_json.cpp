@@ -12,124 +12,6 @@
 namespace memreel::cli {
 namespace {
 
-/// Null for unknown values: no name, no steps.
-Json known(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-Json known(std::uint32_t number) { return number == 0 ? Json(nullptr) : Json(number); }
-
-Json json_of(const Tables& tables, const Verdict::Decides& decides) {
-  return {{"device", decides.device},
-          {"heap", tables[tables[decides.heap].name]},
-          {"devices", decides.devices},
-          {"peak_live_bytes", decides.peak_live.count},
-          {"peak_reserved_bytes", decides.peak_reserved.count},
-          {"peak_event", decides.peak_event},
-          {"peak_after_ns", decides.peak_time.count()},
-          {"step", known(decides.step)},
-          {"steps", known(decides.steps)},
-          {"failed_requests", decides.failed},
-          {"fragmentation_failures", decides.fragmented},
-          {"first_failure", decides.failed == 0 ? Json(nullptr)
-                                                : Json{{"requested_bytes", decides.requested.count},
-                                                       {"live_bytes", decides.live.count},
-                                                       {"reason", known(decides.reason)},
-                                                       {"site", decides.site}}}};
-}
-
-Json json_of(const Holders& holders) {
-  Json parts = Json::array();
-  for (const Holder& holder : holders.parts)
-    parts.push_back({{"label", holder.label},
-                     {"bytes", holder.bytes.count},
-                     {"mostly", holder.mostly.empty() ? Json(nullptr) : Json(holder.mostly)},
-                     {"by_size", holder.by_size}});
-  return {{"by", holders.by},
-          {"bytes", holders.total.count},
-          {"parts", std::move(parts)},
-          {"graph_bytes", holders.graph.count},
-          {"earlier_graph_bytes", holders.earlier_graphs.count}};
-}
-
-Json json_of(const Verdict::Leaks& leaks) {
-  const bool judged = leaks.not_judged.empty();
-  return {{"steps", known(leaks.steps)},
-          {"unit", judged ? Json(unit_of(leaks.unit)) : Json(nullptr)},
-          {"bytes", leaks.bytes.count},
-          {"growth_bytes_per_step", leaks.growth_bytes_per_step},
-          {"causes", leaks.causes},
-          {"site", known(leaks.site)},
-          {"suspected", leaks.suspected},
-          {"not_judged", known(leaks.not_judged)},
-          {"unrecorded", leaks.unrecorded},
-          {"on_host", leaks.on_host},
-          {"host_growth_bytes_per_step", leaks.host_growth_bytes_per_step}};
-}
-
-Json json_of(const HostMemory& memory) {
-  Json resident = nullptr;
-  if (const auto& set = memory.resident)
-    resident = {{"first_bytes", set->first.count},    {"peak_bytes", set->peak.count},
-                {"end_bytes", set->last.count},       {"growth_bytes_per_step", set->growth_bytes_per_step},
-                {"from_step", known(set->from_step)}, {"until_step", known(set->until_step)}};
-  return {{"pinned_peak_bytes", memory.pinned_peak.count},
-          {"pinned_end_bytes", memory.pinned_end.count},
-          {"resident", std::move(resident)}};
-}
-
-Json json_of(const Verdict::KeptBy& kept) {
-  return {{"text", kept.text}, {"bytes", kept.bytes.count}, {"is_leak", kept.is_leak}};
-}
-
-Json json_of(const Verdict::Fragments& found) {
-  return {{"reserved_bytes", found.reserved.count},
-          {"allocated_bytes", found.allocated.count},
-          {"unreleasable_bytes", found.unreleasable.count},
-          {"fragmentation", found.share},
-          {"inherited", found.inherited},
-          {"releasable_bytes", found.releasable.count},
-          {"free_at_failure_bytes", found.free_at_failure.count},
-          {"largest_at_failure_bytes", found.largest_at_failure.count},
-          {"site", known(found.site)}};
-}
-
-Json json_of(const Verdict::Setting& setting) {
-  return {{"kind", setting.is_torch ? "setting" : "allocator"},
-          {"recommended", known(setting.text)},
-          {"needs_release", known(setting.needs)},
-          {"peak_reserved_bytes", setting.peak.count},
-          {"saved_bytes", setting.saved.count},
-          {"failed_allocations", setting.failed},
-          {"most_failed_allocations", std::max(setting.failed, setting.failed_at_most)},
-          {"failed_allocations_as_recorded", setting.failed_before},
-          {"tried", setting.tried},
-          {"exact", setting.exact}};
-}
-
-template <class Part>
-Json part_of(const std::optional<Part>& part) {
-  return part ? json_of(*part) : Json(nullptr);
-}
-
-}  // namespace
-
-Json json_of_verdict(const Tables& tables, const Verdict& verdict) {
-  Json lines = Json::array();
-  for (const VerdictLine& line : lines_of(verdict))
-    lines.push_back({{"topic", line.topic}, {"text", line.text}, {"alarm", line.alarm}});
-  Json others = Json::array();
-  for (const Verdict::Other& other : verdict.others)
-    others.push_back({{"device", other.device}, {"live_bytes", other.live.count}});
-  return {{"lines", std::move(lines)},
-          {"decides", verdict.decides ? json_of(tables, *verdict.decides) : Json(nullptr)},
-          {"others", std::move(others)},
-          {"held_by", part_of(verdict.holders)},
-          {"leaks", part_of(verdict.leaks)},
-          {"kept_by", part_of(verdict.kept_by)},
-          {"fragmentation", part_of(verdict.fragmentation)},
-          {"setting", part_of(verdict.setting)}};
-}
-
-namespace {
-
 constexpr std::size_t most_listed = 100;  // segments and sites; keeps documents readable
 
 Json json_of(const Tables& tables, const PoolStreamKey& pool_stream) {
@@ -531,6 +413,18 @@ Json json_of_errors(const Trace& trace, const Report& report) {
   return errors;
 }
 
+Json json_of(const HostMemory& memory) {
+  const auto known = [](std::uint32_t step) { return step == 0 ? Json(nullptr) : Json(step); };
+  Json resident = nullptr;
+  if (const auto& set = memory.resident)
+    resident = {{"first_bytes", set->first.count},    {"peak_bytes", set->peak.count},
+                {"end_bytes", set->last.count},       {"growth_bytes_per_step", set->growth_bytes_per_step},
+                {"from_step", known(set->from_step)}, {"until_step", known(set->until_step)}};
+  return {{"pinned_peak_bytes", memory.pinned_peak.count},
+          {"pinned_end_bytes", memory.pinned_end.count},
+          {"resident", std::move(resident)}};
+}
+
 Json json_of_summary(const Trace& trace, const Report& report, const ReportOptions& options) {
   Json devices = Json::array();
   for (const HeapReport& h : report.heaps) {
@@ -578,10 +472,11 @@ void write_report_json(const Trace& trace, const Report& report, const ReportOpt
                 {"summary", json_of_summary(trace, report, options)}};
   reserve(document, 24);
   if (report.sections.live) {
+    const std::optional<HostMemory>& host = report.analysis->host_memory();
     document["live_at_peak"] = std::move(at_peak);
     document["live_at_end"] = std::move(at_end);
     document["peaks"] = std::move(spans);
-    document["host_memory"] = part_of(report.analysis->host_memory());
+    document["host_memory"] = host ? json_of(*host) : Json(nullptr);
     document["device_trees"] = json_of_trees(trace, report.analysis->devices());
     document["private_pools"] = std::move(pools);
     document["holders"] = json_of_holders(trace);

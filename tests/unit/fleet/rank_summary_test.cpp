@@ -94,5 +94,32 @@ TEST_F(DriverCalls, APeakOlderThanAFlightRecordersEventsIsKnown) {
   EXPECT_TRUE(summary.at_least());
 }
 
+/// Six steps, then 20 calls of the model that keep their outputs.
+TEST(RankLeaks, WhatGrowsWithCallsOfAnEvaluationDoesNotGrowWithSteps) {
+  TraceBuilder builder;
+  const OriginId origin = builder.origin(builder.heap("torch.cuda", Level::framework, 0));
+  const auto module_called_at = [&](const std::string& line) {
+    return builder.stack({"forward@torch/nn/modules/linear.py:134", "_call_impl@torch/nn/modules/module.py:1762",
+                          "forward@model.py:8", "_call_impl@torch/nn/modules/module.py:1762", "main@train.py:" + line,
+                          "<module>@train.py:90"});
+  };
+  const StackId trained = module_called_at("20"), evaluated = module_called_at("43");
+  const StackId backward = builder.stack({"torch::autograd::Engine::evaluate_function@engine.cpp:1"});
+  const StackId optimizer = builder.stack({"step@torch/optim/adamw.py:1", "main@train.py:22", "<module>@train.py:90"});
+  const StackId batch = builder.stack({"batches@data.py:12", "main@train.py:42", "<module>@train.py:90"});
+  std::uint64_t next = 1 << 20;
+  const auto alloc = [&](StackId stack) { return builder.alloc(origin, {next += 1 << 24}, 2_MiB, stack); };
+  for (int step = 0; step < 6; ++step)
+    for (const StackId stack : {trained, backward, optimizer}) builder.free(alloc(stack));
+  for (int call = 0; call < 20; ++call) {
+    builder.free(alloc(batch));
+    alloc(evaluated);
+  }
+  const RankSummary summary = summarize(std::move(builder.trace()), "/job/rank0.reel", {});
+  ASSERT_EQ(summary.leaks.size(), 1U);
+  EXPECT_EQ(summary.leaks.front().bytes, 40_MiB);
+  EXPECT_EQ(summary.leaks.front().growth_bytes_per_step, 0);
+}
+
 }  // namespace
 }  // namespace memreel
