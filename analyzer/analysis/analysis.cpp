@@ -37,7 +37,10 @@ Rounds Analysis::rounds(HeapId heap) const {
 
 Steps Analysis::steps(HeapId heap) const {
   Steps marked = find_steps(trace_, heap);
-  return marked.ends.empty() ? steps_of(rounds(heap)) : marked;
+  if (!marked.ends.empty() && !marked.are_of_optimizers()) return marked;
+  Steps shown = steps_of(rounds(heap));
+  const bool take_turns = !shown.ends.empty() && shown.ends.size() < marked.ends.size();
+  return marked.ends.empty() || take_turns ? shown : marked;
 }
 
 std::vector<std::uint32_t> Analysis::step_ends(const Prepared& heap) const {

@@ -300,8 +300,10 @@ bool may_share_memory(const Tables& tables) {
   return std::ranges::any_of(tables.pools, is_own) || std::ranges::any_of(tables.strings, is_sign);
 }
 
-/// Whether a replay of the recorded settings fails as often as the recorded run.
-bool same_refusals(const Remedies& remedies) {
+/// Whether a replay of the recorded settings, where it chooses the addresses of segments itself, needs as much and
+/// fails as often as the recorded run did: PyTorch takes the lowest of free blocks of one size.
+bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
+  if (remedies.baseline_peak != heap.peak_reserved) return false;
   const auto failed = [](const Prepared& heap) {
     return static_cast<std::uint64_t>(std::ranges::count(heap.op, Op::alloc_failed));
   };
@@ -334,8 +336,9 @@ void answer_failure(const Remedies& remedies, const OutOfMemory& oom, Verdict::S
 
 std::optional<Verdict::Setting> setting_of(const Remedies& remedies, const HeapHistory& heap, const OutOfMemories* ooms,
                                            bool exact) {
-  Verdict::Setting setting{
-      .is_torch = remedies.is_torch, .peak = remedies.baseline_peak, .exact = exact && same_refusals(remedies)};
+  Verdict::Setting setting{.is_torch = remedies.is_torch,
+                           .peak = remedies.baseline_peak,
+                           .exact = exact && repeats_recording(remedies, heap)};
   setting.failed_before = remedies.is_torch ? remedies.baseline.failures() : heap.failures;
   setting.failed = setting.failed_before;
   setting.live_share = remedies.baseline_peak == 0_B ? 0

@@ -75,12 +75,6 @@ Result<PolicySpec> baseline_of(const Trace& trace, const std::vector<Prepared>& 
                    "fit.best --what-if empty_cache@every:5000events"};
 }
 
-/// Where the program marks no steps, those count that it does show (rounds.h).
-void add_steps(const Analysis& analysis, std::vector<Prepared>& heaps) {
-  for (Prepared& heap : heaps)
-    if (heap.step_ends.empty()) heap.step_ends = analysis.step_ends(heap);
-}
-
 /// Adds a brief answer about empty_cache if no what-if was given.
 void add_default_question(const std::vector<Prepared>& heaps, TuneOptions& options) {
   if (!options.questions.empty()) return;
@@ -139,9 +133,8 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!arguments.torch_version.empty()) ran_with.front().parameters.erase(std::string(TorchSettings::release_key));
   set_torch_rules(ran_with, *rules);
   set_torch_rules(options->allocators, *rules);
-  const bool marks_steps = !heaps.front().step_ends.empty();
   const Analysis analysis(*trace);
-  add_steps(analysis, heaps);
+  for (Prepared& heap : heaps) heap.step_ends = analysis.step_ends(heap);
   add_default_question(heaps, *options);
   for (const CapacityBounds& bounds : capacity_bounds(*trace))
     options->sets_fraction |= bounds.by_program.value_or(false);
@@ -167,7 +160,7 @@ Exit run_tune(const TuneArguments& arguments) {
   };
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
   tuned.front().report.steps = analysis.steps(heaps.front().heap);
-  tuned.front().report.marks_steps = marks_steps;
+  tuned.front().report.marks_steps = find_steps(*trace, heaps.front().heap).mark == tuned.front().report.steps.mark;
   tuned.front().report.rules = *rules;
   if (has_capacity(*options)) tuned.front().report.beside = most_beside(*options);
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);

@@ -11,6 +11,9 @@ namespace memreel {
 struct Steps {
   std::string mark;                 // the chosen name, e.g. "step", "Optimizer.step#AdamW.step"; empty: none
   std::vector<std::uint32_t> ends;  // event indices, ascending: each ends a step
+
+  /// PyTorch made the marks, one for each optimizer that the program steps.
+  bool are_of_optimizers() const { return mark.starts_with("Optimizer.step"); }
 };
 
 /// Of several marks that could denote a step, one that names the loop body ("step", "iteration", "ProfilerStep#7")

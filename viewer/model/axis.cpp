@@ -70,10 +70,11 @@ Steps steps_of(const Document& document, HeapId heap) {
       marks.push_back(
           {.event = at, .mark = MarkId{static_cast<std::uint32_t>(events.value(at))}, .origin = events.origin(at)});
   Steps marked = find_steps(*document.tables, marks, heap);
-  if (!marked.ends.empty() || document.whole == nullptr || !can_be_classified(document)) return marked;
+  const bool is_enough = !marked.ends.empty() && !marked.are_of_optimizers();
+  if (is_enough || document.whole == nullptr || !can_be_classified(document)) return marked;
   const Analysis analysis(document.whole->trace(),
                           {.leaks = {}, .activity = document.whole->activity(), .on_replay = {}});
-  return memreel::steps_of(analysis.rounds(heap));
+  return analysis.steps(heap);
 }
 
 SideScale SideScale::by_time(Nanoseconds zero) { return SideScale({.begins = {zero}, .per_position = {1}}); }

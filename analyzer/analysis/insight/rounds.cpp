@@ -20,8 +20,6 @@
 namespace memreel {
 namespace {
 
-constexpr std::string_view optimizer_mark = "Optimizer.step";
-
 /// Indices of the events that allocate what is not older than the recording.
 std::vector<std::uint32_t> own_allocations(const Trace& trace) {
   const std::vector<char> older = older_allocations(trace);
@@ -122,7 +120,7 @@ Rounds rounds_of_passes(const Trace& trace, HeapId heap, const Passes& passes,
                         const std::vector<std::uint32_t>& calls) {
   const std::vector<std::uint32_t> backward = ends_of_iterations(trace.tables, passes.backward);
   std::vector<std::uint32_t> optimizer = ends_of_iterations(trace.tables, passes.optimizer);
-  if (const Steps marks = find_steps(trace, heap); marks.mark.starts_with(optimizer_mark))
+  if (const Steps marks = find_steps(trace, heap); marks.are_of_optimizers())
     optimizer = ends_of_iterations(trace.tables, marked_passes(marks.ends, passes.optimizer));
   Rounds rounds;
   if (go_on(optimizer, backward) && (optimizer.size() >= fewest_rounds || go_on(optimizer, calls)))
@@ -386,7 +384,7 @@ RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, st
 Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const RoundsOfDevices&()>& unmarked) {
   const auto unmarked_here = [&] { return unmarked().at(trace.tables[heap].device); };
   Steps steps = find_steps(trace, heap);
-  if (steps.ends.empty() || steps.mark.starts_with(optimizer_mark)) return unmarked_here();
+  if (steps.ends.empty() || steps.are_of_optimizers()) return unmarked_here();
   Rounds marked{.source = RoundSource::marks, .name = std::move(steps.mark), .ends = std::move(steps.ends)};
   const std::vector<std::uint32_t> allocations = own_allocations(trace);
   drop_empty(marked.ends, allocations);

@@ -110,12 +110,23 @@ Prepared without_empty_cache(const Prepared& heap) {
   return result;
 }
 
+namespace {
+
+/// Behind what is freed when a step ends: gradients are, by zero_grad(), after the optimizer.
+std::uint32_t after_frees(const Prepared& heap, std::uint32_t row) {
+  const auto goes_on = [](Op op) { return op == Op::alloc || op == Op::alloc_failed; };
+  const auto next = std::find_if(heap.op.begin() + row, heap.op.end(), goes_on);
+  return static_cast<std::uint32_t>(next - heap.op.begin());
+}
+
+}  // namespace
+
 std::vector<std::uint32_t> rows_of_calls(const Prepared& heap, const WhatIf& question) {
   std::vector<std::uint32_t> rows;
   const std::size_t first = heap.initial ? heap.initial->rows : 0;  // the program ran before
   if (question.kind == WhatIf::Kind::empty_cache_at_steps) {
     for (std::size_t i = question.every; i <= heap.step_ends.size(); i += question.every)
-      rows.push_back(heap.step_ends[i - 1]);
+      rows.push_back(after_frees(heap, heap.step_ends[i - 1]));
   } else if (question.kind == WhatIf::Kind::empty_cache_at_events) {
     for (std::uint64_t row = question.every; row <= heap.count(); row += question.every)
       rows.push_back(static_cast<std::uint32_t>(row));

@@ -67,6 +67,17 @@ TEST(WhatIf, CallsGoWhereStepsEnd) {
   EXPECT_EQ(with.size[3], heap.size[2]);
 }
 
+TEST(WhatIf, ACallReleasesWhatTheProgramFreesAfterItsStep) {
+  History history;
+  const auto activation = history.alloc(30_MiB), gradient = history.alloc(20_MiB);
+  history.free(activation);
+  history.free(gradient);  // zero_grad(), after the optimizer's step
+  history.free(history.alloc(30_MiB));
+  Prepared heap = history.prepared();
+  heap.step_ends = {3, 6};
+  EXPECT_EQ(rows_of_calls(heap, *parse_what_if("empty_cache@step")), (std::vector<std::uint32_t>{4, 6}));
+}
+
 TEST(WhatIf, NothingElseOfTheHeapChanges) {
   Prepared heap = two_steps();
   heap.implied_capacity = 1_GiB;
