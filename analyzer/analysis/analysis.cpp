@@ -106,8 +106,7 @@ const Remedies& Analysis::remedies() const {
 }
 
 const std::optional<StepPlan>& Analysis::step_plan() const {
-  return step_plan_.get(
-      [&] { return plan_peak_step(remedies(), [&](const Prepared& heap) { return step_ends(heap); }); });
+  return step_plan_.get([&] { return plan_peak_step(remedies()); });
 }
 
 const OutOfMemories& Analysis::survivors() const {

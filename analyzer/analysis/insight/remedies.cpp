@@ -338,13 +338,12 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     remedies.most_failures = most_failures(remedies, runner);
 }
 
-std::optional<StepPlan> plan_peak_step(const Remedies& remedies,
-                                       const std::function<std::vector<std::uint32_t>(const Prepared&)>& step_ends) {
+std::optional<StepPlan> plan_peak_step(const Remedies& remedies) {
   constexpr std::size_t most_allocations = 50'000;
   const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
   const auto heap = std::ranges::max_element(remedies.heaps, {}, requests);
   if (heap == remedies.heaps.end()) return std::nullopt;
-  const std::vector<std::uint32_t> ends = step_ends(*heap);
+  const std::vector<std::uint32_t>& ends = heap->step_ends;
   const auto step = static_cast<std::size_t>(std::ranges::upper_bound(ends, busiest_row(*heap)) - ends.begin());
   const std::optional<plan::TimeRange> rows = rows_of_step(ends, step);
   if (!rows) return std::nullopt;

@@ -78,9 +78,8 @@ struct StepPlan {
 };
 
 /// A plan of the step in which most is alive, in the heap with most allocations; about a tenth of a second. None if
-/// that is in no step, or if it is too large a step. `step_ends`: where steps end in a heap, as Prepared::step_ends.
-std::optional<StepPlan> plan_peak_step(const Remedies& remedies,
-                                       const std::function<std::vector<std::uint32_t>(const Prepared&)>& step_ends);
+/// that is in no step that the program marked, or if it is too large a step.
+std::optional<StepPlan> plan_peak_step(const Remedies& remedies);
 
 /// A plan has to save more than this to be worth a word: no program gets its memory without a margin.
 inline constexpr double step_plan_margin = 0.02;
