@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/category/torch_program.h"
@@ -468,6 +469,23 @@ TEST(Training, PhasesFollowTheStep) {
   EXPECT_EQ(phase(t.activations[1]), Phase::forward);  // the loss
   EXPECT_EQ(phase(t.gradients[0]), Phase::backward);
   EXPECT_EQ(phase(t.states[0]), Phase::optimizer);
+}
+
+TEST(Phases, APassGoesOnUntilAnotherPhaseShows) {
+  Program program;
+  program.pass(Program::user(3));  // events 0, 1: nothing is known of them
+  program.pass(Program::module());
+  program.pass(Program::user(30));  // the loss
+  program.pass(Program::engine());
+  program.pass(Program::state());
+  const Activity activity = find_activity(program.build().trace());
+  const Phases& phases = activity.phases;
+  EXPECT_THAT(phases.of_pass, ::testing::ElementsAre(Phase::other, Phase::forward, Phase::backward, Phase::optimizer));
+  EXPECT_THAT(phases.begin_of_pass, ::testing::ElementsAre(0, 2, 6, 8));
+  std::vector<std::uint32_t> pass_of;
+  for (std::uint32_t event = 0; event < 10; ++event) pass_of.push_back(phases.pass_of(event));
+  EXPECT_THAT(pass_of, ::testing::ElementsAre(0, 0, 1, 1, 1, 1, 2, 2, 3, 3));
+  EXPECT_EQ(phases.of_event[4], Phase::forward) << "it computes the loss";
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/analysis/analysis.h"
+#include "analyzer/replay/prepare.h"
 #include "formats/model/stack_text.h"
 #include "tests/unit/sample_trace.h"
 
@@ -165,6 +166,36 @@ TEST_F(RoundsOfAProgram, OptimizersThatTakeTurnsMakeOneStepTogether) {
   }
   EXPECT_EQ(rounds().count(), 9U);
   EXPECT_EQ(text_of(rounds()), "9 steps, each a pass of the optimizer");
+}
+
+TEST_F(RoundsOfAProgram, PyTorchsMarksOfOptimizersThatTakeTurnsAreNotItsSteps) {
+  const StackId critic =
+      build_.stack({"step@site-packages/torch/optim/adamw.py:1", "main@train.py:31", "<module>@train.py:50"});
+  std::vector<std::uint32_t> ends;
+  for (int i = 0; i < 8; ++i)
+    for (const StackId optimizer : {critic, optimizer_}) {
+      forward();
+      backward();
+      alloc(optimizer);
+      mark("Optimizer.step#AdamW.step");
+      if (optimizer == optimizer_) ends.push_back(static_cast<std::uint32_t>(build_.trace().events.count() - 1));
+    }
+  EXPECT_EQ(find_steps(build_.trace(), HeapId{1}).ends.size(), 16U);
+  const Analysis analysis(build_.trace());
+  EXPECT_EQ(analysis.steps(HeapId{1}).mark, "each a pass of the optimizer");
+  EXPECT_EQ(analysis.steps(HeapId{1}).ends.size(), 8U);
+  const Prepared heap = prepare(build_.trace()).front();
+  EXPECT_EQ(analysis.step_ends(heap), rows_after(heap, ends));
+}
+
+TEST_F(RoundsOfAProgram, MarksThatTheProgramMakesAreItsStepsHoweverFew) {
+  for (int i = 0; i < 2; ++i) {
+    forward();
+    mark("step");
+  }
+  EXPECT_FALSE(rounds().suffice());
+  EXPECT_EQ(Analysis(build_.trace()).steps(HeapId{1}).mark, "step");
+  EXPECT_EQ(Analysis(build_.trace()).steps(HeapId{1}).ends.size(), 2U);
 }
 
 TEST_F(RoundsOfAProgram, AnOptimizerThatRunsNowAndThenMakesNoStepsOfItsOwn) {
