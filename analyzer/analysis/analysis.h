@@ -79,8 +79,8 @@ class Analysis {
   const Categories& categories() const;
   /// find_rounds(), where what the program does is followed once for all heaps.
   Rounds rounds(HeapId heap) const;
-  /// The steps that the program marked for `heap`, however few; else those of rounds(), which are fewer than PyTorch's
-  /// marks where optimizers take turns.
+  /// The steps that the program marked for `heap`, however few; else those of rounds() that suffice, which are fewer
+  /// than PyTorch's marks where optimizers take turns.
   Steps steps(HeapId heap) const;
   /// Where these end in `heap`, as Prepared::step_ends.
   std::vector<std::uint32_t> step_ends(const Prepared& heap) const;

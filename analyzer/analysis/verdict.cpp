@@ -303,7 +303,10 @@ bool may_share_memory(const Tables& tables) {
 /// Whether a replay of the recorded settings, where it chooses the addresses of segments itself, needs as much and
 /// fails as often as the recorded run did: PyTorch takes the lowest of free blocks of one size.
 bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
-  if (remedies.baseline_peak != heap.peak_reserved) return false;
+  const auto own = std::ranges::find(remedies.heaps, heap.heap, &Prepared::heap) - remedies.heaps.begin();
+  const auto& replayed = remedies.baseline.heaps;  // of each of remedies.heaps
+  if (std::ssize(replayed) <= own || replayed[static_cast<std::size_t>(own)].peak_reserved != heap.peak_reserved)
+    return false;
   const auto failed = [](const Prepared& heap) {
     return static_cast<std::uint64_t>(std::ranges::count(heap.op, Op::alloc_failed));
   };

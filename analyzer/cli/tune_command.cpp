@@ -160,7 +160,6 @@ Exit run_tune(const TuneArguments& arguments) {
   };
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
   tuned.front().report.steps = analysis.steps(heaps.front().heap);
-  tuned.front().report.marks_steps = find_steps(*trace, heaps.front().heap).mark == tuned.front().report.steps.mark;
   tuned.front().report.rules = *rules;
   if (has_capacity(*options)) tuned.front().report.beside = most_beside(*options);
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);
@@ -381,7 +380,7 @@ void print_alternatives(const TuneResult& result, const TuneReport& report) {
   std::cout << '\n' << bold("What if");
   if (!report.steps.ends.empty())
     std::cout << " (" << text_of(std::uint64_t{report.steps.ends.size()}) << " steps, "
-              << (report.marks_steps ? "marked by " : "") << report.steps.mark << ")";
+              << (report.steps.are_marked ? "marked by " : "") << report.steps.mark << ")";
   std::cout << "\n\n";
   Table table(result);
   table.add("as recorded", result.baseline);
@@ -501,7 +500,7 @@ Json findings_of(const TuneResult& result, const TuneReport& report) {
   Json findings({{"capacity_bytes", limited ? Json(base.device_model.capacity.count) : Json(nullptr)},
                  {"beside_bytes", report.beside ? Json(report.beside->count) : Json(nullptr)},
                  {"steps", report.steps.ends.size()},
-                 {"step_mark", report.marks_steps ? report.steps.mark : ""},
+                 {"step_mark", report.steps.are_marked ? report.steps.mark : ""},
                  {"baseline", std::move(baseline)},
                  {"candidates", std::move(candidates)},
                  {"settings_tried", result.tried},

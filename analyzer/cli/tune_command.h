@@ -19,7 +19,6 @@ struct TuneReport {
   double seconds = 0;                 // after which no replay began
   std::vector<HeapHistory> recorded;  // of the replayed heaps
   Steps steps;                        // Analysis::steps()
-  bool marks_steps = false;           // the program marked them
   TorchRules rules;
   std::vector<std::string> ignored;  // ignored_settings() of the trace
   std::optional<Bytes> beside;       // the most that others hold beside what is tuned, if a capacity is given

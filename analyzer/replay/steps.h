@@ -11,6 +11,7 @@ namespace memreel {
 struct Steps {
   std::string mark;                 // the chosen name, e.g. "step", "Optimizer.step#AdamW.step"; empty: none
   std::vector<std::uint32_t> ends;  // event indices, ascending: each ends a step
+  bool are_marked = true;           // false: the program shows them, and `mark` says how
 
   /// PyTorch made the marks, one for each optimizer that the program steps.
   bool are_of_optimizers() const { return mark.starts_with("Optimizer.step"); }

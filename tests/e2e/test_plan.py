@@ -2,6 +2,7 @@
 """memreel plan: the public instances, checked here and not by memreel; files in and out."""
 
 import csv
+import json
 import random
 import re
 import subprocess
@@ -214,6 +215,23 @@ class Files(ProgramTest):
                     self.assert_refused(run("plan", trace, "--step", step), f"has {steps} steps: --step takes 1 to {steps}")
         self.assert_refused(run("plan", SAMPLES / "streams_default.reel", "--step", 1),
                             "shows no steps: without --step all of it is planned")
+
+    def test_steps_too_few_to_judge_anything_by_are_planned(self):
+        main = [{"name": "_call_impl", "filename": "/lib/torch/nn/modules/module.py", "line": 1790},
+                {"name": "main", "filename": "train.py", "line": 20}, {"name": "<module>", "filename": "train.py", "line": 50}]
+        forward = [{"name": "forward", "filename": "/lib/torch/nn/modules/linear.py", "line": 134}, *main]
+        optimizer = [{"name": "step", "filename": "/lib/torch/optim/adamw.py", "line": 1},
+                     {"name": "main", "filename": "train.py", "line": 22}, {"name": "<module>", "filename": "train.py", "line": 50}]
+        entries = []
+        for step in range(3):
+            for part, frames in enumerate((forward, [], optimizer)):
+                block = {"addr": (1 << 40) + (1 << 24) * (3 * step + part), "size": 1 << 20, "stream": 0, "frames": frames}
+                entries += [{"action": action, **block} for action in ("alloc", "free_requested", "free_completed")]
+        trace = self.file("three.json", json.dumps({"segments": [], "device_traces": [entries]}).encode())
+        self.assertRegex(run("info", trace).stdout, "3 steps, each a pass of the optimizer")
+        self.assertEqual(self.document("plan", trace, "--step", 3)["buffers"], 3)
+        self.assert_refused(run("plan", trace, "--step", 4), "has 3 steps: --step takes 1 to 3")
+        self.assert_refused(run("report", trace, "--at", "step:1"), "shows fewer than four")
 
     def test_a_report_says_what_a_plan_of_the_step_with_the_peak_would_save(self):
         file = SAMPLES / "gpt_default.reel"

@@ -143,7 +143,7 @@ void Session::update_axis() {
     axis_of_ = document_;
   } else {
     jobs_->steps.request(
-        document_->event_count(),
+        {.events = document_->event_count(), .heap = selection.heap, .complete = document_->complete},
         [document = document_, heap = selection.heap](const Progress&) -> std::optional<AxisScale> {
           const Steps steps = steps_of(*document, heap);
           return steps.ends.empty() ? AxisScale() : AxisScale::by_steps(SideScale::by_step(*document, steps));

@@ -63,6 +63,13 @@ class Session {
  private:
   /// What the jobs that judge one version share.
   struct Judging;
+  /// What steps depend on: those that are not marked are found once all is read.
+  struct StepsKey {
+    std::uint32_t events = 0;
+    HeapId heap = HeapId::none;
+    bool complete = false;
+    friend bool operator==(const StepsKey&, const StepsKey&) = default;
+  };
   struct Jobs {
     RoundingJob rounding;
     SieveJob sieve;
@@ -70,7 +77,7 @@ class Session {
     ClassificationJob classification;  // after `findings`, so that it is stopped first: they may wait for it
     std::shared_ptr<Judging> judging;  // of the version last judged
     Background<SplitQuery, StackedSeries> groups;
-    Background<std::uint32_t, AxisScale> steps;
+    Background<StepsKey, AxisScale> steps;
   };
 
   void follow();
