@@ -24,7 +24,7 @@
 #include "collector/python/own_code.h"
 #include "collector/recorder/own_thread.h"
 #include "collector/stacks/module_table.h"
-#include "collector/stacks/unwind.h"
+#include "collector/stacks/nap.h"
 #include "collector/torch/allocator_trace.h"
 
 namespace memreel::agent {

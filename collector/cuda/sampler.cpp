@@ -12,7 +12,7 @@
 #include "collector/cuda/calls.h"
 #include "collector/cuda/cupti_backend.h"
 #include "collector/recorder/own_thread.h"
-#include "collector/stacks/unwind.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::cuda {
 
@@ -34,8 +34,7 @@ constexpr int graphs_used = 0, graphs_reserved = 2;    // CUgraphMem_attribute
 
 /// Waits until `busy` is false, at most a second.
 void wait_while(const std::atomic<bool>& busy) {
-  constexpr std::chrono::microseconds pause{50};
-  for (int i = 0; i < 20'000 && busy.load(); ++i) stacks::nap(pause);
+  stacks::nap_until([&] { return !busy.load(); }, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -20,8 +20,8 @@
 #include <optional>
 #include <string_view>
 
+#include "collector/stacks/nap.h"
 #include "collector/stacks/stack_memory.h"
-#include "collector/stacks/unwind.h"
 
 namespace memreel::agent {
 namespace {
@@ -55,16 +55,15 @@ std::atomic<pid_t>* place_of_thread() {
 
 bool Gate::try_lock_for(std::chrono::milliseconds limit) {
   if (is_confined()) return false;
-  constexpr std::chrono::microseconds pause{200};
   const auto self = static_cast<pid_t>(::syscall(SYS_gettid));
-  std::chrono::microseconds waited{0};
-  while (true) {
+  bool is_mine = false;
+  const auto try_lock = [&] {
     pid_t holder = 0;
-    if (holder_.compare_exchange_strong(holder, self, std::memory_order_acquire)) return true;
-    if (holder == self || waited >= limit) return false;
-    stacks::nap(pause);
-    waited += pause;
-  }
+    is_mine = holder_.compare_exchange_strong(holder, self, std::memory_order_acquire);
+    return is_mine || holder == self;  // which would wait for itself
+  };
+  stacks::nap_until(try_lock, limit, std::chrono::microseconds(200));
+  return is_mine;
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include <new>
 
 #include "collector/recorder/own_thread.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::agent {
 namespace {
@@ -271,18 +272,16 @@ MemoryUsage Recorder::ask_usage(Usage::Peaks peaks) {
 }
 
 void Recorder::ask_flush() {
-  constexpr std::chrono::seconds limit{5};
-  constexpr std::chrono::microseconds pause{50};
   if (!attended_.load(std::memory_order_acquire) || is_confined()) return;
   const std::uint64_t upto = sequence_.load(std::memory_order_acquire);
   std::uint64_t asked = flush_asked_.load(std::memory_order_relaxed);
   while (asked < upto && !flush_asked_.compare_exchange_weak(asked, upto, std::memory_order_acq_rel)) {
   }
   wake();
-  for (auto waited = pause; waited < limit && open_.load(std::memory_order_acquire); waited += pause) {
-    if (flushed_.load(std::memory_order_acquire) >= upto) return;
-    stacks::nap(pause);
-  }
+  const auto is_over = [&] {
+    return flushed_.load(std::memory_order_acquire) >= upto || !open_.load(std::memory_order_acquire);
+  };
+  stacks::nap_until(is_over, std::chrono::seconds(5));
 }
 
 void Recorder::drain(std::vector<Record>& batch, Draining how) {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "collector/stacks/unwind.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::agent {
 
@@ -108,12 +108,8 @@ void Usage::pose(std::uint64_t sequence, Peaks peaks) {
 }
 
 MemoryUsage Usage::await_answer(std::chrono::milliseconds limit) {
-  constexpr std::chrono::microseconds pause{50};
-  for (auto waited = pause; waited < limit; waited += pause) {
-    if (question_.load(std::memory_order_acquire) == 0) return answer_;
-    stacks::nap(pause);
-  }
-  return {};
+  const auto is_answered = [&] { return question_.load(std::memory_order_acquire) == 0; };
+  return stacks::nap_until(is_answered, limit) ? answer_ : MemoryUsage{};
 }
 
 }  // namespace memreel::agent

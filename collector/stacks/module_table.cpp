@@ -12,13 +12,12 @@
 #include <span>
 #include <string_view>
 
-#include "collector/stacks/unwind.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::stacks {
 namespace {
 
-constexpr std::chrono::microseconds pause{50};
-constexpr int turns_of_a_fork = 2'000, turns_of_a_use = 20'000;  // 100 ms and a second
+constexpr std::chrono::milliseconds longest_of_a_fork{100}, longest_of_a_use{1000};
 
 // Counters instead of a mutex: after a fork, the child can't repair a mutex, since it doesn't know which thread held
 // it. NOLINTBEGIN(cppcoreguidelines-avoid-non-const-global-variables): a process has one loader
@@ -34,12 +33,13 @@ constinit thread_local Here here{};
 
 LoaderUse::LoaderUse() {
   const bool may_wait = here.uses++ == 0 && !here.forks;
-  uses.fetch_add(1);
-  for (int turn = 0; may_wait && forks.load() != 0 && turn < turns_of_a_use; ++turn) {
+  const auto may_begin = [&] {
+    uses.fetch_add(1);  // first: a fork says so and then looks for uses
+    if (!may_wait || forks.load() == 0) return true;
     uses.fetch_sub(1);
-    nap(pause);
-    uses.fetch_add(1);
-  }
+    return false;
+  };
+  if (!nap_until(may_begin, longest_of_a_use)) uses.fetch_add(1);
 }
 
 LoaderUse::~LoaderUse() {
@@ -55,7 +55,7 @@ int walk_loaded_modules(int (*visit)(dl_phdr_info*, std::size_t, void*), void* a
 void hold_loader_uses() {
   here.forks = true;
   forks.fetch_add(1);
-  for (int turn = 0; uses.load() > here.uses && turn < turns_of_a_fork; ++turn) nap(pause);
+  nap_until([] { return uses.load() <= here.uses; }, longest_of_a_fork);
 }
 
 void release_loader_uses() {

@@ -2,15 +2,10 @@
 // The native stack of the calling thread.
 #pragma once
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <ctime>
 #include <optional>
 #include <span>
 
@@ -138,15 +133,6 @@ class RuleCache {
   // (addresses are random), and with one-way sets would be looked up again at every event. Three share one in 15,000.
   std::array<std::array<std::atomic<std::uint64_t>, 2>, 1U << index_bits> sets_{};
 };
-
-// Sleeping in the program's threads.
-
-/// Sleeps for less than a second, or until a signal arrives. Unlike nanosleep(3), it is not a cancellation point:
-/// neither are the program's calls that lead here.
-inline void nap(std::chrono::nanoseconds time) {
-  const timespec left{.tv_sec = 0, .tv_nsec = time.count()};
-  ::syscall(SYS_nanosleep, &left, nullptr);
-}
 
 /// A stack as words: equal words, from the same EarlierWalks, mean equal frames, but not vice versa. There are at most
 /// as many words as frames; a recent stack takes one.

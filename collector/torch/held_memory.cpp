@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "collector/recorder/recorder.h"
+#include "collector/stacks/nap.h"
 #include "collector/torch/allocator_trace.h"
 
 namespace memreel::torch {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "collector/recorder/own_thread.h"
-#include "collector/stacks/unwind.h"
+#include "collector/stacks/nap.h"
 #include "collector/trace/job.h"
 #include "collector/trace/trace_builder.h"
 #include "memreel/version.h"
@@ -62,8 +62,7 @@ Result<std::unique_ptr<Recording>> Recording::begin(const Options& options, Reco
 /// A program killed right away must still leave a file that opens. The wait is limited, because the program may hold
 /// the loader's lock, which the new thread may need.
 void Recording::await_opened() const {
-  constexpr std::chrono::microseconds pause{50};
-  for (int turn = 0; turn < 1000 && !opened_.load(std::memory_order_acquire); ++turn) stacks::nap(pause);
+  stacks::nap_until([&] { return opened_.load(std::memory_order_acquire); }, std::chrono::milliseconds(50));
 }
 
 Recording::Recording(Options options, Recorder& recorder, Setup setup, std::string trace, std::string rank,
@@ -207,13 +206,11 @@ std::optional<std::uint64_t> Recording::ask_for_dump() {
 std::optional<Result<std::string>> Recording::dump_of(std::uint64_t question) { return dumps_->answer(question); }
 
 void Recording::end_at_once(std::chrono::milliseconds limit) {
-  constexpr std::chrono::microseconds pause{200};
   at_once_.store(true, std::memory_order_release);
   recorder_->close();
   ending_.store(true, std::memory_order_release);
   recorder_->wake();
-  for (auto waited = pause; waited < limit && !done_.load(std::memory_order_acquire); waited += pause)
-    stacks::nap(pause);
+  stacks::nap_until([&] { return done_.load(std::memory_order_acquire); }, limit, std::chrono::microseconds(200));
 }
 
 std::optional<Recording::Outcome> Recording::end() {

@@ -88,6 +88,7 @@ TEST_F(Annotations, OfALibraryInC) {
 }
 
 TEST_F(Annotations, AreMarks) {
+  recorder_.wait_for_attention();  // a snapshot would wait until a trace has everything, and there is none
   annotated<void()>("annotated_marks")();
   const auto records = drained();
   ASSERT_EQ(records.size(), 4U);
