@@ -30,9 +30,16 @@ constexpr std::array rows{
         {"a smaller program: donate_argnums for inputs that are not needed again, jax.checkpoint, smaller inputs",
          "jax.checkpoint computes activations twice"}},
     Row{Kind::lack,
+        "paddle.chunk",
+        {"lower FLAGS_fraction_of_gpu_memory_to_use to what is free, or end what else holds the device (nvidia-smi)",
+         "the pool grows in more pieces"}},
+    Row{Kind::lack,
         "paddle",
         {"hold less: a smaller batch; then FLAGS_eager_delete_tensor_gb=0, which frees what is not used again", ""}},
     Row{Kind::lack, "ggml", {"fewer layers on the device (--n-gpu-layers), a shorter context (--ctx-size)", "slower"}},
+    Row{Kind::lack,
+        "catboost",
+        {"hold less: gpu_cat_features_storage=CpuPinnedMemory, a smaller border_count or depth", "slower"}},
     Row{Kind::lack, "", {"hold less: smaller inputs or batches", ""}},
 
     Row{Kind::fragmentation,
@@ -99,6 +106,7 @@ constexpr std::array rows{
     Row{Kind::own_limit,
         "cupy",
         {"raise the limit: mempool.set_limit(), CUPY_GPU_MEMORY_LIMIT", "less is left for others"}},
+    Row{Kind::own_limit, "cubecl", {"make that one buffer smaller: a smaller batch, or tiles", ""}},
     Row{Kind::own_limit, "", {"raise the limit that the program set", "less is left for others"}},
 
     Row{Kind::private_pool,
@@ -128,6 +136,16 @@ constexpr std::array rows{
     Row{Kind::engine_budget,
         "sglang",
         {"raise --mem-fraction-static, or spread the model (--tp)", "less is left for activations"}},
+    Row{Kind::engine_budget,
+        "trtllm",
+        {"lower free_gpu_memory_fraction if it is the KV cache, max_num_tokens if it is the model; or more devices "
+         "(tensor parallelism)",
+         "fewer or shorter requests at once"}},
+    Row{Kind::engine_budget,
+        "tgi",
+        {"lower --max-batch-prefill-tokens and --max-batch-total-tokens, quantize the weights or spread them "
+         "(--num-shard)",
+         "fewer tokens at once"}},
     Row{Kind::engine_budget,
         "",
         {"quantize the weights or spread them (--tensor-parallel-size); raise --gpu-memory-utilization",
@@ -346,15 +364,16 @@ struct Stretch {
 std::vector<Stretch> stretches_of(const Figures& figures) {
   const auto value = [&](Field field) { return figures[field].value_or(0); };
   const std::uint64_t reserved = value(Field::reserved);
-  const std::uint64_t context =
-      figures[Field::in_use] && value(Field::in_use) > reserved && reserved > 0 ? value(Field::in_use) - reserved : 0;
+  const std::uint64_t context = figures[Field::in_use] && figures[Field::reserved] && value(Field::in_use) > reserved
+                                    ? value(Field::in_use) - reserved
+                                    : 0;
   const bool parts = figures[Field::live].has_value();
   std::vector<Stretch> all;
   if (parts) all.push_back({"live", value(Field::live), '#', "█"});
   if (!parts && reserved > 0) all.push_back({"held", reserved, '#', "█"});
   if (figures[Field::pools]) all.push_back({"cached in private pools", value(Field::pools), '%', "▚"});
   if (figures[Field::cached]) all.push_back({"cached", value(Field::cached), '+', "▓"});
-  if (context > 0) all.push_back({"context", context, 'c', "▒"});
+  if (context > 0) all.push_back({"context and libraries", context, 'c', "▒"});
   // A difference of figures with two decimals is uncertain by their sum.
   constexpr std::uint64_t least_difference = std::uint64_t{32} << 20U;
   if (value(Field::others) >= least_difference) all.push_back({"others", value(Field::others), 'o', "░"});
@@ -430,6 +449,12 @@ Answer answer_to(const Failure& failure) {
       *figures[Field::free] < *figures[Field::capacity] / 50)
     answer.advice.push_back(
         {"hold a little less: the device is as good as full, and drivers keep some memory for themselves", ""});
+  if (failure.kind == Kind::other_process && figures[Field::in_use] && figures[Field::reserved] &&
+      *figures[Field::in_use] - std::min(*figures[Field::in_use], *figures[Field::reserved]) >
+          figures[Field::others].value_or(0))
+    answer.advice.push_back(
+        {"limit what else allocates in this process: another framework's or engine's pool, NCCL's buffers, TensorRT",
+         ""});
   answer.advice.push_back(first);
   if (!second.what.empty()) answer.advice.push_back(second);
   switch (failure.kind) {

@@ -95,14 +95,20 @@ std::string translated(std::string_view expression) {
   return out;
 }
 
+/// Whether the number's only comma is its decimal point, as a program prints it in many locales: "1900,00", not
+/// "1,073,741,824" and not "1,024.00".
+bool has_decimal_comma(std::string_view number) {
+  const std::size_t comma = number.find(',');
+  return comma != std::string_view::npos && number.find_first_of(",.", comma + 1) == std::string_view::npos &&
+         number.size() - comma - 1 != 3;
+}
+
 /// Frameworks print powers of 1024, whichever unit they name. Negative sizes are 0, those beyond 2^63 are 2^63.
 std::uint64_t bytes_of(std::string_view text, std::string_view missing_unit) {
-  std::string digits;
-  std::size_t at = 0;
-  for (; at < text.size() &&
-         (text[at] == '-' || text[at] == '.' || text[at] == ',' || (text[at] >= '0' && text[at] <= '9'));
-       ++at)
-    if (text[at] != ',') digits += text[at];
+  std::string digits(text.substr(0, std::min(text.find_first_not_of("-.,0123456789"), text.size())));
+  const std::size_t at = digits.size();
+  if (has_decimal_comma(digits)) digits[digits.find(',')] = '.';
+  std::erase(digits, ',');
   double value = 0;
   std::from_chars(digits.data(), digits.data() + digits.size(), value);
   std::string_view unit_text = text.substr(at);
@@ -152,7 +158,8 @@ bool match_groups(const re2::RE2& expression, re2::StringPiece text, Failure& fa
 
 std::vector<const Grammar*> all_texts() {
   std::vector<const Grammar*> all;
-  for (const auto texts : {torch_texts(), engine_texts(), xla_texts(), rapids_texts(), runtime_texts(), driver_texts()})
+  for (const auto texts :
+       {torch_texts(), engine_texts(), xla_texts(), rapids_texts(), library_texts(), runtime_texts(), driver_texts()})
     for (const Grammar& grammar : texts) all.push_back(&grammar);
   return all;
 }

@@ -139,6 +139,7 @@ std::span<const Grammar> torch_texts();
 std::span<const Grammar> engine_texts();
 std::span<const Grammar> xla_texts();
 std::span<const Grammar> rapids_texts();
+std::span<const Grammar> library_texts();
 std::span<const Grammar> runtime_texts();
 std::span<const Grammar> driver_texts();
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "formats/model/printable.h"
+
 namespace memreel::explain {
 namespace {
 

@@ -159,6 +159,22 @@ const std::array texts_of_xla{
         .aside = true,
         .extent = 300},
     Grammar{
+        .name = "tf.preallocation_hip",
+        .framework = either,
+        .releases = "ROCm",
+        .key = "fromdevice:hip",
+        .head =
+            R"(failed to allocate {requested} ?(?:\([\d,]+ ?bytes\))? from device: hip(?:_?error_?outofmemory|error_t\(\d+\))(?: : out of memory)?)",
+        .example = "failed to allocate 890.06M (933298432 bytes) from device: HIP_ERROR_OutOfMemory",
+        .meaning =
+            "The pool that is taken at the start did not fit, usually as another process holds part of the device; a "
+            "smaller pool is tried next.",
+        .printed_by = "xla/stream_executor/rocm/rocm_driver.cc",
+        .rule = went_on,
+        .part = 0,
+        .aside = true,
+        .extent = 300},
+    Grammar{
         .name = "tf.preallocation_status",
         .framework = either,
         .releases = "from about 2024",

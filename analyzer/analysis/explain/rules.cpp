@@ -20,6 +20,8 @@ constexpr std::uint64_t larger_than_most_cards = 80 * one_gib;
 constexpr double least_cached_share = 0.05;
 /// A context with its libraries takes up to about half a GiB, a desktop more; only beyond both it is somebody else.
 constexpr double least_others_share = 0.2;
+/// Figures that are equal may differ by this factor as they are printed.
+constexpr double rounding = 1.01;
 constexpr std::uint64_t least_others = one_gib;
 
 double ratio(std::uint64_t part, std::uint64_t whole) {
@@ -63,7 +65,6 @@ bool contradicts_itself(Failure& failure) {
       return true;
     }
   if (!capacity) return false;
-  constexpr double rounding = 1.01;  // of the figures
   if (figures[Field::free] && ratio(*figures[Field::free], *capacity) > rounding) {
     conclude(failure, Kind::contradictory,
              in_words(*figures[Field::free]) + " free of " + in_words(*capacity) + ": the driver's figures disagree");
@@ -119,7 +120,7 @@ void judge_what_is_missing(Failure& failure) {
   const std::uint64_t cached = figures[Field::cached].value_or(0), others = figures[Field::others].value_or(0);
   const std::uint64_t pools = figures[Field::pools].value_or(0);
   const auto capacity = figures[Field::capacity], reserved = figures[Field::reserved];
-  if (capacity && reserved && ratio(*reserved, *capacity) > 1.01)
+  if (capacity && reserved && ratio(*reserved, *capacity) > rounding)
     return conclude(failure, Kind::lack,
                     in_words(*reserved) + " are reserved on a device of " + in_words(*capacity) +
                         ": the driver has already moved memory to the host");
@@ -129,15 +130,19 @@ void judge_what_is_missing(Failure& failure) {
                     in_words(pools) + " that the text counts as allocated are cached in private pools");
   const bool cache_would_do =
       free + cached >= needed && cached > 0 && (!reserved || ratio(cached, *reserved) >= least_cached_share);
-  const bool are_many = capacity && others >= least_others && ratio(others, *capacity) >= least_others_share;
-  const bool others_would_do = are_many && free + others >= needed;
-  if (cache_would_do && (!others_would_do || cached >= others))
+  // By this process too: another framework, libraries that allocate for themselves, a pool beside the allocator's.
+  const std::uint64_t beside = figures[Field::in_use] && reserved ? minus(*figures[Field::in_use], *reserved) : 0;
+  const std::uint64_t outside = others + beside;
+  const bool is_much = capacity && outside >= least_others && ratio(outside, *capacity) >= least_others_share;
+  const bool outside_would_do = is_much && free + outside >= needed;
+  if (cache_would_do && (!outside_would_do || cached >= outside))
     return conclude(
         failure, Kind::fragmentation,
         in_words(free + cached) + " are free or cached for a need of " + in_words(needed) + ", but in pieces");
-  if (others_would_do || (are_many && ratio(others, *capacity) >= 0.5))
+  if (outside_would_do || (is_much && ratio(outside, *capacity) >= 0.5))
     return conclude(failure, Kind::other_process,
-                    in_words(others) + " of " + in_words(*capacity) + " are held outside this program's allocator");
+                    in_words(outside) + " of " + in_words(*capacity) + " are held outside this program's allocator" +
+                        (beside > others ? ", by this process itself" : ""));
   failure.shortfall = free + cached >= needed ? needed - std::min(free, needed) : needed - free - cached;
   const bool all_live = figures[Field::live] && reserved && ratio(cached, *reserved) < 0.01;
   conclude(failure, Kind::lack,
@@ -167,10 +172,14 @@ void judge_by_figures(Failure& failure) {
                     "the text does not say what was requested");
   }
   if (*requested >= nonsense) return conclude(failure, Kind::nonsense_size, in_words(*requested) + " were requested");
-  if (capacity && *capacity > 0 && *requested > *capacity && *capacity < nonsense) {
+  const bool is_known = capacity && *capacity > 0 && *capacity < nonsense &&
+                        ratio(figures[Field::free].value_or(0), *capacity) <= rounding;
+  if (is_known && *requested > *capacity) {
     failure.shortfall = *requested - *capacity;
+    const double times = ratio(*requested, *capacity);
     return conclude(failure, Kind::larger_than_device,
-                    "one request is " + memreel::text_of(ratio(*requested, *capacity), 1) + " times the whole device");
+                    times < 1.05 ? "one request is larger than the whole device"
+                                 : "one request is " + memreel::text_of(times, 1) + " times the whole device");
   }
   if (!capacity && !figures[Field::limit] && *requested > larger_than_most_cards)
     return conclude(failure, Kind::larger_than_device,

@@ -44,6 +44,20 @@ TEST(Engines, LessThanNothingIsNothing) {
   EXPECT_EQ(failure.because, "nothing is left for the KV cache");
 }
 
+TEST(Engines, NameWhatDidNotFit) {
+  const Failure failure = only_failure(
+      "[TRT-LLM] [RANK 1] [E] Failed to initialize executor on rank 1: Executor creation failed due to insufficient "
+      "GPU memory.\n\nThe following component could not be created: KV cache\nTotal GPU memory (GiB): 140.06\nFree "
+      "GPU memory before component creation attempt (GiB): 108.86\n\nPreviously created components and free GPU "
+      "memory before/after creation (GiB):\nModel: 139.55 / 110.70\n");
+  EXPECT_EQ(failure.kind, Kind::engine_budget);
+  EXPECT_EQ(failure.because, "\"KV cache\" could not be created with 108.86 GiB free of 140.06 GiB");
+  const std::string tgi = "Error: Warmup(Generation(\"Not enough memory to handle ";
+  EXPECT_THAT(only_failure(tgi + "4096 prefill tokens.").because, testing::HasSubstr("4096 tokens"));
+  EXPECT_THAT(only_failure(tgi + "16000 total tokens with 2 prefill tokens.").because,
+              testing::HasSubstr("16000 tokens"));
+}
+
 TEST(Others, KindsOfTheirTexts) {
   const std::vector<std::pair<std::string, std::string_view>> cases{
       {"E tensorflow/x.cc:1] Allocator (GPU_0_bfc) ran out of memory trying to allocate 900.00MiB (rounded to "
@@ -128,6 +142,9 @@ TEST(Others, KindsOfTheirTexts) {
        "not_device_memory"},
       {"ResourceExhaustedError: failed to allocate memory [Op:MatMul]", "no_figures"},
       {"ResourceExhaustedError: OOM when allocating tensor with shape[512,64,28,28]\n\t [[Node: Conv2D", "no_figures"},
+      {"E rocm_driver.cc:606] failed to allocate 890.06M (933298432 bytes) from device: HIP_ERROR_OutOfMemory",
+       "warning"},
+      {"failed to allocate 8.00G from device: hipError_t(1002)", "warning"},
       {"W bfc_allocator.cc:275] Ran out of memory trying to allocate 256.00MiB.  See logs for memory state.",
        "figures_missing"},
       {"RuntimeError: Resource exhausted: Failed to allocate request for 64.00MiB (67108864B) on device ordinal 2",

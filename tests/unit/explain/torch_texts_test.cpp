@@ -77,6 +77,36 @@ TEST(Torch, TheProcessClosestToWhatIsReservedIsThisOne) {
   }
 }
 
+TEST(Torch, WhatThisProcessHoldsBesideTheAllocatorIsNotLive) {
+  const auto text = [](std::string_view process, std::string_view live) {
+    return torch_text("1.00 GiB", "79.15 GiB", "500.00 MiB",
+                      std::string(process) + " memory in use. Of the allocated memory " + std::string(live) +
+                          " GiB is allocated by PyTorch, and 200.00 MiB is reserved by PyTorch but unallocated.");
+  };
+  const Failure own = only_failure(text("Including non-PyTorch memory, this process has 78.60 GiB", "50.00"));
+  EXPECT_EQ(own.kind, Kind::other_process);
+  EXPECT_THAT(own.because, testing::EndsWith("by this process itself"));
+  EXPECT_THAT(answer_to(own).advice.front().what, testing::HasSubstr("in this process"));
+  // A pid that is not called this process may be another.
+  const Failure listed = only_failure(text("Process 7 has 78.60 GiB", "50.00"));
+  EXPECT_EQ(listed.kind, Kind::other_process);
+  EXPECT_THAT(listed.because, testing::Not(testing::HasSubstr("this process itself")));
+  EXPECT_THAT(answer_to(listed).advice.front().what, testing::HasSubstr("nvidia-smi"));
+  EXPECT_EQ(kind_in(text("Process 7 has 78.60 GiB", "0.00")), "other_process");
+  // A context and its libraries are no one else's.
+  EXPECT_EQ(kind_in(text("Including non-PyTorch memory, this process has 78.60 GiB", "77.50")), "lack");
+  EXPECT_EQ(kind_in(text("Process 7 has 78.60 GiB", "77.50")), "lack");
+}
+
+TEST(Torch, ADeviceWithMoreFreeThanItHasDecidesNothing) {
+  const std::string rest =
+      "Of the allocated memory 1.67 GiB is allocated by PyTorch, and 8.08 GiB is reserved by PyTorch but unallocated.";
+  EXPECT_EQ(kind_in(torch_text("16.00 GiB", "15.49 GiB", "84.98 GiB", rest)), "contradictory");
+  const Failure failure = only_failure(torch_text("16.00 GiB", "15.49 GiB", "5.10 GiB", rest));
+  EXPECT_EQ(failure.kind, Kind::larger_than_device);
+  EXPECT_EQ(failure.because, "one request is larger than the whole device");
+}
+
 TEST(Torch, ALimitOfTheProgramItself) {
   EXPECT_EQ(kind_in(torch_text(
                 "1.00 GiB", "79.15 GiB", "60.00 GiB",

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs and libraries say that allocate for themselves.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "analyzer/analysis/explain/answer.h"
+#include "tests/unit/explain/pasted_logs.h"
+
+namespace memreel::explain {
+namespace {
+
+TEST(Libraries, KindsAndFiguresOfTheirTexts) {
+  struct Case {
+    std::string_view log, framework, kind;
+    std::uint64_t requested, free;  // 0: not in the text
+  };
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+  for (const Case& expected : {
+           Case{"Error: 'err == cudaSuccess' failed: StandardGpuResources: alloc\n fail type FlatData dev 2 space "
+                "Device stream 0 size 2764800000 bytes (cudaMalloc error out of memory [2])",
+                "FAISS", "figures_missing", 2764800000, 0},
+           Case{"StandardGpuResources: Faiss device allocator fail type IVFLists dev 1 space Device stream 0x7fa07 "
+                "size 1024 bytes Allocator state:\nGPU device 1 allocator state:\nDevice free memory: 82400968704 "
+                "bytes",
+                "FAISS", "refused_though_free", 1024, 82400968704},
+           Case{"failed: failed to cudaMalloc 47064032 bytes (error 2 out of memory)", "FAISS", "figures_missing",
+                47064032, 0},
+           Case{"stack_like_memory_pool.h:294: Error: Out of memory. Requested 1070.5; Free 1010.25", "CatBoost",
+                "lack", 1122500608, 1010 * mib + mib / 4},
+           Case{"stack_like_memory_pool.h:303: Error: Out of memory. Requested 8880 MB; Free 5902 MB", "CatBoost",
+                "lack", 8880 * mib, 5902 * mib},
+           Case{"Allocation using MemorySpace named \"Cuda\" failed with the following error:  Allocation of size 2 G "
+                "failed, likely due to insufficient memory.  (The allocation mechanism was cudaMalloc().)",
+                "Kokkos", "figures_missing", 2048 * mib, 0},
+           Case{"Allocation using MemorySpace named \"Host\" failed with the following error:  Allocation of size 2 G "
+                "failed, likely due to insufficient memory.",
+                "Kokkos", "host_memory", 2048 * mib, 0},
+           Case{"TotalUsedMemStatistics : 1000000000 plus alloc size : 301990400 is more than total mem size : "
+                "1100000000.",
+                "MindSpore", "lack", 301990400, 100000000},
+           Case{"Call rtMalloc fail, purpose: page caching, type = 2, size:3221291008, device_id:0[FUNC:Alloc]",
+                "Ascend", "figures_missing", 3221291008, 0},
+           Case{"paddle.fluid.core.EnforceNotMet: enforce allocating < available failed, 11475179929 >= 11156224154",
+                "PaddlePaddle", "lack", 11475179929, 11156224154},
+       }) {
+    const Failure failure = only_failure(expected.log);
+    ASSERT_NE(failure.grammar, nullptr);
+    EXPECT_EQ(failure.grammar->framework, expected.framework) << expected.log;
+    EXPECT_EQ(text_of(failure.kind).name, expected.kind) << expected.log;
+    EXPECT_EQ(failure.figures[Field::requested].value_or(0), expected.requested) << expected.log;
+    EXPECT_EQ(failure.figures[Field::free].value_or(0), expected.free) << expected.log;
+  }
+}
+
+TEST(Libraries, PinnedMemoryIsTheHosts) {
+  for (const std::string_view log :
+       {"[ERROR] MD(14433,python) [arena.cc:250] Init] cudaHostAlloc failed, ret[2], out of memory",
+        "cudaMallocHost(&p, n) failed: out of memory", "cuMemHostRegister_v2 failed: out of memory",
+        "hipHostMalloc: out of memory"})
+    EXPECT_EQ(kind_in(log), "host_memory") << log;
+  EXPECT_EQ(kind_in("cudaMalloc failed: out of memory"), "no_figures");
+}
+
+TEST(Libraries, TheirNamesArePartOfVagueTexts) {
+  for (const auto& [log, framework] : std::array<std::pair<std::string_view, std::string_view>, 6>{
+           {{"ERROR on proc 0: Insufficient memory on accelerator (src/GPU/pair_lj_cut_gpu.cpp:110)", "LAMMPS"},
+            {"System is out of GPU memory", "Cycles"},
+            {"Out of memory in cuMemAlloc(&device_pointer, size)", "Cycles"},
+            {"  what():  parallel_for failed: out of memory", "Thrust"},
+            {"  what(): std::bad_alloc: out of memory", "Thrust"},
+            {"CUDA error 2 in file ../../amrex/Src/Base/AMReX_Arena.cpp line 169: out of memory !!!", "AMReX"}}}) {
+    const Failure failure = only_failure(log);
+    EXPECT_EQ(failure.kind, Kind::no_figures) << log;
+    EXPECT_EQ(failure.grammar->framework, framework) << log;
+  }
+}
+
+TEST(Libraries, ACommaBeforeTwoDigitsIsADecimalPoint) {
+  const auto requested = [](std::string_view size) {
+    return only_failure("ggml_cuda_host_malloc: failed to allocate " + std::string(size) +
+                        " of pinned memory: invalid argument")
+        .figures[Field::requested];
+  };
+  constexpr std::uint64_t mib = std::uint64_t{1} << 20U;
+  EXPECT_EQ(requested("1900,00 MiB"), 1900 * mib);
+  EXPECT_EQ(requested("0,5 MiB"), mib / 2);
+  EXPECT_EQ(requested("1,900.00 MiB"), 1900 * mib);
+  EXPECT_EQ(requested("1,900 MiB"), 1900 * mib);
+  EXPECT_EQ(requested("1,073,741,824 bytes"), 1024 * mib);
+}
+
+}  // namespace
+}  // namespace memreel::explain
