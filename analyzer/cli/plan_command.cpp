@@ -67,9 +67,7 @@ PlanInput input_of(const std::vector<MinimallocBuffer>& rows) {
 /// The rows of a step, from 1 on: of those that the program marked or, if it marked none, of those that it does
 /// (rounds.h). Fails if there is no such step.
 Result<plan::TimeRange> time_of_step(const Trace& trace, const Prepared& heap, std::uint64_t step) {
-  const Analysis analysis(trace);
-  std::vector<std::uint32_t> ends = analysis.step_ends(heap);
-  if (ends.empty()) ends = rows_after(heap, analysis.rounds(heap.heap).ends);  // too few to judge anything by
+  const std::vector<std::uint32_t> ends = Analysis(trace).step_ends(heap);
   const auto rows = step == 0 ? std::nullopt : rows_of_step(ends, step - 1);
   if (rows) return *rows;
   const std::uint64_t count = ends.size();

@@ -216,7 +216,7 @@ class Files(ProgramTest):
         self.assert_refused(run("plan", SAMPLES / "streams_default.reel", "--step", 1),
                             "shows no steps: without --step all of it is planned")
 
-    def test_steps_too_few_to_judge_anything_by_are_planned(self):
+    def test_steps_too_few_to_judge_growth_by_can_be_planned_and_looked_at(self):
         main = [{"name": "_call_impl", "filename": "/lib/torch/nn/modules/module.py", "line": 1790},
                 {"name": "main", "filename": "train.py", "line": 20}, {"name": "<module>", "filename": "train.py", "line": 50}]
         forward = [{"name": "forward", "filename": "/lib/torch/nn/modules/linear.py", "line": 134}, *main]
@@ -231,7 +231,9 @@ class Files(ProgramTest):
         self.assertRegex(run("info", trace).stdout, "3 steps, each a pass of the optimizer")
         self.assertEqual(self.document("plan", trace, "--step", 3)["buffers"], 3)
         self.assert_refused(run("plan", trace, "--step", 4), "has 3 steps: --step takes 1 to 3")
-        self.assert_refused(run("report", trace, "--at", "step:1"), "shows fewer than four")
+        self.assertEqual(self.document("report", trace, "--at", "step:3")["live_at"]["instant"], "after step 3")
+        self.assert_refused(run("report", trace, "--at", "step:4"), "has 3 steps")
+        self.assertIn("empty_cache@step", run("tune", trace, "--what-if", "empty_cache@step").stdout)
 
     def test_a_report_says_what_a_plan_of_the_step_with_the_peak_would_save(self):
         file = SAMPLES / "gpt_default.reel"

@@ -158,7 +158,7 @@ Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis
                  [&](AtEnd) -> Result<std::uint64_t> { return all; },
                  [&](AfterStep step) -> Result<std::uint64_t> {
                    if (steps.ends.empty())
-                     return Error{.what = "the trace marks no steps, and shows fewer than four",
+                     return Error{.what = "the trace marks no steps, and shows none",
                                   .remedy = "name an instant by event or time"};
                    if (step.number > steps.ends.size())
                      return Error{.what = "the trace has " + text_of(std::uint64_t{steps.ends.size()}) + " steps"};

@@ -398,7 +398,9 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 }
 
 Steps steps_of(const Rounds& rounds) {
-  if (!rounds.suffice()) return {};
+  const bool are_passes = rounds.source == RoundSource::marks || rounds.source == RoundSource::optimizer ||
+                          rounds.source == RoundSource::backward || rounds.source == RoundSource::modules;
+  if (!are_passes && !rounds.suffice()) return {};
   Steps steps{.mark = how_found(rounds), .ends = {}, .are_marked = false};
   for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
   return steps;

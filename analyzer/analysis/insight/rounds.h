@@ -76,7 +76,8 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 /// `pools`: private_pools(trace, activity).
 RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, std::span<const HeapPools> pools);
 
-/// Where rounds that suffice end, as of steps that are marked; none of others.
+/// Where rounds end, as of steps that are marked. Passes and calls are steps however few; what only recurs, or lasts as
+/// long, is so from `fewest_rounds` on.
 Steps steps_of(const Rounds& rounds);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1

@@ -122,7 +122,7 @@ class Tuner {
           continue;
         }
         if (question.kind == WhatIf::Kind::empty_cache_at_steps && heap.step_ends.empty())
-          return Error{.what = "the trace marks no steps, and shows fewer than four, for " + question.text,
+          return Error{.what = "the trace marks no steps, and shows none, for " + question.text,
                        .remedy =
                            "record them with torch.profiler.record_function(\"step\"), or use "
                            "empty_cache@every:5000events"};
