@@ -161,7 +161,7 @@ Result<Question> question_of(const CheckArguments& arguments) {
   question.policies = *std::move(policies);
   question.measure.heap = arguments.heap;
   if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_device_size(arguments.capacity);
+    const Result<Bytes> capacity = parse_capacity_size(arguments.capacity);
     if (!capacity) return capacity.error();
     question.measure.device = DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity};
   }

@@ -65,7 +65,11 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
     if (!pattern) return std::move(pattern).error();
     options.pattern = *std::move(pattern);
   }
-  if (auto done = read_size(options.capacity, arguments.capacity, "--capacity"); !done) return std::move(done).error();
+  if (!arguments.capacity.empty()) {
+    const Result<Bytes> capacity = parse_capacity_size(arguments.capacity);
+    if (!capacity) return capacity.error();
+    options.capacity = *capacity;
+  }
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
   if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.write_baseline, arguments.junit,

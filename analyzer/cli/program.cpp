@@ -332,19 +332,16 @@ Result<Bytes> parse_size(std::string_view text, const char* option) {
   return size;
 }
 
-Result<Bytes> parse_device_size(std::string_view text) {
-  constexpr Bytes least = 1_MiB;
-  const Result<Bytes> size = parse_size(text, "--capacity");
-  if (!size || *size >= least) return size;
-  return Error{.what = text_of(size->count) + (size->count == 1 ? " byte?" : " bytes?"),
-               .where = "--capacity",
-               .remedy = "write " + std::to_string(std::max<std::uint64_t>(1, size->count)) + "GiB"};
+Result<Bytes> parse_capacity_size(std::string_view text) {
+  Result<Bytes> size = parse_device_size(text);
+  if (!size) size.error().where = "--capacity";
+  return size;
 }
 
 Result<std::optional<DeviceModel>> parse_capacity(std::string_view text) {
   if (text.empty()) return std::optional<DeviceModel>{};
   if (text == "unlimited") return std::optional(DeviceModel{});
-  Result<Bytes> capacity = parse_device_size(text);
+  Result<Bytes> capacity = parse_capacity_size(text);
   if (!capacity) return std::move(capacity).error();
   return std::optional(DeviceModel{.kind = DeviceModel::Kind::capacity, .capacity = *capacity});
 }

@@ -81,8 +81,8 @@ namespace memreel::cli {
 /// "10GiB", "500MB", plain bytes. Errors name `option`.
 Result<Bytes> parse_size(std::string_view text, const char* option);
 
-/// Parses the device memory given by --capacity. Rejects implausibly small values: a number without its unit.
-Result<Bytes> parse_device_size(std::string_view text);
+/// The memory of a device that --capacity gives (parse_device_size). Errors name the option.
+Result<Bytes> parse_capacity_size(std::string_view text);
 
 /// The device described by --capacity: a size, or "unlimited". None if the option was not given.
 Result<std::optional<DeviceModel>> parse_capacity(std::string_view text);

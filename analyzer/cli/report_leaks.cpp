@@ -191,7 +191,7 @@ Result<LeakOptions> leak_options(const LeakArguments& arguments) {
     if (auto added = options.suppressions.add_lines(*text, name); !added) return added.error();
   }
   if (!arguments.capacity.empty()) {
-    const Result<Bytes> capacity = parse_device_size(arguments.capacity);
+    const Result<Bytes> capacity = parse_capacity_size(arguments.capacity);
     if (!capacity) return capacity.error();
     options.capacity = *capacity;
   }

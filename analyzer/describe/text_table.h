@@ -4,6 +4,9 @@
 #pragma once
 
 #include <iosfwd>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "formats/model/units.h"
 

@@ -203,9 +203,10 @@ Result<Shard> shard_of(const Environment& environment) {
 
 namespace {
 
-Result<std::optional<Bytes>> size_of(const std::string& text, const char* option) {
+Result<std::optional<Bytes>> size_of(const std::string& text, const char* option,
+                                     Result<Bytes> (*parse)(std::string_view) = parse_bytes) {
   if (text.empty()) return std::optional<Bytes>{};
-  Result<Bytes> size = parse_bytes(text);
+  Result<Bytes> size = parse(text);
   if (size) return std::optional(*size);
   size.error().where = option;
   return std::move(size).error();
@@ -223,7 +224,7 @@ Result<FleetQuestion> parse_question(const FleetWords& words) {
     if (!mesh) return std::move(mesh).error();
     question.fleet.mesh = *std::move(mesh);
   }
-  const Result<std::optional<Bytes>> capacity = size_of(words.capacity, "--capacity");
+  const Result<std::optional<Bytes>> capacity = size_of(words.capacity, "--capacity", parse_device_size);
   if (!capacity) return capacity.error();
   question.fleet.capacity = *capacity;
   if (!words.rank_pattern.empty()) {

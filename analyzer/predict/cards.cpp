@@ -111,12 +111,12 @@ Result<PredictDevice> predict_device(const std::string& capacity, std::span<cons
   const Card* const card = find_card(capacity);
   const std::vector<DeviceMemory> recorded = devices_of(recordings);
   if (card == nullptr) {
-    Result<Bytes> size = parse_bytes(capacity);
+    Result<Bytes> size = parse_device_size(capacity);
     if (!size) {
       std::string names;
       for (const Card& known : cards()) names += (names.empty() ? "" : ", ") + std::string(known.name);
       size.error().where = "--capacity";
-      size.error().remedy = "give a size, e.g. 24GiB, or a card: " + names;
+      if (!parse_bytes(capacity)) size.error().remedy = "give a size, e.g. 24GiB, or a card: " + names;
       return std::move(size).error();
     }
     device.memory = *size;

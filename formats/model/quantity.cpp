@@ -94,6 +94,14 @@ Result<Bytes> parse_bytes(std::string_view text) {
   return error;
 }
 
+Result<Bytes> parse_device_size(std::string_view text) {
+  constexpr Bytes least = 1_MiB;
+  const Result<Bytes> size = parse_bytes(text);
+  if (!size || *size >= least) return size;
+  return Error{.what = text_of(size->count) + (size->count == 1 ? " byte?" : " bytes?"),
+               .remedy = "write " + std::to_string(std::max<std::uint64_t>(1, size->count)) + "GiB"};
+}
+
 std::string hexadecimal(std::uint64_t value) {
   std::string text;
   do {

@@ -62,6 +62,9 @@ std::string text_of_share(double share);
 /// M, G, T and KiB, MiB, GiB, TiB are powers of 1024. Rounds down to whole bytes.
 Result<Bytes> parse_bytes(std::string_view text);
 
+/// The memory of a device, as parse_bytes. Less than 1 MiB is refused: somebody left out the unit.
+Result<Bytes> parse_device_size(std::string_view text);
+
 // Sizes with a sign, and bytes as hexadecimal digits.
 
 // Changes of a size.

@@ -288,8 +288,10 @@ class BadUsage(ProgramTest):
         self.assert_refused(run("info", SAMPLE, "--frobnicate"), "--frobnicate", "memreel info --help")
 
     def test_capacity_without_a_unit(self):
-        for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE]):
-            with self.subTest(command[0]):
+        for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE], ["fleet", SAMPLE],
+                        ["check", "--fleet", SAMPLE, "--min-headroom", "1GiB"],
+                        ["predict", f"batch=1:{SAMPLE}", f"batch=2:{SAMPLES / 'gpt_default.reel'}", "--to", "batch=4"]):
+            with self.subTest(" ".join(map(str, command))):
                 self.assert_refused(run(*command, "--capacity", "24"), "24 bytes?", "write 24GiB")
         self.answer("replay", SAMPLE, "--policy", "fit.best", "--capacity", str(24 * GIB))
 

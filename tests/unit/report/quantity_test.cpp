@@ -41,6 +41,15 @@ TEST(Quantity, WhatIsNotASizeIsRefusedWithARemedy) {
   }
 }
 
+TEST(Quantity, ADeviceOfAFewBytesLacksAUnit) {
+  EXPECT_EQ(*parse_device_size("80GiB"), 80_GiB);
+  EXPECT_EQ(*parse_device_size("1MiB"), 1_MiB);
+  const Result<Bytes> size = parse_device_size("80");
+  ASSERT_FALSE(size);
+  EXPECT_EQ(size.error().message(), "80 bytes? (write 80GiB)");
+  EXPECT_EQ(parse_device_size("much").error().message(), parse_bytes("much").error().message());
+}
+
 TEST(Quantity, TextOfASizeReadsBackAsAboutTheSameSize) {
   for (std::uint64_t n = 1; n < (1ULL << 60U); n = n * 3 + 1) {
     const Result<Bytes> size = parse_bytes(text_of(Bytes{n}).substr(0, text_of(Bytes{n}).find("Pi")));
