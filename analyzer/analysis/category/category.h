@@ -61,6 +61,7 @@ enum class Evidence : std::uint8_t {
   reduced_shard,
   bucket_is_gradient,
   gradient_buffer,
+  rebound_parameter,
   optimizer_keeps,
   carried_like_parameters,
   state_before_recording,

@@ -7,6 +7,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <unordered_map>
 
 namespace memreel {
 namespace {
@@ -36,6 +37,7 @@ class Classifier {
         open_.push_back(AllocationId{id});
     }
     conclude_older(trace_, seen_, evidence_);
+    conclude_rebound();
     count_sizes();
     count_alike();
     if (given_up()) return {};
@@ -60,14 +62,18 @@ class Classifier {
 
   /// Parameters and buffers differ only by the line within one function. Lines move between releases, but their order
   /// does not: nn.Module._apply handles parameters, their gradients, buffers; a batch norm makes weight, bias, and
-  /// three statistics.
+  /// three statistics; a buffer of Megatron's has parameters, if its optimizer is distributed, and gradients.
   void split_lines() {
     std::set<std::uint32_t> moves, norms;
+    std::map<std::uint32_t, std::uint32_t> buffers;
     for (const Observation& of : seen_.allocations) {
       const StackMeaning& stack = seen_.meaning(of);
       if (stack.purpose == Purpose::move_module) moves.insert(stack.line);
       if (stack.purpose == Purpose::norm) norms.insert(stack.line);
+      if (stack.purpose == Purpose::gradient_buffer) ++buffers[stack.line];
     }
+    if (buffers.size() == 2 && buffers.begin()->second == buffers.rbegin()->second)
+      parameter_buffer_line_ = buffers.begin()->first;
     if (moves.size() >= 2) first_buffer_line_ = *moves.rbegin();
     if (moves.size() >= 3) gradient_line_ = *std::next(moves.begin());
     if (norms.size() >= 3) first_statistics_line_ = *std::prev(norms.end(), 3);
@@ -138,7 +144,7 @@ class Classifier {
       case Purpose::zero_grad:
         return Evidence::freed_in_pass;
       case Purpose::gradient_buffer:
-        return Evidence::gradient_buffer;
+        return stack.line == parameter_buffer_line_ ? Evidence::loaded_weights : Evidence::gradient_buffer;
       case Purpose::weights:
         return is_kept ? Evidence::loaded_weights : Evidence::freed_in_pass;
       case Purpose::norm:
@@ -189,6 +195,73 @@ class Classifier {
     return std::nullopt;
   }
 
+  /// An optimizer that binds new memory to its parameters (`p.data = p.data - ...`) frees what a constructor made, in
+  /// its first step, and what it made itself in the next. So it does with its state, which was made after the
+  /// parameters; where these are updated in place, they are kept.
+  void conclude_rebound() {
+    std::map<StackId, std::vector<AllocationId>> replaced = replaced_in_first_step();
+    const auto begin = [&](AllocationId id) { return observation(id).begin; };
+    for (auto& [stack, ids] : replaced) std::ranges::sort(ids, {}, begin);
+    const auto site = std::ranges::min_element(replaced, {}, [&](const auto& of) { return begin(of.second.front()); });
+    if (site == replaced.end()) return;
+    std::unordered_map<std::uint64_t, std::uint32_t> made;  // by size, in the first step
+    std::uint32_t first_step = never;
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
+      const Observation& of = seen_.allocations[id];
+      if (evidence_[id] != Evidence::optimizer_keeps || of.stack != site->first) continue;
+      if (first_step == never) first_step = of.made_in;
+      if (of.made_in == first_step) ++made[of.size.count];
+    }
+    std::size_t rebound = 0, in_place = 0;
+    for (const AllocationId id : open_) {
+      const Observation& of = observation(id);
+      if (of.phase == Phase::other && seen_.is_kept_from_setup(of) && made.contains(of.size.count)) ++in_place;
+    }
+    for (const auto& [size, count] : made) rebound += count;
+    if (rebound < 2 || 2 * in_place >= rebound) return;
+    for (const AllocationId id : site->second) {
+      std::uint32_t& left = made[observation(id).size.count];
+      evidence(id) = left > 0 ? Evidence::rebound_parameter : Evidence::optimizer_keeps;
+      if (left > 0) --left;
+    }
+    for (std::uint32_t id = 0; id < evidence_.size(); ++id)
+      if (evidence_[id] == Evidence::optimizer_keeps && seen_.allocations[id].stack == site->first)
+        evidence_[id] = Evidence::rebound_parameter;
+  }
+
+  /// What a program made before its first forward pass and frees in the optimizer's first step, by the stack in it
+  /// whose memory of the same size takes its place: the newest when it is freed, or what takes that one's.
+  std::map<StackId, std::vector<AllocationId>> replaced_in_first_step() const {
+    std::unordered_map<std::uint64_t, std::vector<AllocationId>> live;  // by size, of the step
+    std::unordered_map<AllocationId, AllocationId> successor;
+    std::vector<AllocationId> freed;
+    std::uint32_t step = never;
+    for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
+      const AllocationId id = trace_.events.allocation(i);
+      if (id == AllocationId::none) continue;
+      const Observation& of = observation(id);
+      if (of.begin == i && of.phase == Phase::optimizer) {
+        if (step == never && evidence_[index(id)] == Evidence::optimizer_keeps) step = of.made_in;
+        if (step != never && of.made_in != step) break;
+        live[of.size.count].push_back(id);
+      } else if (of.end == i) {
+        const auto same = live.find(of.size.count);
+        if (same == live.end()) continue;
+        std::erase(same->second, id);
+        if (same->second.empty()) continue;
+        successor[id] = same->second.back();
+        if (!of.older && of.begin < seen_.first_forward && of.phase == Phase::other) freed.push_back(id);
+      }
+    }
+    std::map<StackId, std::vector<AllocationId>> replaced;
+    for (const AllocationId id : freed) {
+      AllocationId last = id;
+      for (auto next = successor.find(last); next != successor.end(); next = successor.find(last)) last = next->second;
+      if (evidence_[index(last)] == Evidence::optimizer_keeps) replaced[observation(last).stack].push_back(id);
+    }
+    return replaced;
+  }
+
   bool backward_between(const Observation& of) const {
     const std::span passes = std::span(seen_.activity.phases.of_pass).subspan(of.made_in, of.freed_in - of.made_in + 1);
     return std::ranges::find(passes, Phase::backward) != passes.end();
@@ -204,6 +277,9 @@ class Classifier {
         case Evidence::held_throughout:
           parameter_sizes_.add(of.size);
           last_parameter_ = of.begin;
+          break;
+        case Evidence::rebound_parameter:
+          if (of.begin < seen_.first_forward) parameter_sizes_.add(of.size);
           break;
         case Evidence::cleared_by_zero_grad:
           gradient_sizes_.add(of.size);
@@ -358,6 +434,7 @@ class Classifier {
       if (of.phase == Phase::forward) {
         sites.add(of.stack, id);
       } else if (of.phase == Phase::other && of.meets_forward && calls_in_life(of) <= calls_of_passing) {
+        if (is_constructed(id)) continue;  // of_held_outside(); the recording has few calls
         evidence(id) = Evidence::feeds_forward;
         largest_input_ = std::max(largest_input_.value_or(0_B), of.size);
       }
@@ -367,10 +444,16 @@ class Classifier {
     for (const std::vector<AllocationId>& site : sites.of_stack()) conclude_site(site);
   }
 
+  /// By a module, as far as can be told, and kept.
+  bool is_constructed(AllocationId id) const {
+    const Observation& of = observation(id);
+    return meaning(id).purpose == Purpose::constructor && !of.is_freed() && is_among_parameters(of);
+  }
+
   Evidence of_held_outside(AllocationId id) const {
     const Observation& of = observation(id);
     if (!of.meets_forward) return of.outlives_its_pass() ? Evidence::none : Evidence::freed_in_pass;
-    if (meaning(id).purpose == Purpose::constructor && is_among_parameters(of)) return Evidence::constructed;
+    if (is_constructed(id)) return Evidence::constructed;
     return of.size > largest_input_.value_or(0_B) && names_cache(of.stack) ? Evidence::rest_of_serving : Evidence::none;
   }
 
@@ -517,7 +600,8 @@ class Classifier {
   std::optional<Bytes> largest_input_;
   std::vector<std::uint32_t> calls_before_;  // module calls begun before each event
   std::uint32_t last_parameter_ = never;     // the event that made it
-  std::uint32_t first_buffer_line_ = never, gradient_line_ = never, first_statistics_line_ = never;
+  std::uint32_t first_buffer_line_ = never, gradient_line_ = never, first_statistics_line_ = never,
+                parameter_buffer_line_ = never;
 };
 
 }  // namespace

@@ -36,6 +36,21 @@ TEST(Serving, ACacheThatGrowsIsReplacedInsideTheNextCall) {
   EXPECT_NE(categories.category(logits), Category::kv_cache);
 }
 
+TEST(Serving, WeightsThatConstructorsMadeAreNoInputsHoweverFewTheCalls) {
+  for (int calls = 1; calls <= 6; ++calls) {
+    Program program;
+    std::vector<AllocationId> weights;
+    for (const std::uint64_t kib : {4096U, 64U})
+      weights.push_back(program.alloc(kib, P::within({"__init__@linear.py:19", "__init__@model.py:5"}, P::user(1))));
+    const AllocationId tokens = program.alloc(8, P::user(2));
+    AllocationId logits = AllocationId::none;
+    for (int i = 0; i < calls; ++i) call(program, logits);
+    const Categories categories = program.classify();
+    for (const AllocationId id : weights) EXPECT_EQ(categories.category(id), Category::parameter) << calls;
+    EXPECT_NE(categories.category(tokens), Category::parameter) << calls;
+  }
+}
+
 TEST(Serving, PagesThatAreMadeInCallsStayForMany) {
   Program program;
   program.alloc(4096, P::parameter());

@@ -239,6 +239,81 @@ TEST(Training, ParametersMadeOnTheDeviceAreKnownByTheirGradients) {
   expect_all(t);
 }
 
+/// Of an optimizer of the program's own, whose lines are 40 and following.
+P::Stack own_step(int line) {
+  return P::within({"step@optimizer.py:" + std::to_string(line), "wrapper@torch/optim/optimizer.py:533"}, P::user(40));
+}
+P::Stack constructor_in(const std::string& file) { return P::within({"__init__@" + file + ":5"}, P::user(1)); }
+
+/// `p.data = p.data - ...` in two lines, and its state in locals that are freed when the next parameter's are made.
+void rebind(Training& t, AllocationId& parameter, AllocationId& state, std::uint64_t kib) {
+  const AllocationId scaled = t.program.alloc(kib, own_step(50));
+  const AllocationId new_state = t.program.alloc(kib, own_step(51));
+  t.program.free(scaled, own_step(51));
+  const AllocationId between = t.program.alloc(kib, own_step(63));
+  t.program.free(parameter, own_step(63));
+  parameter = t.program.alloc(kib, own_step(64));
+  t.program.free(between, own_step(64));
+  t.program.free(state, own_step(49));
+  state = new_state;
+  t.temporaries.insert(t.temporaries.end(), {scaled, between});
+}
+
+TEST(Training, AnOptimizerThatBindsNewMemoryToParametersMakesNoState) {
+  for (const bool in_place : {false, true}) {
+    SCOPED_TRACE(in_place ? "only the state is bound anew" : "both are");
+    Training t;
+    std::vector<AllocationId> parameters, states;
+    for (const std::uint64_t kib : {4096U, 64U}) parameters.push_back(t.program.alloc(kib, constructor_in("model.py")));
+    for (const std::uint64_t kib : {4096U, 64U}) states.push_back(t.program.alloc(kib, constructor_in("optimizer.py")));
+    t.parameters = parameters;
+    t.states = states;
+    for (int i = 0; i < 3; ++i) {
+      const AllocationId input = t.input();
+      t.forward();
+      t.backward(true);
+      for (std::size_t p = 0; p < 2; ++p) {
+        const std::uint64_t kib = p == 0 ? 4096 : 64;
+        if (in_place) {
+          const AllocationId made = t.program.alloc(kib, own_step(51));
+          t.program.free(states[p], own_step(49));
+          states[p] = made;
+        } else {
+          rebind(t, parameters[p], states[p], kib);
+          t.parameters.push_back(parameters[p]);
+        }
+        t.states.push_back(states[p]);
+      }
+      t.zero_grad();
+      t.program.free(input, P::user(42));
+    }
+    if (in_place) t.states.erase(t.states.begin(), t.states.begin() + 2);  // made by a constructor, and gone at once
+    expect_all(t);
+  }
+}
+
+TEST(Training, ABufferOfParametersIsMadeBeforeThatOfTheirGradients) {
+  const auto buffer = [](int line) {
+    return P::within({"__init__@megatron/core/distributed/param_and_grad_buffer.py:" + std::to_string(line)},
+                     P::user(1));
+  };
+  for (const bool distributed : {true, false}) {
+    Program program;
+    std::vector<AllocationId> parameters, gradients;
+    for (const std::uint64_t kib : {4096U, 64U}) {  // of the dense layers, and of the experts
+      if (distributed) parameters.push_back(program.alloc(kib, buffer(586)));
+      gradients.push_back(program.alloc(2 * kib, buffer(592)));
+    }
+    for (int i = 0; i < 3; ++i) {
+      program.pass(P::module());
+      program.pass(P::engine());
+    }
+    const Categories categories = program.classify();
+    expect(categories, parameters, Category::parameter);
+    expect(categories, gradients, Category::gradient);
+  }
+}
+
 TEST(Training, CapturedStepsKeepTheirGradientsInThePool) {
   Training t;
   t.setup();
