@@ -38,7 +38,7 @@ Rounds Analysis::rounds(HeapId heap) const {
 Steps Analysis::steps(HeapId heap) const {
   Steps marked = find_steps(trace_, heap);
   if (!marked.ends.empty() && !marked.are_of_optimizers()) return marked;
-  Steps shown = steps_of(rounds(heap));
+  Steps shown = steps_of(rounds(heap), trace_.events.count());
   const bool take_turns = !shown.ends.empty() && shown.ends.size() < marked.ends.size();
   return marked.ends.empty() || take_turns ? shown : marked;
 }

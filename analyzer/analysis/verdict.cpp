@@ -8,6 +8,7 @@
 #include <span>
 
 #include "analyzer/analysis/insight/kept_by.h"
+#include "analyzer/analysis/insight/remedies.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/replay/tune/search_space.h"
 #include "formats/model/frame_kind.h"
@@ -82,11 +83,15 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
     for (const HeapRounds& judged : findings.leaks->heaps) {
       if (judged.heap != heap.heap) continue;
       const auto& ends = judged.rounds.ends;
-      const auto done = std::ranges::lower_bound(ends, decides.peak_event) - ends.begin();
       const std::uint32_t steps = judged.rounds.count() + (judged.rounds.unfinished ? 1 : 0);
+      const auto step_of = [&](std::uint64_t event) {
+        const auto done = std::ranges::lower_bound(ends, event) - ends.begin();
+        return std::min(steps, static_cast<std::uint32_t>(done) + 1);
+      };
       if (steps < 2) continue;
       decides.steps = steps;
-      decides.step = std::min(steps, static_cast<std::uint32_t>(done) + 1);
+      decides.step = step_of(decides.peak_event);
+      decides.live_step = step_of(heap.peak_live_event);
     }
   if (findings.ooms == nullptr || findings.ooms->examined.empty()) return decides;
   const auto failed = std::ranges::find(findings.ooms->examined, heap.heap, &OutOfMemory::heap);
@@ -258,9 +263,9 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
                                .share = peak.fragmentation(),
                                .inherited = has_history(trace) && !found->growth,
                                .most_used = std::max(peak.allocated, heap.peak_live)};
-  if (fragments.inherited && is_torch_heap(trace.tables, heap.heap))
-    fragments.releasable = std::min(found->at_start.free() - found->at_start.unreleasable,
-                                    peak.reserved - std::min(peak.reserved, fragments.most_used));
+  if (fragments.inherited && found->at_start.free() > found->at_start.unreleasable &&
+      is_torch_heap(trace.tables, heap.heap))
+    fragments.releasable = saved_by_release(trace, heap.heap);
   find_cause(trace.tables, *found, fragments);
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);

@@ -64,6 +64,7 @@ struct Verdict {
     std::uint64_t peak_event = 0;       // of the reserved peak, else of the live one
     Nanoseconds peak_time{};            // since the first event
     std::uint32_t step = 0, steps = 0;  // the peak is in `step` of `steps`; 0: unknown
+    std::uint32_t live_step = 0;        // in which most was live: memory may stay reserved after it
     std::uint64_t failed = 0;           // number of requests
     std::uint64_t fragmented = 0;       // of the examined failures, those caused by fragmentation
     std::string reason;                 // of the first failure, e.g. "fragmentation"
@@ -107,7 +108,7 @@ struct Verdict {
     double share = 0;           // of the reserved bytes, those not allocated
     bool inherited = false;     // the peak was reserved before the recording began
     Bytes most_used;            // allocated at the reserved peak, or live at another time if that is more
-    Bytes releasable;           // by empty_cache() before the recording, as far as it did not need it again
+    Bytes releasable;           // saved by empty_cache() before the recording (saved_by_release)
     std::string cause;          // what most of the unused memory is, beyond a place; empty: nothing in particular
     std::string cause_site;     // whose it is; may be empty
     // Of the first request that failed by fragmentation; 0: none did.

@@ -68,6 +68,9 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
         "at least " + text_of(decides.folded_peak) + " live before the events that are kept, " + text + " among these";
   if (decides.steps > 0)
     text += ", step " + text_of(std::uint64_t{decides.step}) + " of " + text_of(std::uint64_t{decides.steps});
+  if (const std::string live = " (live: step " + text_of(std::uint64_t{decides.live_step}) + ")";
+      decides.live_step != decides.step && !device && display_width(text + live) <= room)
+    text += live;
   return {"peak", text, false};
 }
 
@@ -276,7 +279,7 @@ bool is_inherited_cache(const Verdict::Fragments& found) {
 }
 
 VerdictLine line_of_release(Bytes releasable) {
-  return {"use", "torch.cuda.empty_cache() before it gives back up to " + text_of(releasable), false};
+  return {"use", "torch.cuda.empty_cache() before it saves " + text_of(releasable) + ", by replay", false};
 }
 
 }  // namespace

@@ -114,6 +114,20 @@ Prepared on_one_stream(Prepared heap) {
   return heap;
 }
 
+/// As empty_cache() does; of expandable segments it would also unmap pages.
+void release_free_segments(InitialState& initial) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < initial.segments.size(); ++i) {
+    const InitialSegment& segment = initial.segments[i];
+    const auto is_free = [](const InitialBlock& block) { return block.use == InitialUse::free; };
+    if (!segment.mapped && std::ranges::all_of(segment.blocks, is_free)) continue;
+    if (kept < i) initial.segments[kept] = std::move(initial.segments[i]);
+    initial.pool_stream[kept++] = initial.pool_stream[i];
+  }
+  initial.segments.resize(kept);
+  initial.pool_stream.resize(kept);
+}
+
 /// The first row after which most is alive.
 std::size_t busiest_row(const Prepared& heap) {
   Bytes alive, most;
@@ -225,6 +239,19 @@ std::string_view name_of(RemedyKind kind) {
       break;
   }
   return "one_stream";
+}
+
+Bytes saved_by_release(const Trace& trace, HeapId id) {
+  std::vector<Prepared> heaps = prepare(trace);
+  const auto heap = std::ranges::find(heaps, id, &Prepared::heap);
+  if (heap == heaps.end() || !heap->initial) return 0_B;
+  const Result<BoundPolicy> policy = bind_policy(spec_of(TorchSettings::recorded(heap->settings)));
+  if (!policy) return 0_B;
+  const ReplayResult as_it_was = policy->run(*heap, {});
+  release_free_segments(*heap->initial);
+  const ReplayResult released = policy->run(*heap, {});
+  if (as_it_was.defect || released.defect || released.peak_reserved >= as_it_was.peak_reserved) return 0_B;
+  return as_it_was.peak_reserved - released.peak_reserved;
 }
 
 std::optional<Bytes> stated_limit(const Prepared& heap) {

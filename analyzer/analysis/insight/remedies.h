@@ -103,6 +103,10 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
                      std::uint64_t rows = remedy_rows, unsigned threads = 0,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});
 
+/// What PyTorch's empty_cache() just before the recording would have saved of the peak of a heap that began late, by a
+/// replay: what it gives back may be asked for again, and what is left may be in pieces.
+Bytes saved_by_release(const Trace& trace, HeapId heap);
+
 /// The maximum that a pool's own log states; none for PyTorch's.
 std::optional<Bytes> stated_limit(const Prepared& heap);
 

@@ -62,14 +62,30 @@ bool go_on(const std::vector<std::uint32_t>& ends, const std::vector<std::uint32
 
 using Calls = std::span<const std::pair<std::uint32_t, std::uint32_t>>;
 
-/// Where rounds of calls begin, each with the first that is reached again.
+/// Where rounds of calls begin, each with the first that is reached again, or with the first of another loop: a program
+/// that warms up in one loop and measures in the next.
 std::vector<std::uint32_t> begins_of_rounds(Calls calls) {
+  struct Site {
+    std::size_t first = 0, last = 0, count = 0;
+  };
+  std::unordered_map<std::uint32_t, Site> sites;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    Site& site = sites.try_emplace(calls[i].second, Site{.first = i}).first->second;
+    site.last = i;
+    ++site.count;
+  }
   std::vector<std::uint32_t> begins;
   std::set<std::uint32_t> called;  // in this round
-  for (const auto& [event, site] : calls) {
-    if (!begins.empty() && called.insert(site).second) continue;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const auto& [event, id] = calls[i];
+    const auto is_of_earlier_loop = [&](std::uint32_t other) {
+      return sites[other].last < i && sites[other].count > 1;
+    };
+    const bool begins_loop =
+        sites[id].first == i && sites[id].count > 1 && std::ranges::all_of(called, is_of_earlier_loop);
+    if (!begins.empty() && !begins_loop && called.insert(id).second) continue;
     begins.push_back(event);
-    called = {site};
+    called = {id};
   }
   return begins;
 }
@@ -397,12 +413,13 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
   return marked;
 }
 
-Steps steps_of(const Rounds& rounds) {
+Steps steps_of(const Rounds& rounds, std::uint64_t events) {
   const bool are_passes = rounds.source == RoundSource::marks || rounds.source == RoundSource::optimizer ||
                           rounds.source == RoundSource::backward || rounds.source == RoundSource::modules;
   if (!are_passes && !rounds.suffice()) return {};
   Steps steps{.mark = how_found(rounds), .ends = {}, .are_marked = false};
   for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
+  if (rounds.last_is_open && events > 0) steps.ends.push_back(static_cast<std::uint32_t>(events - 1));
   return steps;
 }
 

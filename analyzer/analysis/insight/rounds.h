@@ -77,8 +77,8 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, std::span<const HeapPools> pools);
 
 /// Where rounds end, as of steps that are marked. Passes and calls are steps however few; what only recurs, or lasts as
-/// long, is so from `fewest_rounds` on.
-Steps steps_of(const Rounds& rounds);
+/// long, is so from `fewest_rounds` on. `events`: of the trace, where a last round that is open ends.
+Steps steps_of(const Rounds& rounds, std::uint64_t events);
 
 /// A phrase that says which were used, e.g. "60 steps, from the marks \"step\""; "not judged: the recording holds 1
 /// step" if they do not suffice.

@@ -289,6 +289,29 @@ TEST_F(RoundsOfAProgram, AStepOfTrainingBeforeManyCallsIsOneOfTheSteps) {
   EXPECT_EQ(rounds().count(), 11U);
 }
 
+TEST_F(RoundsOfAProgram, OneLoopOfCallsAfterAnotherMakesTheStepsOfBoth) {
+  const StackId warm_up = stack_of_module("7", "11");
+  for (const StackId site : {warm_up, warm_up, warm_up, layer_, layer_, layer_, layer_, layer_}) {
+    alloc(loss_);
+    alloc(site);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::modules);
+  EXPECT_EQ(rounds().count(), 8U);
+  const Analysis analysis(build_.trace());
+  EXPECT_EQ(analysis.steps(HeapId{1}).ends.size(), 8U) << "the last one ends with the recording";
+  EXPECT_EQ(analysis.steps(HeapId{1}).ends.back() + 1, build_.trace().events.count());
+}
+
+TEST_F(RoundsOfAProgram, TwoCallsInAStepMakeOne) {
+  const StackId second = stack_of_module("7", "21");
+  for (int i = 0; i < 5; ++i)
+    for (const StackId site : {layer_, second}) {
+      alloc(loss_);
+      alloc(site);
+    }
+  EXPECT_EQ(rounds().count(), 5U);
+}
+
 TEST_F(RoundsOfAProgram, AreNamedByTheCallThatRecursMost) {
   const StackId warm_up = stack_of_module("7", "11");
   alloc(warm_up);
