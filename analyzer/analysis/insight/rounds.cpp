@@ -227,6 +227,29 @@ bool are_even(const std::vector<std::uint32_t>& places, std::size_t total) {
   return usual >= 2;
 }
 
+/// A size that one round requests several times begins parts of rounds. Of such parts, as many are one round as it
+/// takes for the same sizes to follow again.
+std::vector<std::uint32_t> whole_rounds(const Trace& trace, std::span<const std::uint32_t> allocations,
+                                        const std::vector<std::uint32_t>& begins) {
+  constexpr std::size_t most_parts = 16;
+  std::map<std::vector<Bytes>, std::uint32_t> numbers;
+  std::vector<std::uint32_t> parts;  // equal ones have the same number
+  for (std::size_t i = 1; i < begins.size(); ++i) {
+    std::vector<Bytes> sizes;
+    for (std::uint32_t a = begins[i - 1]; a < begins[i]; ++a) sizes.push_back(trace.events.size(allocations[a]));
+    parts.push_back(numbers.try_emplace(std::move(sizes), static_cast<std::uint32_t>(numbers.size())).first->second);
+  }
+  for (std::size_t each = 1; each <= most_parts && begins.size() / each >= fewest_even; ++each) {
+    std::size_t recurring = 0;
+    for (std::size_t i = each; i < parts.size(); ++i) recurring += parts[i] == parts[i - each] ? 1U : 0U;
+    if (4 * recurring < 3 * (parts.size() - each)) continue;
+    std::vector<std::uint32_t> whole;
+    for (std::size_t i = 0; i < begins.size(); i += each) whole.push_back(begins[i]);
+    return whole;
+  }
+  return begins;
+}
+
 /// Sizes alone: those of one loop recur equally often and evenly. Of the loops with a fair number of sizes, the
 /// outermost recurs least.
 std::vector<std::uint32_t> begins_by_size(const Trace& trace, std::span<const std::uint32_t> allocations) {
@@ -247,7 +270,7 @@ std::vector<std::uint32_t> begins_by_size(const Trace& trace, std::span<const st
     for (const auto& [count, sizes] : loops)
       if ((count >= well_many_rounds) == many && 4 * sizes.size() >= most_sizes &&
           sizes.size() >= std::min<std::size_t>(2, most_sizes) && are_even(places[sizes.front()], allocations.size()))
-        return places[sizes.front()];
+        return whole_rounds(trace, allocations, places[sizes.front()]);
   return {};
 }
 

@@ -529,6 +529,28 @@ TEST_F(RoundsOfAProgram, WithoutStacksSizesRecur) {
   EXPECT_EQ(rounds().name, "");
 }
 
+/// The number of requests between two of one size, in each step.
+class RoundsOfSizes : public RoundsOfAProgram, public ::testing::WithParamInterface<int> {};
+
+TEST_P(RoundsOfSizes, WhatAStepRequestsTwiceBeginsItOnce) {
+  for (int i = 0; i < 9; ++i) {
+    alloc(StackId::none, 7000_B);
+    for (int k = 0; k < GetParam(); ++k) alloc(StackId::none);
+    alloc(StackId::none, 7000_B);
+    for (const Bytes size : {9000_B, 9000_B, 600_B, 700_B}) alloc(StackId::none, size);
+  }
+  EXPECT_EQ(rounds().source, RoundSource::repetition);
+  EXPECT_EQ(rounds().count(), 9U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Distances, RoundsOfSizes, ::testing::Values(0, 1, 3, 40));
+
+TEST_F(RoundsOfAProgram, RoundsThatDifferNowAndThenAreSteps) {
+  for (std::uint64_t i = 0; i < 20; ++i)
+    for (const Bytes size : {7000_B, 600_B + Bytes{i * i}, 512_B, 9000_B}) alloc(StackId::none, size);
+  EXPECT_EQ(rounds().count(), 20U);
+}
+
 TEST_F(RoundsOfAProgram, WhatDoesNotRecurIsNoLoop) {
   for (std::uint64_t i = 0; i < 1000; ++i) alloc(load_, Bytes{1 + i * i});
   EXPECT_EQ(rounds().source, RoundSource::none);
