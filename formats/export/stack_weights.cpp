@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <span>
 #include <tuple>
 
 #include "formats/export/row.h"
@@ -14,13 +15,16 @@ namespace memreel {
 
 std::vector<bool> device_heaps(const Tables& tables) {
   std::vector<bool> shown(tables.heaps.size());
+  const bool on_host = std::ranges::none_of(std::span(tables.heaps).subspan(std::min<std::size_t>(1, shown.size())),
+                                            [](const Heap& heap) { return heap.device >= 0; });
   for (std::uint32_t h = 1; h < shown.size(); ++h)
-    shown[h] = tables.heaps[h].device >= 0 && tables[tables.heaps[h].parent].level == Level::driver;
+    shown[h] = (on_host || tables.heaps[h].device >= 0) && tables[tables.heaps[h].parent].level == Level::driver;
   return shown;
 }
 
 std::string heap_label(const Tables& tables, HeapId heap) {
-  return "device " + std::to_string(tables[heap].device) + " " + utf8(tables[tables[heap].name]);
+  const std::int32_t device = tables[heap].device;
+  return (device < 0 ? "host memory" : "device " + std::to_string(device)) + " " + utf8(tables[tables[heap].name]);
 }
 
 std::string frame_label(const Tables& tables, FrameId frame) {

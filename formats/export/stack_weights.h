@@ -10,8 +10,8 @@ namespace memreel {
 
 // Which heaps together make up the memory of devices.
 
-/// By HeapId: true for heaps on devices that are not inside another pool's memory. If the trace's levels are tied,
-/// these heaps never overlap.
+/// By HeapId: true for heaps on devices that are not inside another pool's memory; where no heap is on a device, for
+/// those of host memory. If the trace's levels are tied, these heaps never overlap.
 std::vector<bool> device_heaps(const Tables& tables);
 
 /// "device 0 torch.cuda", valid UTF-8.

@@ -204,6 +204,9 @@ inline constexpr std::string_view synthetic_source = "memreel.predict";
 
 inline bool is_synthetic(const Header& header) { return header.source == synthetic_source; }
 
+/// Header::source of an import whose metadata are the categories of PyTorch's profiler, not notes of the program.
+inline constexpr std::string_view profiled_source = "torch.timeline";
+
 // What a flight recorder's sums say of the peak, which may be older than the events that it keeps.
 
 /// Bytes that were live in the heap at some moment before the events that are kept, at least: sums at the ends of

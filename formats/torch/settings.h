@@ -95,6 +95,8 @@ struct TorchReserve {
 struct TorchHostSettings {
   /// The heap of pinned memory and the policy; the value of `kind` in the heap's settings.
   static constexpr std::string_view policy = "torch.host";
+  /// The heap of what is not pinned, which PyTorch gets from the C library.
+  static constexpr std::string_view pageable_heap = "torch.cpu";
   static constexpr const char* threshold_key = "pinned_max_round_threshold_mb";
   static constexpr const char* cached_key = "pinned_max_cached_size_mb";
   static constexpr const char* reserve_key = "pinned_reserve_segment_size_mb";

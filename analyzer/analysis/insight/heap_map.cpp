@@ -84,6 +84,10 @@ bool is_torch_heap(const Tables& tables, HeapId heap) {
          tables[tables[heap].name].starts_with("torch");
 }
 
+bool is_pageable_heap(const Tables& tables, HeapId heap) {
+  return tables[tables[heap].name] == TorchHostSettings::pageable_heap;
+}
+
 /// One heap; for PyTorch's, derives its blocks event by event.
 class BlockSizes::TorchBlocks {
  public:

@@ -55,6 +55,9 @@ class BlockSizes {
 
 /// Whether the heap belongs to PyTorch's caching allocator, whose rules are known.
 bool is_torch_heap(const Tables& tables, HeapId heap);
+/// Whether it is what PyTorch requests of the C library: host memory that is not pinned, by an allocator that no
+/// setting of PyTorch changes.
+bool is_pageable_heap(const Tables& tables, HeapId heap);
 
 enum class BlockUse : std::uint8_t { live, pending, free };
 

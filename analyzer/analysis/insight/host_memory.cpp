@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/analysis/insight/heap_map.h"
+
 namespace memreel {
 namespace {
 
@@ -62,7 +64,8 @@ bool add_pinned(const Trace& trace, std::span<const HeapHistory> heaps, Level le
   for (const HeapHistory& heap : heaps) {
     const Heap& of = trace.tables[heap.heap];
     // Reserved addresses are no allocations, and take no memory.
-    if (of.device >= 0 || of.level != level || heap.allocations == 0) continue;
+    if (of.device >= 0 || of.level != level || heap.allocations == 0 || is_pageable_heap(trace.tables, heap.heap))
+      continue;
     found = true;
     memory.pinned_peak += std::max(heap.peak_reserved, heap.peak_live);
     memory.pinned_end += std::max(heap.end_reserved, heap.end_live);

@@ -37,8 +37,9 @@ Remedies pools_of(const Trace& trace) {
   std::vector<Prepared> heaps = prepare(trace);
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
   const std::ptrdiff_t recorded = std::ranges::count_if(heaps, is_torch);
-  std::erase_if(heaps, [](const Prepared& heap) {
-    return heap.level != Level::framework || std::ranges::any_of(heap.size, [](Bytes size) { return size > nonsense; });
+  std::erase_if(heaps, [&](const Prepared& heap) {
+    return heap.level != Level::framework || is_pageable_heap(trace.tables, heap.heap) ||
+           std::ranges::any_of(heap.size, [](Bytes size) { return size > nonsense; });
   });
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
   const bool late = any_late(heaps);

@@ -8,10 +8,12 @@
 
 #include "formats/import/source/json_values.h"
 #include "formats/import/source/log_lines.h"
+#include "formats/model/files.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 #include "formats/model/units.h"
 #include "formats/model/value_check.h"
+#include "formats/torch/settings.h"
 
 namespace memreel::torch {
 namespace {
@@ -178,18 +180,24 @@ namespace {
 
 constexpr std::array<std::string_view, 8> category_names{
     "parameter", "optimizer_state", "input", "temporary", "activation", "gradient", "autograd_detail", "unknown"};
-enum class TimelineAction : std::int64_t { existed = 1, created = 2, version = 3, destroyed = 4 };
+
+// Addresses are made up: each entry has its own.
+constexpr std::uint64_t first_address = 512;
+constexpr std::uint64_t space_of(Bytes size) { return (size.count + 511) / 512 * 512 + 512; }
+
+enum class TimelineAction : std::uint8_t { existed = 1, created = 2, version = 3, destroyed = 4 };
+
+struct TimelineRow {
+  std::int64_t time_ns = -1;  // -1: existed before
+  Bytes size;
+  TimelineAction action = TimelineAction::existed;
+  std::uint8_t category = 0;
+  bool ends = false;  // its bytes are negative
+};
 
 class TimelineReader final : public JsonVisitor {
  public:
-  explicit TimelineReader(ImportOutput& writer)
-      : writer_(writer),
-        heap_(writer.intern(Heap{.name = writer.intern("torch.cuda"),
-                                 .level = Level::framework,
-                                 .device = 0,
-                                 .observes_completion = false})),
-        preexisting_(
-            writer.intern(Stack{.frame = writer.intern(Frame{.function = writer.intern(preexisting_frame)})})) {}
+  explicit TimelineReader(const ByteCursor& bytes) : bytes_(bytes) {}
 
   Result<void> scalar(std::string_view path, const JsonScalar& value) override {
     if (path != "[][]") return refused();
@@ -202,13 +210,10 @@ class TimelineReader final : public JsonVisitor {
   }
   Result<void> end_object(std::string_view) override { return refused(); }
 
-  Losses losses;
-  bool is_complete() const { return filled_ == 0 && any_; }
+  std::vector<TimelineRow> rows;
+  bool is_complete() const { return filled_ == 0 && !rows.empty(); }
 
  private:
-  /// The size and the category, by which allocations are told apart.
-  using Key = std::pair<std::uint64_t, std::size_t>;
-
   static Error refused() {
     return {
         .what = "is not a list of [time, action, bytes, category]",
@@ -224,41 +229,90 @@ class TimelineReader final : public JsonVisitor {
         !is_possible(Nanoseconds(time)))
       return refused();
     if (bytes > 0) total_ += Bytes{size};
-    next_ += (size + 511) / 512 * 512 + 512;
-    if (total_.bytes() > max_total || next_ > max_address.value) return refused();
-    any_ = true;
-    if (time >= 0) time_ = Nanoseconds(time);
-    const Key key{size, std::min(static_cast<std::size_t>(category), category_names.size() - 1)};
-    const auto what = static_cast<TimelineAction>(action);
-    if (what == TimelineAction::version) return change_version(bytes < 0, key);
-    if (bytes < 0 || what == TimelineAction::destroyed) {
+    addresses_ += space_of(Bytes{size});
+    if (total_.bytes() > max_total || addresses_ > max_address.value) return refused();
+    const std::size_t known = std::min(static_cast<std::size_t>(category), category_names.size() - 1);
+    rows.push_back({.time_ns = time,
+                    .size = Bytes{size},
+                    .action = static_cast<TimelineAction>(action),
+                    .category = static_cast<std::uint8_t>(known),
+                    .ends = bytes < 0});
+    if (Bytes{2 * rows.size() * sizeof(TimelineRow)} <= bytes_.memory_limit()) return {};  // twice: it may have grown
+    return over_memory_limit(bytes_.where(), "holds entries that need more than", bytes_.memory_limit());
+  }
+
+  const ByteCursor& bytes_;
+  std::array<std::int64_t, 4> row_{};
+  std::size_t filled_ = 0;
+  std::uint64_t addresses_ = first_address;
+  TotalBytes total_;
+};
+
+/// PyTorch's allocators of device memory report blocks, which are multiples of 512 bytes; that of host memory reports
+/// what was requested. Of what existed before, the file has the sizes of tensors.
+bool is_of_host(const std::vector<TimelineRow>& rows) {
+  return std::ranges::any_of(rows, [](const TimelineRow& row) {
+    return row.action == TimelineAction::created && row.size.count % TorchSettings::min_block.count != 0;
+  });
+}
+
+class TimelineWriter {
+ public:
+  TimelineWriter(const std::vector<TimelineRow>& rows, ImportOutput& writer)
+      : rows_(rows),
+        writer_(writer),
+        heap_(heap_of(is_of_host(rows), writer)),
+        preexisting_(
+            writer.intern(Stack{.frame = writer.intern(Frame{.function = writer.intern(preexisting_frame)})})) {}
+
+  Losses write() {
+    // What existed before has no time of its own: the recording begins with what has one.
+    const auto timed = std::ranges::find_if(rows_, [](const TimelineRow& row) { return row.time_ns >= 0; });
+    if (timed != rows_.end()) time_ = Nanoseconds(timed->time_ns);
+    for (const TimelineRow& row : rows_) add(row);
+    return losses_;
+  }
+
+ private:
+  /// The size and the category, by which allocations are told apart.
+  using Key = std::pair<std::uint64_t, std::size_t>;
+
+  static HeapId heap_of(bool is_host, ImportOutput& writer) {
+    return writer.intern(Heap{.name = writer.intern(is_host ? TorchHostSettings::pageable_heap : "torch.cuda"),
+                              .level = Level::framework,
+                              .device = is_host ? -1 : 0,
+                              .observes_completion = false});
+  }
+
+  void add(const TimelineRow& row) {
+    next_ += space_of(row.size);
+    if (row.time_ns >= 0) time_ = Nanoseconds(row.time_ns);
+    const Key key{row.size.count, row.category};
+    if (row.action == TimelineAction::version) {
+      change_version(row.ends, key);
+    } else if (row.ends || row.action == TimelineAction::destroyed) {
       if (const AllocationId ended = take(key); ended != AllocationId::none) end(ended, key);
-      return {};
+    } else {
+      begin(key, row.action == TimelineAction::existed);
     }
-    begin(key, what == TimelineAction::existed);
-    return {};
   }
 
   /// The next version of an allocation may have another category.
-  Result<void> change_version(bool ends, const Key& key) {
-    if (ends) {
-      if (const AllocationId changing = take(key); changing != AllocationId::none)
-        changing_[key.first].push_back(changing);
-      return {};
-    }
+  void change_version(bool ends, const Key& key) {
     std::vector<AllocationId>& changing = changing_[key.first];
-    if (changing.empty()) {
+    if (ends) {
+      if (const AllocationId id = take(key); id != AllocationId::none) changing.push_back(id);
+    } else if (changing.empty()) {
       begin(key, false);
-      return {};
+    } else {
+      live_[key].push_back(changing.back());
+      changing.pop_back();
     }
-    live_[key].push_back(changing.back());
-    changing.pop_back();
-    return {};
   }
 
   void begin(const Key& key, bool existed) {
-    if (existed) ++losses.preexisting_allocations;
-    if (existed) losses.began_late = true;
+    if (existed) ++losses_.preexisting_allocations;
+    if (existed) losses_.began_late = true;
     live_[key].push_back(writer_.append({.kind = EventKind::alloc,
                                          .origin = origin_of(key),
                                          .stack = existed ? preexisting_ : StackId::none,
@@ -275,7 +329,7 @@ class TimelineReader final : public JsonVisitor {
   AllocationId take(const Key& key) {
     const auto found = live_.find(key);
     if (found == live_.end() || found->second.empty()) {
-      ++losses.unmatched_frees;
+      ++losses_.unmatched_frees;
       return AllocationId::none;
     }
     const AllocationId latest = found->second.back();
@@ -287,15 +341,13 @@ class TimelineReader final : public JsonVisitor {
     return writer_.intern(Origin{.heap = heap_, .metadata = writer_.intern(category_names[key.second])});
   }
 
+  const std::vector<TimelineRow>& rows_;
   ImportOutput& writer_;
   HeapId heap_;
   StackId preexisting_;
-  std::array<std::int64_t, 4> row_{};
-  std::size_t filled_ = 0;
-  bool any_ = false;
+  Losses losses_;
   Nanoseconds time_{};
-  std::uint64_t next_ = 512;  // addresses are made up
-  TotalBytes total_;
+  std::uint64_t next_ = first_address;
   std::map<Key, std::vector<AllocationId>> live_;
   std::map<std::uint64_t, std::vector<AllocationId>> changing_;  // by size
 };
@@ -314,9 +366,8 @@ bool looks_like_timeline(std::span<const std::byte> beginning) {
 }
 
 Result<void> import_timeline(ByteCursor& bytes, Header header, const BeginOutput& begin) {
-  header.source = "torch.timeline";
-  ImportOutput& writer = begin(header);
-  TimelineReader reader(writer);
+  header.source = profiled_source;
+  TimelineReader reader(bytes);
   Result<void> read = visit_json(bytes, reader);
   if (read && !reader.is_complete())
     read = Error{.what = "the list is empty, or its last entry is not complete", .remedy = "export it again"};
@@ -324,7 +375,8 @@ Result<void> import_timeline(ByteCursor& bytes, Header header, const BeginOutput
     if (read.error().where.empty()) read.error().where = bytes.where();
     return read;
   }
-  writer.set_losses(reader.losses);
+  ImportOutput& writer = begin(header);
+  writer.set_losses(TimelineWriter(reader.rows, writer).write());
   return writer.finish();
 }
 

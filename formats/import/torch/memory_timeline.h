@@ -7,7 +7,8 @@
 //
 // There are no addresses: an entry that ends something ends the latest allocation of that size and category. Live bytes
 // are exact, lifetimes only as far as sizes distinguish allocations. The category at creation is the allocation's
-// metadata. The file names no device: 0.
+// metadata. What existed before is as old as the first entry that has a time. The file names no device: 0, or host
+// memory, if an allocation's size shows PyTorch's allocator for that.
 #pragma once
 
 #include <span>

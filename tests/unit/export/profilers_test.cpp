@@ -60,6 +60,14 @@ TEST(ExportFirefox, EachHeapIsAThread) {
   EXPECT_EQ(shared["frameTable"]["line"][frame], 3);
 }
 
+TEST(ExportProfilers, AProgramWithoutADeviceHasHostMemory) {
+  Trace trace = two_sites().trace();
+  for (Heap& heap : trace.tables.heaps) heap.device = -1;
+  const nlohmann::json dhat = document(trace, "dhat");
+  ASSERT_EQ(dhat["pps"].size(), 3U);
+  EXPECT_EQ(dhat["ftbl"][dhat["pps"][0]["fs"][2].get<std::size_t>()], "host memory torch.cuda");
+}
+
 TEST(ExportProfilers, AnEmptyTraceIsAnEmptyProfile) {
   const Trace empty;
   EXPECT_EQ(document(empty, "firefox")["threads"].size(), 0U);

@@ -59,6 +59,18 @@ TEST(Remedies, NothingIsTriedForADriverLevelTrace) {
   EXPECT_TRUE(replayed(builder.trace()).tried.empty());
 }
 
+TEST(Remedies, NothingIsTriedForWhatPyTorchGetsFromTheCLibrary) {
+  testing::TraceBuilder builder;
+  const OriginId host = builder.origin(builder.heap("torch.cpu", Level::framework, -1));
+  builder.alloc(host, base, 30_MiB);
+  EXPECT_TRUE(replayed(builder.trace()).tried.empty());
+  builder.free(builder.alloc(builder.origin(HeapId{1}), base, 30_MiB));
+  const Remedies remedies = replayed(builder.trace());
+  EXPECT_TRUE(remedies.is_torch);
+  EXPECT_EQ(remedies.heaps.size(), 1U);
+  EXPECT_FALSE(remedies.tried.empty());
+}
+
 TEST(Remedies, SizesThatNoDeviceHasAreNotReplayed) {
   testing::TraceBuilder builder;
   builder.alloc(builder.origin(builder.heap("heap", Level::framework, 0)), base, Bytes{std::uint64_t{1} << 62U});

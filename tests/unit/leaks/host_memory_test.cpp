@@ -71,5 +71,14 @@ TEST_F(Sampled, PinnedMemoryIsKnownWithoutSamples) {
   EXPECT_EQ(memory->pinned_end, 16_MiB);
 }
 
+TEST(HostMemory, WhatPyTorchGetsFromTheCLibraryIsNotPinned) {
+  for (const auto& [name, is_pinned] : {std::pair("torch.cpu", false), std::pair("torch.host", true)}) {
+    testing::TraceBuilder build;
+    build.alloc(build.origin(build.heap(name, Level::framework, -1)), {4096}, 1_MiB);
+    const auto memory = host_memory(build.trace(), heap_histories(build.trace()), [] { return Rounds{}; });
+    EXPECT_EQ(memory.has_value(), is_pinned) << name;
+  }
+}
+
 }  // namespace
 }  // namespace memreel
