@@ -136,15 +136,23 @@ class Instants(ProgramTest):
 
     def test_a_timeline_of_the_profiler(self):
         rows = [[-1, 1, 3 * MIB, 0], [-1, 1, MIB, 2], [100, 2, 8 * MIB, 7], [200, 3, -8 * MIB, 7], [200, 3, 8 * MIB, 4],
-                [300, 2, 8 * MIB, 7], [400, 4, -8 * MIB, 4], [500, 4, -MIB, 2]]
+                [300, 2, 8 * MIB, 5], [400, 4, -8 * MIB, 4], [500, 4, -MIB, 2]]
         for name, data in (("t.raw.json", json.dumps(rows).encode()), ("t.raw.json.gz", gzip.compress(json.dumps(rows).encode()))):
             file = self.file(name, data)
             report = self.document("report", file)
             device = report["summary"]["devices"][0]
             self.assertEqual(device["peak_live_bytes"], 20 * MIB)
             self.assertEqual(sum(heap["bytes"] for heap in report["live_at_end"]), 11 * MIB)
+            self.assertEqual({part["label"]: part["bytes"] for part in report["verdict"]["held_by"]["parts"]},
+                             {"unknown": 8 * MIB, "gradients": 8 * MIB, "parameters": 3 * MIB, "inputs": MIB})
         by = self.document("report", file, "--by", "metadata")["live_at_end"][0]["groups"]
-        self.assertEqual({group["label"]: group["bytes"] for group in by}, {"parameter": 3 * MIB, "unknown": 8 * MIB})
+        self.assertEqual({group["label"]: group["bytes"] for group in by}, {"parameter": 3 * MIB, "gradient": 8 * MIB})
+        rows.insert(2, [50, 2, 4 * MIB + 4, 5])
+        file = self.file("host.raw.json", json.dumps(rows).encode())
+        report = self.document("report", file)
+        self.assertEqual((report["verdict"]["decides"]["heap"], report["verdict"]["decides"]["device"]), ("torch.cpu", -1))
+        self.assertNotIn("expandable_segments", json.dumps(report["verdict"]))
+        self.assertIn("host memory torch.cpu", run("export", "--format", "dhat", file).stdout)
         self.assert_refused(run("info", self.file("t.json", b"[[1, 2, 3, 4, 5], [[0, 1], [0, 2]]]")), "x.raw.json.gz")
         for bad in (b"[[1, 2, 3]]", b"[[1, 9, 3, 0]]", b"[[1, 2, 99999999999999999, 0]]", b"[[1, 2, 3, 0", b"[[1, 2, 3.5, 0]]"):
             self.assert_refused(run("info", self.file("bad.json", bad)), "bad.json")

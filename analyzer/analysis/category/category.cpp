@@ -103,13 +103,26 @@ constexpr auto evidence_rows = [] {
                   "allocated by cuBLAS, cuDNN or their wrappers"},
       EvidenceRow{private_pool, "private_pool", Category::graph_pool, 0.7,
                   "held in a private pool beyond the pass that allocated it"},
+      EvidenceRow{profiled_parameter, "profiled_parameter", Category::parameter, 0.97,
+                  "a parameter according to PyTorch's profiler"},
+      EvidenceRow{profiled_state, "profiled_state", Category::optimizer_state, 0.97,
+                  "optimizer state according to PyTorch's profiler"},
+      EvidenceRow{profiled_input, "profiled_input", Category::input, 0.97, "an input according to PyTorch's profiler"},
+      EvidenceRow{profiled_temporary, "profiled_temporary", Category::temporary, 0.97,
+                  "a temporary according to PyTorch's profiler"},
+      EvidenceRow{profiled_activation, "profiled_activation", Category::activation, 0.97,
+                  "an activation according to PyTorch's profiler"},
+      EvidenceRow{profiled_gradient, "profiled_gradient", Category::gradient, 0.97,
+                  "a gradient according to PyTorch's profiler"},
+      EvidenceRow{profiled_autograd, "profiled_autograd", Category::temporary, 0.8,
+                  "an intermediate result of the backward pass (autograd_detail) according to PyTorch's profiler"},
   };
 }();
 
 constexpr bool in_order() {
   for (std::size_t i = 0; i < evidence_rows.size(); ++i)
     if (static_cast<std::size_t>(evidence_rows[i].evidence) != i) return false;
-  return static_cast<std::size_t>(Evidence::private_pool) + 1 == evidence_rows.size();
+  return static_cast<std::size_t>(Evidence::profiled_autograd) + 1 == evidence_rows.size();
 }
 static_assert(in_order());
 
@@ -138,6 +151,19 @@ bool is_known_by_size(Evidence evidence) {
   constexpr std::array by_size{parameter_before_recording, held_throughout,        copy_before_recording,
                                gradient_before_recording,  state_before_recording, graph_before_recording};
   return std::ranges::find(by_size, evidence) != by_size.end();
+}
+
+Evidence evidence_of_profiler(std::string_view category) {
+  using enum Evidence;
+  constexpr std::array<std::pair<std::string_view, Evidence>, 7> rows{{{"parameter", profiled_parameter},
+                                                                       {"optimizer_state", profiled_state},
+                                                                       {"input", profiled_input},
+                                                                       {"temporary", profiled_temporary},
+                                                                       {"activation", profiled_activation},
+                                                                       {"gradient", profiled_gradient},
+                                                                       {"autograd_detail", profiled_autograd}}};
+  const auto* const found = std::ranges::find(rows, category, &std::pair<std::string_view, Evidence>::first);
+  return found == rows.end() ? none : found->second;
 }
 
 const EvidenceRow& row_of(Evidence evidence) { return evidence_rows[static_cast<std::size_t>(evidence)]; }

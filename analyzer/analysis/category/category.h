@@ -86,6 +86,13 @@ enum class Evidence : std::uint8_t {
   workspace_size,
   workspace_code,
   private_pool,
+  profiled_parameter,
+  profiled_state,
+  profiled_input,
+  profiled_temporary,
+  profiled_activation,
+  profiled_gradient,
+  profiled_autograd,
 };
 
 struct EvidenceRow {
@@ -97,6 +104,9 @@ struct EvidenceRow {
 };
 
 const EvidenceRow& row_of(Evidence evidence);
+/// What a category of PyTorch's profiler is evidence for, by its name in lower case: "optimizer_state"; none for
+/// others.
+Evidence evidence_of_profiler(std::string_view category);
 /// Whether the allocation is older than the recording and known by its size, not by code: reports say so.
 bool is_known_by_size(Evidence evidence);
 inline Category category_of(Evidence evidence) { return row_of(evidence).category; }

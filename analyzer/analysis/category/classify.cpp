@@ -110,6 +110,7 @@ class Classifier {
   /// Concludes from the allocation's own frames, phases and lifetime.
   Conclusion conclude_alone(const Observation& of) const {
     if (of.begin == never) return Evidence::none;
+    if (const Evidence by_profiler = of_profiler(of); by_profiler != Evidence::none) return by_profiler;
     const StackMeaning& stack = seen_.meaning(of);
     if (stack.purpose == Purpose::move_module) return of_moved(stack);
     if (!of.torch) return outside_of_torch(stack);
@@ -127,6 +128,12 @@ class Classifier {
         break;
     }
     return conclude_other(of);
+  }
+
+  /// PyTorch's profiler follows the flow of data between operators, which shows more than frames and lifetimes do.
+  Evidence of_profiler(const Observation& of) const {
+    if (trace_.header.source != profiled_source) return Evidence::none;
+    return evidence_of_profiler(trace_.tables[trace_.tables[trace_.events.origin(of.begin)].metadata]);
   }
 
   static Evidence outside_of_torch(const StackMeaning& stack) {
