@@ -92,7 +92,10 @@ Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string
     }
     const Result<Bytes> limit = parse_size(text.substr(equals + 1), "--max-category");
     if (!limit) return limit.error();
-    limits[*category] = *limit;
+    if (!limits.try_emplace(*category, *limit).second)
+      return Error{.what = "the category '" + std::string(name_of(*category)) + "' is given twice",
+                   .where = "--max-category",
+                   .remedy = "give one limit for it"};
   }
   return limits;
 }
@@ -430,13 +433,14 @@ Exit run_check(const CheckArguments& arguments) {
     if (more.empty())
       return fail({.what = "has no policy or device in common with this run", .where = arguments.baseline.string()});
     checks.insert(checks.end(), more.begin(), more.end());
-    if (own_settings && !before.version.empty() && measured->settings != before.settings) {
+    if (arguments.policies.empty() && !before.version.empty() && measured->settings != before.settings) {
       const std::string change =
           "settings changed: " + named(measured->settings) + ", in the baseline " + named(before.settings);
       // A run that needs more with them is a regression; one that needs no more proves nothing about the program.
       if (std::ranges::all_of(checks, &Check::passed))
         complete = lacks({"the baseline's settings (" + change + ")"}, arguments.file,
-                         "run with the baseline's settings, or write a new one with memreel check --write-baseline");
+                         "run with the baseline's settings, write a new one with memreel check --write-baseline, or "
+                         "name what to judge with --policy");
       else
         note(change);
       if (!complete) return fail(complete.error());

@@ -2,9 +2,12 @@
 #include "analyzer/fleet/fleet_gate.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "analyzer/gate/edited_json.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -125,14 +128,32 @@ Result<FleetBaseline> parse_fleet_baseline(std::string_view text, const std::str
   const Error bad{.what = "is not a baseline of a job (" + std::string(schema) + ")",
                   .where = where,
                   .remedy = "write a new one with memreel check --fleet FILES --write-baseline F"};
-  const Json document = Json::parse(text, nullptr, false);
+  const EditedJson edited = parse_edited_json(text);
+  const Json& document = edited.document;
   if (!document.is_object() || document.value("schema", Json()) != schema || !document.contains("classes")) return bad;
+  const auto refuse = [&](std::string what) {
+    Error error = bad;
+    error.what = std::move(what);
+    return error;
+  };
+  if (edited.twice) return refuse("has '" + *edited.twice + "' twice");
   FleetBaseline baseline;
+  std::set<std::uint32_t> ranks;
   try {
     baseline.heap = document.value("heap", "");
-    for (const Json& entry : document.at("classes"))
-      baseline.classes.push_back({.ranks = entry.at("ranks").get<std::vector<std::uint32_t>>(),
-                                  .peak_reserved = {entry.at("peak_reserved_bytes").get<std::uint64_t>()}});
+    for (const Json& entry : document.at("classes")) {
+      FleetBaseline::Class& c = baseline.classes.emplace_back();
+      for (const Json& rank : entry.at("ranks")) {
+        // get() would turn -1 and 0.5 into ranks.
+        if (!rank.is_number_unsigned() || rank.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max())
+          return refuse("has no sensible 'ranks' everywhere");
+        c.ranks.push_back(rank.get<std::uint32_t>());
+        if (!ranks.insert(c.ranks.back()).second) return refuse("has rank " + rank.dump() + " twice");
+      }
+      const Json& peak = entry.at("peak_reserved_bytes");
+      if (!peak.is_number_unsigned()) return refuse("has no sensible 'peak_reserved_bytes' everywhere");
+      c.peak_reserved = {peak.get<std::uint64_t>()};
+    }
   } catch (const Json::exception&) {
     return bad;
   }

@@ -7,8 +7,10 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <set>
 
 #include "analyzer/describe/markup.h"
+#include "analyzer/gate/edited_json.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
 
@@ -360,9 +362,11 @@ class Members {
     into = static_cast<std::uint32_t>(std::min<std::uint64_t>(value, std::numeric_limits<std::uint32_t>::max()));
   }
   void read(const Json& object, const char* key, Bytes& into) { read(object, key, into.count); }
-  void read(const Json& object, const char* key, double& into) {
-    if (const Json* value = find(object, key); value != nullptr && value->is_number())
-      into = value->get<double>();
+  void read_share(const Json& object, const char* key, double& into) {
+    const Json* value = find(object, key);
+    const double share = value != nullptr && value->is_number() ? value->get<double>() : -1;
+    if (share >= 0 && share <= 1)
+      into = share;
     else
       miss(key);
   }
@@ -383,6 +387,17 @@ class Members {
     return none;
   }
 
+  void read_names(const Json& object, const char* key, std::vector<std::string>& into) {
+    for (const Json& name : list(object, key))
+      if (name.is_string())
+        into.push_back(name.get<std::string>());
+      else
+        miss(key);
+  }
+  void miss(const char* key) {
+    if (!missing_) missing_ = key;
+  }
+
   const std::optional<std::string>& missing() const { return missing_; }
 
  private:
@@ -391,15 +406,23 @@ class Members {
     const auto found = object.find(key);
     return found == object.end() ? nullptr : &*found;
   }
-  void miss(const char* key) {
-    if (!missing_) missing_ = key;
-  }
 
   std::optional<std::string> missing_;
 };
 
 /// Enough digits to compare, few enough to read. Rounds up, so that a run is no regression from itself.
 double rounded_up(double share) { return std::ceil(share * 1e6) / 1e6; }
+
+/// What a baseline has twice, as after a merge: only one of them would be compared. "torch.native on device 0".
+std::optional<std::string> twice_in(const Measured& baseline) {
+  std::set<std::pair<std::string, std::int32_t>> policies;
+  for (const PolicyMetrics& p : baseline.policies)
+    if (!policies.emplace(p.policy, p.device).second) return p.policy + " on " + on_device(p.device);
+  std::set<std::int32_t> devices;
+  for (const DeviceMetrics& d : baseline.devices)
+    if (!devices.insert(d.device).second) return on_device(d.device);
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -436,18 +459,18 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     return Error{
         .what = std::move(what), .where = where, .remedy = "write a new one with memreel check --write-baseline"};
   };
-  // Anything nested deeper than a baseline is dropped: copying or destroying it would overflow the stack.
-  constexpr int deepest = 8;
-  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth <= deepest; };
-  const Json document = Json::parse(text, keep, false);
+  const EditedJson edited = parse_edited_json(text);
+  const Json& document = edited.document;
   if (!document.is_object() || document.value("schema", Json()) != schema)
     return bad("is not a baseline (" + std::string(schema) + ")");
+  if (edited.twice) return bad("has '" + *edited.twice + "' twice");
   Members members;
   Measured measured;
   // Older baselines have neither version nor settings, steps and heaps.
   const bool is_identified = document.contains("version");
   if (is_identified) {
     members.read(document, "version", measured.version);
+    if (measured.version.empty()) members.miss("version");
     members.read(document, "settings", measured.settings);
   }
   for (const Json& entry : members.list(document, "policies")) {
@@ -455,7 +478,7 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     members.read(entry, "policy", p.policy);
     members.read(entry, "device", p.device);
     members.read(entry, "peak_reserved_bytes", p.peak_reserved);
-    members.read(entry, "fragmentation_at_peak", p.fragmentation_at_peak);
+    members.read_share(entry, "fragmentation_at_peak", p.fragmentation_at_peak);
     members.read(entry, "failed_allocations", p.failed_allocations);
   }
   for (const Json& entry : members.list(document, "devices")) {
@@ -463,8 +486,7 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     members.read(entry, "device", d.device);
     if (is_identified) {
       members.read(entry, "steps", d.steps);
-      for (const Json& name : members.list(entry, "heaps"))
-        if (name.is_string()) d.heaps.push_back(name.get<std::string>());
+      members.read_names(entry, "heaps", d.heaps);
       std::ranges::sort(d.heaps);
     }
     members.read(entry, "peak_live_bytes", d.peak_live);
@@ -477,6 +499,7 @@ Result<Measured> parse_baseline(std::string_view text, const std::string& where)
     }
   }
   if (members.missing()) return bad("has no sensible '" + *members.missing() + "' everywhere");
+  if (const auto twice = twice_in(measured)) return bad("has " + *twice + " twice");
   return measured;
 }
 

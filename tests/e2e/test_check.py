@@ -65,6 +65,8 @@ class Check(ProgramTest):
     def test_unknown_categories_are_refused(self):
         self.assert_refused(run("check", SAMPLE, "--max-category", "heat=1GiB"), "unknown category 'heat'", "activation")
         self.assert_refused(run("check", SAMPLE, "--max-category", "activation"), "has no size")
+        for twice in (("activation=1MiB,activation=1GiB",), ("activation=1MiB", "--max-category", "activation=1GiB")):
+            self.assert_refused(run("check", SAMPLE, "--max-category", *twice), "'activation' is given twice")
 
     def test_leaked_memory(self):
         self.answer("check", SAMPLE, "--max-leaked", "0")
@@ -156,6 +158,45 @@ class Check(ProgramTest):
         self.answer("check", more, "--write-baseline", baseline)
         self.assert_refused(run("check", less, "--baseline", baseline), "missing: the baseline's settings")
         self.answer("check", less, "--baseline", baseline, "--allow-incomplete")
+
+    def test_other_settings_are_seen_whatever_policies_the_baseline_has(self):
+        baseline = self.directory / "memory.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline)
+        written = json.loads(baseline.read_text())
+        for settings in ("torch.native{expandable_segments=True}", ""):
+            edited = self.file("edited.json", json.dumps(written | {"settings": settings}).encode())
+            self.assert_refused(run("check", SAMPLE, "--baseline", edited), "missing: the baseline's settings",
+                                "settings changed: torch.native, in the baseline")
+            self.answer("check", SAMPLE, "--baseline", edited, "--policy", "torch.native")  # asks for these, whatever it ran with
+        written["policies"][0]["peak_reserved_bytes"] //= 2
+        edited.write_text(json.dumps(written | {"settings": "torch.native{expandable_segments=True}"}))
+        failed = self.answer("check", SAMPLE, "--baseline", edited, code=1)
+        self.assertIn("settings changed: torch.native, in the baseline", failed.stderr)
+
+    def test_a_baseline_edited_or_merged_by_accident_is_refused(self):
+        baseline = self.directory / "memory.json"
+        self.answer("check", SAMPLE, "--write-baseline", baseline)
+        text = baseline.read_text()
+        for change, mention in ((lambda b: b["policies"].append(b["policies"][0]), "torch.native on device 0 twice"),
+                                (lambda b: b["devices"].append(b["devices"][0]), "device 0 twice"),
+                                (lambda b: b["policies"][0].update(fragmentation_at_peak=7), "'fragmentation_at_peak'"),
+                                (lambda b: b["policies"][0].update(fragmentation_at_peak=-0.5), "'fragmentation_at_peak'"),
+                                (lambda b: b["devices"][0].update(heaps=[1]), "'heaps'"), (lambda b: b.update(version=""), "'version'")):
+            with self.subTest(mention):
+                changed = json.loads(text)
+                change(changed)
+                self.assert_refused(run("check", SAMPLE, "--baseline", self.file("edited.json", json.dumps(changed).encode())), "edited.json", mention)
+        line = next(line for line in text.splitlines() if "peak_live_bytes" in line)
+        merged = self.file("merged.json", text.replace(line, line + "\n" + line).encode())
+        self.assert_refused(run("check", SAMPLE, "--baseline", merged), "has 'peak_live_bytes' twice")
+
+    def test_a_baseline_of_a_job_merged_by_accident_is_refused(self):
+        for classes, mention in (('[{"ranks": [0], "peak_reserved_bytes": 9}, {"ranks": [0], "peak_reserved_bytes": 5}]', "rank 0 twice"),
+                                 ('[{"ranks": [0], "peak_reserved_bytes": -1}]', "'peak_reserved_bytes'"), ('[{"ranks": [-1], "peak_reserved_bytes": 1}]', "'ranks'"),
+                                 ('[{"ranks": [0], "peak_reserved_bytes": 9, "peak_reserved_bytes": 5}]', "'peak_reserved_bytes' twice")):
+            with self.subTest(mention):
+                baseline = self.file("job.json", b'{"schema": "memreel.fleet-baseline/1", "classes": %s}' % classes.encode())
+                self.assert_refused(run("check", "--fleet", SAMPLE, "--baseline", baseline), "job.json", mention)
 
     def test_a_leak_is_named_by_its_stack(self):
         text = self.answer("check", LEAK, "--max-leaked", "1MiB", code=1).stdout

@@ -11,7 +11,8 @@ using ::testing::HasSubstr;
 
 Measured run_with_names() {
   return {.policies = {{"torch{max_split_size_mb:128}", 0, 6_GiB, 0.203125, 0}},
-          .devices = {{0, 4_GiB, 3_MiB, "", {{"<lambda> \"x\"", "train.py", 2_GiB}}}, {-1, 1_KiB, 0_B, "", {}}}};
+          .devices = {{0, 4_GiB, 3_MiB, "", {{"<lambda> \"x\"", "train.py", 2_GiB}}}, {-1, 1_KiB, 0_B, "", {}}},
+          .version = "0.2.0"};
 }
 
 TEST(BaselineFile, ReadsWhatItWrote) {
@@ -40,6 +41,45 @@ TEST(BaselineFile, OtherFilesAreRefusedWithTheirName) {
     ASSERT_FALSE(read) << damaged.substr(0, 200);
     EXPECT_THAT(read.error().message(), HasSubstr("memory.json"));
     EXPECT_THAT(read.error().message(), HasSubstr("--write-baseline"));
+  }
+}
+
+std::string refusal(Measured edited) {
+  const auto read = parse_baseline(baseline_text(edited), "memory.json");
+  return read ? "" : read.error().message();
+}
+
+TEST(BaselineFile, EntriesThatAreThereTwiceAreRefused) {
+  Measured run = run_with_names();
+  run.policies.push_back(run.policies.front());
+  EXPECT_THAT(refusal(run), HasSubstr("has torch{max_split_size_mb:128} on device 0 twice"));
+  run.policies.back().device = 1;
+  EXPECT_EQ(refusal(run), "");
+  run.devices.push_back(run.devices.back());
+  EXPECT_THAT(refusal(run), HasSubstr("has host memory twice"));
+}
+
+TEST(BaselineFile, KeysThatAreThereTwiceAreRefused) {
+  const std::string text = baseline_text(run_with_names());
+  for (const std::string line :
+       {"\"peak_reserved_bytes\": 6442450944,", "\"schema\": \"memreel.baseline/1\",", "\"steps\": 0,"}) {
+    std::string merged = text;
+    merged.insert(merged.find(line), line);
+    const auto read = parse_baseline(merged, "memory.json");
+    ASSERT_FALSE(read) << line;
+    EXPECT_THAT(read.error().message(), HasSubstr("has '" + line.substr(1, line.find(':') - 2) + "' twice"));
+  }
+}
+
+TEST(BaselineFile, FragmentationIsAShare) {
+  Measured run = run_with_names();
+  for (const double sensible : {0.0, 1.0}) {
+    run.policies.front().fragmentation_at_peak = sensible;
+    EXPECT_EQ(refusal(run), "");
+  }
+  for (const double senseless : {-0.5, 1.5, 7.0}) {
+    run.policies.front().fragmentation_at_peak = senseless;
+    EXPECT_THAT(refusal(run), HasSubstr("no sensible 'fragmentation_at_peak'"));
   }
 }
 
