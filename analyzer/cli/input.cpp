@@ -42,10 +42,15 @@ namespace {
 
 /// The error for a directory of several recordings, with suggestions.
 Error several_recordings(const std::filesystem::path& directory) {
-  const Result<FleetInputs> inputs = find_inputs(std::span(&directory, 1));
-  if (!inputs) return {.what = "is a directory without recordings", .where = directory.string()};
-  const std::size_t count = inputs->files.size();
-  const std::string first = (directory / inputs->files.front().filename()).string();
+  constexpr std::size_t most_entries = 10'000;  // a moment's work
+  const Result<std::optional<std::vector<std::filesystem::path>>> found = recordings_in(directory, most_entries);
+  if (found && !*found)
+    return {.what = "is a directory",
+            .where = directory.string(),
+            .remedy = "name a recording in it, or judge all of them with memreel fleet or memreel check --fleet"};
+  if (!found || (*found)->empty()) return {.what = "is a directory without recordings", .where = directory.string()};
+  const std::size_t count = (*found)->size();
+  const std::string first = (*found)->front().string();
   if (count == 1)
     return {.what = "is a directory", .where = directory.string(), .remedy = "name the recording in it: " + first};
   return {.what = "holds " + std::to_string(count) + " recordings",

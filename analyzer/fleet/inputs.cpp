@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/fleet/inputs.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -30,12 +31,26 @@ bool is_named_like_one(const fs::path& file) {
   return std::ranges::any_of(extensions, [&](std::string_view e) { return name.find(e) != std::string::npos; });
 }
 
-Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
+std::optional<dev_t> file_system_of(const fs::path& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 ? std::optional(status.st_dev) : std::nullopt;
+}
+
+/// `most_entries`: as in recordings_in(); none: all, on other file systems, too. Returns whether that was enough.
+Result<bool> add_directory(const fs::path& directory, FleetInputs& inputs,
+                           std::optional<std::size_t> most_entries = std::nullopt) {
   std::error_code problem;
+  const auto own_file_system = file_system_of(directory);
+  std::size_t entries = 0;
   for (auto at = fs::recursive_directory_iterator(directory, fs::directory_options::skip_permission_denied, problem);
        !problem && at != fs::recursive_directory_iterator(); at.increment(problem)) {
     std::error_code gone;
+    if (most_entries && ++entries > *most_entries) return false;
     const bool is_directory = at->is_directory(gone);
+    if (most_entries && is_directory && file_system_of(at->path()) != own_file_system) {
+      at.disable_recursion_pending();
+      continue;
+    }
     if (!at->is_regular_file(gone)) {
       const bool is_entered = is_directory && !at->is_symlink(gone) && access(at->path().c_str(), R_OK | X_OK) == 0;
       if (is_entered) continue;
@@ -49,7 +64,11 @@ Result<void> add_directory(const fs::path& directory, FleetInputs& inputs) {
     (recording ? inputs.files : inputs.skipped).push_back(at->path());
   }
   if (problem) return Error{.what = problem.message(), .where = directory.string()};
-  return {};
+  return true;
+}
+
+void sort_naturally(std::vector<fs::path>& files) {
+  std::ranges::sort(files, [](const fs::path& a, const fs::path& b) { return natural_less(a.native(), b.native()); });
 }
 
 }  // namespace
@@ -91,14 +110,23 @@ Result<FleetInputs> find_inputs(std::span<const fs::path> named) {
       return std::move(added).error();
     }
   }
-  std::ranges::sort(inputs.files,
-                    [](const fs::path& a, const fs::path& b) { return natural_less(a.native(), b.native()); });
+  sort_naturally(inputs.files);
   inputs.files.erase(std::unique(inputs.files.begin(), inputs.files.end()), inputs.files.end());
   if (inputs.files.empty())
     return Error{.what = "no recordings there",
                  .where = named.empty() ? "" : named.front().string(),
                  .remedy = "record them with: memreel record -o 'job/%r.reel' -- torchrun ..."};
   return inputs;
+}
+
+Result<std::optional<std::vector<fs::path>>> recordings_in(const fs::path& directory, std::size_t most_entries) {
+  if (const Result<void> may = may_have_children(); !may) return may.error();
+  FleetInputs inputs;
+  const Result<bool> all = add_directory(directory, inputs, most_entries);
+  if (!all) return all.error();
+  if (!*all) return std::optional<std::vector<fs::path>>();
+  sort_naturally(inputs.files);
+  return std::optional(std::move(inputs.files));
 }
 
 std::uint64_t file_bytes(const fs::path& file) {

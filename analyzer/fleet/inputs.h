@@ -26,6 +26,11 @@ bool natural_less(std::string_view a, std::string_view b);
 /// named like one. Errors: something does not exist; there are no recordings.
 Result<FleetInputs> find_inputs(std::span<const std::filesystem::path> named);
 
+/// The recordings that find_inputs() finds in a directory, named as the directory is; nothing if it has more than
+/// `most_entries` files and directories. Stays within its file system: /proc is not a place to look in.
+Result<std::optional<std::vector<std::filesystem::path>>> recordings_in(const std::filesystem::path& directory,
+                                                                        std::size_t most_entries);
+
 /// The files of one of `count` shards: sizes differ a hundredfold, so each gets its share of the large ones.
 std::vector<std::filesystem::path> files_of_shard(std::vector<std::filesystem::path> files, std::uint32_t shard,
                                                   std::uint32_t count);

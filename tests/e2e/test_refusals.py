@@ -36,6 +36,23 @@ class UnreadableInput(ProgramTest):
     def test_directory(self):
         self.refuse_everywhere(self.directory)
 
+    def test_a_recording_in_a_directory_is_named_where_it_is(self):
+        within = self.directory / "a/b"
+        within.mkdir(parents=True)
+        for name in ("x.reel", "y.reel"):
+            (within / name).write_bytes(SAMPLE.read_bytes())
+            self.assert_refused(run("info", self.directory), within / "x.reel")
+
+    def test_a_directory_of_much_else_is_not_searched_to_its_end(self):
+        for name in ("x.reel", "y.reel"):
+            self.file(name, SAMPLE.read_bytes())
+        for i in range(10_000):
+            (self.directory / f"{i}").touch()
+        for directory in (self.directory, "/"):
+            process = run("info", directory, timeout=100)
+            self.assert_refused(process, f"{directory}: is a directory", "name a recording in it")
+            self.assertNotIn("such as", process.stderr)
+
     def test_pipe(self):
         """A pipe, as from <(...): most commands read their input more than once."""
         pipe = self.directory / "pipe"
