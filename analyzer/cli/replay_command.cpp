@@ -529,11 +529,14 @@ void add_replay_command(CLI::App& app, Exit& exit) {
       ->allow_extra_args(false);
   constexpr std::uint64_t most_gpus = 1024;
   add_whole_number(*command, "--gpu", arguments->gpu.number, {0, most_gpus - 1}, "Which GPU [0]");
-  const std::map<std::string, gpu::SegmentsBy> ways{{"malloc", gpu::SegmentsBy::malloc}, {"map", gpu::SegmentsBy::map}};
   command
-      ->add_option("--segments-by", arguments->gpu.segments_by,
-                   "With --on-device: make segments by malloc (cuMemAlloc) or map (cuMemCreate, cuMemMap) [malloc]")
-      ->transform(CLI::CheckedTransformer(ways))
+      ->add_option_function<std::string>(
+          "--segments-by",
+          [arguments](const std::string& way) {
+            arguments->gpu.segments_by = way == "map" ? gpu::SegmentsBy::map : gpu::SegmentsBy::malloc;
+          },
+          "With --on-device: make segments by malloc (cuMemAlloc) or map (cuMemCreate, cuMemMap) [malloc]")
+      ->check(CLI::IsMember({"malloc", "map"}))
       ->option_text("malloc|map");
   command->add_option(
       "--unit-costs", arguments->unit_costs,

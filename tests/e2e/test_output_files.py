@@ -230,7 +230,7 @@ class OutputFiles(ProgramTest):
 
 class FullOutput(unittest.TestCase):
     def test_a_full_standard_output_is_an_error(self):
-        commands = [["--help"], ["--version"], ["info", SAMPLE], ["report", SAMPLE], ["report", SAMPLE, "--json"],
+        commands = [["--help"], ["--version"], ["browse", "--help"], ["info", SAMPLE], ["report", SAMPLE], ["report", SAMPLE, "--json"],
                     ["report", SAMPLE, "--format", "html"], ["report", SAMPLE, "--format", "markdown"],
                     ["report", SAMPLE, "--leaks"], ["replay", SAMPLE, "--policy", "bound.live"], ["tune", SAMPLE],
                     ["verify", SAMPLE], ["check", SAMPLE, "--max-peak", "1TiB"], ["check", SAMPLE, "--max-peak", "1"],

@@ -304,6 +304,9 @@ class BadUsage(ProgramTest):
         self.assert_refused(run("replay", SAMPLE, "--capcity=24GiB"), "'--capacity'")
         self.assert_refused(run("info", SAMPLE, "--frobnicate"), "--frobnicate", "memreel info --help")
 
+    def test_unknown_way_to_make_segments_lists_the_known_ones(self):
+        self.assert_refused(run("replay", SAMPLE, "--segments-by", "x"), "--segments-by: x not in {malloc,map}")
+
     def test_capacity_without_a_unit(self):
         for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE], ["fleet", SAMPLE],
                         ["check", "--fleet", SAMPLE, "--min-headroom", "1GiB"],

@@ -335,7 +335,11 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
+    if (problem.get_exit_code() == 0) {
+      const int code = app.exit(problem);
+      if (std::cout.flush()) return code;
+      return fail({.what = "can't write the help", .where = "standard output"});
+    }
     return fail({.what = problem.what(), .remedy = "see memreel view --help"});
   }
   return run(arguments, started);

@@ -250,7 +250,11 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc - 1, argv + 1);  // without "memreel"
     if (arguments.traces.empty() && !arguments.is_table) throw CLI::RequiredError("TRACE");
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
+    if (problem.get_exit_code() == 0) {
+      const int code = app.exit(problem);
+      if (std::cout.flush()) return code;
+      return fail({.what = "can't write the help", .where = "standard output"});
+    }
     return fail({.what = problem.what(), .remedy = "see memreel browse --help"});
   }
   return run(std::move(arguments));
