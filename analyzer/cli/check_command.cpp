@@ -41,6 +41,10 @@ struct CheckArguments {
   bool valid = false;
   bool allow_incomplete = false;
   bool json = false;
+
+  CheckOutputs outputs() const {
+    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json};
+  }
 };
 
 /// The parsed arguments.
@@ -288,25 +292,25 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const std:
           {"checks", std::move(list)}};
 }
 
-void print_text(const std::vector<Check>& checks) {
+void print_text(const std::vector<Check>& checks, std::ostream& out) {
   TextTable table(
       {{""}, {"check"}, {"policy"}, {"device", Align::right}, {"value", Align::right}, {"limit", Align::right}});
   for (const Check& check : checks)
     table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.policy,
                    check.device < 0 ? "host" : std::to_string(check.device), text_of(check.value),
                    text_of(check.limit)});
-  table.print(std::cout);
+  table.print(out);
   for (const Check& check : checks)
     if (check.late_range && check.passed())
-      std::cout << '\n'
-                << wrapped("replay from a late start: depending on what was there before, " + check.policy +
-                               " reserves between " + text_of(check.late_range->first) + " and " +
-                               text_of(check.late_range->second) + " on device " + std::to_string(check.device) +
-                               "; the highest is judged",
-                           0);
+      out << '\n'
+          << wrapped("replay from a late start: depending on what was there before, " + check.policy +
+                         " reserves between " + text_of(check.late_range->first) + " and " +
+                         text_of(check.late_range->second) + " on device " + std::to_string(check.device) +
+                         "; the highest is judged",
+                     0);
   for (const Check& check : checks)
-    if (!check.passed()) std::cout << '\n' << red("failed") << ": " << check.reason;
-  if (std::ranges::any_of(checks, [](const Check& check) { return !check.passed(); })) std::cout << '\n';
+    if (!check.passed()) out << '\n' << red("failed") << ": " << check.reason;
+  if (std::ranges::any_of(checks, [](const Check& check) { return !check.passed(); })) out << '\n';
 }
 
 Result<void> write_file(const std::filesystem::path& file, const std::string& text) {
@@ -324,6 +328,15 @@ Result<void> write_files(const CheckArguments& arguments, const std::vector<Chec
   if (done) done = write_file(arguments.markdown, markdown_of(checks, subject));
   if (done) done = write_file(arguments.write_baseline, baseline_text(measured));
   return done;
+}
+
+/// The files that are read, besides the baseline.
+std::vector<std::filesystem::path> inputs_of(const CheckArguments& arguments, const Question& question) {
+  std::vector<std::filesystem::path> inputs{arguments.file};
+  inputs.insert(inputs.end(), arguments.leaks.suppressions.begin(), arguments.leaks.suppressions.end());
+  for (const PolicySpec& spec : question.policies)
+    if (loads_library(spec)) inputs.emplace_back(spec.name);
+  return inputs;
 }
 
 /// Options common to both kinds of check appear once on the command line.
@@ -363,9 +376,7 @@ Exit run_check(const CheckArguments& arguments) {
                  .remedy = "name its recordings with --fleet FILES"});
   Result<Question> question = question_of(arguments);
   if (!question) return fail(question.error());
-  if (auto differ = outputs_differ(std::array{arguments.file}, arguments.baseline, arguments.write_baseline,
-                                   arguments.junit, arguments.markdown);
-      !differ)
+  if (auto differ = outputs_differ(inputs_of(arguments, *question), arguments.baseline, arguments.outputs()); !differ)
     return fail(differ.error());
   const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
@@ -451,7 +462,7 @@ Exit run_check(const CheckArguments& arguments) {
   if (arguments.json)
     print_json(document_of(arguments, *trace, checks, missing, *measured, passed));
   else if (!checks.empty())
-    print_text(checks);
+    print_text(checks, arguments.outputs().text());
   return passed ? Exit::done : Exit::negative;
 }
 

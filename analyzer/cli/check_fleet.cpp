@@ -72,9 +72,7 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   }
   const Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return inputs.error();
-  if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.write_baseline, arguments.junit,
-                                   arguments.markdown);
-      !differ)
+  if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.outputs()); !differ)
     return std::move(differ).error();
   bound_memory(inputs->files, arguments.memory_limit);
   ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
@@ -163,10 +161,11 @@ void print_checks(const std::vector<Check>& checks, bool passed, const CheckFlee
   for (const Check& check : checks)
     table.add_row({check.passed() ? "ok" : "FAILED", check.name, check.device < 0 ? "" : std::to_string(check.device),
                    metric_text(check, check.value), metric_text(check, check.limit)});
-  table.print(std::cout);
+  std::ostream& out = arguments.outputs().text();
+  table.print(out);
   for (const Check& check : checks)
-    if (!check.passed()) std::cout << '\n' << red("failed") << ": " << check.reason;
-  if (!passed) std::cout << '\n';
+    if (!check.passed()) out << '\n' << red("failed") << ": " << check.reason;
+  if (!passed) out << '\n';
 }
 
 Result<void> write_text(const std::filesystem::path& file, const std::string& text) {
@@ -179,11 +178,17 @@ Result<void> write_text(const std::filesystem::path& file, const std::string& te
 
 }  // namespace
 
-Result<void> outputs_differ(std::span<const std::filesystem::path> recordings, const std::filesystem::path& baseline,
-                            const std::filesystem::path& write_baseline, const std::filesystem::path& junit,
-                            const std::filesystem::path& markdown) {
-  if (auto differ = must_differ(recordings, std::array{write_baseline, junit, markdown}); !differ) return differ;
-  return must_differ(std::array{baseline}, std::array{junit, markdown});
+std::ostream& CheckOutputs::text() const {
+  return take_standard_output(std::array{baseline, junit, markdown}) ? std::cerr : std::cout;
+}
+
+Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
+                            const CheckOutputs& outputs) {
+  const std::array files{outputs.baseline, outputs.junit, outputs.markdown};
+  if (outputs.json)
+    if (auto room = leave_room_for_json(files); !room) return room;
+  if (auto differ = must_differ(inputs, files); !differ) return differ;
+  return must_differ(std::array{old_baseline}, std::array{outputs.junit, outputs.markdown});
 }
 
 Exit run_check_fleet(const CheckFleetArguments& arguments) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <iosfwd>
 #include <span>
 
 #include "analyzer/cli/output.h"
@@ -10,11 +11,19 @@
 
 namespace memreel::cli {
 
-/// Fails if an output of `memreel check` is one of the recordings or another output. A new baseline may replace the
-/// old.
-Result<void> outputs_differ(std::span<const std::filesystem::path> recordings, const std::filesystem::path& baseline,
-                            const std::filesystem::path& write_baseline, const std::filesystem::path& junit,
-                            const std::filesystem::path& markdown);
+/// The files that `memreel check` writes; empty: not asked for.
+struct CheckOutputs {
+  std::filesystem::path baseline, junit, markdown;
+  bool json = false;  // to standard output
+
+  /// Where text goes: to standard error if a file takes standard output.
+  std::ostream& text() const;
+};
+
+/// Fails if an output is one of the files that are read, another output, or where the JSON document goes. A new
+/// baseline may replace the old.
+Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
+                            const CheckOutputs& outputs);
 
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
@@ -24,6 +33,10 @@ struct CheckFleetArguments {
   Bytes memory_limit;
   std::filesystem::path baseline, write_baseline, junit, markdown;
   bool json = false, allow_incomplete = false;
+
+  CheckOutputs outputs() const {
+    return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json};
+  }
 
   /// Whether any budget that only applies to jobs is set.
   bool any_budget() const { return !max_p99.empty() || !max_imbalance.empty() || !min_headroom.empty(); }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -99,8 +100,13 @@ Exit run_import(const ImportArguments& arguments) {
     return fail({.what = "a profile is of one recording", .where = "--profile", .remedy = "name one file"});
   fs::path output = arguments.output.empty() ? default_output(first) : arguments.output;
   if (arguments.output.empty() && !arguments.profile.empty()) output.replace_extension(".joined.reel");
-  for (const fs::path& file : arguments.files)
-    if (Result<void> differ = must_differ(file, output); !differ) return fail(differ.error());
+  std::vector<fs::path> inputs = arguments.files;
+  if (!arguments.profile.empty()) {
+    const Result<fs::path> profile = profile_in(arguments.profile);
+    if (!profile) return fail(profile.error());
+    inputs.push_back(*profile);
+  }
+  if (Result<void> differ = must_differ(inputs, std::array{output}); !differ) return fail(differ.error());
   if (arguments.json) {
     if (Result<void> room = leaves_room_for_json(output); !room) return fail(room.error());
     if (Result<void> readable = must_be_readable_again(output); !readable) return fail(readable.error());
@@ -291,7 +297,7 @@ Exit run_symbols(const SymbolsArguments& arguments) {
     return Exit::done;
   }
   for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
-  if (arguments.quiet) return Exit::done;
+  if (arguments.quiet || is_standard_output(output)) return Exit::done;
   std::cout << printable(output.string()) << ": named " << text_of(findings->named) << " of "
             << text_of(findings->native_frames) << " native frames\n";
   return Exit::done;

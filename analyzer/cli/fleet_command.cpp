@@ -47,6 +47,15 @@ Result<FleetQuestion> question_of(const FleetArguments& arguments) {
   return question;
 }
 
+Result<void> outputs_suit(const FleetArguments& arguments, std::span<const fs::path> inputs) {
+  std::vector<fs::path> outputs{arguments.html};
+  if (!arguments.parquet.empty())
+    for (const std::string_view name : fleet_table_names) outputs.push_back(arguments.parquet / name);
+  if (arguments.json)
+    if (Result<void> room = leave_room_for_json(outputs); !room) return room;
+  return must_differ(inputs, outputs);
+}
+
 Result<void> write_files(const FleetArguments& arguments, const FleetReport& report) {
   if (!arguments.html.empty()) {
     auto written = write_output(arguments.html, [&](std::ostream& out) -> Result<void> {
@@ -97,7 +106,7 @@ Exit judge(std::vector<RankSummary> summaries, std::vector<fs::path> skipped, co
   if (auto written = write_files(arguments, jobs.front()); !written) return fail(written.error());
   if (arguments.json)
     write_fleet_json(jobs, std::cout);
-  else
+  else if (!take_standard_output(std::array{arguments.html}))
     print_fleet_text(jobs, arguments.top, std::cout);
   return answered ? Exit::done : Exit::negative;
 }
@@ -168,7 +177,7 @@ Exit run_fleet(const FleetArguments& arguments) {
         {.what = "no recordings given", .remedy = "memreel fleet FILES or directories; see memreel fleet --help"});
   Result<FleetInputs> inputs = find_inputs(arguments.files);
   if (!inputs) return fail(inputs.error());
-  if (auto differ = must_differ(inputs->files, std::array{arguments.html}); !differ) return fail(differ.error());
+  if (const auto suit = outputs_suit(arguments, inputs->files); !suit) return fail(suit.error());
   if (arguments.engine == "ray") return run_ray(arguments, inputs->files);
   bound_memory(inputs->files, arguments.max_memory);
   std::vector<RankSummary> summaries;
@@ -238,7 +247,7 @@ Exit run_merge(const FleetArguments& arguments) {
   Result<std::vector<RankSummary>> summaries = read_results(arguments.out, arguments.heap);
   if (!summaries) return fail(summaries.error());
   for (const RankSummary& summary : *summaries) results.emplace_back(summary.file);
-  if (auto differ = must_differ(results, std::array{arguments.html}); !differ) return fail(differ.error());
+  if (const auto suit = outputs_suit(arguments, results); !suit) return fail(suit.error());
   note_files("judged by its results, but deleted since", deleted_recordings(*summaries),
              "if they are of another run, delete " + arguments.out.string() + " and map again");
   return judge(*std::move(summaries), {}, arguments, *question);

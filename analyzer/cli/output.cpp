@@ -163,6 +163,17 @@ bool is_standard_output(const std::filesystem::path& output) {
          named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
 }
 
+bool take_standard_output(std::span<const std::filesystem::path> outputs) {
+  return std::ranges::any_of(outputs, [](const auto& output) { return !output.empty() && is_standard_output(output); });
+}
+
+Result<void> leave_room_for_json(std::span<const std::filesystem::path> outputs) {
+  if (!take_standard_output(outputs)) return {};
+  return Error{.what = "--json writes to standard output, where another output goes, too",
+               .where = "--json",
+               .remedy = "name a file for that output"};
+}
+
 Result<void> leaves_room_for_json(const std::filesystem::path& output) {
   if (!is_standard_output(output)) return {};
   return Error{.what = "--json writes to standard output, where the output itself goes",

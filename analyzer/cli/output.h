@@ -79,8 +79,14 @@ Result<void> must_differ(std::span<const std::filesystem::path> inputs, std::spa
 /// Whether `output` means standard output: it is empty, or names the same file.
 bool is_standard_output(const std::filesystem::path& output);
 
+/// Whether one of `outputs`, of which some may be empty, names the file that is standard output. Text would be written
+/// over it, or follow it, so it goes elsewhere or nowhere.
+bool take_standard_output(std::span<const std::filesystem::path> outputs);
+
 /// Fails if `output` is standard output, which --json uses for its document.
 Result<void> leaves_room_for_json(const std::filesystem::path& output);
+/// Fails if one of `outputs`, of which some may be empty, names it.
+Result<void> leave_room_for_json(std::span<const std::filesystem::path> outputs);
 
 /// Flushes standard output. Fails if not everything could be written.
 Result<void> flush_output();

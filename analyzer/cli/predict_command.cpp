@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 
 #include "analyzer/cli/input.h"
@@ -133,7 +134,7 @@ Exit run_predict(const PredictArguments& arguments) {
   if (const Result<void> written = write_files(*predictor, report, arguments); !written) return fail(written.error());
   if (arguments.json)
     print_predict_json(*predictor, report);
-  else
+  else if (!take_standard_output(std::array{arguments.output, arguments.html}))
     print_predict_text(*predictor, report);
   return Exit::done;
 }
@@ -212,12 +213,13 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
   inputs.names = parsed->front().names;
   std::vector<std::filesystem::path> files;
   for (const RecordingArgument& argument : *parsed) files.push_back(argument.file);
+  const std::array outputs{arguments.output, arguments.html};
+  if (arguments.json)
+    if (Result<void> room = leave_room_for_json(outputs); !room) return std::move(room).error();
+  if (Result<void> differ = must_differ(files, outputs); !differ) return std::move(differ).error();
   bound_memory(files, arguments.memory_limit);
   Values largest;
   for (RecordingArgument& argument : *parsed) {
-    for (const std::filesystem::path& output : {arguments.output, arguments.html})
-      if (!output.empty())
-        if (Result<void> differ = must_differ(argument.file, output); !differ) return std::move(differ).error();
     Result<Trace> trace = open_completed(argument.file, arguments.memory_limit);
     if (!trace) return std::move(trace).error();
     std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <iostream>
 #include <iterator>
@@ -417,6 +418,11 @@ Exit run_replay(const ReplayArguments& arguments) {
   if (!real_specs) return fail(real_specs.error());
   Result<ReplayOptions> options = options_of(arguments);
   if (!options) return fail(options.error());
+  const std::filesystem::path& written = arguments.gpu.write_unit_costs;
+  if (auto differ = must_differ(std::array{arguments.file, arguments.unit_costs}, std::array{written}); !differ)
+    return fail(differ.error());
+  if (arguments.json)
+    if (auto room = leave_room_for_json(std::array{written}); !room) return fail(room.error());
   std::optional<UnitCosts> costs;
   if (!arguments.unit_costs.empty()) {
     Result<UnitCosts> read = read_unit_costs(arguments.unit_costs);
@@ -486,6 +492,7 @@ Exit run_replay(const ReplayArguments& arguments) {
                       late, left_out);
     return Exit::done;
   }
+  if (take_standard_output(std::array{written})) return Exit::done;
   bool first = true;
   for (const HeapHistory& history : input->histories) {
     const bool replayed =

@@ -88,6 +88,9 @@ std::optional<Error> without_device(const Trace& trace, std::optional<std::int32
 }
 
 Exit run_report(const ReportArguments& arguments) {
+  if (arguments.json && !arguments.format.empty() && arguments.format != "json")
+    return fail(
+        {.what = "both --json and --format " + arguments.format, .where = "--format", .remedy = "give one of them"});
   if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
   const auto document = std::ranges::find(documents, format, [](const auto& known) { return known.first; });
@@ -113,7 +116,9 @@ Exit run_report(const ReportArguments& arguments) {
   }
   const Result<LeakOptions> leaks = leak_options(arguments.leaks);
   if (!leaks) return fail(leaks.error());
-  if (Result<void> differ = must_differ(arguments.options.file, arguments.output); !differ) return fail(differ.error());
+  std::vector<std::filesystem::path> inputs{arguments.options.file};
+  inputs.insert(inputs.end(), arguments.leaks.suppressions.begin(), arguments.leaks.suppressions.end());
+  if (auto differ = must_differ(inputs, std::array{arguments.output}); !differ) return fail(differ.error());
   const Result<Trace> trace = open_completed(arguments.options.file, arguments.memory_limit, arguments.symbols);
   if (!trace) return fail(trace.error());
   Sections sections = arguments.sections;

@@ -103,10 +103,12 @@ std::string timeline_table(const Fleet& fleet) {
 }  // namespace
 
 std::vector<FleetTable> fleet_tables(const Fleet& fleet, const CommonSetting* setting) {
-  return {{"ranks.parquet", ranks_table(fleet)},
-          {"settings.parquet", settings_table(fleet, setting)},
-          {"sites.parquet", sites_table(fleet)},
-          {"timeline.parquet", timeline_table(fleet)}};
+  const std::array contents{ranks_table(fleet), settings_table(fleet, setting), sites_table(fleet),
+                            timeline_table(fleet)};
+  std::vector<FleetTable> tables;
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    tables.push_back({.name = std::string(fleet_table_names.at(i)), .content = contents.at(i)});
+  return tables;
 }
 
 }  // namespace memreel

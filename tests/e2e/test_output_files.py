@@ -149,6 +149,59 @@ class OutputFiles(ProgramTest):
         self.assert_refused(run("check", SAMPLE, "--max-peak", "1TiB", "--junit", both, "--markdown", both), "two outputs")
         self.answer("check", SAMPLE, "--max-peak", "1TiB", "--junit", "/dev/null", "--markdown", "/dev/null")
 
+    def test_no_other_file_that_is_read_is_the_output(self):
+        suppressions, costs = self.file("s.txt", b"leak:cache\n"), self.file("costs.json", b"{}")
+        profile = self.file("run.xplane.pb", b"profile")
+        trace = self.file("trace.reel", SAMPLE.read_bytes())
+        leaks = ("--suppressions", suppressions)
+        for command in (("check", SAMPLE, *leaks, "--max-leaked", "1", "--junit", suppressions),
+                        ("check", SAMPLE, *leaks, "--write-baseline", suppressions),
+                        ("report", SAMPLE, *leaks, "--format", "json", "-o", suppressions),
+                        ("import", SAMPLE, "--profile", profile, "-o", profile),
+                        ("replay", SAMPLE, "--unit-costs", costs, "--write-unit-costs", costs),
+                        ("replay", trace, "--write-unit-costs", trace)):
+            with self.subTest(command):
+                self.assert_refused(run(*command), "overwrite the input")
+        self.assertEqual([file.read_bytes() for file in (suppressions, costs, profile, trace)],
+                         [b"leak:cache\n", b"{}", b"profile", SAMPLE.read_bytes()])
+
+    def test_two_outputs_never_share_a_file(self):
+        tables = self.directory / "tables"
+        page = self.directory / "q.x"
+        recordings = (f"batch=1:{SAMPLE}", f"batch=2:{SAMPLES / 'gpt_default.reel'}")
+        for command in (("predict", *recordings, "--to", "batch=4", "-o", page, "--html", page),
+                        ("fleet", SAMPLE, "--no-setting", "--parquet", tables, "--html", tables / "ranks.parquet")):
+            with self.subTest(command):
+                self.assert_refused(run(*command), "two outputs would go to this file")
+                self.assertFalse(page.exists() or tables.exists())
+
+    def run_into(self, file, mode, *arguments):
+        with open(file, mode) as out:
+            return subprocess.run([MEMREEL, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE, text=True,
+                                  timeout=500)
+
+    def test_an_output_that_is_standard_output_has_it_for_itself(self):
+        check = ("check", SAMPLE, "--max-peak", "1TiB")
+        for arguments in ((*check, "--junit"), (*check, "--markdown"), ("check", SAMPLE, "--write-baseline"),
+                          ("check", "--fleet", SAMPLE, "--max-reserved", "1TiB", "--junit"), ("fleet", SAMPLE, "--no-setting", "--html"),
+                          ("symbols", SAMPLE, "-o")):
+            with self.subTest(arguments):
+                expected = self.expected(arguments)
+                file = self.directory / "f"
+                process = self.run_into(file, "wb", *arguments, "/dev/stdout")
+                self.assertEqual((process.returncode, file.read_bytes()), (0, expected), process.stderr)
+                process = self.run_into(file, "ab", *arguments, "/dev/stdout")
+                self.assertEqual((process.returncode, file.read_bytes()), (0, expected * 2), process.stderr)
+                with subprocess.Popen([MEMREEL, *map(str, arguments), "/dev/stdout"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+                    self.assertEqual(process.stdout.read(), expected)
+                self.run_into(file, "wb", *arguments, file)
+                self.assertEqual(file.read_bytes(), expected)
+                self.assert_refused(run(*arguments, "/dev/stdout", "--json"), "--json")
+        # What fails is still said.
+        failed = self.run_into(self.directory / "f", "wb", "check", SAMPLE, "--max-peak", "1", "--write-baseline", "/dev/stdout")
+        self.assertEqual(failed.returncode, 1)
+        self.assertIn("failed: peak of live memory", failed.stderr)
+
     def test_a_limit_on_files_is_an_error_like_others(self):
         before = set(self.directory.iterdir())
         process = subprocess.run(["sh", "-c", 'ulimit -f 1; exec "$0" "$@"', MEMREEL, "report", SAMPLE, "-o", self.directory / "f.html"],
