@@ -119,6 +119,10 @@ class Html(ProgramTest):
         self.assertEqual(Outline(page).tags.count("script"), 1)
         self.assertNotIn("\x1b", page)
 
+    def test_two_formats_are_refused(self):
+        self.assert_refused(run("report", SAMPLES / "leak.reel", "--json", "--format", "html"), "--json", "--format html")
+        self.document("report", SAMPLES / "leak.reel", "--format", "json")
+
     def test_format_is_what_the_output_is_called(self):
         for name, beginning in (("a.html", "<!doctype html>"), ("a.md", "### memreel"), ("a.json", "{")):
             self.answer("report", SAMPLES / "leak.reel", "-o", self.directory / name)
