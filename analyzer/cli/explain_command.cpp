@@ -3,6 +3,8 @@
 #include <unistd.h>
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -25,7 +27,7 @@ namespace {
 
 struct ExplainArguments {
   std::string log, name;
-  bool clipboard = false, json = false, ascii = false, texts = false;
+  bool has_log = false, clipboard = false, json = false, ascii = false, texts = false;
 };
 
 Error no_log(std::string where) {
@@ -38,14 +40,60 @@ Error unreadable(std::string where) {
           .remedy = "check the name and its permissions"};
 }
 
-/// Passes what a descriptor delivers to `scan`.
+/// What a descriptor delivers.
+class DescriptorStream final : public ByteStream {
+ public:
+  DescriptorStream(int descriptor, std::string where) : descriptor_(descriptor), where_(std::move(where)) {}
+
+  /// The first bytes, which are read again.
+  Result<std::span<const std::byte>> peek() {
+    const Result<std::size_t> count = read(beginning_);
+    if (!count) return count.error();
+    position_ = 0;
+    peeked_ = *count;
+    return std::span<const std::byte>(beginning_).first(*count);
+  }
+  Result<std::size_t> read(std::span<std::byte> into) override {
+    const std::size_t again = std::min(peeked_ - used_, into.size());
+    std::copy_n(beginning_.begin() + static_cast<std::ptrdiff_t>(used_), again, into.begin());
+    used_ += again;
+    std::size_t filled = again;
+    while (filled < into.size()) {
+      const ssize_t count = ::read(descriptor_, into.data() + filled, into.size() - filled);
+      if (count == 0) break;
+      if (count < 0 && errno != EINTR) return unreadable(where_);
+      if (count > 0) filled += static_cast<std::size_t>(count);
+    }
+    position_ += filled;
+    return filled;
+  }
+  std::uint64_t stored_position() const override { return position_; }
+
+ private:
+  int descriptor_;
+  std::string where_;
+  std::array<std::byte, 8> beginning_{};
+  std::size_t peeked_ = 0, used_ = 0;
+  std::uint64_t position_ = 0;
+};
+
+// Nothing is kept of what is decompressed: its size needs no limit.
+constexpr Bytes any_size{std::numeric_limits<std::uint64_t>::max() / 2};
+
+/// Passes what a descriptor delivers, compressed or not, to `scan`.
 Result<void> take_all(int descriptor, const std::string& where, explain::LogScan& scan) {
-  std::vector<char> piece(std::size_t{1} << 18U);
+  auto stored = std::make_unique<DescriptorStream>(descriptor, where);
+  const auto beginning = stored->peek();
+  if (!beginning) return beginning.error();
+  const Compression compression = compression_of(*beginning);
+  std::unique_ptr<ByteStream> bytes = std::move(stored);
+  if (compression != Compression::none) bytes = decompress(compression, std::move(bytes), where, any_size);
+  std::vector<std::byte> piece(std::size_t{1} << 18U);
   for (;;) {
-    const ssize_t count = ::read(descriptor, piece.data(), piece.size());
-    if (count > 0 && !scan.take({piece.data(), static_cast<std::size_t>(count)})) return no_log(where);
-    if (count == 0) return {};
-    if (count < 0 && errno != EINTR) return unreadable(where);
+    const Result<std::size_t> count = bytes->read(piece);
+    if (!count) return count.error();
+    if (*count == 0) return {};
+    if (!scan.take({reinterpret_cast<const char*>(piece.data()), *count})) return no_log(where);
   }
 }
 
@@ -60,8 +108,7 @@ Result<void> take_file(const std::filesystem::path& file, explain::LogScan& scan
     ::close(descriptor);
     return taken;
   }
-  // Nothing is kept of what is decompressed: its size needs no limit.
-  Result<OpenedFile> opened = open_bytes(file, Bytes{std::numeric_limits<std::uint64_t>::max() / 2});
+  Result<OpenedFile> opened = open_bytes(file, any_size);
   if (!opened) return std::move(opened).error();
   ProgressBar bar("reading the log");
   std::vector<std::byte> piece(std::size_t{1} << 18U);
@@ -131,6 +178,15 @@ Json json_of(const explain::Failure& failure) {
 }
 
 Exit run_explain(const ExplainArguments& arguments) {
+  if (arguments.has_log && arguments.log.empty())
+    return fail(
+        {.what = "LOG has an empty value", .where = "explain", .remedy = "name a file, or '-' for standard input"});
+  if (arguments.texts && (arguments.json || arguments.clipboard || arguments.has_log))
+    return fail({.what = std::string("both --texts and ") + (arguments.json        ? "--json"
+                                                             : arguments.clipboard ? "--clipboard"
+                                                                                   : "a log"),
+                 .where = "--texts",
+                 .remedy = "give one of them"});
   if (arguments.texts) {
     std::cout << explain::errors_page();
     if (Result<void> flushed = flush_output(); !flushed) return fail(flushed.error());
@@ -177,7 +233,7 @@ Exit run_explain(const ExplainArguments& arguments) {
 void add_explain_command(CLI::App& app, Exit& exit) {
   CLI::App* const command = app.add_subcommand("explain", "Explain out-of-memory errors in a log, without a recording");
   const auto arguments = std::make_shared<ExplainArguments>();
-  command->add_option("LOG", arguments->log, "Log, compressed or not [standard input]");
+  CLI::Option* const log = command->add_option("LOG", arguments->log, "Log, compressed or not [standard input]");
   command->add_option("--name", arguments->name, "What the answer calls the log [its file's name]");
   command->add_flag("--clipboard", arguments->clipboard, "Read the clipboard (wl-paste, xclip, xsel)");
   command->add_flag("--ascii", arguments->ascii, "Draw bars with ASCII characters only");
@@ -189,7 +245,10 @@ void add_explain_command(CLI::App& app, Exit& exit) {
       "  memreel explain train.log\n"
       "  python train.py 2>&1 | memreel explain\n"
       "  memreel explain --clipboard");
-  command->callback([arguments, &exit] { exit = run_explain(*arguments); });
+  command->callback([arguments, log, &exit] {
+    arguments->has_log = log->count() > 0;
+    exit = run_explain(*arguments);
+  });
 }
 
 }  // namespace memreel::cli

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """memreel explain: error texts to answers."""
 
+import gzip
 import importlib.util
 import json
+import lzma
 import os
+import shutil
 import subprocess
 import sys
 import unittest
@@ -88,13 +91,50 @@ class Explain(ProgramTest):
             self.assertEqual(process.returncode, 1)
             self.assertIn(b"fragmentation", process.stdout)
 
+    def test_compressed_standard_input_and_pipes(self):
+        text = b"step\n" * 100_000 + FAILURE % (1, 2048, 1)
+        forms = {"gzip": gzip.compress(text), "two members": gzip.compress(text[:1000]) + gzip.compress(text[1000:]), "xz": lzma.compress(text)}
+        if zstd := shutil.which("zstd"):
+            forms["zstd"] = subprocess.run([zstd], input=text, stdout=subprocess.PIPE, check=True, timeout=100).stdout
+        for name, stored in forms.items():
+            log = self.file("log." + name, stored)
+            for command in (["explain"], ["explain", "-"], ["explain", "/dev/stdin"]):
+                for how in ({"input": stored}, {"stdin": open(log, "rb")}):
+                    with self.subTest(form=name, command=command, file="stdin" in how):
+                        process = subprocess.run([MEMREEL, *command, "--json"], stdout=subprocess.PIPE, timeout=100, check=False, **how)
+                        self.assertEqual(process.returncode, 1)
+                        document = json.loads(process.stdout)
+                        self.assertEqual(document["bytes"], len(text))
+                        self.assertEqual([failure["line"] for failure in document["failures"]], [100_001])
+                    if "stdin" in how:
+                        how["stdin"].close()
+            shown = subprocess.run(["bash", "-c", '"$0" explain <(cat "$1")', MEMREEL, log], stdout=subprocess.PIPE, timeout=100, check=False)
+            self.assertIn(b"fragmentation", shown.stdout)
+        for stored, complaint in ((forms["gzip"][:-100], b"cut off"), (os.urandom(100_000), b"is not text")):
+            process = subprocess.run([MEMREEL, "explain"], input=stored, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=100, check=False)
+            self.assertEqual(process.returncode, 2)
+            self.assertRegex(process.stderr, b"^memreel: error: standard input.*\n$")
+            self.assertIn(complaint, process.stderr)
+
+    def test_logs_of_other_systems(self):
+        text = (b"step 1\n" + FAILURE % (1, 2048, 1)).decode()
+        message = json.dumps({"MESSAGE": list(("\x1b[31m" + text).encode())}, separators=(",", ":"))
+        wrapped = "".join(line[at:at + 63] + "\r\n" for line in text.splitlines() for at in range(0, len(line), 63))
+        for log in (text.encode("utf-16-le"), text.encode("utf-16-be"), text.encode("utf-16"), message.encode(), wrapped.encode()):
+            failure = self.explained(log)["failures"][0]
+            self.assertEqual(failure["kind"], "fragmentation")
+            self.assertEqual(failure["figures"]["requested_bytes"], 2 << 30)
+
     def test_bad_usage(self):
+        some = self.file("some.log", FAILURE % (1, 2048, 1))
+        self.assert_refused(run("explain", ""), "LOG")
+        for other in (["--json"], ["--clipboard"], [some]):
+            self.assert_refused(run("explain", "--texts", *other), "--texts")
         self.assert_refused(run("explain", self.directory / "none.log"), "none.log")
         self.assert_refused(run("explain", "--clipboard", "some.log"), "--clipboard")
         self.assert_refused(run("explain", "--clipboard", environment={"PATH": str(self.directory)}), "clipboard")
 
     def test_many_failures_of_a_compressed_log(self):
-        import gzip
         text = b"".join(FAILURE % (i % 8, 1000 + i, i % 8) + b"x" * 5000 + b"\n" for i in range(200))
         log = self.file("job.log.gz", gzip.compress(text))
         failures = self.document("explain", log, code=1)["failures"]

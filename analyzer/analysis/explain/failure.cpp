@@ -211,7 +211,7 @@ std::string expression_for_keys() {
     out += out.empty() ? "" : "|";
     for (const char letter : key) {
       out += re2::RE2::QuoteMeta(std::string(1, letter));
-      if (letter != key.back() || &letter != &key.back()) out += R"(\s*)";
+      if (letter != key.back() || &letter != &key.back()) out += R"([\s\x7f]*)";
     }
   }
   return out;

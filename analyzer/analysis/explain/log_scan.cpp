@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "formats/model/printable.h"
 
@@ -21,13 +22,22 @@ constexpr std::uint64_t same_failure = std::uint64_t{16}
                                        << 20U;  // bytes: the dump of an allocator lies between its texts
 constexpr std::uint64_t vague_distance = 2048;
 
+/// In the buffer, where a line goes on that its collector broke. It counts as the line feed that it replaces.
+constexpr char broken_here = '\x7f';
+
+/// How containerd and CRI-O begin a line. After P, for partial, the line goes on in the stream's next one.
+constexpr std::string_view container_line =
+    R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]{0,10}(?:Z|[+-]\d\d:\d\d) (std(?:err|out)) ([FP])(?::[\w:]{1,20})? )";
+constexpr std::size_t longest_container_line = 80;  // its beginning
+
 /// What launchers, loggers and log collectors put before a line; the first group names the process.
 constexpr std::string_view prefixes =
-    R"(\s*(?:\[(?:default)?([Rr]ank ?\d+)\]:?|\[\d+,(\d+)\]<std(?:err|out)>:?|\((\w{1,40} pid=\d+)(?:, ip=[\d.]+)?\))"
+    R"(\s*(?:\[((?:default|[Rr]ank ?)\d+)\]:?|\[\d+,(\d+)\]<std(?:err|out)>:?|\((\w{1,40} pid=\d+)(?:, ip=[\d.]+)?\))"
     R"(|>\s|(\d{1,5}): |([\w.-]{1,40}) +\| |std(?:err|out) [FP] )"
     R"(|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d[.,\d]*Z?(?:[+-]\d\d:?\d\d)?[\]:]?|\[?\d\d-\d\d \d\d:\d\d:\d\d[.,\d]*\]?|\[?\d\d:\d\d:\d\d[.,:\d]*\]?)"
     R"(|\[[WEIF]\d{3,4} [\d:.]+ \S{1,80}:\d+\]|(?:INFO|WARNING|WARN|ERROR|CRITICAL|FATAL|DEBUG|[IWEF])\b:?\s)"
-    R"(|\[?[\w./\\-]{1,120}\.(?:py|cc|cpp|cu|h|hpp):\d+\]:?|\[(?:E|W|I|V|TRT|TensorRT|ERROR|WARNING|INFO)\]))";
+    R"(|\[?[\w./\\-]{1,120}\.(?:py|cc|cpp|cu|h|hpp):\d+\]:?|\[(?:E|W|I|V|TRT|TensorRT|ERROR|WARNING|INFO)\])"
+    R"(|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d|[\w.-]{1,64} (?:[\w./@-]{1,64}\[\d{1,7}\]|kernel): ))";
 
 RE2::Options log_options() {
   RE2::Options options;
@@ -151,8 +161,22 @@ std::size_t rejected_until(const Extent& head, const std::vector<Extent>& taken,
 struct LogScan::Line {
   std::string source, text;
   std::size_t position = 0;  // of the line in the buffer
-  bool continues = false;    // the terminal broke the line before it
+  std::size_t width = 0;     // with the prefixes
+  bool has_prefix = false;
+  bool continues = false;  // the terminal broke the line before it, or a collector
 };
+
+/// Whether a terminal broke a line, of whose pieces each got a prefix: they are of the same width, except the last.
+bool LogScan::was_broken_before(const Line& line, const Line* last, const Line* last_but_one) {
+  // The space that a piece began with counts, too.
+  if (last == nullptr || !line.has_prefix || !last->has_prefix || last->text.size() + 1 < narrowest_terminal ||
+      (line.width > last->width && line.text.size() > last->text.size()))
+    return false;
+  const auto are_alike = [](const Line& a, const Line& b) {
+    return a.has_prefix && b.has_prefix && (a.width == b.width || a.text.size() == b.text.size());
+  };
+  return are_alike(*last, line) || (last_but_one != nullptr && are_alike(*last_but_one, *last));
+}
 
 struct LogScan::Found {
   Failure failure;
@@ -168,6 +192,7 @@ struct LogScan::Part {
 struct LogScan::Expressions {
   re2::RE2 keys{"(?i)" + expression_for_keys(), log_options()};
   re2::RE2 prefix{re2::StringPiece(prefixes.data(), prefixes.size()), log_options()};
+  re2::RE2 container{re2::StringPiece(container_line.data(), container_line.size()), log_options()};
   std::vector<Matcher> matchers;
 
   Expressions() {
@@ -189,24 +214,119 @@ bool LogScan::take(std::string_view piece) {
     if (zeros_ > most_zeros || is_binary(piece)) return false;
   }
   findings_.bytes += piece.size();
-  if (wide_ < 0 && piece.size() >= 2) wide_ = piece.starts_with("\xff\xfe") || piece.starts_with("\xfe\xff") ? 1 : 0;
   while (!piece.empty()) {
     const std::string_view part = piece.substr(0, piece_size);
-    if (wide_ == 1)
-      std::ranges::copy_if(part, std::back_inserter(buffer_), [](char letter) { return letter != '\0'; });
-    else
-      buffer_ += part;
+    taken_ += part;
     piece.remove_prefix(part.size());
+    narrow(false);
+    join(false);
     scan(false);
   }
   return true;
 }
 
 Findings LogScan::finish() {
+  narrow(true);
+  join(true);
   scan(true);
   while (!pending_.empty()) flush(pending_.begin()->first);
   std::ranges::sort(findings_.failures, {}, &Failure::offset);
   return std::move(findings_);
+}
+
+/// Leaves out the zeros of UTF-16: every other byte, of two letters or more. Others are a hole, or PyTorch 2.3's
+/// device.
+void LogScan::narrow(bool at_end) {
+  constexpr std::size_t context = 2;
+  const auto is_zero = [&](std::size_t at) { return at < taken_.size() && taken_[at] == '\0'; };
+  const std::size_t end = at_end ? taken_.size() : taken_.size() - std::min(taken_.size(), context);
+  const std::size_t before = text_.size();
+  while (narrowed_ < end) {
+    const std::size_t zero = std::min(taken_.find('\0', narrowed_), end);
+    text_.append(taken_, narrowed_, zero - narrowed_);
+    narrowed_ = zero;
+    if (zero == end) break;
+    const bool is_alone = (zero == 0 || !is_zero(zero - 1)) && !is_zero(zero + 1);
+    if (!is_alone || (!is_zero(zero + 2) && (zero < 2 || !is_zero(zero - 2)))) text_ += '\0';
+    ++narrowed_;
+  }
+  std::replace(text_.begin() + static_cast<std::ptrdiff_t>(before), text_.end(), broken_here, ' ');
+  const std::size_t done = narrowed_ - std::min(narrowed_, context);
+  taken_.erase(0, done);
+  narrowed_ -= done;
+}
+
+/// Moves the text to the buffer: lines that a collector broke are marked, and lists of bytes become what they say.
+void LogScan::join(bool at_end) {
+  constexpr std::string_view message = "\"MESSAGE\"";
+  constexpr std::size_t most_ahead = 128;
+  const std::size_t end = at_end ? text_.size() : text_.size() - std::min(text_.size(), most_ahead);
+  std::size_t at = 0, name = text_.find(message);
+  if (end > 0 && !std::exchange(begun_, true)) at = behind_container_prefix(0);
+  while (at < end) {
+    if (in_byte_list_) {
+      at = read_byte_list(at, end);
+      continue;
+    }
+    if (name < at) name = text_.find(message, at);
+    const std::size_t stop = std::min({text_.find('\n', at), name, end});
+    buffer_.append(text_, at, stop - at);
+    at = stop;
+    if (at == end) break;
+    if (at != name) {
+      const std::size_t line = at + 1;
+      at = behind_container_prefix(line);
+      buffer_ += at > line ? broken_here : '\n';
+      continue;
+    }
+    at += message.size();
+    buffer_ += message;
+    const std::size_t list = text_.find_first_not_of(" :[\t\r\n", at);
+    in_byte_list_ = list < text_.size() && std::isdigit(static_cast<unsigned char>(text_[list])) != 0 &&
+                    text_.substr(at, list - at).find('[') != std::string::npos;
+  }
+  text_.erase(0, at);
+}
+
+/// If the line that begins there goes on in its stream's next one, remembers that. If it is that one, returns where its
+/// text begins, else where the line does.
+std::size_t LogScan::behind_container_prefix(std::size_t line) {
+  std::string stream, tag;
+  re2::StringPiece rest(text_.data() + line, std::min(text_.size() - line, longest_container_line));
+  const bool may_match = rest.size() > 10 && rest[4] == '-' && rest[10] == 'T';
+  if (!may_match || !RE2::Consume(&rest, expressions_.container, &stream, &tag)) {
+    stream_.clear();
+    return line;
+  }
+  const bool goes_on = stream == stream_;
+  stream_ = tag == "P" ? stream : "";
+  return goes_on ? static_cast<std::size_t>(rest.data() - text_.data()) : line;
+}
+
+/// journald writes a message that has control characters, such as colours, as the list of its bytes.
+std::size_t LogScan::read_byte_list(std::size_t at, std::size_t end) {
+  for (; at < end; ++at) {
+    const char letter = text_[at];
+    if (std::isdigit(static_cast<unsigned char>(letter)) != 0) {
+      byte_ = std::min(byte_.value_or(0) * 10 + static_cast<unsigned>(letter - '0'), 256U);
+    } else if (letter == ',' || letter == ']') {
+      if (byte_ == '\n')
+        buffer_ += "\\n";
+      else if (byte_)
+        buffer_ += *byte_ == broken_here ? ' ' : static_cast<char>(*byte_);
+      byte_.reset();
+    } else if (letter == '\n') {
+      buffer_ += broken_here;
+    } else if (std::string_view(" :[\t\r").find(letter) == std::string_view::npos) {
+      in_byte_list_ = false;
+      return at;
+    }
+    if (letter == ']') {
+      in_byte_list_ = false;
+      return at + 1;
+    }
+  }
+  return at;
 }
 
 void LogScan::scan(bool at_end) {
@@ -240,24 +360,23 @@ void LogScan::scan(bool at_end) {
 }
 
 std::uint64_t LogScan::line_at(std::size_t position) {
-  if (position > counted_) {
-    line_ += static_cast<std::uint64_t>(std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(counted_),
-                                                   buffer_.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
-    counted_ = position;
-    return line_;
-  }
-  return line_ - static_cast<std::uint64_t>(std::count(buffer_.begin() + static_cast<std::ptrdiff_t>(position),
-                                                       buffer_.begin() + static_cast<std::ptrdiff_t>(counted_), '\n'));
+  const auto lines_in = [&](std::size_t begin, std::size_t end) {
+    return static_cast<std::uint64_t>(std::ranges::count_if(std::string_view(buffer_).substr(begin, end - begin),
+                                                            [](char c) { return c == '\n' || c == broken_here; }));
+  };
+  if (position <= counted_) return line_ - lines_in(position, counted_);
+  line_ += lines_in(counted_, position);
+  counted_ = position;
+  return line_;
 }
 
 std::vector<LogScan::Line> LogScan::lines_between(std::size_t begin, std::size_t end) const {
   std::vector<Line> lines;
-  std::size_t previous_width = 0;
   for (std::size_t at = begin; at < end;) {
     // Progress bars end lines with a carriage return, structured logs with the two characters of an escape.
     std::size_t stop = at, next = end;
     for (; stop < end; ++stop) {
-      if (buffer_[stop] == '\n' || buffer_[stop] == '\r') {
+      if (buffer_[stop] == '\n' || buffer_[stop] == '\r' || buffer_[stop] == broken_here) {
         next = stop + 1;
         break;
       }
@@ -267,34 +386,48 @@ std::vector<LogScan::Line> LogScan::lines_between(std::size_t begin, std::size_t
       }
     }
     if (stop == end) next = end;
+    if (const std::size_t last = std::min(buffer_.find_first_not_of('\r', stop), end);
+        last > stop && last < end && (buffer_[last] == '\n' || buffer_[last] == broken_here))
+      next = last + 1;
     Line line{.source = {}, .text = without_escapes(std::string_view(buffer_).substr(at, stop - at)), .position = at};
-    const std::size_t width = line.text.size();
-    bool has_prefix = false;
-    re2::StringPiece rest(line.text);
-    std::string rank, task, process, number, service;
-    constexpr int most_prefixes = 8;
-    for (int i = 0; i < most_prefixes; ++i) {
-      const re2::StringPiece unread = rest;
-      if (!RE2::Consume(&rest, expressions_.prefix, &rank, &task, &process, &number, &service)) {
-        rest = unread;
-        break;
-      }
-      has_prefix = true;
-      if (!line.source.empty()) continue;
-      if (!rank.empty()) line.source = "rank " + rank.substr(rank.find_first_of("0123456789"));
-      if (!task.empty()) line.source = "rank " + task;
-      if (!process.empty()) line.source = process;
-      if (!number.empty()) line.source = "task " + number;
-      if (!service.empty()) line.source = service;
+    line.width = line.text.size();
+    if (at > begin && buffer_[at - 1] == broken_here) {
+      line.source = lines.back().source;
+      line.has_prefix = lines.back().has_prefix;
+      line.continues = true;
+    } else {
+      remove_prefixes(line);
+      // The terminal broke a line of its width, unless a launcher or collector read it before.
+      line.continues = !line.has_prefix && !lines.empty() && lines.back().width >= narrowest_terminal;
+      if (line.source.empty() && line.continues) line.source = lines.back().source;
     }
-    line.text = std::string(rest.data(), rest.size());
-    line.continues = !has_prefix && previous_width >= narrowest_terminal;
-    if (line.source.empty() && line.continues && !lines.empty()) line.source = lines.back().source;
-    previous_width = width;
     lines.push_back(std::move(line));
     at = next;
   }
   return lines;
+}
+
+void LogScan::remove_prefixes(Line& line) const {
+  re2::StringPiece rest(line.text);
+  std::string rank, task, process, number, service;
+  constexpr int most_prefixes = 8;
+  for (int i = 0; i < most_prefixes; ++i) {
+    const re2::StringPiece unread = rest;
+    if (!RE2::Consume(&rest, expressions_.prefix, &rank, &task, &process, &number, &service)) {
+      rest = unread;
+      break;
+    }
+    line.has_prefix = true;
+    if (!line.source.empty()) continue;
+    if (!rank.empty()) line.source = "rank " + rank.substr(rank.find_first_of("0123456789"));
+    if (!task.empty()) line.source = "rank " + task;
+    if (!process.empty()) line.source = process;
+    if (!number.empty()) line.source = "task " + number;
+    if (!service.empty()) line.source = service;
+  }
+  // The space behind a prefix is its end, not a part of a word that goes on here.
+  if (line.has_prefix && rest.starts_with(" ") && rest.data()[-1] != ' ') rest.remove_prefix(1);
+  line.text = std::string(rest.data(), rest.size());
 }
 
 void LogScan::examine(std::size_t begin, std::size_t end, std::size_t limit) {
@@ -312,11 +445,13 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
                        std::vector<Found>& found) const {
   Joined joined;
   const std::string& text = joined.text;
+  const Line *last = nullptr, *last_but_one = nullptr;
   for (const Line& line : lines) {
     if (line.source != source) continue;
-    if (!text.empty() && !line.continues) joined.text += '\n';
+    if (!text.empty() && !line.continues && !was_broken_before(line, last, last_but_one)) joined.text += '\n';
     joined.places.emplace_back(text.size(), line.position);
     joined.text += line.text;
+    last_but_one = std::exchange(last, &line);
   }
   const std::string squeezed_text = squeezed(text);
   std::vector<Extent> taken;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@ struct Findings {
 
 /// Takes a log in pieces of any size. Memory is bounded whatever the log: lines may have any length, also none. Colours
 /// and what launchers and loggers put before each line are ignored; lines of several ranks may be interleaved, and
-/// terminals may have broken lines anywhere.
+/// terminals and collectors may have broken lines anywhere. UTF-16 is read with and without its mark, also in a part of
+/// the log, and journald's messages also where they are lists of bytes.
 class LogScan {
  public:
   static constexpr std::size_t most_failures = 10'000;
@@ -42,8 +44,14 @@ class LogScan {
   struct Line;
   struct Part;
 
+  void narrow(bool at_end);
+  void join(bool at_end);
+  std::size_t behind_container_prefix(std::size_t line);
+  std::size_t read_byte_list(std::size_t at, std::size_t end);
   void scan(bool at_end);
   std::vector<Line> lines_between(std::size_t begin, std::size_t end) const;
+  void remove_prefixes(Line& line) const;
+  static bool was_broken_before(const Line& line, const Line* last, const Line* last_but_one);
   void examine(std::size_t begin, std::size_t end, std::size_t limit);
   void match_in(const std::string& source, const std::vector<Line>& lines, std::size_t limit,
                 std::vector<Found>& found) const;
@@ -52,14 +60,19 @@ class LogScan {
   std::uint64_t line_at(std::size_t position);
 
   const Expressions& expressions_;  // compiled once for all scans
+  std::string taken_;               // as it came; up to `narrowed_` kept as context only
+  std::size_t narrowed_ = 0;        // of `taken_`
+  std::string text_;                // without the zeros of UTF-16; moved to the buffer once it is known what follows
+  std::string stream_;              // of containerd: its last line goes on in the next one
+  std::optional<unsigned> byte_;    // of a list of bytes, as far as its digits were read
+  bool in_byte_list_ = false, begun_ = false;
   std::string buffer_;
-  std::uint64_t base_ = 0;   // offset of the buffer in the log
+  std::uint64_t base_ = 0;   // offset of the buffer in the text
   std::size_t scanned_ = 0;  // no key begins before it
   std::size_t handled_ = 0;  // texts that begin before it are done
   std::size_t counted_ = 0;  // where `line_` was counted up to
   std::uint64_t line_ = 1;
   std::uint64_t zeros_ = 0;  // at the beginning
-  int wide_ = -1;            // 1: UTF-16, as PowerShell writes it; -1: not yet known
   std::map<std::string, Figures> facts_;
   std::map<std::string, Part> pending_;  // by source
   std::map<std::string, std::size_t> seen_;

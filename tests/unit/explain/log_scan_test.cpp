@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/analysis/explain/answer.h"
@@ -25,6 +26,81 @@ TEST(Logs, LinesMayBeBrokenAnywhere) {
     EXPECT_EQ(failure.figures[Field::live], std::uint64_t{14} << 30U) << broken;
     EXPECT_EQ(failure.figures[Field::free], std::uint64_t{512} << 20U) << broken;
   }
+}
+
+std::string in_lines(std::string_view text, std::size_t width, std::string_view prefix, std::string_view end) {
+  std::string lines;
+  for (; !text.empty(); text.remove_prefix(std::min(width, text.size())))
+    (lines += prefix).append(text.substr(0, width)).append(end);
+  return lines;
+}
+
+TEST(Logs, BrokenLinesMayHaveAnyEndsAndPrefixes) {
+  std::string text =
+      torch_text("2.00 GiB", "23.64 GiB", "4.50 GiB",
+                 "Of the allocated memory 14.00 GiB is allocated by PyTorch, and 3.25 GiB is reserved by "
+                 "PyTorch but unallocated.");
+  text.pop_back();
+  for (const std::string_view prefix :
+       {"", "[rank3]: ", "[default3]:", "[1,3]<stderr>:", "worker-1  | ", "(Worker pid=12) ",
+        "3: ", "2026-01-01T00:00:00.123456789Z stderr F ", "Nov 30 02:45:20 node-7 python3[123]: ",
+        "2026-11-30T02:45:20.123456+00:00 node-7 python3[123]: ", "2026-11-30T02:45:20+0000 node-7 python3[123]: "})
+    for (const std::string_view end : {"\n", "\r\n", "\r\r\n"})
+      for (std::size_t width = 60; width < 200; ++width) {
+        const std::string log = "step 1\n" + in_lines(text, width, prefix, end);
+        const Failure failure = only_failure(log);
+        EXPECT_EQ(failure.grammar->framework, "PyTorch") << log;
+        EXPECT_EQ(failure.figures[Field::requested], std::uint64_t{2} << 30U) << log;
+        EXPECT_EQ(failure.figures[Field::capacity], static_cast<std::uint64_t>(23.64 * (1U << 30U) + 0.5)) << log;
+        EXPECT_EQ(failure.figures[Field::free], std::uint64_t{9} << 29U) << log;
+        EXPECT_EQ(failure.figures[Field::live], std::uint64_t{14} << 30U) << log;
+        EXPECT_EQ(failure.figures[Field::cached], std::uint64_t{13} << 28U) << log;
+      }
+}
+
+TEST(Logs, ALineThatACollectorBrokeGoesOnInTheNextOfItsStream) {
+  const std::string text =
+      old_text("2.87 GiB",
+               "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved in total by "
+               "PyTorch)");
+  const std::string before = "2026-01-01T00:00:00.1Z ", after = "2026-01-01T00:00:00.123456789+01:00 ";
+  for (const std::string& filler : {std::string(), std::string(16'000, 'x')})
+    for (std::size_t at = 1; at + 2 < text.size(); ++at) {
+      const std::string log = before + "stderr P " + filler + text.substr(0, at) + "\n" + before + "stderr P " +
+                              text.substr(at, 1) + "\n" + after + "stderr F " + text.substr(at + 1);
+      for (const std::size_t piece : {log.size(), std::size_t{13}}) {
+        const std::vector<Failure> failures = failures_in("first\n" + log + log, piece);
+        ASSERT_EQ(failures.size(), 1U) << log;
+        EXPECT_EQ(failures[0].count, 2U) << log;
+        EXPECT_LE(failures[0].line, 4U) << log;
+        EXPECT_EQ(failures[0].kind, Kind::fragmentation) << log;
+        EXPECT_EQ(failures[0].figures[Field::live], static_cast<std::uint64_t>(8.77 * (1U << 30U) + 0.5)) << log;
+      }
+    }
+  EXPECT_TRUE(failures_in(before + "stderr F CUDA error: out of me\n" + after + "stderr F mory\n").empty());
+  EXPECT_TRUE(failures_in(before + "stderr P CUDA error: out of me\n" + after + "stdout F mory\n").empty());
+  EXPECT_EQ(kind_in(before + "stderr P CUDA error: out of me\n" + after + "stderr F mory\n"), "no_figures");
+}
+
+TEST(Logs, JournaldWritesMessagesAsListsOfBytes) {
+  const std::string text =
+      "\x1b[31m" + old_text("2.87 GiB",
+                            "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; "
+                            "13.71 GiB reserved in total by PyTorch");
+  for (const auto& [begin, comma, end] :
+       {std::tuple("\"MESSAGE\":[", ",", "],"), std::tuple("\t\"MESSAGE\" : [\n\t\t", ",\n\t\t", "\n\t],\n")}) {
+    std::string log = "{\"_PID\":\"12\",";
+    log += begin;
+    for (const char letter : text) log += std::to_string(int(letter)) + (&letter == &text.back() ? "" : comma);
+    log += end + std::string("\"PRIORITY\":\"3\"}\n");
+    for (const std::size_t piece : {log.size(), std::size_t{1}}) {
+      const std::vector<Failure> failures = failures_in(log, piece);
+      ASSERT_EQ(failures.size(), 1U) << log;
+      EXPECT_EQ(failures[0].kind, Kind::fragmentation) << log;
+    }
+  }
+  EXPECT_TRUE(
+      failures_in("{\"MESSAGE\":[1,2\n{\"MESSAGE\":[\n{\"MESSAGE\":[]}\"MESSAGE\":[99999999999999,-1,").empty());
 }
 
 TEST(Logs, RanksMayBeInterleaved) {
@@ -64,14 +140,27 @@ TEST(Logs, PrefixesColoursAndEscapesDoNotMatter) {
   }
 }
 
-TEST(Logs, Utf16OfAWindowsShellIsRead) {
-  std::string wide = "\xff\xfe";
-  for (const char letter :
-       old_text("2.87 GiB",
-                "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
-                "in total by PyTorch"))
-    wide += std::string{letter, '\0'};
-  EXPECT_EQ(kind_in(wide), "fragmentation");
+TEST(Logs, Utf16IsReadWithAndWithoutItsMark) {
+  const std::string text =
+      "step 1\r\n" +
+      old_text("2.87 GiB",
+               "14.76 GiB total capacity; 8.77 GiB already allocated; 19.75 MiB free; 13.71 GiB reserved "
+               "in total by PyTorch");
+  std::string little, big, cyrillic;
+  for (const char letter : text) {
+    little += {letter, '\0'};
+    big += {'\0', letter};
+  }
+  for (int i = 0; i < 50; ++i) cyrillic += {static_cast<char>(0x10 + i), '\x04'};
+  // The last: one program appended to the log of another.
+  for (const std::string& log : {"\xff\xfe" + little, little, "\xfe\xff" + big, big, cyrillic + little,
+                                 std::string("step 0\r\n") + little, std::string("step 0\n") + big})
+    for (const std::size_t piece : {log.size(), std::size_t{1}, std::size_t{7}}) {
+      const std::vector<Failure> failures = failures_in(log, piece);
+      ASSERT_EQ(failures.size(), 1U);
+      EXPECT_EQ(failures[0].kind, Kind::fragmentation);
+      EXPECT_EQ(failures[0].line, log.starts_with("step 0") ? 3U : 2U);
+    }
 }
 
 TEST(Logs, TextInAnyEncodingIsTakenAndBytesThatAreNoneAreNot) {
