@@ -266,6 +266,7 @@ void LogScan::join(bool at_end) {
   while (at < end) {
     if (in_byte_list_) {
       at = read_byte_list(at, end);
+      if (!in_byte_list_) note_what_was_skipped(at);
       continue;
     }
     if (name < at) name = text_.find(message, at);
@@ -277,6 +278,7 @@ void LogScan::join(bool at_end) {
       const std::size_t line = at + 1;
       at = behind_container_prefix(line);
       buffer_ += at > line ? broken_here : '\n';
+      if (at > line) note_what_was_skipped(at);
       continue;
     }
     at += message.size();
@@ -286,6 +288,20 @@ void LogScan::join(bool at_end) {
                     text_.substr(at, list - at).find('[') != std::string::npos;
   }
   text_.erase(0, at);
+  text_base_ += at;
+}
+
+/// The text goes on there.
+void LogScan::note_what_was_skipped(std::size_t at) {
+  const std::uint64_t offset = base_ + buffer_.size();
+  skipped_.emplace_back(offset, text_base_ + at - offset);
+}
+
+/// Of a place in the buffer, in the log; that of a log in UTF-16 does not count its zeros.
+std::uint64_t LogScan::offset_of(std::size_t position) const {
+  const std::uint64_t offset = base_ + position;
+  const auto behind = std::ranges::upper_bound(skipped_, offset, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
+  return behind == skipped_.begin() ? offset : offset + std::prev(behind)->second;
 }
 
 /// If the line that begins there goes on in its stream's next one, remembers that. If it is that one, returns where its
@@ -354,6 +370,8 @@ void LogScan::scan(bool at_end) {
   line_at(keep);
   buffer_.erase(0, keep);
   base_ += keep;
+  const auto kept = std::ranges::upper_bound(skipped_, base_, {}, &std::pair<std::uint64_t, std::uint64_t>::first);
+  if (kept != skipped_.begin()) skipped_.erase(skipped_.begin(), std::prev(kept));
   scanned_ -= keep;
   handled_ -= std::min(handled_, keep);
   counted_ = 0;
@@ -469,7 +487,7 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
       std::size_t next_begin = 0, next_end = 0;
       std::size_t extent = std::min(text.size(), head.begin + grammar.extent);
       if (matcher.find(text, head.end, next_begin, next_end)) extent = std::min(extent, next_begin);
-      Found one{.failure = {.grammar = &grammar, .source = source, .offset = base_ + place}, .position = place};
+      Found one{.failure = {.grammar = &grammar, .source = source, .offset = offset_of(place)}, .position = place};
       const std::size_t read_to = matcher.read(text, head.begin, std::max(extent, head.end), one.failure);
       one.end = joined.place_of(read_to);
       taken.push_back({head.begin, std::max(read_to, head.end), &grammar});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/analysis/explain/failure.h"
@@ -57,22 +58,26 @@ class LogScan {
                 std::vector<Found>& found) const;
   void accept(Found found);
   void flush(const std::string& source);
+  std::uint64_t offset_of(std::size_t position) const;
+  void note_what_was_skipped(std::size_t at);
   std::uint64_t line_at(std::size_t position);
 
   const Expressions& expressions_;  // compiled once for all scans
   std::string taken_;               // as it came; up to `narrowed_` kept as context only
   std::size_t narrowed_ = 0;        // of `taken_`
+  std::uint64_t text_base_ = 0;     // offset of the following
   std::string text_;                // without the zeros of UTF-16; moved to the buffer once it is known what follows
   std::string stream_;              // of containerd: its last line goes on in the next one
   std::optional<unsigned> byte_;    // of a list of bytes, as far as its digits were read
   bool in_byte_list_ = false, begun_ = false;
   std::string buffer_;
-  std::uint64_t base_ = 0;   // offset of the buffer in the text
+  std::uint64_t base_ = 0;   // offset of the buffer in all that was moved to it
   std::size_t scanned_ = 0;  // no key begins before it
   std::size_t handled_ = 0;  // texts that begin before it are done
   std::size_t counted_ = 0;  // where `line_` was counted up to
   std::uint64_t line_ = 1;
-  std::uint64_t zeros_ = 0;  // at the beginning
+  std::uint64_t zeros_ = 0;                                       // at the beginning
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> skipped_;  // before an offset of the buffer; in all, in bytes
   std::map<std::string, Figures> facts_;
   std::map<std::string, Part> pending_;  // by source
   std::map<std::string, std::size_t> seen_;

@@ -77,6 +77,17 @@ TEST(Logs, ALineThatACollectorBrokeGoesOnInTheNextOfItsStream) {
         EXPECT_EQ(failures[0].figures[Field::live], static_cast<std::uint64_t>(8.77 * (1U << 30U) + 0.5)) << log;
       }
     }
+  std::string log;
+  for (int i = 0; i < 3'000; ++i)
+    log += before + "stderr P " + std::string(1'000, 'x') + "\n" + before + "stderr F x\n";
+  const std::string plain = "CUDA error: out of memory\n";
+  const std::string numbers = "{\"MESSAGE\":[" + std::string(3'000, '1') + ",32]}\n";
+  const std::string whole = log + text + log + numbers + plain;
+  const std::vector<Failure> failures = failures_in(whole);
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_EQ(whole.substr(failures[0].offset).find("CUDA"), 0U);
+  EXPECT_EQ(whole.substr(failures[1].offset).find("CUDA"), 0U);
+  EXPECT_EQ(failures[1].line, 12'003U);
   EXPECT_TRUE(failures_in(before + "stderr F CUDA error: out of me\n" + after + "stderr F mory\n").empty());
   EXPECT_TRUE(failures_in(before + "stderr P CUDA error: out of me\n" + after + "stdout F mory\n").empty());
   EXPECT_EQ(kind_in(before + "stderr P CUDA error: out of me\n" + after + "stderr F mory\n"), "no_figures");
