@@ -7,7 +7,6 @@
 #include <set>
 #include <span>
 #include <tuple>
-#include <unordered_map>
 
 namespace memreel {
 namespace {
@@ -37,7 +36,7 @@ class Classifier {
         open_.push_back(AllocationId{id});
     }
     conclude_older(trace_, seen_, evidence_);
-    conclude_rebound();
+    conclude_rebound(trace_, seen_, evidence_);
     count_sizes();
     count_alike();
     if (given_up()) return {};
@@ -200,73 +199,6 @@ class Classifier {
     if (of.freed_by_backward) return Evidence::freed_by_backward;
     if (seen_.first_forward != never && !of.outlives_its_pass()) return Evidence::freed_in_pass;
     return std::nullopt;
-  }
-
-  /// An optimizer that binds new memory to its parameters (`p.data = p.data - ...`) frees what a constructor made, in
-  /// its first step, and what it made itself in the next. So it does with its state, which was made after the
-  /// parameters; where these are updated in place, they are kept.
-  void conclude_rebound() {
-    std::map<StackId, std::vector<AllocationId>> replaced = replaced_in_first_step();
-    const auto begin = [&](AllocationId id) { return observation(id).begin; };
-    for (auto& [stack, ids] : replaced) std::ranges::sort(ids, {}, begin);
-    const auto site = std::ranges::min_element(replaced, {}, [&](const auto& of) { return begin(of.second.front()); });
-    if (site == replaced.end()) return;
-    std::unordered_map<std::uint64_t, std::uint32_t> made;  // by size, in the first step
-    std::uint32_t first_step = never;
-    for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
-      const Observation& of = seen_.allocations[id];
-      if (evidence_[id] != Evidence::optimizer_keeps || of.stack != site->first) continue;
-      if (first_step == never) first_step = of.made_in;
-      if (of.made_in == first_step) ++made[of.size.count];
-    }
-    std::size_t rebound = 0, in_place = 0;
-    for (const AllocationId id : open_) {
-      const Observation& of = observation(id);
-      if (of.phase == Phase::other && seen_.is_kept_from_setup(of) && made.contains(of.size.count)) ++in_place;
-    }
-    for (const auto& [size, count] : made) rebound += count;
-    if (rebound < 2 || 2 * in_place >= rebound) return;
-    for (const AllocationId id : site->second) {
-      std::uint32_t& left = made[observation(id).size.count];
-      evidence(id) = left > 0 ? Evidence::rebound_parameter : Evidence::optimizer_keeps;
-      if (left > 0) --left;
-    }
-    for (std::uint32_t id = 0; id < evidence_.size(); ++id)
-      if (evidence_[id] == Evidence::optimizer_keeps && seen_.allocations[id].stack == site->first)
-        evidence_[id] = Evidence::rebound_parameter;
-  }
-
-  /// What a program made before its first forward pass and frees in the optimizer's first step, by the stack in it
-  /// whose memory of the same size takes its place: the newest when it is freed, or what takes that one's.
-  std::map<StackId, std::vector<AllocationId>> replaced_in_first_step() const {
-    std::unordered_map<std::uint64_t, std::vector<AllocationId>> live;  // by size, of the step
-    std::unordered_map<AllocationId, AllocationId> successor;
-    std::vector<AllocationId> freed;
-    std::uint32_t step = never;
-    for (std::uint32_t i = 0; i < trace_.events.count(); ++i) {
-      const AllocationId id = trace_.events.allocation(i);
-      if (id == AllocationId::none) continue;
-      const Observation& of = observation(id);
-      if (of.begin == i && of.phase == Phase::optimizer) {
-        if (step == never && evidence_[index(id)] == Evidence::optimizer_keeps) step = of.made_in;
-        if (step != never && of.made_in != step) break;
-        live[of.size.count].push_back(id);
-      } else if (of.end == i) {
-        const auto same = live.find(of.size.count);
-        if (same == live.end()) continue;
-        std::erase(same->second, id);
-        if (same->second.empty()) continue;
-        successor[id] = same->second.back();
-        if (!of.older && of.begin < seen_.first_forward && of.phase == Phase::other) freed.push_back(id);
-      }
-    }
-    std::map<StackId, std::vector<AllocationId>> replaced;
-    for (const AllocationId id : freed) {
-      AllocationId last = id;
-      for (auto next = successor.find(last); next != successor.end(); next = successor.find(last)) last = next->second;
-      if (evidence_[index(last)] == Evidence::optimizer_keeps) replaced[observation(last).stack].push_back(id);
-    }
-    return replaced;
   }
 
   bool backward_between(const Observation& of) const {

@@ -56,4 +56,11 @@ std::string layer_path(const Tables& tables, const Categories& categories, Stack
 /// in one direction, and what lies in a segment that was made for a larger request came after that one.
 void conclude_older(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence);
 
+// What takes the place of parameters.
+
+/// An optimizer that binds new memory to its parameters (`p.data = p.data - ...`) frees what a constructor made, in its
+/// first step, and what it made itself in the next. So it does with its state, which was made after the parameters;
+/// where these are updated in place, they are kept. Changes the evidence of what such an optimizer keeps.
+void conclude_rebound(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence);
+
 }  // namespace memreel

@@ -191,7 +191,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
   loop(b, [](std::uint64_t round) { return round == 7 ? 3_MiB : 1_MiB; });
   const HeapDifference heap = one_heap(a, b);
   EXPECT_EQ(heap.step_mark_b, "found by what recurs at train.py:9");
-  ASSERT_EQ(heap.steps.size(), 19U) << "the last round has no end";
+  ASSERT_EQ(heap.steps.size(), 20U) << "the last one ends with the recording";
   for (std::size_t step = 0; step < heap.steps.size(); ++step) {
     EXPECT_EQ(heap.steps[step].a, 2_MiB);
     EXPECT_EQ(heap.steps[step].b, step == 7 ? 4_MiB : 2_MiB) << step;
