@@ -305,6 +305,14 @@ bool may_share_memory(const Tables& tables) {
   return std::ranges::any_of(tables.pools, is_own) || std::ranges::any_of(tables.strings, is_sign);
 }
 
+/// Whether the program's files are on a drive with a letter.
+bool ran_on_windows(const Tables& tables) {
+  return std::ranges::any_of(tables.strings, [](const std::string& text) {
+    return text.size() > 3 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == ':' &&
+           (text[2] == '\\' || text[2] == '/') && text.ends_with(".py");
+  });
+}
+
 /// Whether a replay of the recorded settings, where it chooses the addresses of segments itself, needs as much and
 /// fails as often as the recorded run did: PyTorch takes the lowest of free blocks of one size.
 bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
@@ -595,8 +603,13 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
     verdict.setting = setting_of(*findings.remedies, *heap, findings.ooms, findings.exact);
   if (verdict.setting && verdict.setting->is_torch) {
     Verdict::Setting& setting = *verdict.setting;
-    if (setting.change.find("expandable_segments:True") != std::string::npos && may_share_memory(trace.tables))
-      setting.caution = "not with CUDA IPC";
+    if (setting.change.find("expandable_segments:True") != std::string::npos) {
+      // PyTorch ignored it there until pull request 189163 of July 2026.
+      if (ran_on_windows(trace.tables))
+        setting.caution = "new on Windows";
+      else if (may_share_memory(trace.tables))
+        setting.caution = "not with CUDA IPC";
+    }
     for (const Prepared& each : findings.remedies->heaps)
       if (setting.misread.empty()) setting.misread = misread_settings(each.settings);
   }
