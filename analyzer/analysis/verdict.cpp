@@ -586,6 +586,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   verdict.device = findings.device;
   verdict.others = others(trace, *verdict.decides, findings.heaps);
   if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
+  verdict.has_optimizer = std::ranges::any_of(
+      trace.tables.marks, [&](const Mark& mark) { return trace.tables[mark.name].starts_with("Optimizer."); });
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
   if (verdict.leaks && findings.resident) {
     verdict.leaks->host_growth_bytes_per_step = findings.resident->growth_bytes_per_step;

@@ -146,6 +146,7 @@ struct Verdict {
   std::optional<Device> device;
   std::vector<Other> others;  // by device
   std::optional<Holders> holders;
+  bool has_optimizer = false;  // PyTorch marked one: the program trains, even if it came to no backward pass
   std::optional<Leaks> leaks;
   std::optional<KeptBy> kept_by;
   std::optional<Fragments> fragmentation;

@@ -163,11 +163,13 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
 }
 
 /// What the program keeps for a backward pass that it never runs, if that matters at the peak.
-void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders) {
+void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders, bool training_failed) {
   constexpr double matters = 0.1;
   if (share_of(holders.graph, holders.total) >= matters)
-    lines.push_back(
-        {"graph", "this pass keeps its graph, " + text_of(holders.graph) + ": torch.no_grad() in inference", false});
+    lines.push_back({"graph",
+                     "this pass keeps its graph, " + text_of(holders.graph) +
+                         (training_failed ? ": checkpointing" : ": torch.no_grad() in inference"),
+                     false});
   if (share_of(holders.earlier_graphs, holders.total) >= matters)
     lines.push_back({"graph",
                      "the previous pass's graph, " + text_of(holders.earlier_graphs) + ", is alive: del the output",
@@ -294,7 +296,8 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   if (verdict.holders) {
     lines.push_back(verdict.device ? line_of(*verdict.device) : line_of(*verdict.holders));
     // A graph that grows with every step is a leak, and said as one.
-    if (!verdict.leaks || verdict.leaks->bytes == 0_B) add_graphs(lines, *verdict.holders);
+    if (!verdict.leaks || verdict.leaks->bytes == 0_B)
+      add_graphs(lines, *verdict.holders, verdict.has_optimizer && verdict.decides->failed > 0);
   }
   if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
