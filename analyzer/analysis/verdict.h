@@ -153,6 +153,11 @@ struct Verdict {
   std::optional<Setting> setting;
 };
 
+/// What to set, or that nothing helps, by what `remedies` tried; none if they tried nothing that the program can use.
+/// `ooms`: null if not examined. `exact`: whether the recording replays to the byte.
+std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& remedies, const HeapHistory& heap,
+                                           const OutOfMemories* ooms, bool exact);
+
 /// The inputs of a verdict; null: not examined.
 struct Findings {
   std::span<const HeapHistory> heaps;

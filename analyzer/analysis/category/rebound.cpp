@@ -12,9 +12,8 @@ namespace {
 /// memory of the same size takes its place: the newest when it is freed, or what takes that one's.
 std::map<StackId, std::vector<AllocationId>> replaced_in_first_step(const Trace& trace, const Observations& seen,
                                                                     const std::vector<Evidence>& evidence) {
-  std::unordered_map<std::uint64_t, std::vector<AllocationId>> live;  // by size, of the step
-  std::unordered_map<AllocationId, AllocationId> successor;
-  std::vector<AllocationId> freed;
+  std::unordered_map<std::uint64_t, std::vector<AllocationId>> made;  // in the step, by size, oldest first
+  std::vector<std::pair<AllocationId, AllocationId>> successors;      // of what is freed, in the order of frees
   std::uint32_t step = never;
   for (std::uint32_t i = 0; i < trace.events.count(); ++i) {
     const AllocationId id = trace.events.allocation(i);
@@ -23,21 +22,26 @@ std::map<StackId, std::vector<AllocationId>> replaced_in_first_step(const Trace&
     if (of.begin == i && of.phase == Phase::optimizer) {
       if (step == never && evidence[index(id)] == Evidence::optimizer_keeps) step = of.made_in;
       if (step != never && of.made_in != step) break;
-      live[of.size.count].push_back(id);
+      made[of.size.count].push_back(id);
     } else if (of.end == i) {
-      const auto same = live.find(of.size.count);
-      if (same == live.end()) continue;
-      std::erase(same->second, id);
-      if (same->second.empty()) continue;
-      successor[id] = same->second.back();
-      if (!of.older && of.begin < seen.first_forward && of.phase == Phase::other) freed.push_back(id);
+      const auto same = made.find(of.size.count);
+      if (same == made.end()) continue;
+      std::vector<AllocationId>& live = same->second;
+      while (!live.empty() && seen.allocations[index(live.back())].end <= i) live.pop_back();
+      if (!live.empty()) successors.emplace_back(id, live.back());
     }
   }
   std::map<StackId, std::vector<AllocationId>> replaced;
-  for (const AllocationId id : freed) {
-    AllocationId last = id;
-    for (auto next = successor.find(last); next != successor.end(); next = successor.find(last)) last = next->second;
-    if (evidence[index(last)] == Evidence::optimizer_keeps) replaced[seen.allocations[index(last)].stack].push_back(id);
+  std::unordered_map<AllocationId, AllocationId> last;  // that takes its place
+  for (auto pair = successors.rbegin(); pair != successors.rend(); ++pair) {
+    const auto& [id, successor] = *pair;
+    const auto later = last.find(successor);
+    const AllocationId heir = later == last.end() ? successor : later->second;
+    last[id] = heir;
+    const Observation& of = seen.allocations[index(id)];
+    if (!of.older && of.begin < seen.first_forward && of.phase == Phase::other &&
+        evidence[index(heir)] == Evidence::optimizer_keeps)
+      replaced[seen.allocations[index(heir)].stack].push_back(id);
   }
   return replaced;
 }

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+
+#include "analyzer/analysis/insight/remedies.h"
+#include "analyzer/analysis/verdict.h"
+#include "analyzer/replay/tune/search_space.h"
+#include "formats/torch/alloc_conf.h"
+
+namespace memreel {
+namespace {
+
+/// "max_split_size_mb:90", "without max_split_size_mb:90", "PyTorch's defaults".
+std::string change_between(const std::string& before, const std::string& after) {
+  if (after.empty()) return std::string(pytorch_defaults);
+  const auto texts_in = [](const std::string& conf) {
+    std::set<std::string> texts;
+    for (const auto& [key, value] : settings_in(conf)) texts.insert(key + ":" + value);
+    return texts;
+  };
+  const std::set<std::string> old_settings = texts_in(before), new_settings = texts_in(after);
+  std::string added, removed;
+  for (const std::string& setting : new_settings)
+    if (!old_settings.contains(setting)) added += (added.empty() ? "" : ",") + setting;
+  for (const std::string& setting : old_settings)
+    if (!new_settings.contains(setting)) removed += (removed.empty() ? "" : ",") + setting;
+  return added.empty() ? "without " + removed : added;
+}
+
+/// Whether the program shares device memory with other processes, or has pools of its own (torch.cuda.MemPool): what
+/// expandable segments break (search_space.h).
+bool may_share_memory(const Tables& tables) {
+  constexpr std::array<std::string_view, 4> signs{"IpcGetMemHandle", "IpcOpenMemHandle", "custom_all_reduce",
+                                                  "CuMemAllocator"};
+  const auto is_sign = [&](const std::string& text) {
+    return std::ranges::any_of(signs, [&](std::string_view sign) { return text.find(sign) != std::string::npos; });
+  };
+  const auto is_own = [](const Pool& pool) { return !pool.inferred && pool.key_high == 0 && pool.key_low != 0; };
+  return std::ranges::any_of(tables.pools, is_own) || std::ranges::any_of(tables.strings, is_sign);
+}
+
+/// Whether the program's files are on a drive with a letter.
+bool ran_on_windows(const Tables& tables) {
+  return std::ranges::any_of(tables.strings, [](const std::string& text) {
+    return text.size() > 3 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == ':' &&
+           (text[2] == '\\' || text[2] == '/') && text.ends_with(".py");
+  });
+}
+
+/// Whether a replay of the recorded settings, where it chooses the addresses of segments itself, needs as much and
+/// fails as often as the recorded run did: PyTorch takes the lowest of free blocks of one size.
+bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
+  const auto own = std::ranges::find(remedies.heaps, heap.heap, &Prepared::heap) - remedies.heaps.begin();
+  const auto& replayed = remedies.baseline.heaps;  // of each of remedies.heaps
+  if (std::ssize(replayed) <= own || replayed[static_cast<std::size_t>(own)].peak_reserved != heap.peak_reserved)
+    return false;
+  const auto failed = [](const Prepared& heap) {
+    return static_cast<std::uint64_t>(std::ranges::count(heap.op, Op::alloc_failed));
+  };
+  return std::ranges::equal(remedies.baseline.heaps, remedies.heaps, {}, &ReplayResult::failed_allocations, failed);
+}
+
+void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& setting) {
+  setting.text = setting.change = remedy.text;
+  if (!remedies.is_torch || remedy.kind != RemedyKind::setting) return;
+  setting.needs = needs_release(remedy.outcome.policy, precede_rules(remedies.heaps));
+  setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(remedy.outcome.policy));
+}
+
+/// For a history that ends in its failure: what serves the request, and how far that goes.
+void answer_failure(const Remedies& remedies, const OutOfMemory& oom, Verdict::Setting& setting) {
+  setting.reach = oom.rest ? Reach::not_step : Reach::request;
+  const auto usable = [&](std::size_t i) { return remedies.is_usable(remedies.tried[i]); };
+  if (const auto best = std::ranges::find_if(oom.survivors, usable); best != oom.survivors.end()) {
+    setting.reach = Reach::later_steps;
+    return set_text(remedies, remedies.tried[*best], setting);
+  }
+  if (!oom.serve_only.empty() && usable(oom.serve_only.front().remedy)) {
+    const OutOfMemory::Served& served = oom.serve_only.front();
+    setting.reach = served.reach;
+    setting.spare = served.spare;
+    return set_text(remedies, remedies.tried[served.remedy], setting);
+  }
+  if (oom.verdict == OomVerdict::lack_of_memory) setting.instead = remedy_for_lack(oom);
+}
+
+std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHistory& heap, const OutOfMemories* ooms,
+                                        bool exact) {
+  Verdict::Setting setting{.is_torch = remedies.is_torch,
+                           .peak = remedies.baseline_peak,
+                           .exact = exact && repeats_recording(remedies, heap)};
+  setting.failed_before = remedies.is_torch ? remedies.baseline.failures() : heap.failures;
+  setting.failed = setting.failed_before;
+  setting.live_share = remedies.baseline_peak == 0_B ? 0
+                                                     : static_cast<double>(heap.peak_live.count) /
+                                                           static_cast<double>(remedies.baseline_peak.count);
+  const Remedy* best = nullptr;
+  for (const Remedy& remedy : remedies.tried) {
+    if (!remedies.is_usable(remedy)) continue;
+    if (best == nullptr) best = &remedy;
+    if (setting.tried++ > 0 && remedies.gives_back(remedy) <= setting.best_saved) continue;
+    setting.best_saved = remedies.gives_back(remedy);
+    setting.best_needs = remedies.is_torch && !remedy.outcome.every_release ? needs_release(remedy.outcome.policy) : "";
+  }
+  if (best == nullptr) return std::nullopt;
+  const std::int64_t saved = remedies.gives_back(*best);
+  if (setting.failed_before > 0 && !remedies.is_limited()) {
+    setting.instead = "what the pool could have is unknown (--capacity)";
+    return setting;
+  }
+  if (ooms != nullptr && !ooms->examined.empty() && ooms->examined.back().is_last) {
+    answer_failure(remedies, ooms->examined.back(), setting);
+    return setting;
+  }
+  const bool serves_more = best->outcome.failures() < setting.failed_before;
+  const bool saves =
+      best->outcome.failures() == setting.failed_before &&
+      static_cast<double>(saved) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count) &&
+      saved > 0;
+  // At a limit where requests failed, serving them counts, not a lower peak.
+  if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
+  set_text(remedies, *best, setting);
+  setting.peak = best->outcome.peak_reserved();
+  setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
+  setting.failed = best->outcome.failures();
+  setting.failed_at_most = remedies.most_failures.value_or(setting.failed);
+  return setting;
+}
+
+/// A side effect that this program may meet, in a few words.
+std::string caution_of(const Tables& tables, const Verdict::Setting& setting) {
+  if (setting.change.find("expandable_segments:True") == std::string::npos) return {};
+  // PyTorch ignored it there until pull request 189163 of July 2026.
+  if (ran_on_windows(tables)) return "new on Windows";
+  return may_share_memory(tables) ? "not with CUDA IPC" : "";
+}
+
+}  // namespace
+
+std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& remedies, const HeapHistory& heap,
+                                           const OutOfMemories* ooms, bool exact) {
+  std::optional<Verdict::Setting> setting = best_of(remedies, heap, ooms, exact);
+  if (!setting || !setting->is_torch) return setting;
+  setting->caution = caution_of(trace.tables, *setting);
+  for (const Prepared& each : remedies.heaps)
+    if (setting->misread.empty()) setting->misread = misread_settings(each.settings);
+  return setting;
+}
+
+}  // namespace memreel
