@@ -13,7 +13,7 @@
 #include <system_error>
 
 #include "analyzer/cli/flight_dump.h"
-#include "analyzer/describe/text_table.h"
+#include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -71,58 +71,6 @@ const std::array<Group, 6>& groups() {
   return all;
 }
 
-class Formatter final : public CLI::Formatter {
- public:
-  Formatter() { column_width(column); }
-
-  std::string make_option_desc(const CLI::Option* option) const override {
-    return fitted(CLI::Formatter::make_option_desc(option));
-  }
-  std::string make_description(const CLI::App* app) const override {
-    return prose(CLI::Formatter::make_description(app));
-  }
-  std::string make_footer(const CLI::App* app) const override { return prose(CLI::Formatter::make_footer(app)); }
-  std::string make_subcommand(const CLI::App* command) const override {
-    std::string name = "  " + command->get_name();
-    name.resize(std::max(command_column, name.size() + 2), ' ');
-    std::string text = fitted(command->get_description(), command_column);
-    for (std::size_t at = text.find('\n'); at != std::string::npos; at = text.find('\n', at + 1))
-      text.insert(at + 1, command_column, ' ');
-    return name + text + "\n";
-  }
-
- private:
-  static constexpr std::size_t column = 28;
-  static constexpr std::size_t command_column = 12;
-
-  /// Continues long lines below the start of their text. Keeps copyable commands on one line.
-  static std::string prose(const std::string& text) {
-    std::string result;
-    for (std::size_t at = 0; at < text.size();) {
-      const std::size_t end = std::min(text.find('\n', at), text.size());
-      const std::string line = text.substr(at, end - at);
-      at = end + 1;
-      const std::size_t blanks = line.rfind("  ");
-      const std::size_t hanging = blanks == std::string::npos || blanks > terminal_width() / 2 ? 0 : blanks + 2;
-      if (line.starts_with("  memreel ") || display_width(line) <= terminal_width()) {
-        result += line + '\n';
-        continue;
-      }
-      const std::string rest = wrapped(line.substr(hanging), hanging);
-      result += line.substr(0, hanging) + rest.substr(hanging);
-    }
-    if (!text.ends_with('\n') && result.ends_with('\n')) result.pop_back();
-    return result;
-  }
-
-  static std::string fitted(const std::string& text, std::size_t indent = column) {
-    std::string lines;
-    for (const std::string& line : wrapped_lines(text, terminal_width() - indent))
-      lines += (lines.empty() ? "" : "\n") + line;
-    return lines;
-  }
-};
-
 /// The Damerau-Levenshtein distance: substitutions, deletions, insertions and swaps of adjacent letters.
 std::size_t distance(std::string_view a, std::string_view b) {
   std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
@@ -151,8 +99,6 @@ std::vector<std::string> commands_of(CLI::App& app) {
 }  // namespace
 
 std::span<const Sibling> siblings() { return programs; }
-
-void set_formatter(CLI::App& app) { app.formatter(std::make_shared<Formatter>()); }
 
 void arrange_commands(CLI::App& app) {
   for (const Sibling& sibling : programs)
@@ -288,7 +234,7 @@ Exit run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "failure-lines") return say_failure_lines(words.subspan(2));
 
   CLI::App app("memreel records what a program does with GPU memory and replays it against any allocator.", "memreel");
-  set_formatter(app);
+  fit_help(app);
   app.set_version_flag("--version", "memreel " + std::string(version));
   Exit exit = Exit::done;
   for (const HeaderPlace& place : header_places)

@@ -55,9 +55,6 @@ struct Sibling {
 
 std::span<const Sibling> siblings();
 
-/// Fits help to the terminal. Call before adding commands.
-void set_formatter(CLI::App& app);
-
 /// Adds the siblings to the commands and groups all of them by purpose. Call after all commands are added.
 void arrange_commands(CLI::App& app);
 

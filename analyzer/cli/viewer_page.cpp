@@ -24,6 +24,7 @@
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
 #include "analyzer/describe/markup.h"
+#include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/printable.h"
@@ -420,7 +421,7 @@ Exit serve_view(std::span<char* const> words) {
 
   CLI::App app("memreel view --serve shows a trace in a browser, for computers without a screen.",
                "memreel view --serve [PORT]");
-  set_formatter(app);
+  fit_help(app);
   ServeArguments arguments;
   app.add_option("TRACE", arguments.file, "Trace, or any file that import reads")->required();
   bool serves = true;  // always set when this function is called

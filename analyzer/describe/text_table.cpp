@@ -1,90 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/describe/text_table.h"
 
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <numeric>
 #include <ostream>
 
 namespace memreel {
-namespace {
-
-constexpr std::size_t usual_width = 80;
-constexpr std::size_t least_width = 40;  // nothing sensible fits in less
-constexpr std::size_t most_width = 1000;
-
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
-/// The length in bytes of the first `columns` code points.
-std::size_t bytes_of(std::string_view text, std::size_t columns) {
-  std::size_t at = 0;
-  while (at < text.size() && columns > 0) {
-    ++at;
-    while (at < text.size() && continues(text[at])) ++at;
-    --columns;
-  }
-  return at;
-}
-
-/// Where to break `text`, which is longer than `room` bytes.
-std::size_t break_in(std::string_view text, std::size_t room) {
-  for (std::size_t at = room; at > 0; --at)
-    if (text[at] == ' ' || text[at - 1] == ',') return at;
-  return room;
-}
-
-}  // namespace
-
-std::size_t terminal_width() {
-  std::size_t columns = 0;
-  // Nothing here changes the environment.
-  if (const char* const said = std::getenv("COLUMNS")) {  // NOLINT(concurrency-mt-unsafe)
-    const std::string_view text(said);
-    std::from_chars(text.data(), text.data() + text.size(), columns);
-  }
-  winsize size{};
-  if (columns == 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0) columns = size.ws_col;
-  return columns == 0 ? usual_width : std::clamp(columns, least_width, most_width);
-}
-
-std::size_t display_width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return !continues(c); }));
-}
-
-std::string clipped_middle(std::string_view text, std::size_t width) {
-  const std::size_t all = display_width(text);
-  if (all <= width) return std::string(text);
-  if (width == 0) return {};
-  const std::size_t behind = (width - 1) / 2;
-  const std::size_t before = width - 1 - behind;
-  return std::string(text.substr(0, bytes_of(text, before))) + "…" +
-         std::string(text.substr(bytes_of(text, all - behind)));
-}
-
-std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging) {
-  std::vector<std::string> lines;
-  while (display_width(text) > width) {
-    const std::size_t end = break_in(text, bytes_of(text, std::max<std::size_t>(1, width)));
-    if (lines.empty()) width -= std::min(width, hanging);
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(end);
-    while (text.starts_with(' ')) text.remove_prefix(1);
-  }
-  if (!text.empty() || lines.empty()) lines.emplace_back(text);
-  return lines;
-}
-
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width, std::size_t hanging) {
-  std::string result;
-  for (const std::string& line : wrapped_lines(text, width - std::min(width - 1, indent), hanging))
-    result += std::string(indent + (result.empty() ? 0 : hanging), ' ') + line + '\n';
-  return result;
-}
-
 namespace {
 
 constexpr std::size_t gap = 2;

@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text for terminals: tables with aligned columns and right-aligned numbers, and wrapping. No line is wider than the
-// terminal.
+// Tables for terminals, with aligned columns and right-aligned numbers. No line is wider than the terminal.
 #pragma once
 
 #include <iosfwd>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "formats/model/units.h"
+#include "formats/model/wrapping.h"
 
 namespace memreel {
-
-/// The width of the terminal on standard output, unless COLUMNS overrides it; 80 if there is no terminal.
-std::size_t terminal_width();
-
-/// The number of terminal columns of UTF-8 text, one per code point.
-std::size_t display_width(std::string_view text);
-
-/// Shortens `text` to at most `width` columns by omitting its middle, because names differ at their ends.
-std::string clipped_middle(std::string_view text, std::size_t width);
-
-/// Breaks `text` into lines of at most `width` columns at blanks and after commas; if there are none, anywhere. Never
-/// empty. Lines after the first are narrower by `hanging`.
-std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging = 0);
-
-/// The same as one string: each line is indented, within `width`, those after the first by `hanging` more, and ends
-/// with a line feed.
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width(),
-                    std::size_t hanging = 0);
 
 enum class Align : std::uint8_t { left, right };
 

@@ -80,9 +80,9 @@ void describe_attach(CLI::App& app, Request& request) {
                "Print one JSON document at the end (memreel.attach/1; with --holders memreel.holders/1)")
       ->excludes(live);
   app.footer(
-      "Records the GPU memory use of a running program from now on. A program started with memreel record --dormant\n"
-      "has memreel's library loaded already. Python 3.14 and newer load it on request. In any other program, memreel\n"
-      "pauses one thread for less than a millisecond to load it, as a debugger would; --backend interpose is then\n"
+      "Records the GPU memory use of a running program from now on. A program started with memreel record --dormant "
+      "has memreel's library loaded already. Python 3.14 and newer load it on request. In any other program, memreel "
+      "pauses one thread for less than a millisecond to load it, as a debugger would; --backend interpose is then "
       "unavailable.\n"
       "Existing files are never overwritten: the trace gets a numbered name instead.\n\n"
       "Examples:\n"
@@ -113,9 +113,9 @@ void describe_holders(CLI::App& app, Request& request) {
   add_site(app, request, "Only of memory allocated at train.py:12, as the recording or PyTorch knows");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
   app.footer(
-      "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned\n"
-      "memory. The program is recorded, or waits for that (memreel record --dormant); in any other, use\n"
-      "memreel attach PID --holders. It need not import memreel. Its main thread looks for them at its next safe\n"
+      "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned "
+      "memory. The program is recorded, or waits for that (memreel record --dormant); in any other, use "
+      "memreel attach PID --holders. It need not import memreel. Its main thread looks for them at its next safe "
       "point: a million objects take half a second to a second. Nothing is changed.\n\n"
       "Examples:\n"
       "  memreel holders 4711\n"

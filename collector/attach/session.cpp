@@ -303,7 +303,7 @@ void describe(CLI::App& app, Request& request) {
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.dump/1)");
   app.footer(
-      "Makes each program that runs under memreel record --flight write its flight recording to a file next to its\n"
+      "Makes each program that runs under memreel record --flight write its flight recording to a file next to its "
       "trace. The program keeps running.\n\n"
       "Examples:\n"
       "  memreel dump 4711\n"

@@ -20,6 +20,7 @@
 #include <system_error>
 
 #include "collector/record/launch.h"
+#include "formats/command_line/help.h"
 #include "formats/model/printable.h"
 
 namespace memreel::record {
@@ -32,6 +33,7 @@ int fail(const Error& error) {
 }
 
 std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** argv) {
+  fit_help(app);
   const int first = argc > 1 && name == argv[1] ? 2 : 1;
   std::vector<std::string> own;  // CLI11 takes them last first
   for (int i = argc - 1; i >= first; --i) own.emplace_back(argv[i]);

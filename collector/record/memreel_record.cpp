@@ -62,7 +62,7 @@ void describe(CLI::App& app, Request& request) {
                  "Write one JSON document (memreel.record/1) to this file; standard output is the program's");
   app.footer(
       "Records the GPU memory use of PROGRAM and the processes it starts. Each process writes its own trace.\n"
-      "The program's output, exit code and signals pass through. Existing files are never overwritten: the trace\n"
+      "The program's output, exit code and signals pass through. Existing files are never overwritten: the trace "
       "gets a numbered name instead.\n\n"
       "Examples:\n"
       "  memreel record python train.py --epochs 1\n"

@@ -54,19 +54,20 @@ void describe(CLI::App& app, Request& request) {
       ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));
   app.add_flag("--categories", request.categories,
                "Also show memory by category and leaks so far; uses up to a tenth of one CPU");
-  app.add_flag("--once", request.once, "Print the table once, after one interval, and exit");
+  CLI::Option* const once = app.add_flag("--once", request.once, "Print the table once, after one interval, and exit");
   CLI::Option* const json =
       app.add_flag("--json", request.json, "Like --once, but print one JSON document (memreel.top/1)");
   app.add_option("--openmetrics", request.target,
                  "Export metrics for Prometheus instead: :PORT (on loopback), HOST:PORT or FILE")
+      ->excludes(once)
       ->excludes(json);
   app.add_option("--journal", request.journal)->group("");
   app.add_flag("--companion", request.companion)->group("");
   app.add_flag("--feed", request.feed)->group("");
   app.footer(
-      "Shows the memory of each recorded process by heap: live bytes, bytes reserved by pools, peak live bytes, and\n"
-      "the growth of live bytes in the last minute. memreel queries the processes through their control sockets;\n"
-      "those of other users answer only root. Keys: q quits; l, r, g and p sort by live, reserved, growth and PID;\n"
+      "Shows the memory of each recorded process by heap: live bytes, bytes reserved by pools, peak live bytes, and "
+      "the growth of live bytes in the last minute. memreel queries the processes through their control sockets; "
+      "those of other users answer only root. Keys: q quits; l, r, g and p sort by live, reserved, growth and PID; "
       "Enter browses the trace of a process while it grows; ? shows all keys.\n"
       "If standard output is not a terminal, tables are printed one after another.\n\n"
       "Examples:\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text output: help with examples, and tables whose columns line up."""
 
+import itertools
 import re
 import unittest
 
@@ -8,8 +9,8 @@ from program import SAMPLES, ProgramTest, run
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols",
-            "explain", "plan")
-SIBLINGS = ("record", "attach", "detach", "top", "browse", "view")  # separate programs
+            "explain", "plan", "predict", "fleet", "policies", "demo")
+SIBLINGS = ("record", "attach", "detach", "dump", "holders", "top", "browse", "view")  # separate programs
 
 
 class Help(ProgramTest):
@@ -27,11 +28,15 @@ class Help(ProgramTest):
         self.assertNotIn("Subcommands", text, "every command is in a group that says what it is for")
 
     def test_help_fits_the_terminal(self):
-        for command in ([], *([command] for command in COMMANDS)):
-            with self.subTest(command):
-                for line in self.answer(*command, "--help").stdout.splitlines():
-                    if not line.startswith("  memreel "):  # for copying
-                        self.assertLessEqual(len(line), 80, line)
+        commands = [[], ["fleet", "map"], ["fleet", "merge"], ["view", "--serve"], *([name] for name in COMMANDS + SIBLINGS)]
+        for command, columns in itertools.product(commands, (70, 80, 100)):
+            with self.subTest(command, columns=columns):
+                text = run(*command, "--help", environment={"COLUMNS": str(columns)}).stdout
+                self.assertIn("--help", text)
+                for line in re.sub(r"(?m)^Examples:\n(  .*\n)+", "", text).splitlines():
+                    # A name that is longer than its column stays with what it excludes and needs.
+                    if not re.match(r"  -.* (Needs|Excludes): ", line):
+                        self.assertLessEqual(len(line), columns, line)
 
     def test_version(self):
         self.assertRegex(self.answer("--version").stdout, r"\d+\.\d+\.\d+")

@@ -124,6 +124,8 @@ class Top(WatchTest):
     def test_refusals(self):
         self.assert_refused(self.memreel("top", os.getpid(), "--once", code=2), os.getpid(), "not being recorded")
         self.assert_refused(self.memreel("top", "--sort", "colour", code=2), "--sort")
+        # One prints a table and ends, the other exports until it is stopped.
+        self.assert_refused(self.memreel("top", "--once", "--openmetrics", ":0", code=2), "--openmetrics", "--once")
 
     def test_a_recorded_process_can_be_detached_from(self):
         process, program = self.start_recording()

@@ -11,6 +11,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
@@ -291,6 +292,7 @@ int run(const Arguments& arguments, Clock::time_point started) {
 int parse_and_run(int argc, char** argv) {
   const auto started = Clock::now();
   CLI::App app("memreel view shows a trace: its timeline, every allocation, the heap at any instant.", "memreel view");
+  fit_help(app);
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
   app.add_option("TRACE", arguments.traces,
@@ -325,7 +327,7 @@ int parse_and_run(int argc, char** argv) {
       "  memreel view batch=1:a.pickle batch=2:b.pickle batch=4:c.pickle --to batch=8,16 --capacity L4\n"
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n"
       "  memreel view --serve run.reel\n\n"
-      "The last one shows the trace in a browser, for computers without a screen;\n"
+      "The last one shows the trace in a browser, for computers without a screen; "
       "see memreel view --serve --help.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // `memreel view` passes the command's name as the first argument.

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <thread>
 
+#include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
@@ -218,6 +219,7 @@ int run(Arguments arguments) {
 int parse_and_run(int argc, char** argv) {
   CLI::App app("memreel browse shows a trace in a terminal: who holds the memory at any instant, and the verdicts.",
                "memreel browse");
+  fit_help(app);
   app.set_version_flag("--version", "memreel " + std::string(version));
   Arguments arguments;
   app.add_option("TRACE", arguments.traces,

@@ -14,6 +14,7 @@
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/mpi/exchange.h"
 #include "analyzer/fleet/settings_search.h"
+#include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
 
 namespace {
@@ -252,6 +253,7 @@ int main(int argc, char** argv) {
   std::vector<std::string> rest(std::min(separator + 1, argv + argc), argv + argc);
   Arguments arguments;
   CLI::App app("memreel fleet on many nodes, by MPI.", "memreel-fleet-mpi");
+  fit_help(app);
   add_options(app, arguments);
   if (const auto problem = empty_value(std::span(argv, separator).subspan(1))) return fail(*problem);
   try {

@@ -62,24 +62,5 @@ TEST(TextTable, MiddleOfOtherTextIsLeftOutAndNumbersStayWhole) {
             "a_functio…in.py:41)  1,234,567,890,123 B\n");
 }
 
-TEST(TerminalText, CountsCodePointsNotBytes) {
-  EXPECT_EQ(display_width("µs"), 2U);
-  EXPECT_EQ(display_width("─"), 1U);
-}
-
-TEST(TerminalText, ClipsTheMiddleOfWhatIsTooLong) {
-  EXPECT_EQ(clipped_middle("train.py:41", 11), "train.py:41");
-  EXPECT_EQ(clipped_middle("train.py:41", 7), "tra…:41");
-  EXPECT_EQ(clipped_middle("µµµµµµ", 3), "µ…µ");
-}
-
-TEST(TerminalText, WrapsAtBlanksAndAfterCommas) {
-  EXPECT_EQ(wrapped("one two three", 2, 10), "  one two\n  three\n");
-  EXPECT_EQ(wrapped("a:1,b:2,c:3", 0, 8), "a:1,b:2,\nc:3\n");
-  EXPECT_EQ(wrapped("unbreakable", 0, 4), "unbr\neaka\nble\n");
-  EXPECT_EQ(wrapped("", 0, 4), "\n");
-  EXPECT_EQ(wrapped("one two three", 1, 8, 2), " one two\n   three\n") << "a hanging indent";
-}
-
 }  // namespace
 }  // namespace memreel
