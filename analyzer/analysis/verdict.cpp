@@ -462,6 +462,7 @@ const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHisto
 
 Verdict make_verdict(const Trace& trace, const Findings& findings) {
   Verdict verdict;
+  verdict.incomplete = !trace.read.intact() || trace.losses.ring_full > 0 || trace.losses.history_overflowed;
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);

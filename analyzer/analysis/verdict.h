@@ -143,6 +143,7 @@ struct Verdict {
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
+  bool incomplete = false;  // parts of the trace are lost, so that there may have been what it doesn't show
   std::optional<Device> device;
   std::vector<Other> others;  // by device
   std::optional<Holders> holders;

@@ -287,7 +287,11 @@ VerdictLine line_of_release(Bytes releasable) {
 }  // namespace
 
 std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) {
-  if (!verdict.decides) return {{"peak", "nothing was allocated while this was recorded", false}};
+  if (!verdict.decides)
+    return {{"peak",
+             verdict.incomplete ? "unknown: the trace holds no allocations, but parts of it are lost"
+                                : "nothing was allocated while this was recorded",
+             false}};
   const std::string peak = verdict.device ? "the pool's peak" : "the peak";
   std::vector<VerdictLine> lines;
   std::size_t most = most_lines;

@@ -177,7 +177,7 @@ struct ReadReport {
   std::uint64_t unknown_events = 0;
   std::uint64_t missing_events = 0;   // known to have been in skipped parts
   std::uint64_t orphaned_frees = 0;   // frees of skipped allocations; kept without allocation, address and size
-  std::uint64_t missing_rows = 0;     // table rows known to have been in skipped parts; their fields are empty
+  std::uint64_t missing_rows = 0;     // table rows known to have been in skipped parts; their names are "(lost)"
   std::uint64_t truncated_bytes = 0;  // an incomplete packet at the end
   bool has_footer = false;            // false: the writer was killed, or is still writing
 

@@ -21,6 +21,9 @@ using wire::Table;
 /// Maximum rows in one lost packet, and in all of them together.
 constexpr std::uint64_t max_missing_rows = std::uint64_t{1} << 20U;
 
+/// For strings in packets that were damaged.
+constexpr std::string_view lost_name = "(lost)";
+
 /// Memory per row, while its vector grows.
 Bytes row_memory(Table table) {
   static constexpr std::array<std::size_t, wire::table_count> sizes{
@@ -96,6 +99,25 @@ bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, 
   return !rows.failed();
 }
 
+/// Says of the empty rows after the `kept` ones that their names were lost, rather than to print them as nothing.
+void name_lost_rows(Tables& tables, const wire::RowCounts& kept) {
+  const auto lost_rows = [&]<class Row>(std::vector<Row>& rows, Table table) {
+    return std::span(rows).subspan(kept[table] + 1);
+  };
+  const auto first_lost = [&]<class Id>(Id none, std::size_t rows) {
+    const std::uint32_t first = kept[table_of(none)] + 1;
+    return first < rows ? Id{first} : none;
+  };
+  std::ranges::fill(lost_rows(tables.strings, Table::strings), lost_name);
+  const StringId name = first_lost(StringId::none, tables.strings.size());
+  for (Frame& frame : lost_rows(tables.frames, Table::frames)) frame.function = name;
+  for (Heap& heap : lost_rows(tables.heaps, Table::heaps)) heap.name = name;
+  const FrameId frame = first_lost(FrameId::none, tables.frames.size());
+  for (Stack& stack : lost_rows(tables.stacks, Table::stacks)) stack.frame = frame;
+  const HeapId heap = first_lost(HeapId::none, tables.heaps.size());
+  for (Origin& origin : lost_rows(tables.origins, Table::origins)) origin.heap = heap;
+}
+
 }  // namespace
 
 void TableReader::begin_trace() {
@@ -122,7 +144,9 @@ bool TableReader::fill_up_to(const wire::RowCounts& expected) {
   missing_rows_ += missing;
   wire::RowCounts filled = rows_.count;
   for (std::size_t i = 0; i < wire::table_count; ++i) filled.count[i] = std::max(filled.count[i], expected.count[i]);
+  const wire::RowCounts kept = wire::row_counts(tables_);
   shrink_to(filled);
+  name_lost_rows(tables_, kept);
   return true;
 }
 

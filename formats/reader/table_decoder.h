@@ -51,8 +51,8 @@ class TableReader {
   /// Adds the rows of a Tables message. False, with nothing added, if it is damaged.
   bool add(std::string_view message, wire::Decompressor& decompressor);
 
-  /// Adds empty rows up to the number that a packet says came before it, when a packet with rows was lost. False if
-  /// that is implausibly many.
+  /// Adds rows up to the number that a packet says came before it, when a packet with rows was lost: empty ones, with
+  /// "(lost)" for names. False if that is implausibly many.
   bool fill_up_to(const wire::RowCounts& expected);
 
  private:

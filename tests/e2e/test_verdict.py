@@ -169,8 +169,19 @@ class Verdict(ProgramTest):
         self.assertNotIn("None of the settings", text)
 
     def test_a_trace_without_allocations(self):
-        empty = self.file("cut.reel", (SAMPLES / "gpt_default.reel").read_bytes()[:16])
-        self.assertRegex(verdict(empty), r"^peak +nothing was allocated")
+        whole = (SAMPLES / "gpt_default.reel").read_bytes()
+        empty = {"segments": [], "device_traces": [[]], "external_annotations": []}
+        self.assertRegex(verdict(self.file("empty.json", json.dumps(empty).encode())), r"^peak +nothing was allocated")
+        for size in (16, len(whole) // 10, len(whole) // 2, len(whole) - 2000):
+            cut = self.file("cut.reel", whole[:size])
+            self.assertRegex(verdict(cut), r"^peak +unknown: the trace holds no allocations, but parts of it are lost")
+
+    def test_names_that_are_lost_are_said_to_be(self):
+        damaged = bytearray((SAMPLES / "leak.reel").read_bytes())
+        damaged[72] ^= 1  # in the names
+        report = self.answer("report", self.file("damaged.reel", bytes(damaged))).stdout
+        self.assertRegex(report, r"(?m)^held by +\(lost\)")
+        self.assertRegex(report, r"(?m)^\(lost\), device 0: peak live")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ class LineFit {
   /// The share of y's variance that the line explains, 0 to 1; 0 if there is nothing to explain.
   double r2() const {
     const double height = n_ * syy_ - sy_ * sy_;
-    return spread() <= 0 || height <= 0 ? 0 : covariance() * covariance() / (spread() * height);
+    // Rounding can exceed 1 where all points lie on a line.
+    return spread() <= 0 || height <= 0 ? 0 : std::min(1.0, covariance() * covariance() / (spread() * height));
   }
 
  private:

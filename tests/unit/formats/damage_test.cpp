@@ -162,7 +162,7 @@ TEST(Damage, ALostBlockLeavesTheOthersConsistent) {
   }
 }
 
-TEST(Damage, LostRowsAreEmptyAndLaterOnesKeepTheirNumbers) {
+TEST(Damage, LostNamesAreSaidToBeAndLaterRowsKeepTheirNumbers) {
   FileBytes bytes;
   TraceWriter writer(memory_sink(bytes), {});
   std::vector<StackId> stacks;
@@ -186,7 +186,7 @@ TEST(Damage, LostRowsAreEmptyAndLaterOnesKeepTheirNumbers) {
     return t[t[t[trace->events.stack(event)].frame].function];
   };
   EXPECT_EQ(function(0), "first");
-  EXPECT_EQ(function(1), "");
+  EXPECT_EQ(function(1), "(lost)");
   EXPECT_EQ(function(2), "third");
   EXPECT_EQ(trace->events.stack(2), stacks[2]);
   const auto index = TraceIndex::open(memory_file(bytes), "trace");
