@@ -132,7 +132,8 @@ Verdict Analysis::verdict(Sections sections, const OutOfMemories* ooms, const Re
   const HeapHistory* const heap = deciding_heap(trace_.tables, histories());
   if (sections.live && heap != nullptr) {
     const std::uint64_t peak = heap->allocations == 0 ? 0 : heap->peak_live_event + 1;
-    holders = holders_at_peak(trace_, lives(), *heap, category_shares(trace_, lives(), categories(), heap->heap, peak));
+    holders = holders_at_peak(trace_, lives(), *heap, category_shares(trace_, lives(), categories(), heap->heap, peak),
+                              kept_graphs(trace_, lives(), categories(), heap->heap, peak));
     findings.holders = &holders;
     const auto device = std::ranges::find(devices(), trace_.tables[heap->heap].device, &DeviceMemory::device);
     if (device != devices().end()) findings.device = device_at_peak(trace_, lives(), *device, heap->heap, holders);

@@ -375,16 +375,12 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 }
 
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
-                        std::span<const CategoryShare> shares) {
+                        std::span<const CategoryShare> shares, const KeptGraphs& graphs) {
   Holders holders = holders_by_category(shares);
   if (holders.parts.empty() && trace.tables[heap.heap].level == Level::driver)
     holders = holders_by_pool(trace, lives, heap);
   if (holders.parts.empty()) holders = holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1);
-  const auto activations = std::ranges::find(shares, Category::activation, &CategoryShare::category);
-  if (activations != shares.end()) {
-    holders.graph = activations->graph;
-    holders.earlier_graphs = activations->earlier_graphs;
-  }
+  holders.graphs = graphs;
   return holders;
 }
 

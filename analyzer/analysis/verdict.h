@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "analyzer/analysis/category/kept_graphs.h"
 #include "analyzer/analysis/history/device_memory.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/analysis/insight/fragmentation.h"
@@ -29,8 +30,7 @@ struct Holders {
   std::string by = "site";    // kind of `parts`: "category", "site", "function", "library"
   std::vector<Holder> parts;  // largest first
   Bytes total;                // of all parts
-  Bytes graph;                // that a forward pass keeps for a backward pass; 0 if the program runs one
-  Bytes earlier_graphs;       // that earlier passes kept
+  KeptGraphs graphs;
 };
 
 /// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
@@ -43,7 +43,7 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
 /// Who holds the memory at the live peak of `heap`: by category if that is informative, else by stack. `shares`: of
 /// that instant; empty if no categories are known.
 Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, const HeapHistory& heap,
-                        std::span<const CategoryShare> shares);
+                        std::span<const CategoryShare> shares, const KeptGraphs& graphs);
 
 /// The heap that decides how large a device the program needs: a framework's if there is one with a tenth of what is
 /// largest on its device, else the driver's; one where requests failed, if any did; with the highest reserved peak, or
@@ -180,8 +180,9 @@ std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vec
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 
 struct VerdictLine {
-  std::string topic;  // "OOM" or "peak"; "held by", "graph", "others", "leaks", "kept by", "fragmented", "set" or "use"
-  std::string text;   // contains names from the trace, so it must be escaped
+  // "OOM" or "peak"; "held by", "graph", "autocast", "others", "leaks", "kept by", "fragmented", "set" or "use"
+  std::string topic;
+  std::string text;    // contains names from the trace, so it must be escaped
   bool alarm = false;  // a leak or a failure
 };
 

@@ -120,29 +120,37 @@ VerdictLine line_of(const Verdict::Device& device) {
 
 VerdictLine line_of(const Holders& holders) {
   constexpr std::size_t least_name = 34;
-  std::string first, rest;
-  for (std::size_t i = 0; i < std::min(most_holders, holders.parts.size()); ++i) {
-    const Holder& holder = holders.parts[i];
+  std::vector<std::string> parts;
+  const auto joined = [&] {
+    std::string text;
+    for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+    return text;
+  };
+  // A first holder without a stack says nothing of the program: its largest line is shown even if it is small.
+  const bool names_program = holders.parts.empty() || !holders.parts.front().label.starts_with(preexisting_frame);
+  for (const Holder& holder : holders.parts) {
     const double share = share_of(holder.bytes, holders.total);
-    // A first holder without a stack says nothing of the program: its largest line is shown even if it is small.
-    const bool names_program = i > 1 || !holders.parts.front().label.starts_with(preexisting_frame);
-    if (i > 0 && share < (names_program ? 0.01 : 0.001)) break;
-    std::string part =
-        name(holder.label, least_name) + " " + percent(share) + (holder.by_size ? " (by their sizes)" : "");
-    if (i == 0) {
-      first = part;
-      continue;
+    if (parts.size() == most_holders || (!parts.empty() && share < (names_program || parts.size() > 1 ? 0.01 : 0.001)))
+      break;
+    const std::string after = " " + percent(share) + (holder.by_size ? " (by their sizes)" : "");
+    parts.push_back(name(holder.label, least_name) + after);
+    if (parts.size() > 1 && display_width(joined()) > room)
+      parts.back() = short_place(holder.label) + " " + percent(share);
+    if (parts.size() > 1 && display_width(joined()) > room) {
+      parts.pop_back();
+      break;
     }
-    const auto fits = [&] { return display_width(first + rest + ", " + part) <= room; };
-    if (!fits()) part = short_place(holder.label) + " " + percent(share);
-    if (!fits()) break;
-    rest += ", " + part;
   }
-  if (!holders.parts.empty() && !holders.parts.front().mostly.empty()) {
-    const std::string place = " (most at " + short_place(holders.parts.front().mostly) + ")";
-    if (display_width(first + place + rest) <= room) first += place;
+  // The place of the largest that has one, unless it is small.
+  constexpr double least_with_place = 0.2;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0 && share_of(holders.parts[i].bytes, holders.total) < least_with_place) break;
+    if (holders.parts[i].mostly.empty()) continue;
+    const std::string place = " (most at " + short_place(holders.parts[i].mostly) + ")";
+    if (display_width(joined() + place) <= room) parts[i] += place;
+    break;
   }
-  return {"held by", first + rest, false};
+  return {"held by", joined(), false};
 }
 
 /// "live then: 7.88 GiB on GPU 0, 20.08 GiB on GPU 2"
@@ -162,18 +170,19 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
           false};
 }
 
-/// What the program keeps for a backward pass that it never runs, if that matters at the peak.
+/// What the program keeps for a backward pass that it never runs, or beyond one, if that matters at the peak.
 void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders, bool training_failed) {
   constexpr double matters = 0.1;
-  if (share_of(holders.graph, holders.total) >= matters)
-    lines.push_back({"graph",
-                     "this pass keeps its graph, " + text_of(holders.graph) +
-                         (training_failed ? ": checkpointing" : ": torch.no_grad() in inference"),
-                     false});
-  if (share_of(holders.earlier_graphs, holders.total) >= matters)
-    lines.push_back({"graph",
-                     "the previous pass's graph, " + text_of(holders.earlier_graphs) + ", is alive: del the output",
-                     false});
+  const KeptGraphs& graphs = holders.graphs;
+  const auto add = [&](const char* topic, Bytes bytes, const char* before, const char* after) {
+    if (share_of(bytes, holders.total) >= matters) lines.push_back({topic, before + text_of(bytes) + after, false});
+  };
+  add("graph", graphs.running, "this pass keeps its graph, ",
+      training_failed ? ": checkpointing" : ": torch.no_grad() in inference");
+  add("graph", graphs.earlier, "the previous pass's graph, ",
+      graphs.by_loss ? ", is alive: del the loss" : ", is alive: del the output");
+  if (!training_failed) add("autocast", graphs.autocast, "16-bit copies of weights, ", ": load them in bfloat16");
+  add("graph", graphs.past_backward, "activations past their backward pass, ", ": del the output");
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {

@@ -40,8 +40,10 @@ Json json_of(const Holders& holders) {
   return {{"by", holders.by},
           {"bytes", holders.total.count},
           {"parts", std::move(parts)},
-          {"graph_bytes", holders.graph.count},
-          {"earlier_graph_bytes", holders.earlier_graphs.count}};
+          {"graph_bytes", holders.graphs.running.count},
+          {"earlier_graph_bytes", holders.graphs.earlier.count},
+          {"autocast_bytes", holders.graphs.autocast.count},
+          {"past_backward_bytes", holders.graphs.past_backward.count}};
 }
 
 Json json_of(const Verdict::Leaks& leaks) {

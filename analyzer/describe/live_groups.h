@@ -42,10 +42,7 @@ struct CategoryShare {
   Bytes bytes;
   std::uint64_t count = 0;
   Evidence evidence = Evidence::none;  // of most of its bytes
-  // Of activations in a program without a backward pass: the graph that the running forward pass keeps, and those that
-  // earlier ones left.
-  Bytes graph, earlier_graphs;
-  std::vector<Holder> holders;  // largest first
+  std::vector<Holder> holders;         // largest first
 };
 
 /// The allocations of `heap` that are live after the first `events` events, largest category first. Omits empty

@@ -93,6 +93,8 @@ constexpr auto evidence_rows = [] {
                   "held outside the modules of a model that is never trained, over many calls"},
       EvidenceRow{gathered_shards, "gathered_shards", Category::parameter_copy, 0.8,
                   "allocated where FSDP gathers the parameters of a module"},
+      EvidenceRow{autocast_copy, "autocast_copy", Category::parameter_copy, 0.9,
+                  "autocast's copy of a weight in 16 bit, which no backward pass uses"},
       EvidenceRow{collective_code, "collective_code", Category::communication, 0.9,
                   "allocated by code of a collective or of its buckets"},
       EvidenceRow{driver_library, "driver_library", Category::communication, 0.9,

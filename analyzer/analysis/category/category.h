@@ -81,6 +81,7 @@ enum class Evidence : std::uint8_t {
   carried_between_calls,
   rest_of_serving,
   gathered_shards,
+  autocast_copy,
   collective_code,
   driver_library,
   workspace_size,

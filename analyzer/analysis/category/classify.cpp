@@ -47,6 +47,7 @@ class Classifier {
     if (given_up()) return {};
     conclude_like_others();
     conclude_private_pools();
+    conclude_autocast(trace_, seen_, evidence_);
     Categories categories{.evidence = std::move(evidence_), .phase = {}, .activity = {}, .calls = {}};
     categories.phase.reserve(seen_.allocations.size());
     for (const Observation& of : seen_.allocations) categories.phase.push_back(of.phase);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include "tests/unit/category/torch_program.h"
+#include "tests/unit/category/late_serving.h"
 
 namespace memreel {
 namespace {
 
+using testing::expect_category;
+using testing::LateServing;
 using testing::Program;
 using P = Program;
 
@@ -65,12 +67,6 @@ struct LateTraining {
   }
 };
 
-void expect_category(const Categories& categories, const std::vector<AllocationId>& ids, Category category) {
-  for (const AllocationId id : ids)
-    EXPECT_EQ(name_of(categories.category(id)), name_of(category))
-        << "allocation " << index(id) << ": " << row_of(categories.evidence[index(id)]).name;
-}
-
 void expect_older(Style style) {
   LateTraining training(std::move(style));
   const Categories categories = training.run();
@@ -128,40 +124,6 @@ TEST(Older, FrozenWeightsHaveNoGradientsAndAreHeldThroughout) {
   expect_category(categories, training.states, Category::optimizer_state);
 }
 
-/// A program that only calls its model.
-struct LateServing {
-  Program program;
-  std::vector<AllocationId> weights;
-
-  explicit LateServing(int copies = 1) {
-    for (int copy = 0; copy < copies; ++copy) {
-      weights.push_back(program.alloc(30000, P::older()));
-      for (int layer = 0; layer < 12; ++layer)
-        for (const std::uint64_t kib : {9216U, 2304U}) weights.push_back(program.alloc(kib, P::older()));
-    }
-  }
-
-  /// With gradients, a pass leaves two of the three allocations of a layer.
-  std::vector<AllocationId> forward(bool keeps_graph, std::uint64_t kib = 700) {
-    std::vector<AllocationId> graph;
-    for (int layer = 0; layer < 12; ++layer) {
-      const AllocationId scratch = program.alloc(kib, P::module(11));
-      for (const int line : {12, 13}) {
-        const AllocationId made = program.alloc(kib + 1, P::module(line));
-        if (keeps_graph)
-          graph.push_back(made);
-        else
-          program.free(made, P::module(14));
-      }
-      program.free(scratch, P::module(14));
-    }
-    return graph;
-  }
-  void drop(const std::vector<AllocationId>& graph) {
-    for (const AllocationId id : graph) program.free(id, P::user(30));
-  }
-};
-
 TEST(Older, WeightsOfAModelThatIsOnlyCalledAreHeldThroughout) {
   LateServing serving;
   const AllocationId freed = serving.program.alloc(50, P::older());
@@ -201,58 +163,6 @@ TEST(Older, ProgramsWithoutModulesAreNotGuessedAt) {
     for (const std::uint64_t kib : {9216U, 2304U}) blocks.push_back(program.alloc(kib, P::older()));
   program.pass(P::user(3));
   expect_category(program.classify(), blocks, Category::unknown);
-}
-
-TEST(Graph, WhatPilesUpAndGoesTogetherIsActivations) {
-  LateServing serving;
-  const auto first = serving.forward(true);
-  serving.drop(first);
-  const auto second = serving.forward(true);
-  const Categories categories = serving.program.classify();
-  expect_category(categories, first, Category::activation);
-  expect_category(categories, second, Category::activation);
-  EXPECT_EQ(row_of(categories.evidence[index(first.front())]).name, "kept_graph");
-  EXPECT_EQ(row_of(categories.evidence[index(second.front())]).name, "forward_at_end");
-  for (const Phase phase : categories.phase) EXPECT_NE(phase, Phase::backward);
-}
-
-TEST(Graph, WithoutGradientsAPassLeavesTemporaries) {
-  LateServing serving;
-  serving.forward(false);
-  serving.forward(false);
-  const Categories categories = serving.program.classify();
-  for (std::size_t id = serving.weights.size(); id < categories.evidence.size(); ++id)
-    EXPECT_EQ(name_of(category_of(categories.evidence[id])), "temporary");
-}
-
-TEST(Graph, ThePreviousPassesGraphIsOlderThanTheRecording) {
-  LateServing serving;
-  std::vector<AllocationId> previous;
-  for (int i = 0; i < 24; ++i) previous.push_back(serving.program.alloc(701, P::older()));
-  const auto graph = serving.forward(true);
-  serving.drop(previous);
-  serving.drop(graph);
-  const Categories categories = serving.program.classify();
-  expect_category(categories, previous, Category::activation);
-  EXPECT_EQ(row_of(categories.evidence[index(previous.front())]).name, "graph_before_recording");
-  expect_category(categories, graph, Category::activation);
-  expect_category(categories, serving.weights, Category::parameter);
-}
-
-TEST(Graph, AKeyValueCacheIsNone) {
-  LateServing serving;
-  std::vector<AllocationId> cache;
-  for (int token = 0; token < 8; ++token) {
-    std::vector<AllocationId> grown;
-    for (int layer = 0; layer < 16; ++layer) {
-      for (int i = 0; i < 12; ++i) serving.program.pass(P::module(11));
-      grown.push_back(serving.program.alloc(100 + static_cast<std::uint64_t>(token), P::module(12)));
-      if (!cache.empty()) serving.program.free(cache[static_cast<std::size_t>(layer)], P::module(12));
-    }
-    cache = grown;
-    serving.program.pass(P::user(6));
-  }
-  expect_category(serving.program.classify(), cache, Category::kv_cache);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 // Programs of a few allocations, with the stacks that PyTorch would record.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <initializer_list>
 #include <map>
 #include <string>
@@ -94,5 +96,11 @@ class Program {
   std::map<Stack, StackId> stacks_;
   std::uint64_t next_ = 0;
 };
+
+inline void expect_category(const Categories& categories, const std::vector<AllocationId>& ids, Category category) {
+  for (const AllocationId id : ids)
+    EXPECT_EQ(name_of(categories.category(id)), name_of(category))
+        << "allocation " << index(id) << ": " << row_of(categories.evidence[index(id)]).name;
+}
 
 }  // namespace memreel::testing

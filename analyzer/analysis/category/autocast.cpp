@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <map>
+
+#include "analyzer/analysis/category/classify.h"
+
+namespace memreel {
+namespace {
+
+/// By StackId: whether a frame of the stack is of a function whose name begins so.
+std::vector<char> stacks_through(const Tables& tables, std::string_view function) {
+  std::vector<char> frames(tables.frames.size());
+  bool found = false;
+  for (std::uint32_t f = 1; f < frames.size(); ++f) {
+    frames[f] = tables[tables.frames[f].function].starts_with(function) ? 1 : 0;
+    found = found || frames[f] != 0;
+  }
+  if (!found) return {};
+  std::vector<char> stacks(tables.stacks.size());
+  for (std::uint32_t s = 1; s < stacks.size(); ++s) {  // callers come first
+    const Stack& stack = tables.stacks[s];
+    stacks[s] = frames[index(stack.frame)] != 0 || stacks[index(stack.caller)] != 0 ? 1 : 0;
+  }
+  return stacks;
+}
+
+/// An operator's cast of its input is freed when the operator is done, after a few events; a cached one stays for the
+/// whole pass.
+constexpr std::uint32_t events_of_operator = 32;
+
+/// Whether the evidence is stronger than what sizes and names of native functions show: a backward pass that uses the
+/// copy, or the program's own code.
+bool is_settled(Evidence evidence) {
+  switch (evidence) {
+    case Evidence::none:
+    case Evidence::freed_in_pass:
+    case Evidence::kept_graph:
+    case Evidence::forward_at_end:
+    case Evidence::feeds_forward:
+    case Evidence::carried_between_calls:
+    case Evidence::rest_of_serving:
+      return false;
+    default:
+      return true;
+  }
+}
+
+/// How many weights a copy of each size in 16 bit can be of: half the sizes of what the program holds since before its
+/// first forward pass. PyTorch rounds sizes up to 512 bytes, which snapshots show for some.
+SizeCounts copies_of_weights(const Observations& seen) {
+  constexpr std::uint64_t rounding = 512;
+  SizeCounts copies;
+  for (const Observation& of : seen.allocations) {
+    const bool is_held = of.older || (of.begin < seen.first_forward && seen.is_kept_from_setup(of));
+    if (of.begin == never || !is_held) continue;
+    const std::uint64_t half = of.size.count / 2;
+    copies.add(Bytes{half});
+    if (half % rounding != 0) copies.add(Bytes{(half / rounding + 1) * rounding});
+  }
+  return copies;
+}
+
+}  // namespace
+
+void conclude_autocast(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence) {
+  const std::vector<char> casts = stacks_through(trace.tables, "at::autocast::cached_cast");
+  if (casts.empty()) return;
+  const std::vector<char> clears = stacks_through(trace.tables, "at::autocast::clear_cache");
+  const SizeCounts weights = copies_of_weights(seen);
+  std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> made;  // by pass and size: a weight has one copy
+  for (std::uint32_t id = 0; id < evidence.size(); ++id) {
+    const Observation& of = seen.allocations[id];
+    if (of.begin == never || casts[index(of.stack)] == 0 || is_settled(evidence[id])) continue;
+    const bool cleared = of.is_freed() && !clears.empty() && clears[index(trace.events.stack(of.end))] != 0;
+    const bool stays = !of.is_freed() || of.end - of.begin > events_of_operator;
+    if (!cleared && !stays) continue;
+    if (++made[{of.made_in, of.size}] <= weights.count(of.size) || cleared) evidence[id] = Evidence::autocast_copy;
+  }
+}
+
+}  // namespace memreel
