@@ -338,7 +338,10 @@ Holders holders_by_pool(const Trace& trace, const std::vector<Lifetime>& lives, 
 
 }  // namespace
 
-Holders holders_by_category(std::span<const CategoryShare> shares) {
+namespace {
+
+/// Without parts if the category is not known for at least half of the bytes.
+Holders all_by_category(std::span<const CategoryShare> shares) {
   Holders holders{.by = "category"};
   Bytes known;
   for (const CategoryShare& share : shares) {
@@ -346,15 +349,23 @@ Holders holders_by_category(std::span<const CategoryShare> shares) {
     if (share.category != Category::unknown) known += share.bytes;
   }
   if (known == 0_B || known < holders.total - known) return holders;
-  // What is older than the recording has no place in the program that would say more.
-  if (share_of(shares.front().bytes, holders.total) > nearly_all && !is_known_by_size(shares.front().evidence))
-    return holders;
   for (const CategoryShare& share : shares) {
     const CategoryShare::Holder& most = share.holders.front();
     const bool concentrated = most.bytes > share.bytes - most.bytes && most.label != no_stack_label;
     holders.parts.push_back({std::string(words_of(share.category)), share.bytes,
                              concentrated ? most.label : std::string(), is_known_by_size(share.evidence)});
   }
+  return holders;
+}
+
+}  // namespace
+
+Holders holders_by_category(std::span<const CategoryShare> shares) {
+  Holders holders = all_by_category(shares);
+  // What is older than the recording has no place in the program that would say more.
+  if (!holders.parts.empty() && share_of(holders.parts.front().bytes, holders.total) > nearly_all &&
+      !holders.parts.front().by_size)
+    holders.parts.clear();
   return holders;
 }
 
@@ -380,6 +391,9 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
   if (holders.parts.empty() && trace.tables[heap.heap].level == Level::driver)
     holders = holders_by_pool(trace, lives, heap);
   if (holders.parts.empty()) holders = holders_by_stack(trace, lives, heap.heap, heap.peak_live_event + 1);
+  // One line allocates nearly everything: what code of libraries it calls says less than the category.
+  if (holders.by == "function")
+    if (Holders by_category = all_by_category(shares); !by_category.parts.empty()) holders = std::move(by_category);
   holders.graphs = graphs;
   return holders;
 }

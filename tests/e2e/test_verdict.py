@@ -176,6 +176,26 @@ class Verdict(ProgramTest):
             cut = self.file("cut.reel", whole[:size])
             self.assertRegex(verdict(cut), r"^peak +unknown: the trace holds no allocations, but parts of it are lost")
 
+    def test_categories_say_more_than_code_of_libraries(self):
+        # One line of the model allocates nearly everything, in two functions of PyTorch.
+        def frames(*inner):
+            return [{"filename": file, "line": line, "name": name} for file, line, name in (
+                *inner, ("toy.py", 77, "forward"), ("/lib/python3/site-packages/torch/nn/modules/module.py", 1750, "_call_impl"),
+                ("main.py", 5, "<module>"))]
+        linear = frames(("/lib/python3/site-packages/torch/nn/modules/linear.py", 134, "forward"),
+                        ("/lib/python3/site-packages/torch/nn/modules/module.py", 1750, "_call_impl"))
+        functional = frames(("/lib/python3/site-packages/torch/nn/functional.py", 20, "softmax"))
+        entries, base, mib = [], 0x700000000000, 1 << 20
+        entries.append({"action": "segment_alloc", "addr": base, "size": 1024 * mib, "stream": 0, "frames": linear})
+        for call in range(6):
+            for at, size, stack in ((0, 600, linear), (600, 300, functional)):
+                entries.append({"action": "alloc", "addr": base + at * mib, "size": size * mib, "stream": 0, "frames": stack})
+            for at, size in ((0, 600), (600, 300)):
+                for action in ("free_requested", "free_completed"):
+                    entries.append({"action": action, "addr": base + at * mib, "size": size * mib, "stream": 0, "frames": frames()})
+        document = {"segments": [], "device_traces": [entries], "external_annotations": []}
+        self.assertRegex(verdict(self.file("calls.json", json.dumps(document).encode())), r"(?m)^held by +temporaries 100 % \(most at toy.py:77\)")
+
     def test_names_that_are_lost_are_said_to_be(self):
         damaged = bytearray((SAMPLES / "leak.reel").read_bytes())
         damaged[72] ^= 1  # in the names
