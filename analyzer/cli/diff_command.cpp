@@ -60,7 +60,8 @@ std::string_view word_for(const SiteChange& site) {
 std::string held_text(const SideState& side, const FileAt& at) {
   const std::string name = printable(at.file.filename().string());
   if (side.heap == HeapId::none) return "nothing in " + name;
-  const std::string phase = side.phase == Phase::other ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
+  const bool is_said = side.phase == Phase::other || std::holds_alternative<AtPhase>(*at.instant);
+  const std::string phase = is_said ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
   return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + name + " (" +
          text_of(side.live.count) + " allocations)";
 }
@@ -118,10 +119,8 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
             << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
             << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
-  const bool both = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none;
-  if (both && heap.a.phase != heap.b.phase && at_a.instant->index() == at_b.instant->index())
-    std::cout << wrapped("These are different phases: FILE@phase:" +
-                             std::string(name_of(heap.b.phase == Phase::other ? heap.a.phase : heap.b.phase)) +
+  if (heap.common_phase && at_a.instant->index() == at_b.instant->index())
+    std::cout << wrapped("These are different phases: FILE@phase:" + std::string(name_of(*heap.common_phase)) +
                              " on both sides compares the same one.",
                          2);
   print_categories(heap);

@@ -10,6 +10,7 @@ from test_documents import LOSSES
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 LEAK = SAMPLES / "leak.reel"
+INFERENCE = SAMPLES / "decode_default.reel"  # has no backward pass
 
 
 class Diff(ProgramTest):
@@ -74,6 +75,15 @@ class Diff(ProgramTest):
             self.assertEqual(device["a"]["live_bytes"], device["b"]["live_bytes"])
         self.assert_refused(run("diff", *ranks, "--map", "0:1"), "--map")
         self.assert_refused(run("diff", *ranks, "--map", "0=7"), "no device 7")
+
+    def test_a_phase_that_one_side_never_ran_is_neither_suggested_nor_compared(self):
+        for pair in ((INFERENCE, SAMPLE), (SAMPLE, INFERENCE)):
+            text = " ".join(self.answer("diff", *pair).stdout.split())
+            self.assertIn("FILE@phase:forward on both sides compares the same one", text)
+            text = " ".join(self.answer("diff", *(f"{file}@phase:forward" for file in pair)).stdout.split())
+            self.assertIn(f"at the peak of phase forward of {pair[0].name} (", text)
+            self.assert_refused(run("diff", *(f"{file}@phase:backward" for file in pair)), "no phase 'backward'", "forward")
+        self.assert_refused(run("report", "--at", "phase:backward", INFERENCE), "no phase 'backward'", "other, forward")
 
     def test_wrong_input_is_refused_in_one_line(self):
         snapshot_file = self.file("snapshot.pickle", pickle.dumps(snapshot()))

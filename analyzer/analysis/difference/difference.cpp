@@ -8,6 +8,7 @@
 #include <thread>
 #include <tuple>
 
+#include "analyzer/analysis/insight/timeline.h"
 #include "formats/model/flat_map.h"
 #include "formats/model/frame_kind.h"
 #include "formats/model/stack_text.h"
@@ -23,6 +24,7 @@ struct HeapView {
   std::vector<Holding> held;  // by stack
   Purposes purposes;
   Phase phase = Phase::other;     // of the last allocation
+  std::set<Phase> phases;         // at any time
   std::vector<Bytes> step_peaks;  // by step of the whole trace
 };
 
@@ -133,6 +135,7 @@ Result<std::vector<HeapView>> views_of(const Side& side) {
   for (HeapView& view : views) {
     view.purposes = purposes_of(trace, categories, side.analysis.lives(), view.history.heap, view.events);
     view.phase = phase_at(trace, categories, view.history.heap, view.events);
+    for (const PhasePeak& at : phase_peaks(trace, categories, view.history.heap)) view.phases.insert(at.phase);
   }
   return views;
 }
@@ -166,6 +169,13 @@ SideState state_of(const Trace& trace, const HeapView* view) {
           .phase = view->phase};
 }
 
+/// The phase of one side's instant, B's first, that both have at some time.
+std::optional<Phase> common_phase(const HeapView& a, const HeapView& b) {
+  for (const Phase phase : {b.phase, a.phase})
+    if (phase != Phase::other && a.phases.contains(phase) && b.phases.contains(phase)) return phase;
+  return std::nullopt;
+}
+
 HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
   const Trace& named_by = b != nullptr ? trace_b : trace_a;
   const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
@@ -187,6 +197,7 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
   result.recomputes_a = of_a.recomputes;
   result.recomputes_b = of_b.recomputes;
   if (a != nullptr && b != nullptr) {
+    if (a->phase != b->phase) result.common_phase = common_phase(*a, *b);
     result.step_mark_a = a->steps.mark;
     result.step_mark_b = b->steps.mark;
     const std::size_t steps = std::min(a->step_peaks.size(), b->step_peaks.size());

@@ -57,6 +57,7 @@ struct HeapDifference {
   std::vector<SiteChange> sites;  // changed sites: largest change first, in either direction; growth before loss
   std::vector<CategoryChange> categories;
   bool recomputes_a = false, recomputes_b = false;  // gradient checkpointing
+  std::optional<Phase> common_phase;                // of one side, and the other has it, too; if theirs differ
   std::string step_mark_a, step_mark_b;             // if steps were found without marks, the beginning of each
   std::vector<StepPeaks> steps;                     // as many as both sides have
 };

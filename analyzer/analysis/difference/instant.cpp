@@ -95,11 +95,24 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
   return i;
 }
 
-/// A heap that does nothing in the phase holds nothing of interest then.
-std::uint64_t events_at_phase(Phase phase, const Analysis& analysis, HeapId heap) {
-  for (const PhasePeak& at : phase_peaks(analysis.trace(), analysis.categories(), heap))
-    if (at.phase == phase) return at.peak.events;
-  return 0;
+/// A heap that allocates nothing in the phase is shown when the phase holds most in another.
+Result<std::uint64_t> events_at_phase(Phase phase, const Analysis& analysis, HeapId heap) {
+  std::optional<SpanPeak> highest;
+  for (const HeapHistory& history : analysis.histories())
+    for (const PhasePeak& at : phase_peaks(analysis.trace(), analysis.categories(), history.heap)) {
+      if (at.phase != phase) continue;
+      if (history.heap == heap) return at.peak.events;
+      if (!highest || at.peak.live > highest->live) highest = at.peak;
+    }
+  if (highest) return highest->events;
+  std::string others;
+  for (std::size_t p = 0; p < phase_count; ++p) {
+    const auto other = static_cast<Phase>(p);
+    if (std::ranges::find(analysis.categories().phase, other) != analysis.categories().phase.end())
+      others += (others.empty() ? "" : ", ") + std::string(name_of(other));
+  }
+  return Error{.what = "the trace has no phase '" + std::string(name_of(phase)) + "'",
+               .remedy = others.empty() ? "" : "it has: " + others};
 }
 
 Result<std::uint64_t> events_at_range(std::string_view name, const Trace& trace, HeapId heap) {

@@ -5,11 +5,13 @@
 
 #include <fstream>
 
+#include "tests/unit/category/torch_program.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
 namespace {
 
+using testing::Program;
 using testing::TraceBuilder;
 
 // Events 0 to 3: peak after the second.
@@ -51,6 +53,31 @@ TEST(Instant, WhatATraceDoesNotHaveIsSaid) {
     EXPECT_NE(count.error().message().find(mention), std::string::npos) << count.error().message();
   }
   EXPECT_FALSE(events_at(*parse_instant("step:3"), Analysis(build.trace()), heap, {.mark = "step", .ends = {0, 2}}));
+}
+
+TEST(Instant, APhaseThatNeverRanIsRefused) {
+  Program program;
+  program.alloc(64, Program::parameter());
+  program.free(program.alloc(10, Program::module()), Program::user(20));
+  const Analysis analysis(program.build().trace());
+  const HeapHistory heap = analysis.histories()[0];
+  EXPECT_EQ(*events_at(Instant{AtPhase{Phase::forward}}, analysis, heap, {}), 2U);
+  const auto count = events_at(Instant{AtPhase{Phase::backward}}, analysis, heap, {});
+  ASSERT_FALSE(count);
+  EXPECT_EQ(count.error().message(), "the trace has no phase 'backward' (it has: other, forward)");
+}
+
+// What it holds by then is not nothing.
+TEST(Instant, AHeapWithoutAllocationsInAPhaseIsShownAtThePeakOfAnother) {
+  Program program;
+  TraceBuilder& build = program.build();
+  build.alloc(build.origin(build.heap("cuda.host", Level::framework, -1)), {0x9000}, 4_KiB);
+  program.alloc(64, Program::parameter());
+  program.alloc(10, Program::module());
+  const Analysis analysis(build.trace());
+  ASSERT_EQ(analysis.histories().size(), 2U);
+  for (const HeapHistory& heap : analysis.histories())
+    EXPECT_EQ(*events_at(Instant{AtPhase{Phase::forward}}, analysis, heap, {}), 3U);
 }
 
 TEST(Instant, OtherTextsAreRefused) {
