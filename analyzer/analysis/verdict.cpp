@@ -238,9 +238,6 @@ void find_cause(const Tables& tables, const Fragmentation& found, Verdict::Fragm
       on_streams += use.free();
     }
   }
-  const auto counted = [](std::size_t count, const std::string& one) {
-    return text_of(std::uint64_t{count}) + " " + one + (count == 1 ? "" : "s");
-  };
   if (most(in_pools))
     fragments.cause =
         text_of(in_pools) + " in " +

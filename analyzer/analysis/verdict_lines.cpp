@@ -3,6 +3,7 @@
 #include <array>
 
 #include "analyzer/analysis/verdict.h"
+#include "analyzer/describe/clipped_place.h"
 #include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -16,17 +17,14 @@ constexpr std::size_t most_holders = 3, most_lines = 5;
 /// A smaller share of the peak is no fragmentation worth acting on.
 constexpr double fragmented = 0.05;
 
-/// A place in at most `width` columns: "step (train.py:41)", else "train.py:41", else its ends.
+/// A place in at most `width` columns. That its code is compiled goes first.
 std::string name(const std::string& text, std::size_t width) {
-  if (display_width(text) <= width) return text;
-  const std::size_t open = text.rfind(" (");
-  if (open != std::string::npos && text.ends_with(')') && display_width(text) - open - 3 <= width)
-    return text.substr(open + 2, text.size() - open - 3);
-  return clipped_middle(text, width);
+  return display_width(text) <= width ? text : clipped_place(without_compiled(text), width);
 }
 
-/// "train.py:41" of "step (src/train.py:41)".
-std::string short_place(const std::string& place) {
+/// "train.py:41" of "step (src/train.py:41), compiled cxlfggre".
+std::string short_place(std::string place) {
+  place = without_compiled(place);
   const std::size_t open = place.rfind(" (");
   std::string path =
       open == std::string::npos || !place.ends_with(')') ? place : place.substr(open + 2, place.size() - open - 3);
@@ -47,8 +45,10 @@ std::string percent(double share) {
 
 Bytes rate(double bytes) { return Bytes{static_cast<std::uint64_t>(std::max(0.0, bytes))}; }
 
-std::string counted(std::uint64_t count, const std::string& unit) {
-  return text_of(count) + " " + unit + (count == 1 ? "" : "s");
+/// "none of 7 changes tried serves more requests".
+std::string none_of(std::uint64_t tried, const std::string& verb, const std::string& what) {
+  return tried == 1 ? "the one change tried " + verb + " no " + what
+                    : "none of " + text_of(tried) + " changes tried " + verb + " " + what;
 }
 
 /// " on GPU 1 of 3"; empty if there is only one.
@@ -132,11 +132,16 @@ VerdictLine line_of(const Holders& holders) {
     const double share = share_of(holder.bytes, holders.total);
     if (parts.size() == most_holders || (!parts.empty() && share < (names_program || parts.size() > 1 ? 0.01 : 0.001)))
       break;
-    const std::string after = " " + percent(share) + (holder.by_size ? " (by their sizes)" : "");
-    parts.push_back(name(holder.label, least_name) + after);
-    if (parts.size() > 1 && display_width(joined()) > room)
-      parts.back() = short_place(holder.label) + " " + percent(share);
-    if (parts.size() > 1 && display_width(joined()) > room) {
+    parts.push_back(name(holder.label, least_name) + " " + percent(share) +
+                    (holder.by_size ? " (by their sizes)" : ""));
+    const auto fits = [&] { return parts.size() == 1 || display_width(joined()) <= room; };
+    const std::string place = short_place(holder.label);
+    if (!fits()) parts.back() = place + " " + percent(share);
+    // The second may hold as much as the first.
+    if (const std::size_t taken = display_width(parts.front() + ", " + " " + percent(share));
+        !fits() && parts.size() == 2 && names_line(place) && taken + least_place <= room)
+      parts.back() = name(place, room - taken) + " " + percent(share);
+    if (!fits()) {
       parts.pop_back();
       break;
     }
@@ -272,15 +277,16 @@ VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, By
   const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);
   std::string text = "nothing: ";
   if (setting.failed_before > 0)
-    text += "none of " + counted(setting.tried, "change") + " tried serves more requests";
+    text += none_of(setting.tried, "serves", "more requests");
   else if (setting.live_share >= 1 - fragmented)
     text += percent(std::min(1.0, setting.live_share)) + " of " + peak + " is live memory";
   else if (best_share >= peak_margin && !setting.best_needs.empty())
     text += "what saves most (" + percent(best_share) + ") needs PyTorch " + setting.best_needs;
   else if (setting.best_saved > 0)
-    text += "the best of " + counted(setting.tried, "change") + " tried saves under 1 %";
+    text += (setting.tried == 1 ? "the one change" : "the best of " + text_of(setting.tried) + " changes") +
+            " tried saves under 1 %";
   else
-    text += "none of " + counted(setting.tried, "change") + " tried needs less";
+    text += none_of(setting.tried, "needs", "less");
   return {topic, text + proof, false};
 }
 

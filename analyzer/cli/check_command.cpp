@@ -233,8 +233,7 @@ std::vector<std::string> unserved(const Measured& measured, const Budgets& budge
   const bool asks_for_peaks =
       budgets.max_peak || budgets.max_reserved || budgets.max_fragmentation || !budgets.max_category.empty();
   if (measured.failures == 0 || !asks_for_peaks || budgets.all_served || has_baseline) return {};
-  return {"what " + text_of(measured.failures) + (measured.failures == 1 ? " request" : " requests") +
-          " would have needed that the program was refused"};
+  return {"what " + counted(measured.failures, "request") + " would have needed that the program was refused"};
 }
 
 std::vector<std::string> unjudged_leaks(const Measured& measured) {

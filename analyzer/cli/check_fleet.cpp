@@ -75,7 +75,7 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
   if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.outputs()); !differ)
     return std::move(differ).error();
   bound_memory(inputs->files, arguments.memory_limit);
-  ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
+  ProgressBar bar("reading " + counted(inputs->files.size(), "recording"));
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
   Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs->files, map), options);
   if (!jobs) return std::move(jobs).error();
@@ -125,7 +125,7 @@ Check failures_of(const Fleet& fleet) {
 std::string metric_text(const Check& check, const Metric& metric) {
   if (const auto* ratio = std::get_if<double>(&metric); ratio != nullptr && check.name == "max-imbalance")
     return text_of(*ratio, 2);
-  if (const auto* count = std::get_if<std::uint64_t>(&metric)) return std::to_string(*count) + " ranks";
+  if (const auto* count = std::get_if<std::uint64_t>(&metric)) return counted(*count, "rank");
   return text_of(metric);
 }
 
@@ -215,7 +215,7 @@ Exit run_check_fleet(const CheckFleetArguments& arguments) {
       return fail({.what = "has no rank in common with this job", .where = arguments.baseline.string()});
     checks->insert(checks->end(), more.begin(), more.end());
   }
-  const std::string subject = std::to_string(fleet->world_size) + " ranks";
+  const std::string subject = counted(fleet->world_size, "rank");
   Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
   if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
   if (written && !arguments.write_baseline.empty())

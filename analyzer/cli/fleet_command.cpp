@@ -182,7 +182,7 @@ Exit run_fleet(const FleetArguments& arguments) {
   bound_memory(inputs->files, arguments.max_memory);
   std::vector<RankSummary> summaries;
   {
-    ProgressBar bar("reading " + std::to_string(inputs->files.size()) + " recordings");
+    ProgressBar bar("reading " + counted(inputs->files.size(), "recording"));
     question->map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     summaries = summarize_recordings(inputs->files, question->map);
   }
@@ -221,13 +221,12 @@ Exit run_map(const FleetArguments& arguments) {
     sort_by_size(question->map.of_others);
   }
   const Result<MapOutcome> outcome = [&] {
-    ProgressBar bar("reading " + std::to_string(files.size()) + " recordings");
+    ProgressBar bar("reading " + counted(files.size(), "recording"));
     question->map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
     return map_recordings(files, question->map);
   }();
   if (!outcome) return fail(outcome.error());
-  std::string text =
-      text_of(outcome->done) + (outcome->done == 1 ? " result" : " results") + " in " + arguments.out.string();
+  std::string text = counted(outcome->done, "result") + " in " + arguments.out.string();
   if (outcome->of_others > 0) text += ", " + text_of(outcome->of_others) + " of them of other parts";
   if (outcome->left > 0) text += ", " + text_of(outcome->left) + " were already there";
   if (!shard->from.empty())

@@ -110,7 +110,7 @@ std::string histogram(const Fleet& fleet) {
       return text_of(Bytes{least + static_cast<std::uint64_t>(span * static_cast<double>(bin) / bins)});
     };
     svg += rectangle(40.0 * static_cast<double>(i) + 1, 140 - height, 38, height, "fill:var(--blue)",
-                     std::to_string(counts.at(i)) + " ranks: " + from(i) + " to " + from(i + 1));
+                     counted(counts.at(i), "rank") + ": " + from(i) + " to " + from(i + 1));
   }
   return svg + "</svg></div><div class=axis><span>" + text_of(Bytes{least}) +
          "</span><span>peak reserved</span><span>" + text_of(Bytes{most}) + "</span></div></div>\n";
@@ -258,7 +258,7 @@ std::string findings(const Fleet& fleet) {
 void write_fleet_html(const FleetReport& report, std::ostream& out) {
   const Fleet& fleet = report.fleet;
   std::string body =
-      "<h1>" + std::to_string(fleet.world_size) + " ranks" +
+      "<h1>" + counted(fleet.world_size, "rank") +
       (fleet.heap.empty() ? "" : ", heap " + html_escaped(clipped(fleet.heap, 100))) + "</h1>\n<p class=quiet>" +
       (fleet.missing.empty() ? std::string("none missing")
                              : std::to_string(fleet.missing.size()) +
@@ -281,7 +281,7 @@ void write_fleet_html(const FleetReport& report, std::ostream& out) {
             classes_table(fleet);
   }
   body += findings(fleet);
-  out << html_page("memreel: " + std::to_string(fleet.world_size) + " ranks", body);
+  out << html_page("memreel: " + counted(fleet.world_size, "rank"), body);
 }
 
 namespace {
@@ -421,7 +421,7 @@ class TextPage {
     for (std::size_t i = 0; i < std::min(top_, fleet_.leaks.size()); ++i) {
       const RankLeak& leak = fleet_.leaks[i].leak;
       line("rank " + std::to_string(fleet_.rows[fleet_.leaks[i].row].rank) + ": " + memreel::text_of(leak.bytes) +
-               " in " + memreel::text_of(leak.count) + " allocations" +
+               " in " + counted(leak.count, "allocation") +
                (leak.growth_bytes_per_step > 0
                     ? ", " + memreel::text_of(Bytes{static_cast<std::uint64_t>(leak.growth_bytes_per_step)}) +
                           " more each step"
@@ -485,7 +485,7 @@ class TextPage {
     }
     if (files > 0)
       line("replays repeat " + memreel::text_of(matches) + " of " + memreel::text_of(allocations) + " addresses of " +
-               std::to_string(files) + " ranks: one or two of each class" +
+               counted(static_cast<std::uint64_t>(files), "rank") + ": one or two of each class" +
                (setting.classes.size() > proposing_classes(fleet_).size() ? " that proposes settings" : ""),
            2);
   }

@@ -121,7 +121,7 @@ Rounds steps_of(const Trace& trace) {
 /// "12 steps, each a pass of the optimizer".
 std::string words_of(const Rounds& steps) {
   const std::uint32_t count = steps.count();
-  return text_of(std::uint64_t{count}) + (count == 1 ? " step, " : " steps, ") + how_found(steps);
+  return counted(count, "step") + ", " + how_found(steps);
 }
 
 Json json_of_recording(const Trace& trace) {

@@ -41,6 +41,11 @@ namespace {
 
 constexpr std::string_view unknown_capacity = "No settings tried: the capacity is unknown (--capacity SIZE).";
 
+/// "20 settings tried", after "none of the".
+std::string tried_text(std::size_t count) {
+  return count == 1 ? "settings tried (one)" : counted(count, "setting") + " tried";
+}
+
 /// "None of the SETTINGS DOES WHAT.", or, where that is not certain, MAY WHAT and why.
 std::string none_of(const Report& report, const std::string& settings, std::string_view does, std::string_view may,
                     const std::string& what) {
@@ -120,8 +125,8 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
     return text + "." + side_effects_text(report, oom.serve_only.front().remedy);
   }
   if (oom.survivors.empty())
-    return none_of(report, text_of(std::uint64_t{report.remedies().tried.size()}) + " settings tried",
-                   "would have survived", "is known to survive", at);
+    return none_of(report, tried_text(report.remedies().tried.size()), "would have survived", "is known to survive",
+                   at);
   std::string text =
       std::string(oom.is_last ? "Would have survived this request and the rest of the step" : "Would have survived") +
       at + ", by replay: ";
@@ -196,7 +201,7 @@ void print_remedies(const Remedies& remedies, std::size_t top) {
     ++shown;
   }
   if (shown == 0)
-    std::cout << "    none of " << text_of(std::uint64_t{remedies.tried.size()}) << " settings tried\n";
+    std::cout << "    none of the " << tried_text(remedies.tried.size()) << '\n';
   else
     table.print(std::cout, 4);
   if (remedies.left_out > 0)
@@ -234,8 +239,7 @@ void print_segments(const Trace& trace, const Fragmentation& found, std::size_t 
     std::cout << '\n'
               << wrapped(text_of(segment.unreleasable) + " free of " + text_of(segment.size) + " at " +
                              hexadecimal(segment.address.value) + " (" + place_of(trace.tables, segment.pool_stream) +
-                             "), kept by " + text_of(pinned.pin_count) +
-                             (pinned.pin_count == 1 ? " block:" : " blocks:"),
+                             "), kept by " + counted(pinned.pin_count, "block") + ":",
                          4);
     for (const AllocationId pin : pinned.pins) {
       const Event event = trace.events[trace.events.begin_of(pin)];
@@ -328,7 +332,7 @@ void print_numbers(const OutOfMemory& oom) {
     add(oom.allocated, "allocated (with rounding and unsplit remainders)");
     if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, but still used by another stream");
     add(oom.reserved, "reserved by the pool");
-    add(oom.free, "free in the pool, in " + text_of(oom.gaps) + (oom.gaps == 1 ? " block" : " blocks"));
+    add(oom.free, "free in the pool, in " + counted(oom.gaps, "block"));
     add(oom.free_in_pool_stream, "of it for this stream, pool and size");
     add(oom.largest_in_pool_stream, "the largest free block for this stream, pool and size");
     add(oom.largest_free, "the largest free block of any");

@@ -72,7 +72,8 @@ Result<plan::TimeRange> time_of_step(const Trace& trace, const Prepared& heap, s
   if (rows) return *rows;
   const std::uint64_t count = ends.size();
   return Error{.what = count == 0 ? "shows no steps: without --step all of it is planned"
-                                  : "has " + text_of(count) + " steps: --step takes 1 to " + text_of(count)};
+                                  : "has " + counted(count, "step") + ": --step takes " +
+                                        (count == 1 ? "1" : "1 to " + text_of(count))};
 }
 
 Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
@@ -84,7 +85,8 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
   const auto largest = std::ranges::max_element(heaps, {}, requests);
   if (heaps.size() > 1)
-    note("the heap with most allocations is planned, " + text_of(heaps.size() - 1) + " others are not");
+    note("the heap with most allocations is planned, " +
+         (heaps.size() == 2 ? "the other is not" : "the " + text_of(heaps.size() - 1) + " others are not"));
   PlanInput input{.buffers = buffers_of(*largest), .align = 512_B};
   plan::TimeRange time{.lower = 0, .upper = largest->count()};
   if (arguments.step) {
@@ -230,7 +232,7 @@ Result<void> write_plan(const PlanArguments& arguments, const PlanInput& input, 
 
 void print_plan(const PlanInput& input, const Planning& planning) {
   const plan::Plan& plan = planning.plan;
-  std::cout << "a static plan of " << text_of(input.buffers.size()) << " allocations needs " << text_of(plan.peak)
+  std::cout << "a static plan of " << counted(input.buffers.size(), "allocation") << " needs " << text_of(plan.peak)
             << " (" << plan.peak.count << " bytes)";
   if (planning.best && planning.best->reserved > plan.peak)
     std::cout << ", "

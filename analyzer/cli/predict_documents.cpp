@@ -117,7 +117,7 @@ void print_settings(const Predictor& predictor, const PredictReport& report) {
     const Prediction& prediction = report.predictions[i];
     if (setting.tried == 0) continue;
     const std::string at = values_text(prediction.at, predictor.options().names);
-    const std::string tried = memreel::text_of(setting.tried) + " settings replayed";
+    const std::string tried = counted(setting.tried, "setting") + " replayed";
     if (setting.conf.empty())
       std::cout << (prediction.first_failure ? "no setting lets " + at + " fit" : "no setting is better for " + at)
                 << " (" << tried << ")\n";

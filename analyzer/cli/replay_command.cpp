@@ -301,8 +301,8 @@ void print_heap_table(const Trace& trace, const HeapHistory& history, const std:
   }
   const Heap& heap = trace.tables[history.heap];
   const DeviceModel device = groups.front().front().device_model;
-  std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << text_of(history.allocations)
-            << " allocations, peak live " << text_of(history.peak_live)
+  std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << counted(history.allocations, "allocation")
+            << ", peak live " << text_of(history.peak_live)
             << (heap.device < 0 ? "\n  host memory: " : "\n  device memory: ") << memory_of(device);
   if (rules.told) std::cout << "\n  rules: " << rules.text;
   std::cout << "\n\n";

@@ -245,7 +245,7 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
   print_others(leaks);
   for (const SuppressedLeaks& s : leaks.suppressed)
     std::cout << "\nsuppressed by leak:" << s.suppression.pattern << (s.suppression.built_in ? " (built in)" : "")
-              << ": " << text_of(s.bytes) << " in " << text_of(s.count) << " allocations\n";
+              << ": " << text_of(s.bytes) << " in " << counted(s.count, "allocation") << '\n';
 }
 
 }  // namespace memreel::cli

@@ -273,8 +273,8 @@ class Table {
 
 void print_heading(const Trace& trace, const TuneResult& result, const TuneReport& report) {
   for (const HeapHistory& history : report.recorded) {
-    std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << text_of(history.allocations)
-              << " allocations, peak live " << text_of(history.peak_live) << '\n';
+    std::cout << bold(heap_title(trace.tables, history.heap)) << ": " << counted(history.allocations, "allocation")
+              << ", peak live " << text_of(history.peak_live) << '\n';
     if (history.peak_reserved != 0_B)
       std::cout << "  peak reserved as recorded " << text_of(history.peak_reserved) << '\n';
   }
@@ -332,8 +332,7 @@ void print_recommendation(const TuneResult& result) {
 std::string label_of(const Alternative& alternative) {
   const WhatIf::Kind kind = alternative.question.kind;
   if (kind == WhatIf::Kind::policy || kind == WhatIf::Kind::empty_cache_at_oom) return alternative.question.text;
-  return alternative.question.text + " (" + text_of(std::uint64_t{alternative.calls}) +
-         (alternative.calls == 1 ? " call)" : " calls)");
+  return alternative.question.text + " (" + counted(alternative.calls, "call") + ")";
 }
 
 /// What a call of empty_cache costs, and whether it is worth it; empty for other questions.
@@ -347,7 +346,7 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
     if (base.failures() == 0) return text + "nothing fails, so it is never called.";
     if (other.failures() == base.failures())
       return text + "useless: before a request fails, the allocator releases all it can anyway.";
-    return text + text_of(base.failures()) + " failures without it, " + text_of(other.failures()) + " with it.";
+    return text + counted(base.failures(), "failure") + " without it, " + text_of(other.failures()) + " with it.";
   }
   const bool removed = kind == WhatIf::Kind::no_empty_cache;
   const Outcome& with = removed ? base : other;
@@ -360,8 +359,8 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   const double more_seconds = with.driver_seconds() - without.driver_seconds();
   const double saved = saved_share(without.peak_reserved(), with.peak_reserved());
   if (with.failures() < without.failures())
-    text += "worth calling: " + text_of(without.failures()) + " requests fail without it, " + text_of(with.failures()) +
-            " with it";
+    text += "worth calling: " + counted(without.failures(), "request") +
+            (without.failures() == 1 ? " fails" : " fail") + " without it, " + text_of(with.failures()) + " with it";
   else if (result.limited)
     text += "not worth calling: it saves no request";
   else if (saved >= peak_margin)
@@ -371,7 +370,7 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   else
     text += "not worth calling: it does not lower the peak";
   const auto calls = static_cast<std::uint64_t>(std::lround(std::max(0.0, per_call(more_calls))));
-  return text + "; each call costs " + text_of(calls) + (calls == 1 ? " driver call, " : " driver calls, ") +
+  return text + "; each call costs " + counted(calls, "driver call") + ", " +
          text_of_seconds(std::max(0.0, per_call(more_seconds))) + ", plus the wait for the device.";
 }
 
@@ -379,7 +378,7 @@ void print_alternatives(const TuneResult& result, const TuneReport& report) {
   if (result.alternatives.empty()) return;
   std::cout << '\n' << bold("What if");
   if (!report.steps.ends.empty())
-    std::cout << " (" << text_of(std::uint64_t{report.steps.ends.size()}) << " steps, "
+    std::cout << " (" << counted(report.steps.ends.size(), "step") << ", "
               << (report.steps.are_marked ? "marked by " : "") << report.steps.mark << ")";
   std::cout << "\n\n";
   Table table(result);
@@ -413,7 +412,7 @@ void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport&
   table.print();
   print_late_start(result);
   if (result.tried > 0 || result.left_out > 0 || result.least_unrounded_peak) {
-    std::cout << "\n  " << text_of(result.tried) << " settings tried";
+    std::cout << "\n  " << counted(result.tried, "setting") << " tried";
     if (result.given_up > 0) std::cout << ", " << text_of(result.given_up) << " stopped early";
     if (result.left_out > 0)
       std::cout << "; " << text_of(result.left_out) << " left out when " << text_of_seconds(report.seconds)

@@ -94,8 +94,7 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   say(losses.unmatched_frees, "free is of an allocation that was never recorded",
       "frees are of allocations that were never recorded");
   if (read.damaged_packets != 0 || read.damaged_bytes != 0) {
-    lines.push_back("damaged: " + text_of(read.damaged_packets) +
-                    (read.damaged_packets == 1 ? " packet, " : " packets, ") + text_of(Bytes{read.damaged_bytes}) +
+    lines.push_back("damaged: " + counted(read.damaged_packets, "packet") + ", " + text_of(Bytes{read.damaged_bytes}) +
                     " skipped");
   }
   say(read.missing_events, "event was lost with them", "events were lost with them");

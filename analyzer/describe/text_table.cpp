@@ -2,25 +2,17 @@
 #include "analyzer/describe/text_table.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <ostream>
+
+#include "analyzer/describe/clipped_place.h"
 
 namespace memreel {
 namespace {
 
 constexpr std::size_t gap = 2;
 constexpr std::size_t least_text = 8;  // columns kept of a clipped cell
-
-/// The width of the longest unbreakable part of `text`.
-std::size_t longest_word(const std::string& text) {
-  std::size_t longest = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_of(" ,", at), text.size() - 1) + 1;
-    longest = std::max(longest, display_width(std::string_view(text).substr(at, end - at)));
-    at = end;
-  }
-  return longest;
-}
 
 }  // namespace
 
@@ -34,12 +26,13 @@ class TextTable::Layout {
     const std::size_t natural = widths_.empty() ? 0 : widths_.back();
     if (columns.size() > 1 && columns.back().align == Align::left && columns.back().fit == Fit::wrapped) {
       widths_.back() = width_of(columns.size() - 1, longest_word);
-      last_ = least_total() <= width ? Last::wrapped : Last::below;
+      last_ = total() <= width ? Last::wrapped : Last::below;
       if (last_ == Last::below) widths_.pop_back();
     }
     for (std::size_t* widest = widest_text(); widest != nullptr && total() > width; widest = widest_text()) --*widest;
     if (last_ == Last::wrapped) widths_.back() = std::min(natural, widths_.back() + width - std::min(width, total()));
     room_ = last_ == Last::below ? width - std::min(width - 1, below_indent()) : widths_.back();
+    if (columns.back().align == Align::left && columns.back().fit == Fit::clipped) clip_places();
   }
 
   void print(std::ostream& out, const std::vector<std::string>& cells) const {
@@ -49,7 +42,7 @@ class TextTable::Layout {
     std::string line(indent_, ' ');
     for (std::size_t c = 0; c < widths_.size(); ++c) {
       const bool is_wrapped = last_ == Last::wrapped && c + 1 == widths_.size();
-      const std::string cell = is_wrapped ? lines.front() : clipped_middle(cell_of(c), widths_[c]);
+      const std::string cell = is_wrapped ? lines.front() : clipped(cell_of(c), c);
       const std::string padding(widths_[c] - std::min(widths_[c], display_width(cell)), ' ');
       if (c != 0) line += std::string(gap, ' ');
       line += table_.columns_[c].align == Align::right ? padding + cell : cell + padding;
@@ -85,19 +78,24 @@ class TextTable::Layout {
     return width;
   }
 
+  void clip_places() {
+    std::vector<std::string> labels;
+    for (const Row& row : table_.rows_)
+      if (row.cells.size() == table_.columns_.size()) labels.push_back(row.cells.back());
+    const std::vector<std::string> texts = clipped_places(labels, widths_.back());
+    for (std::size_t i = 0; i < labels.size(); ++i) places_.emplace(labels[i], texts[i]);
+  }
+
+  std::string clipped(const std::string& cell, std::size_t column) const {
+    const auto place = column + 1 == table_.columns_.size() ? places_.find(cell) : places_.end();
+    return place != places_.end() ? place->second : clipped_middle(cell, widths_[column]);
+  }
+
   std::size_t below_indent() const { return indent_ + gap; }
 
   std::size_t total() const {
     const std::size_t gaps = widths_.empty() ? 0 : widths_.size() - 1;
     return std::accumulate(widths_.begin(), widths_.end(), indent_ + gap * gaps);
-  }
-
-  /// With all text columns except the last as narrow as possible.
-  std::size_t least_total() const {
-    std::size_t all = total();
-    for (std::size_t c = 0; c + 1 < widths_.size(); ++c)
-      if (table_.columns_[c].align == Align::left) all -= widths_[c] - std::min(widths_[c], least_text);
-    return all;
   }
 
   /// The widest column whose cells can be clipped further; null if there is none.
@@ -112,7 +110,8 @@ class TextTable::Layout {
 
   const TextTable& table_;
   std::size_t indent_;
-  std::vector<std::size_t> widths_;  // of the columns placed side by side
+  std::vector<std::size_t> widths_;            // of the columns placed side by side
+  std::map<std::string, std::string> places_;  // cells of the last column, if it is clipped, as they fit
   Last last_ = Last::beside;
   std::size_t room_ = 0;  // for the last column, if it does not fit next to the others
 };

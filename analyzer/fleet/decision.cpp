@@ -124,7 +124,7 @@ void find_first_failure(const Fleet& fleet, const std::vector<std::uint32_t>& ro
     least = left;
     decision.fails_first = i;
     decision.fails_why = "what it leaks uses up its headroom in " +
-                         text_of(static_cast<std::uint64_t>(std::llround(std::min(*left, 1e15)))) + " steps";
+                         counted(static_cast<std::uint64_t>(std::llround(std::min(*left, 1e15))), "step");
   }
 }
 

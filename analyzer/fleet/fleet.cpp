@@ -147,15 +147,14 @@ std::uint32_t world_of(const std::vector<FleetRow>& rows, const FleetOptions& op
 
 Result<void> check_world(const std::vector<FleetRow>& rows, std::uint32_t world, const FleetOptions& options) {
   if (options.mesh && options.mesh->size() != world)
-    return Error{
-        .what = "the mesh has " + std::to_string(options.mesh->size()) + " ranks, not " + std::to_string(world),
-        .where = "--mesh"};
+    return Error{.what = "the mesh has " + counted(options.mesh->size(), "rank") + ", not " + std::to_string(world),
+                 .where = "--mesh"};
   for (const FleetRow& row : rows) {
     const auto& stated = row.summary.identity.world_size;
     if ((options.world_size || options.mesh) && row.summary.status != RankStatus::duplicate &&
         stated.value_or(world) != world)
       return Error{
-          .what = "was one of " + std::to_string(*stated) + " ranks by its launcher, not of " + std::to_string(world),
+          .what = "was one of " + counted(*stated, "rank") + " by its launcher, not of " + std::to_string(world),
           .where = row.summary.file,
           .remedy = std::string("leave out ") + (options.world_size ? "--world-size" : "--mesh") +
                     ", or choose a job with --job"};
@@ -384,7 +383,7 @@ std::string headline_of(const Fleet& fleet) {
   if (!fleet.heap.empty()) text += "heap " + fleet.heap + " only: ";
   if (fleet.decides) text += failures_of(fleet, *fleet.decides);
   if (fleet.missing.empty())
-    text += "all " + text_of(world) + " ranks";
+    text += "all " + counted(world, "rank");
   else
     text += text_of(std::uint64_t{fleet.missing.size()}) + " of " + text_of(world) +
             " ranks missing: " + shortened(text_of_ranks(fleet.missing), longest_list);

@@ -124,8 +124,9 @@ std::string why_of(const CommonSetting& common, const Total& recorded, const Tot
            text_of(common.peak_before) + ", by 1 % or more";
   std::string why =
       recorded.failures > best.failures
-          ? "serves " + memreel::text_of(recorded.failures - best.failures) +
-                " requests that fail with the recorded one; the "
+          ? "serves " + counted(recorded.failures - best.failures, "request") +
+                (recorded.failures - best.failures == 1 ? " that fails" : " that fail") +
+                " with the recorded one; the "
                 "highest peak is " +
                 text_of(common.peak_after)
           : "lowers the highest peak from " + text_of(common.peak_before) + " to " + text_of(common.peak_after);

@@ -28,12 +28,13 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
     if (!losses.skipped.empty())
       missing.push_back("events that the recorder was told to skip: " + losses.skipped.text());
   }
-  if (losses.ring_full > 0) missing.push_back(text_of(losses.ring_full) + " events that the recorder dropped");
-  if (losses.hook_refused > 0) missing.push_back(text_of(losses.hook_refused) + " calls that could not be observed");
+  if (losses.ring_full > 0) missing.push_back(counted(losses.ring_full, "event") + " that the recorder dropped");
+  if (losses.hook_refused > 0) missing.push_back(counted(losses.hook_refused, "call") + " that could not be observed");
   if (losses.unknown_actions > 0)
-    missing.push_back(text_of(losses.unknown_actions) +
-                      " records that were not read: of unknown kinds or other processes");
-  if (losses.unmatched_frees > 0) missing.push_back("the allocations of " + text_of(losses.unmatched_frees) + " frees");
+    missing.push_back(counted(losses.unknown_actions, "record") +
+                      (losses.unknown_actions == 1 ? " that was" : " that were") +
+                      " not read: of unknown kinds or other processes");
+  if (losses.unmatched_frees > 0) missing.push_back("the allocations of " + counted(losses.unmatched_frees, "free"));
   if (read.unknown_packets > 0 || read.unknown_events > 0)
     missing.emplace_back("what a newer memreel wrote and this one can't read");
   if (!read.intact()) missing.emplace_back("the damaged parts of the file");

@@ -37,18 +37,21 @@ std::string why_not_reproducible(const Trace& trace, const Prepared& heap) {
   const bool from_start = !heap.initial;
   if (losses.history_overflowed && from_start) return "the history overflowed its ring: its beginning is lost";
   if (losses.folded_events > 0 && from_start)
-    return "the history is a flight recorder's: " + std::to_string(losses.folded_events) +
-           " older events are summed up, and how the allocations live then were placed is unknown";
+    return "the history is a flight recorder's: " + counted(losses.folded_events, "older event") +
+           (losses.folded_events == 1 ? " is" : " are") +
+           " summed up, and how the allocations live then were placed is unknown";
   if (losses.skipped == all_of_a_history()) return "the snapshot holds one instant, and no history";
   if (is_no_history(losses.skipped)) return "the snapshots of a series hold instants, and no history";
   if (!losses.skipped.empty() && losses.skipped != known_without)
     return "the recorder was told to skip events that a replay needs: " + losses.skipped.text();
   if (from_start && (losses.began_late || losses.preexisting_allocations > 0))
-    return "the history began late: " + std::to_string(losses.preexisting_allocations) +
-           " allocations are older than it, and how they were placed is unknown";
-  if (losses.ring_full > 0) return std::to_string(losses.ring_full) + " events were lost while recording";
+    return "the history began late: " + counted(losses.preexisting_allocations, "allocation") +
+           (losses.preexisting_allocations == 1 ? " is" : " are") +
+           " older than it, and how they were placed is unknown";
+  if (losses.ring_full > 0)
+    return counted(losses.ring_full, "event") + (losses.ring_full == 1 ? " was" : " were") + " lost while recording";
   if (is_recording(trace) && losses.hook_refused > 0)
-    return std::to_string(losses.hook_refused) + " calls could not be observed while recording";
+    return counted(losses.hook_refused, "call") + " could not be observed while recording";
   if (is_recording(trace) && knows_blocks_only(trace))
     return "recorded by memreel, from outside the allocator: sizes are those of whole blocks, and pools and completion "
            "are not known (docs/frameworks.md says when they are)";

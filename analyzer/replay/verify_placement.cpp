@@ -102,8 +102,8 @@ class Comparison final : public Backing, public RowWatcher {
     if (next_ < segments_.size()) differ(segments_[next_].event, text_of(segments_[next_]), "the policy did without");
     const auto failed = static_cast<std::uint64_t>(std::ranges::count(heap_.op, Op::alloc_failed));
     if (replayed.failed_allocations != failed)
-      differ(replayed.first_failure ? replayed.first_failure->event : 0, std::to_string(failed) + " requests failed",
-             std::to_string(replayed.failed_allocations) + " requests of the policy failed");
+      differ(replayed.first_failure ? replayed.first_failure->event : 0, counted(failed, "request") + " failed",
+             counted(replayed.failed_allocations, "request") + " of the policy failed");
     return std::move(result_);
   }
 

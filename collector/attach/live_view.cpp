@@ -171,7 +171,7 @@ std::string text_of_stack(const Tables& tables, StackId stack) {
 
 std::string head_line(const LiveMemory& memory, const Losses& losses, double seconds) {
   const std::uint64_t lost = losses.ring_full + losses.hook_refused;
-  std::string text = std::to_string(std::lround(seconds)) + " s  " + text_of(memory.event_count()) + " events, " +
+  std::string text = std::to_string(std::lround(seconds)) + " s  " + counted(memory.event_count(), "event") + ", " +
                      (lost == 0 ? std::string("none") : text_of(lost)) + " lost";
   if (const auto growth = memory.growth_per_step()) text += "  " + text_of_growth(*growth) + " per step";
   return text;

@@ -246,7 +246,7 @@ int show_holders(const Request& request) {
                                                   "since memreel.torch_oom_hook()"});
   if (!request.json) {
     std::fputs(text_of_holders(found).c_str(), stdout);
-    say("memreel: " + name_of(request.process) + ": walked " + text_of(found.objects) + " objects in " +
+    say("memreel: " + name_of(request.process) + ": walked " + counted(found.objects, "object") + " in " +
         text_of_seconds(std::chrono::duration<double>(found.took).count()) +
         (found.note.empty() ? "" : "; " + found.note) + "\n");
     return std::fflush(stdout) == 0 ? 0 : exit_unusable;

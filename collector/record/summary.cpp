@@ -196,10 +196,6 @@ std::string nearest_name(const std::string& trace) {
   return printable(*nearby.begin() == ".." ? trace : nearby.string());
 }
 
-std::string counted(std::uint64_t count, const std::string& noun) {
-  return text_of(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 /// "GPU 0: peak 3.50 GiB, 12.0 MiB live at exit"
 std::string memory_text(const std::map<std::int32_t, DeviceFacts>& devices, std::string_view moment) {
   std::string text;

@@ -80,8 +80,7 @@ constexpr std::string_view below_heaps = "                                 ";  /
 
 std::string lost_line(const WatchedProcess& process, std::size_t columns) {
   if (process.status.lost == 0) return "";
-  return fitted(std::string(below_heaps) + text_of(process.status.lost) +
-                    (process.status.lost == 1 ? " event" : " events") +
+  return fitted(std::string(below_heaps) + counted(process.status.lost, "event") +
                     " lost: with frees among them, LIVE and PEAK are too high",
                 columns);
 }

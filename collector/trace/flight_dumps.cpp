@@ -343,8 +343,8 @@ void FlightDumps::tell_of_others() {
   const std::uint64_t others = triggers_.failures() - failures_told_;
   failures_told_ = triggers_.failures();
   if (others == 0 || last_failure_dump_.empty()) return;
-  say_(memreel::text_of(others) + (others == 1 ? " more request" : " more requests") + " failed after " +
-       last_failure_dump_ + " was written; no further dump");
+  say_(memreel::counted(others, "more request") + " failed after " + last_failure_dump_ +
+       " was written; no further dump");
 }
 
 void FlightDumps::finish(FlightWriter& writer) {

@@ -41,6 +41,11 @@ std::string text_of(Bytes size);
 /// Grouped digits: "1,234,567".
 std::string text_of(std::uint64_t count);
 
+/// "1 step", "1,234 steps".
+inline std::string counted(std::uint64_t count, std::string_view noun) {
+  return text_of(count).append(" ").append(noun).append(count == 1 ? "" : "s");
+}
+
 /// "1.37" for 1.3702 with 2 decimals; at most 15 decimals.
 std::string text_of(double value, int decimals);
 

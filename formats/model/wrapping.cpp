@@ -28,11 +28,26 @@ std::size_t bytes_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Whether a comma groups the digits of a number: "1,234".
+bool groups_digits(std::string_view text, std::size_t comma) {
+  const std::string_view group = text.substr(comma + 1, 3);
+  return comma > 0 && is_digit(text[comma - 1]) && group.size() == 3 && std::ranges::all_of(group, is_digit) &&
+         (comma + 4 == text.size() || !is_digit(text[comma + 4]));
+}
+
+/// Whether a line may end before `at`, which is not 0.
+bool may_break(std::string_view text, std::size_t at) {
+  return text[at] == ' ' || (text[at - 1] == ',' && !groups_digits(text, at - 1));
+}
+
 /// Where to break `text`, which is longer than `room` bytes.
 std::size_t break_in(std::string_view text, std::size_t room) {
   for (std::size_t at = room; at > 0; --at)
-    if (text[at] == ' ' || text[at - 1] == ',') return at;
-  return room;
+    if (may_break(text, at)) return at;
+  const std::size_t comma = text.substr(0, room).rfind(',');  // a list of numbers rather than one
+  return comma == std::string_view::npos ? room : comma + 1;
 }
 
 }  // namespace
@@ -81,6 +96,21 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
   for (const std::string& line : wrapped_lines(text, width - std::min(width - 1, indent), hanging))
     result += std::string(indent + (result.empty() ? 0 : hanging), ' ') + line + '\n';
   return result;
+}
+
+std::size_t longest_word(std::string_view text) {
+  std::size_t longest = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    if (text[begin] == ' ') {
+      ++begin;
+      continue;
+    }
+    std::size_t end = begin + 1;
+    while (end < text.size() && !may_break(text, end)) ++end;
+    longest = std::max(longest, display_width(text.substr(begin, end - begin)));
+    begin = end;
+  }
+  return longest;
 }
 
 }  // namespace memreel

@@ -17,13 +17,16 @@ std::size_t display_width(std::string_view text);
 /// Shortens `text` to at most `width` columns by omitting its middle, because names differ at their ends.
 std::string clipped_middle(std::string_view text, std::size_t width);
 
-/// Breaks `text` into lines of at most `width` columns at blanks and after commas; if there are none, anywhere. Never
-/// empty. Lines after the first are narrower by `hanging`.
+/// Breaks `text` into lines of at most `width` columns at blanks and after commas that are not within a number; if
+/// there are none, anywhere. Never empty. Lines after the first are narrower by `hanging`.
 std::vector<std::string> wrapped_lines(std::string_view text, std::size_t width, std::size_t hanging = 0);
 
 /// The same as one string: each line is indented, within `width`, those after the first by `hanging` more, and ends
 /// with a line feed.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = terminal_width(),
                     std::size_t hanging = 0);
+
+/// The width of the longest part that wrapped_lines() keeps in one line.
+std::size_t longest_word(std::string_view text);
 
 }  // namespace memreel

@@ -52,7 +52,7 @@ class Check(ProgramTest):
         self.assertTrue(checks["max-category parameter"]["passed"])
         activations = checks["max-category activation"]
         self.assertGreaterEqual(activations["value"], held["activation"])  # at its own peak
-        self.assertRegex(activations["reason"], r"peak of activations on device 0: .*; most of it is made at forward \(")
+        self.assertRegex(activations["reason"], r"peak of activations on device 0: .*; the largest part is made at forward \(")
 
     def test_memory_of_unknown_use_may_be_any_category(self):
         sample = SAMPLES / "streams_default.reel"  # allocates without a model
@@ -128,7 +128,7 @@ class Check(ProgramTest):
         unknown = self.file("unknown.pickle", pickle.dumps(document))
         log = self.file("rmm.csv", b"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:000001,free,0x100000000,64424509440,0\n"
                         b"1,10:00:00:000002,allocate,0x200000000,512,0\n1,10:00:00:000003,free,0x200000000,512,0\n")
-        for trace, mention in ((unknown, "records that were not read"), (log, "the allocations of 1 free")):
+        for trace, mention in ((unknown, "1 record that was not read"), (log, "the allocations of 1 free")):
             with self.subTest(mention):
                 process = run("check", trace, "--max-peak", "1GiB")
                 self.assertEqual((process.returncode, process.stdout), (2, ""), process.stderr)

@@ -71,6 +71,23 @@ class Html(ProgramTest):
         self.assertAlmostEqual((after[1] - after[0]) / 2**20, 20, delta=0.01, msg="it leaks 2 MiB a step")
         self.assert_refused(run("report", leak, "--at", "step:1000"), "--at", "40 steps")
 
+    def test_two_holders_of_long_names_are_both_named(self):
+        document = snapshot()
+        made = "/tmp/torchinductor_me/xl/cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5.py"
+        for entry in document["device_traces"][0]:
+            for frame in entry["frames"]:
+                frame["filename"] = "/home/me/basics/transformer_language_model.py"
+            entry["frames"].insert(0, {"name": "call", "filename": made, "line": 165})
+        text = self.answer("report", self.file("compiled.pickle", pickle.dumps(document))).stdout
+        self.assertIn("\nheld by     transformer_language_model.py:9 67 %, transformer_…e_model.py:8 33 %\n", text)
+
+    def test_the_share_of_the_largest_place_stands_beside_it(self):
+        text = self.answer("report", SAMPLES / "gpt_default.reel").stdout
+        title, row = (re.search(f"(?m)^  {word} .*", text)[0].split() for word in ("category", "activations"))
+        self.assertEqual(" ".join(title), "category bytes share of it largest place")
+        self.assertRegex(" ".join(row), r"^activations \S+ GiB \S+ % \d+\.\d % forward \(")
+        self.assertLess(float(row[5]), 100)
+
     def test_snapshots_are_pytorchs_part_of_the_device(self):
         words = "PyTorch's part of the device: other libraries and CUDA itself are not recorded"
         for form in ("text", "markdown", "html"):

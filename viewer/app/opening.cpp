@@ -26,8 +26,7 @@ std::string job_name(std::span<const std::filesystem::path> files) {
   };
   while (folder.has_relative_path() && !std::ranges::all_of(files, is_inside)) folder = folder.parent_path();
   const std::string called = printable(folder.filename().string());
-  return "job " + (called.empty() ? "" : called + ", ") + text_of(std::uint64_t{files.size()}) +
-         (files.size() == 1 ? " recording" : " recordings");
+  return "job " + (called.empty() ? "" : called + ", ") + counted(files.size(), "recording");
 }
 
 }  // namespace

@@ -199,7 +199,7 @@ void Viewer::draw_unknowns(Scene& scene) {
             std::to_string(static_cast<int>(status.progress * 100)) + " %     ";
   else if (status.followed)
     state = paused_ ? "paused     " : status.still ? "cut off, or not growing     " : "following the file     ";
-  state += text_of(std::uint64_t{document_->event_count()}) + " events";
+  state += counted(document_->event_count(), "event");
   std::vector<Unknown> unknowns{lost_events(*document_)};
   if (!document_->empty()) {
     unknowns.push_back(unattributed_memory(scene));

@@ -175,7 +175,7 @@ void InspectorPane::draw_range(Scene& scene, TimeRange range) {
            text_of(Bytes{value_of(extent.max, metric)});
   };
   ImGui::TextDisabled("marked range; lists show only it");
-  property(scene, "length", seconds(range.length()) + ",  " + text_of(std::uint64_t{end - first}) + " events", column);
+  property(scene, "length", seconds(range.length()) + ",  " + counted(end - first, "event"), column);
   property(scene, "live", change(Metric::live), column);
   if (series->has_segments) property(scene, "reserved", change(Metric::reserved), column);
   note_item(scene, "inspector/range");
@@ -216,10 +216,10 @@ void InspectorPane::draw_allocation(Scene& scene, std::uint32_t id) {
   property(scene, "allocated", when(document, a.begin), column);
   property(scene, "free requested", a.requested == never ? "never" : when(document, a.requested), column);
   if (a.requested != never) {
-    property(scene, "lived",
-             seconds(document.time(a.requested) - document.time(a.begin)) + ",  " +
-                 text_of(std::uint64_t{a.requested - a.begin}) + " events",
-             column);
+    property(
+        scene, "lived",
+        seconds(document.time(a.requested) - document.time(a.begin)) + ",  " + counted(a.requested - a.begin, "event"),
+        column);
     if (a.completed != never && a.completed > a.requested + 1)
       property(scene, "then awaiting free", seconds(document.time(a.completed) - document.time(a.requested)), column);
   }
@@ -359,10 +359,6 @@ void wrapped(const Scene& scene, const std::string& what) {
   ImGui::PushStyleColor(ImGuiCol_Text, scene.theme.faint);
   ImGui::TextWrapped("%s", what.c_str());
   ImGui::PopStyleColor();
-}
-
-std::string counted(std::uint64_t count, const char* what) {
-  return text_of(count) + " " + what + (count == 1 ? "" : "s");
 }
 
 }  // namespace

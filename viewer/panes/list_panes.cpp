@@ -337,8 +337,7 @@ void StacksPane::draw(Scene& scene, Verdicts& verdicts) {
   const std::uint64_t total = shown_bytes();
   ImGui::SameLine();
   ImGui::SetCursorPosY(ImGui::GetCursorPosY());
-  summary_ = text_of(Bytes{total}) + " in " + text_of(std::uint64_t{sorted_.size()}) +
-             (sorted_.size() == 1 ? " stack" : " stacks");
+  summary_ = text_of(Bytes{total}) + " in " + counted(sorted_.size(), "stack");
   ImGui::TextDisabled("   %s", summary_.c_str());
 
   Rows rows;

@@ -232,7 +232,7 @@ void MapPane::draw_toolbar(Scene& scene) {
   ImGui::SameLine();
   std::string state = "allocation map";
   if (shown_) {
-    state = text_of(std::uint64_t{shown_->drawn}) + " allocations";
+    state = counted(shown_->drawn, "allocation");
     if (shown_->folded != 0)
       state += ", " + text_of(std::uint64_t{shown_->folded}) + " narrower than a pixel, merged with their neighbours";
   }

@@ -256,7 +256,7 @@ void Table::draw_menu(Scene& scene, const Rows& rows) {
   const std::uint64_t count = std::min(rows.count, most);
   if (count > 1) {
     const std::string all = count == rows.count ? "all " : "the first ";
-    if (ImGui::MenuItem(("Copy " + all + text_of(count) + " rows").c_str())) {
+    if (ImGui::MenuItem(("Copy " + all + counted(count, "row")).c_str())) {
       std::string text;
       for (std::size_t c = 0; c < columns_.size(); ++c)
         if (!columns_[c].hidden) text += std::string(c == 0 ? "" : "\t") + columns_[c].title;

@@ -458,7 +458,7 @@ void TimelinePane::draw_groups(Scene& scene, ImDrawList& list, const Look& look)
 namespace {
 
 std::string folded_words(const Document& document) {
-  return "\u2190 " + text_of(document.trace->losses.folded_events) + " events summed up";
+  return "\u2190 " + counted(document.trace->losses.folded_events, "event") + " summed up";
 }
 
 void tell_folded(const Document& document) {

@@ -367,7 +367,7 @@ void Browser::copy() {
   if (shows_stack_ && row->stack != StackId::none) {
     const auto lines = stack_lines(*session_->document().tables, row->stack);
     copied_ = copied_stack(lines);
-    said_ = "copied the stack, " + text_of(std::uint64_t{lines.size()}) + " lines";
+    said_ = "copied the stack, " + counted(lines.size(), "line");
     return;
   }
   copied_ = row->copied.empty() ? row_text(*row) : row->copied;

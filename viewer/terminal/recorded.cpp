@@ -119,9 +119,7 @@ class RecordedRows {
       row.is_alarm = !process.problem.empty();
       row.is_faint = true;
     }
-    if (process.lost > 0)
-      remark(text_of(process.lost) + (process.lost == 1 ? " event" : " events") + " lost: figures may be too high",
-             true);
+    if (process.lost > 0) remark(counted(process.lost, "event") + " lost: figures may be too high", true);
     if (!process.categories.empty()) remark(process.categories, false);
     constexpr std::size_t most_leaks = 3;
     for (std::size_t i = 0; i < std::min(process.leaks.size(), most_leaks); ++i)

@@ -133,7 +133,7 @@ List heap_list(const Session& session, const Look& look, int width) {
   list.empty = heap.blocks.empty() ? "Nothing is held at the cursor." : "No segments were recorded.";
   if (heap.reserved > 0_B) {
     const Bytes held = heap.live + heap.pending;
-    list.caption = text_of(heap.reserved) + " reserved in " + text_of(heap.segments.size()) + " segments, " +
+    list.caption = text_of(heap.reserved) + " reserved in " + counted(heap.segments.size(), "segment") + ", " +
                    text_of(held < heap.reserved ? heap.reserved - held : 0_B) + " of them free";
     if (heap.pending > 0_B) list.caption += ", " + text_of(heap.pending) + " awaiting free";
     if (heap.largest_gap)
@@ -444,7 +444,7 @@ List Allocations::list(const Session& session, const Look& look) const {
   const Document& document = session.document();
   if (!listed_ || document.empty()) return list;
   const std::uint32_t count = std::min(listed_->size(), most_rows);
-  list.caption = text_of(std::uint64_t{listed_->size()}) + " allocations " + session.selection.listed_words();
+  list.caption = counted(listed_->size(), "allocation") + " " + session.selection.listed_words();
   if (count < listed_->size())
     list.caption += ", of which these are the " + text_of(std::uint64_t{count}) + " " + which(work_.key()) +
                     ": zoom in or search for others";

@@ -174,11 +174,11 @@ Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis
                      return Error{.what = "the trace marks no steps, and shows none",
                                   .remedy = "name an instant by event or time"};
                    if (step.number > steps.ends.size())
-                     return Error{.what = "the trace has " + text_of(std::uint64_t{steps.ends.size()}) + " steps"};
+                     return Error{.what = "the trace has " + counted(steps.ends.size(), "step")};
                    return std::uint64_t{steps.ends[step.number - 1]} + 1;
                  },
                  [&](AtEvent event) -> Result<std::uint64_t> {
-                   if (event.index >= all) return Error{.what = "the trace has " + text_of(all) + " events, from 0"};
+                   if (event.index >= all) return Error{.what = "the trace has " + counted(all, "event") + ", from 0"};
                    return event.index + 1;
                  },
                  [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); },

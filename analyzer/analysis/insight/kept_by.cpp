@@ -51,7 +51,7 @@ std::string walk_words(const PythonHolders& holders) {
   if (holders.empty()) return {};
   std::string words;
   if (holders.objects > 0)
-    words = text_of(holders.objects) + " objects in " +
+    words = counted(holders.objects, "object") + " in " +
             text_of_seconds(std::chrono::duration<double>(holders.took).count());
   if (!holders.note.empty()) words += (words.empty() ? "" : "; ") + holders.note;
   return words;

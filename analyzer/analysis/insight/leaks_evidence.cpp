@@ -9,10 +9,6 @@
 namespace memreel {
 namespace {
 
-std::string count_of(std::uint64_t count, const std::string& what) {
-  return text_of(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 std::string place_of(const Trace& trace, StackId stack) {
   const std::vector<FrameText> frames = frames_of(trace.tables, stack);
   if (frames.empty()) return "where no stack was recorded";
@@ -22,7 +18,7 @@ std::string place_of(const Trace& trace, StackId stack) {
 
 /// "60 MiB in 30 allocations".
 std::string total_of(const LeakFinding& finding) {
-  return text_of(finding.bytes) + " in " + count_of(finding.count, "allocation");
+  return text_of(finding.bytes) + " in " + counted(finding.count, "allocation");
 }
 
 /// Which of the site's allocations were freed, as evidence for or against a leak.
@@ -31,11 +27,11 @@ std::string fate_of_others(const LeakFinding& finding, const Population& populat
     return finding.freed_at_end ? "nothing allocated there was freed before the last " + unit + " had ended"
                                 : "nothing allocated there was ever freed";
   const std::string freed =
-      count_of(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") + " freed";
+      counted(population.frees, "other") + " allocated there " + (population.frees == 1 ? "was" : "were") + " freed";
   if (finding.rounds == 0) return freed;
   return freed + ", " +
          (finding.growth.longest_life == 0 ? "each in the " + unit + " that allocated it"
-                                           : "after at most " + count_of(finding.growth.longest_life, unit)) +
+                                           : "after at most " + counted(finding.growth.longest_life, unit)) +
          (finding.freed_at_end ? ", these only after the last" : "");
 }
 
@@ -60,20 +56,20 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
     case LeakVerdict::suspected: {
       if (finding.swelling) {
         return "what is held " + place + " was replaced by something larger in " +
-               text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + ": " +
+               text_of(std::uint64_t{growth.rounds}) + " of " + counted(finding.rounds, unit) + ": " +
                text_of(finding.swelling->at_first) + " after " + unit + " " + text_of(std::uint64_t{growth.first} + 1) +
                ", " + text_of(finding.swelling->at_last) + " at the end; nothing else in the program grows with it";
       }
       const Bytes each{finding.bytes.count / std::max(1U, growth.rounds)};
-      return text_of(std::uint64_t{growth.rounds}) + " of " + count_of(finding.rounds, unit) + " kept " +
-             text_of(each) + " allocated " + place + "; " + fate_of_others(finding, population, unit);
+      return text_of(std::uint64_t{growth.rounds}) + " of " + counted(finding.rounds, unit) + " kept " + text_of(each) +
+             " allocated " + place + "; " + fate_of_others(finding, population, unit);
     }
     case LeakVerdict::warm_up:
-      return total + " " + place + " was allocated in " + count_of(growth.rounds, unit) + " up to " + unit + " " +
+      return total + " " + place + " was allocated in " + counted(growth.rounds, unit) + " up to " + unit + " " +
              text_of(std::min(std::uint64_t{growth.last} + 1, std::uint64_t{finding.rounds})) + " of " +
              text_of(std::uint64_t{finding.rounds}) + "; nothing has been added since";
     case LeakVerdict::sawtooth:
-      return total + " " + place + " is freed in batches, so far after at most " + count_of(growth.longest_life, unit);
+      return total + " " + place + " is freed in batches, so far after at most " + counted(growth.longest_life, unit);
     case LeakVerdict::cache:
       return total + " " + place + " no longer grows; " + fate_of_others(finding, population, unit);
     case LeakVerdict::unknown_before_attach:
@@ -85,7 +81,7 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
       return total + " " + place + " " +
              (growth.rounds <= 1 ? "dates from " + unit + " " + text_of(std::uint64_t{growth.first} + 1) + " of " +
                                        text_of(std::uint64_t{finding.rounds})
-                                 : "was allocated in " + count_of(growth.rounds, unit)) +
+                                 : "was allocated in " + counted(growth.rounds, unit)) +
              (population.frees == 0 ? " and stays" : "; " + fate_of_others(finding, population, unit));
   }
 }
@@ -100,7 +96,7 @@ std::string evidence_of_calls(const Trace& trace, const LeakFinding& finding, co
   Bytes bytes;
   for (const Held& held : kept.judged.kept) bytes += held.size;
   const Bytes each{bytes.count / std::max(1U, finding.growth.rounds)};
-  return text_of(std::uint64_t{finding.growth.rounds}) + " of " + count_of(kept.calls, "call") + " of the model" +
+  return text_of(std::uint64_t{finding.growth.rounds}) + " of " + counted(kept.calls, "call") + " of the model" +
          (line.empty() ? "" : " at " + line) + " after the last step kept " + text_of(each) + " allocated " +
          place_of(trace, finding.stack) + (kept.earlier.empty() ? "" : ", as earlier ones did") + "; " +
          fate_of_others(finding, kept.population, "call");

@@ -407,9 +407,8 @@ std::string what_the_driver_refused(const OutOfMemory& oom) {
 
 std::string where_the_free_memory_was(const OutOfMemory& oom) {
   if (oom.gaps == 0) return " The pool had no free memory: all of it went to rounding and unsplit remainders.";
-  std::string text = " The pool had " + text_of(oom.free) + " free in " + text_of(oom.gaps) +
-                     (oom.gaps == 1 ? " block" : " blocks") + ". The largest usable by this request has " +
-                     text_of(oom.largest_in_pool_stream);
+  std::string text = " The pool had " + text_of(oom.free) + " free in " + counted(oom.gaps, "block") +
+                     ". The largest usable by this request has " + text_of(oom.largest_in_pool_stream);
   if (oom.largest_free > oom.largest_in_pool_stream)
     text += ", the largest on any stream or pool " + text_of(oom.largest_free);
   text += ".";

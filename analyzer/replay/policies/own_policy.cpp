@@ -146,7 +146,7 @@ void OwnPolicy::release(memreel_device* device, std::uint64_t address) {
   const Segment& segment = found->second;
   if (segment.allocations > 0)
     return self.blame("it released " + text_of({Address{address}, segment.size}) + " in which " +
-                      std::to_string(segment.allocations) + " allocations live");
+                      counted(segment.allocations, "allocation") + (segment.allocations == 1 ? " lives" : " live"));
   self.device_.release(Address{address}, segment.size);
   self.use_.reserved -= segment.size;
   ++self.calls_.free;

@@ -25,5 +25,13 @@ TEST(Wrapping, WrapsAtBlanksAndAfterCommas) {
   EXPECT_EQ(wrapped("one two three", 1, 8, 2), " one two\n   three\n") << "a hanging indent";
 }
 
+TEST(Wrapping, NumbersStayWhole) {
+  EXPECT_EQ(wrapped("calls: 852 before, 1,797 with it", 0, 22), "calls: 852 before,\n1,797 with it\n");
+  EXPECT_EQ(wrapped("1,234,567 of them", 0, 10), "1,234,567\nof them\n");
+  EXPECT_EQ(wrapped("ranks 8,10,12,14", 0, 12), "ranks 8,10,\n12,14\n") << "a list";
+  EXPECT_EQ(wrapped("128,129,130,131", 0, 9), "128,129,\n130,131\n") << "what can't be one number is a list";
+  EXPECT_EQ(longest_word("a 1,234,567 bc"), 9U);
+}
+
 }  // namespace
 }  // namespace memreel

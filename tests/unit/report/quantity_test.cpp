@@ -15,6 +15,12 @@ TEST(Quantity, BytesReadAsPeopleSayThem) {
   EXPECT_EQ(text_of(Bytes{~0ULL}), "16.00 EiB");
 }
 
+TEST(Quantity, OneOfAKindIsSingular) {
+  EXPECT_EQ(counted(0, "step"), "0 steps");
+  EXPECT_EQ(counted(1, "step"), "1 step");
+  EXPECT_EQ(counted(1200, "free block"), "1,200 free blocks");
+}
+
 TEST(Quantity, CountsAreGrouped) {
   EXPECT_EQ(text_of(std::uint64_t{7}), "7");
   EXPECT_EQ(text_of(std::uint64_t{999}), "999");

@@ -53,6 +53,28 @@ TEST(TextTable, LastColumnGoesBelowWhereAWordHasNoRoomBeside) {
             "  max_split_size_mb:90\n");
 }
 
+TEST(TextTable, LastColumnGoesBelowRatherThanClipAnother) {
+  TextTable table({{"verdict"}, {"the largest"}});
+  table.add_row({"unknown before attach", "at some/folder/train.py:41"});
+  EXPECT_EQ(printed(table, 0, 36),
+            "verdict\n"
+            "  the largest\n"
+            "─────────────────────\n"
+            "unknown before attach\n"
+            "  at some/folder/train.py:41\n");
+}
+
+TEST(TextTable, ClippedPlacesDiffer) {
+  TextTable table({{"bytes", Align::right}, {"layer", Align::left, Fit::clipped}});
+  for (const char* number : {"0", "1"})
+    table.add_row({"1 B", "model.py:1164/model.py:968 #" + std::string(number) + "/model.py:727/model.py:216"});
+  EXPECT_EQ(printed(table, 0, 40),
+            "bytes  layer\n"
+            "─────  ─────────────────────────────────\n"
+            "  1 B  …/model.py:968 #0/…/model.py:216\n"
+            "  1 B  …/model.py:968 #1/…/model.py:216\n");
+}
+
 TEST(TextTable, MiddleOfOtherTextIsLeftOutAndNumbersStayWhole) {
   TextTable table({{"allocated at"}, {"bytes", Align::right}});
   table.add_row({"a_function_with_a_long_name (train.py:41)", "1,234,567,890,123 B"});

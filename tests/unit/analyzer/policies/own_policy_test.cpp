@@ -94,7 +94,7 @@ TEST(OwnPolicy, EveryWrongAnswerIsNamed) {
            {"overflow", "beyond the end of"},
            {"zero", "it reserved 0 bytes"},
            {"unknown", "where no reserved memory begins"},
-           {"release in use", "in which 1 allocations live (at request 2)"},
+           {"release in use", "in which 1 allocation lives (at request 2)"},
            {"too free", "of what it reserved only"},
            {"largest", "the largest piece"},
            {"crash", "it crashed: SIGABRT (at request 1)"},
