@@ -40,6 +40,9 @@ struct DiffArguments {
 /// "+300 MiB", "-2.00 KiB", "0 B".
 std::string signed_text(Bytes a, Bytes b) { return a == b ? text_of(Bytes{}) : text_of_growth(a, b); }
 
+/// Of a total, whose "0 B" would read as what there is.
+std::string change_text(Bytes a, Bytes b) { return a == b ? "unchanged" : text_of_growth(a, b); }
+
 std::string signed_text(std::uint64_t a, std::uint64_t b) {
   if (a == b) return "0";
   return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
@@ -63,7 +66,7 @@ std::string held_text(const SideState& side, const FileAt& at) {
   const bool is_said = side.phase == Phase::other || std::holds_alternative<AtPhase>(*at.instant);
   const std::string phase = is_said ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
   return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + name + " (" +
-         text_of(side.live.count) + " allocations)";
+         counted(side.live.count, "allocation") + ")";
 }
 
 void print_steps(const HeapDifference& heap) {
@@ -93,7 +96,7 @@ std::string checkpointing_text(const HeapDifference& heap) {
   return "gradient checkpointing, " + which + ": activations " + text_of(activations->a) + " -> " +
          text_of(activations->b) +
          (activations->place.empty() ? ""
-                                     : ", most of it at " + activations->place + ": " +
+                                     : ", the largest change at " + activations->place + ": " +
                                            signed_text(activations->place_a, activations->place_b));
 }
 
@@ -103,7 +106,7 @@ void print_categories(const HeapDifference& heap) {
   std::cout << '\n';
   if (const std::string text = checkpointing_text(heap); !text.empty()) std::cout << wrapped(text, 2) << '\n';
   TextTable table(
-      {{"change", Align::right}, {"before", Align::right}, {"now", Align::right}, {"category"}, {"most of it"}});
+      {{"change", Align::right}, {"before", Align::right}, {"now", Align::right}, {"category"}, {"largest change"}});
   for (const CategoryChange& change : heap.categories)
     if (changed(change))
       table.add_row({signed_text(change.a, change.b), text_of(change.a), text_of(change.b),
@@ -117,7 +120,7 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
   const bool renumbered = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none && heap.a.device != heap.b.device;
   std::cout << bold(heap.name + (heap.device < 0 ? ", host memory" : ", device " + std::to_string(heap.device)) +
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
-            << ": " << signed_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
+            << ": live " << change_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
             << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
   if (heap.common_phase && at_a.instant->index() == at_b.instant->index())
     std::cout << wrapped("These are different phases: FILE@phase:" + std::string(name_of(*heap.common_phase)) +
@@ -155,17 +158,26 @@ struct DeviceChange {
   };
 
   std::optional<DeviceMemory> a, b;
-  std::vector<Part> parts;  // largest change first
+  std::vector<Part> parts;                      // largest change first
+  bool inherits_a = false, inherits_b = false;  // the peak was reserved before the recording began
 
   /// Whether both have the driver's calls, or both lack them.
   bool is_comparable() const { return a && b && a->has_driver == b->has_driver; }
 };
 
+/// Whether the largest part of a device's peak was reserved before the recording began.
+bool inherits_peak(const Trace& trace, const std::vector<HeapHistory>& histories, const DeviceMemory& device) {
+  if (device.has_driver || device.peak_held.parts.empty() || !has_history(trace)) return false;
+  const auto largest = std::ranges::max_element(device.peak_held.parts, {}, &HeapPart::held);
+  const auto heap = std::ranges::find(histories, largest->heap, &HeapHistory::heap);
+  return heap != histories.end() && heap->peak_reserved > 0_B && memreel::inherits_peak(trace, *heap);
+}
+
 std::vector<DeviceChange> device_changes(const Trace& a, const Trace& b, const DeviceMap& given) {
   std::vector<DeviceChange> changes;
   std::vector<DeviceMemory> now = device_memory(b);
-  const DeviceMap matched =
-      match_devices(devices_of(a.tables, heap_histories(a)), devices_of(b.tables, heap_histories(b)), given);
+  const std::vector<HeapHistory> histories_a = heap_histories(a), histories_b = heap_histories(b);
+  const DeviceMap matched = match_devices(devices_of(a.tables, histories_a), devices_of(b.tables, histories_b), given);
   for (DeviceMemory& before : device_memory(a)) {
     if (before.device < 0) continue;
     DeviceChange& change = changes.emplace_back();
@@ -181,6 +193,8 @@ std::vector<DeviceChange> device_changes(const Trace& a, const Trace& b, const D
     if (other.device >= 0) changes.push_back({.a = std::nullopt, .b = std::move(other), .parts = {}});
   const std::vector<Lifetime> lives_a = lifetimes(a), lives_b = lifetimes(b);
   for (DeviceChange& change : changes) {
+    change.inherits_a = change.a && inherits_peak(a, histories_a, *change.a);
+    change.inherits_b = change.b && inherits_peak(b, histories_b, *change.b);
     std::map<std::string, DeviceChange::Part> parts;
     if (change.a)
       for (const DevicePart& part : parts_of(a, lives_a, change.a->peak_held)) parts[part.name].a += part.bytes;
@@ -194,7 +208,17 @@ std::vector<DeviceChange> device_changes(const Trace& a, const Trace& b, const D
   return changes;
 }
 
-/// "device 0 at its peak: +2.15 GiB (1.14 GiB before, 3.29 GiB now): NCCL +2.17 GiB, PyTorch -22.00 MiB"
+/// Such memory is no work of what was recorded.
+std::string inheritance_text(const DeviceChange& change) {
+  if (change.inherits_a && change.inherits_b) return "; both were reserved before their recordings began";
+  if (change.inherits_a)
+    return "; the " + text_of(change.a->peak_held.held) + " were reserved before the recording began";
+  if (change.inherits_b)
+    return "; the " + text_of(change.b->peak_held.held) + " were reserved before the recording began";
+  return {};
+}
+
+/// "device 0 at its peak: held +2.15 GiB (1.14 GiB before, 3.29 GiB now): NCCL +2.17 GiB, PyTorch -22.00 MiB"
 void print_text(const DeviceChange& change) {
   const DeviceMemory& of = change.b ? *change.b : *change.a;
   std::string text = " at its peak: ";
@@ -204,8 +228,9 @@ void print_text(const DeviceChange& change) {
             " has the driver's calls; recorded: " + text_of(held(change.a)) + " before, " + text_of(held(change.b)) +
             " now";
   else
-    text += signed_text(held(change.a), held(change.b)) + " (" + text_of(held(change.a)) + " before, " +
-            text_of(held(change.b)) + " now)";
+    text += (of.has_driver || of.peak_held.held == of.peak_held.live ? "held " : "reserved ") +
+            change_text(held(change.a), held(change.b)) + " (" + text_of(held(change.a)) + " before, " +
+            text_of(held(change.b)) + " now" + inheritance_text(change) + ")";
   std::string parts;
   if (change.is_comparable() && change.parts.size() > 1)
     for (const DeviceChange::Part& part : change.parts)

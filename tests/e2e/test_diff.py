@@ -54,8 +54,31 @@ class Diff(ProgramTest):
         self.assertEqual(device["a"]["live_bytes"], report["live_at_peak"][0]["bytes"])
         self.assertEqual(device["b"]["live_bytes"], report["live_at_end"][0]["bytes"])
 
+    def test_a_single_allocation_is_not_plural(self):
+        one = self.file("one.pickle", pickle.dumps(snapshot()))
+        text = " ".join(self.answer("diff", f"{one}@event:1", "@end").stdout.split())
+        self.assertIn("(1 allocation)", text)
+        self.assertNotIn("(1 allocations)", text)
+        self.assertIn("1 allocation, by line", self.answer("report", one, "--at", "end").stdout)
+
+    def test_what_is_reserved_and_what_is_live_are_told_apart(self):
+        text = self.answer("diff", SAMPLE, LEAK).stdout
+        self.assertRegex(text, r"^device 0 at its peak: reserved -\S+ GiB \(\S+ GiB before, \S+ \S+ now\)\n")
+        self.assertRegex(text, r"(?m)^torch.cuda, device 0: live -\S+ GiB$")
+
+    def test_a_peak_from_before_the_recording_is_said_to_be_that(self):
+        late = snapshot()
+        late["device_traces"] = [[entry for entry in late["device_traces"][0] if entry["action"] != "segment_alloc"]]
+        early, late = (self.file(name, pickle.dumps(content)) for name, content in
+                       (("early.pickle", snapshot()), ("late.pickle", late)))
+        text = self.answer("diff", early, late).stdout.splitlines()[0:2]
+        self.assertIn("the 2.00 MiB were reserved before the recording began)", " ".join(" ".join(text).split()))
+        text = " ".join(self.answer("diff", late, early).stdout.splitlines()[0:2])
+        self.assertIn("the 2.00 MiB were reserved before the recording began)", " ".join(text.split()))
+
     def test_a_run_and_itself(self):
         text = self.answer("diff", SAMPLE, SAMPLE).stdout
+        self.assertRegex(text, r"(?m)^torch.cuda, device 0: live unchanged$")
         self.assertIn("the same stacks hold the same bytes", text)
         self.assertIn("the same peaks in each", text)
 

@@ -226,7 +226,7 @@ malloc({beside} * MIB)
         self.assertEqual([part["change_bytes"] // MIB for part in total["parts"]], [64, 0])
         self.assertEqual(total["parts"][1]["name"], "main")
         self.assertRegex(self.answer("diff", before, now).stdout,
-                         r"^device 1 at its peak: \+64\.00 MiB \(272\.00 MiB before, 336\.00 MiB now\):\s[^,]+\s\+64\.00\sMiB\n")
+                         r"^device 1 at its peak: held \+64\.00 MiB \(272\.00 MiB before, 336\.00 MiB now\):\s[^,]+\s\+64\.00\sMiB\n")
         self.assertNotIn("at its peak", self.answer("diff", f"{now}@peak", "@end").stdout)
         text = self.answer("diff", "--map", "0=1", SAMPLES / "gpt_default.reel", now).stdout  # a snapshot, and all of a device
         self.assertIn("device 1 at its peak: not compared, as only the recording now has the driver's calls", " ".join(text.split()))

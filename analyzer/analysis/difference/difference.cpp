@@ -316,8 +316,10 @@ class Identities {
       const std::uint64_t place =
           combine(hash_of(tables[frame.function]), hash_of(base_name(tables[tables[frame.module].path])));
       // A function name says more than a module; an unresolved frame has nothing else.
+      // Generated code has another file with each build.
+      const bool is_generated = frame.owner == CodeOwner::generated;
       frames.emplace_back(combine(combine(combine(place, hash_of(file)), frame.line), frame.module_offset),
-                          combine(place, hash_of(base_name(file))));
+                          combine(place, is_generated ? 0 : hash_of(base_name(file))));
     }
     // A caller has a smaller id, so its identity is known.
     for (std::size_t i = 1; i < tables.stacks.size(); ++i) {

@@ -30,6 +30,20 @@ TEST(StackMatch, LinesMayMove) {
               UnorderedElementsAre(StackPair{a1, b1}));
 }
 
+TEST(StackMatch, CompiledCodeLiesInAnotherFileAfterEachBuild) {
+  TraceBuilder a, b;
+  const auto call = [](TraceBuilder& build, std::string_view name, int line) {
+    const std::string frame = "call@/tmp/torchinductor_me/xl/" + std::string(name) + ".py:" + std::to_string(line);
+    return build.stack({frame, "softmax@model.py:175"});
+  };
+  const std::string_view before = "crqi2a6dihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5";
+  const std::string_view now = "cxlfggreihdc7igjszimu4qy53wgjmtr5a74xbkv4kfftdkix7f5";
+  const StackId a1 = call(a, before, 210), a2 = call(a, before, 230);
+  const StackId b2 = call(b, now, 250), b1 = call(b, now, 220);
+  EXPECT_THAT(match_stacks(a.trace().tables, std::vector{a1, a2}, b.trace().tables, std::vector{b1, b2}),
+              UnorderedElementsAre(StackPair{a1, b1}, StackPair{a2, b2}));
+}
+
 // The unmoved line keeps its match; the other, in the same function, is the one that moved.
 TEST(StackMatch, AnExactPartnerComesBeforeOneThatMoved) {
   TraceBuilder a, b;
