@@ -79,7 +79,7 @@ class Page {
     body_ += "<h1>" + cell(name) + "</h1>\n";
     const std::uint64_t events = trace_.events.count();
     const Nanoseconds time = events == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.times().back());
-    body_ += paragraph(trace_.header.source + ", " + text_of(events) + " events" +
+    body_ += paragraph(trace_.header.source + ", " + counted(events, "event") +
                            (has_times(trace_.events) ? " over " + text_of_time(time) : ""),
                        "quiet");
     if (const std::string line = provenance(trace_.header); !line.empty()) body_ += paragraph(line, "quiet");
@@ -150,12 +150,13 @@ class Page {
   }
 
   void categories_of(const LiveView& view) {
-    HtmlTable table({{"at the peak", true}, {"share", true}, {"count", true}, {"category"}, {"most of it"}});
+    HtmlTable table(
+        {{"at the peak", true}, {"share", true}, {"count", true}, {"category"}, {"of it", true}, {"largest place"}});
     for (const CategoryShare& share : view.categories)
       table.add_row({text_of(share.bytes), text_of_share(share_of(share.bytes, view.bytes)), text_of(share.count),
                      "<i class=keys style=\"margin-left:0;background:" + css_colour(share.category) + "\"></i>" +
                          std::string(words_of(share.category)),
-                     cell(share.holders.empty() ? "" : share.holders.front().label)});
+                     text_of_share(share.largest()), cell(share.holders.front().label)});
     body_ += table.text();
   }
 

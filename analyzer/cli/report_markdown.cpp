@@ -53,12 +53,12 @@ void write_live(std::ostream& out, const Trace& trace, const Report& report) {
                  "Who held the " + text_of(view.bytes) + " at the peak" +
                      (heaps.size() > 1 ? " of " + html_escaped(heap_title(trace.tables, heaps[h]->history.heap)) : ""));
     if (says_something(view.categories)) {
-      row(out, {"bytes", "share", "category", "most of it"});
-      row(out, {"---:", "---:", "---", "---"});
+      row(out, {"bytes", "share", "category", "of it", "largest place"});
+      row(out, {"---:", "---:", "---", "---:", "---"});
       for (const CategoryShare& share : view.categories)
         row(out, {text_of(share.bytes), text_of_share(share_of(share.bytes, view.bytes)),
-                  std::string(words_of(share.category)),
-                  share.holders.empty() ? "" : markdown_code(share.holders.front().label)});
+                  std::string(words_of(share.category)), text_of_share(share.largest()),
+                  markdown_code(share.holders.front().label)});
       out << '\n';
     }
     row(out, {"bytes", "share", "count", std::string(name_of(report.by))});

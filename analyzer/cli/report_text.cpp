@@ -164,12 +164,15 @@ void print_name(const std::string& name) {
 /// Memory by category; prints nothing if no category is known.
 void print_categories(const LiveView& view) {
   if (!says_something(view.categories)) return;
-  TextTable table(
-      {{"category"}, {"bytes", Align::right}, {"share", Align::right}, {"most of it", Align::left, Fit::clipped}});
+  TextTable table({{"category"},
+                   {"bytes", Align::right},
+                   {"share", Align::right},
+                   {"of it", Align::right},
+                   {"largest place", Align::left, Fit::clipped}});
   for (const CategoryShare& share : view.categories) {
     const double part = static_cast<double>(share.bytes.count) / static_cast<double>(view.bytes.count);
     table.add_row({std::string(words_of(share.category)), text_of(share.bytes), text_of_share(part),
-                   share.holders.empty() ? "" : share.holders.front().label});
+                   text_of_share(share.largest()), share.holders.front().label});
   }
   table.print(std::cout, 2);
   std::cout << '\n';
@@ -178,8 +181,8 @@ void print_categories(const LiveView& view) {
 void print_live(const Trace& trace, const LiveView& view, const std::string& when, GroupBy by,
                 const ReportOptions& options) {
   std::cout << '\n'
-            << bold("live " + when) << ": " << text_of(view.bytes) << " in " << text_of(view.count)
-            << " allocations, by " << name_of(by) << "\n\n";
+            << bold("live " + when) << ": " << text_of(view.bytes) << " in " << counted(view.count, "allocation")
+            << ", by " << name_of(by) << "\n\n";
   print_categories(view);
   const std::size_t shown = std::min(options.top, view.groups.size());
   const auto share = [&](Bytes bytes) {

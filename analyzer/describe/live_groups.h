@@ -7,6 +7,7 @@
 #include "analyzer/analysis/category/category.h"
 #include "analyzer/analysis/category/classify.h"
 #include "analyzer/analysis/history/lifetimes.h"
+#include "formats/model/quantity.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
@@ -42,7 +43,10 @@ struct CategoryShare {
   Bytes bytes;
   std::uint64_t count = 0;
   Evidence evidence = Evidence::none;  // of most of its bytes
-  std::vector<Holder> holders;         // largest first
+  std::vector<Holder> holders;         // largest first; never empty
+
+  /// Of its bytes, what its largest holder has.
+  double largest() const { return share_of(holders.front().bytes, bytes); }
 };
 
 /// The allocations of `heap` that are live after the first `events` events, largest category first. Omits empty

@@ -154,8 +154,8 @@ std::vector<std::string> not_in_run(const Measured& now, const Measured& before)
     if (before.version.empty()) continue;
     for (const std::string& heap : only_in(old.heaps, d->heaps)) lacks.push_back(heap_on(heap, old.device));
     if (d->steps != old.steps)
-      lacks.push_back(text_of(std::uint64_t{old.steps}) + (old.steps == 1 ? " step" : " steps") + " on " +
-                      on_device(old.device) + ": there are " + text_of(std::uint64_t{d->steps}));
+      lacks.push_back(counted(old.steps, "step") + " on " + on_device(old.device) + ": there are " +
+                      text_of(std::uint64_t{d->steps}));
   }
   return lacks;
 }
@@ -170,10 +170,9 @@ Measured under_settings_of(const Measured& now, Measured before) {
 std::string text_of(const Metric& metric) {
   if (const auto* bytes = std::get_if<Bytes>(&metric)) return text_of(*bytes);
   if (const auto* share = std::get_if<double>(&metric)) return text_of_share(*share);
-  if (const auto* errors = std::get_if<ErrorCount>(&metric))
-    return text_of(errors->count) + (errors->count == 1 ? " error" : " errors");
+  if (const auto* errors = std::get_if<ErrorCount>(&metric)) return counted(errors->count, "error");
   const std::uint64_t requests = std::get<std::uint64_t>(metric);
-  return text_of(requests) + (requests == 1 ? " request" : " requests");
+  return counted(requests, "request");
 }
 
 Check check_valid(const Tables& tables, std::span<const PoolError> errors) {
@@ -220,7 +219,7 @@ std::vector<Check> check_budgets(const Measured& now, const Budgets& budgets) {
       const CategoryMetrics& metrics = d.categories.at(category);
       checks.push_back(judge("max-category " + std::string(name_of(category)), "", d.device,
                              "peak of " + std::string(words_of(category)), metrics.peak, limit,
-                             metrics.place.empty() ? "" : "; most of it is made at " + metrics.place));
+                             metrics.place.empty() ? "" : "; the largest part is made at " + metrics.place));
     }
   return checks;
 }

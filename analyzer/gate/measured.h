@@ -51,7 +51,7 @@ struct SiteMetrics {
 struct CategoryMetrics {
   Bytes peak;
   Bytes peak_with_unknown;  // of it and unknown categories: the smallest limit that is proven not to be exceeded
-  std::string place;        // that held most of it at its peak (live_groups.h)
+  std::string place;        // that held the largest part of it at its peak (live_groups.h)
 };
 
 /// The policy-independent metrics of a device, over all of its heaps.

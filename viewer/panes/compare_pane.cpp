@@ -193,7 +193,7 @@ ComparePane::ComparePane()
                                          {"A", 100, true, 1},
                                          {"B", 100, true, 2},
                                          {"category", 130, false},
-                                         {"most of it", 0, false}}),
+                                         {"largest change", 0, false}}),
       places_("changed layers", {{"change", 110, true, 0},
                                  {"A", 100, true, 1},
                                  {"B", 100, true, 2},
