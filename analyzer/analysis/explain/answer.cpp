@@ -43,10 +43,6 @@ constexpr std::array rows{
     Row{Kind::lack, "", {"hold less: smaller inputs or batches", ""}},
 
     Row{Kind::fragmentation,
-        "torch.driver_pool",
-        {"torch.cuda.empty_cache() between phases; nvidia-smi, to see what others hold",
-         "what is given back must be requested anew, which takes time"}},
-    Row{Kind::fragmentation,
         "torch.total_capacity",
         {"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (PyTorch 1.10 and newer)",
          "blocks that are not split may need more memory"},
@@ -186,6 +182,10 @@ constexpr std::array rows{
         {"PyTorch 2.4 or newer, which prints the rest; until then torch.cuda.memory_summary() where the error is "
          "caught",
          ""}},
+    Row{Kind::figures_missing,
+        "torch.driver_pool",
+        {"nvidia-smi, to see what others hold; if it is this program: torch.cuda.empty_cache() between phases",
+         "what is given back must be requested anew, which takes time"}},
     Row{Kind::figures_missing, "torch.of_which", {"find the rest of the line: the figures are in it", ""}},
     Row{Kind::figures_missing, "torch.total_capacity", {"find the rest of the line: the figures are in it", ""}},
     Row{Kind::figures_missing, "torch.cut", {"find the rest of the line: the figures are in it", ""}},
@@ -361,7 +361,8 @@ struct Stretch {
   std::string_view unicode;
 };
 
-std::vector<Stretch> stretches_of(const Figures& figures) {
+std::vector<Stretch> stretches_of(const Failure& failure) {
+  const Figures& figures = failure.figures;
   const auto value = [&](Field field) { return figures[field].value_or(0); };
   const std::uint64_t reserved = value(Field::reserved);
   const std::uint64_t context = figures[Field::in_use] && figures[Field::reserved] && value(Field::in_use) > reserved
@@ -377,6 +378,9 @@ std::vector<Stretch> stretches_of(const Figures& figures) {
   // A difference of figures with two decimals is uncertain by their sum.
   constexpr std::uint64_t least_difference = std::uint64_t{32} << 20U;
   if (value(Field::others) >= least_difference) all.push_back({"others", value(Field::others), 'o', "░"});
+  const std::uint64_t known = value(Field::live) + value(Field::free);
+  if (is_family(failure, "torch.driver_pool") && parts && figures[Field::free] && value(Field::capacity) > known)
+    all.push_back({"the pool's cache, contexts or others", value(Field::capacity) - known, '?', "░"});
   if (figures[Field::free]) all.push_back({"free", value(Field::free), '.', "·"});
   return all;
 }
@@ -384,7 +388,7 @@ std::vector<Stretch> stretches_of(const Figures& figures) {
 std::string bar_of(const Failure& failure, bool unicode) {
   constexpr std::size_t width = 32;
   const Figures& figures = failure.figures;
-  const std::vector<Stretch> all = stretches_of(figures);
+  const std::vector<Stretch> all = stretches_of(failure);
   std::string words;
   std::uint64_t sum = 0;
   for (const Stretch& stretch : all) {

@@ -108,19 +108,30 @@ void xpu_rule(Failure& failure) {
   }
 }
 
-/// cudaMallocAsync: the driver's pool keeps memory too, and no figure separates that from what others hold. A context
-/// takes about half a GiB of it.
+/// cudaMallocAsync: no figure separates what the driver's pool keeps from contexts and from what others hold.
 void async_rule(Failure& failure) {
-  Figures& figures = failure.figures;
-  const auto capacity = figures[Field::capacity], free = figures[Field::free], live = figures[Field::live];
-  constexpr std::uint64_t context = std::uint64_t{1} << 29U;
-  if (capacity && free && live && *capacity > *live + *free) {
-    const std::uint64_t rest = *capacity - *live - *free;
-    figures[Field::cached] = rest - std::min(rest, context);
-  }
   judge_by_figures(failure);
-  if (failure.kind == Kind::fragmentation)
-    failure.because += "; the text does not separate what the driver's pool keeps from what others hold";
+  Figures& figures = failure.figures;
+  for (const Field field : {Field::cached, Field::reserved, Field::others}) figures[field].reset();
+  if (failure.kind != Kind::lack && failure.kind != Kind::fragmentation && failure.kind != Kind::other_process) return;
+  failure.shortfall.reset();
+  failure.kind = Kind::figures_missing;
+  failure.because = "the text does not say how much of what is held is only cached";
+  const auto capacity = figures[Field::capacity], free = figures[Field::free], live = figures[Field::live];
+  if (!capacity || !free || !live) return;
+  const std::uint64_t rest = *capacity - std::min(*capacity, *live + *free);
+  const std::uint64_t needed = figures[Field::needed].value_or(0);
+  if (*free + rest < needed) {
+    failure.kind = Kind::lack;
+    failure.because =
+        "short by at least " + in_words(needed - *free - rest) + ", even if all that is not live came back";
+  } else if (static_cast<double>(*live) >= 0.9 * static_cast<double>(*capacity)) {
+    failure.kind = Kind::lack;
+    failure.because = in_words(*live) + " of " + in_words(*capacity) + " are live";
+  } else {
+    failure.because =
+        in_words(rest) + " are neither live nor free: the text does not say who has them, the driver's pool or others";
+  }
 }
 
 void warning_rule(Failure& failure) {
@@ -277,8 +288,8 @@ const std::array texts{
                 "Allocation on device 0 would exceed allowed memory. (out of memory) Currently allocated: 5.29 GiB "
                 "Requested: 12.50 MiB Device limit: 5.81 GiB Free (according to CUDA): 10.31 MiB PyTorch limit (set by "
                 "user-supplied memory fraction): 17179869184.00 GiB",
-            .meaning = "The driver's pool was refused. What is neither allocated nor free is kept by that pool, or "
-                       "held by others.",
+            .meaning = "The driver's pool was refused. What is neither allocated nor free is kept by that pool, "
+                       "taken by contexts or held by others: the text does not separate them.",
             .printed_by = "c10/cuda/CUDAMallocAsyncAllocator.cpp",
             .clauses = {R"(Currently allocated : {live})", R"(Requested : {requested})", R"(Device limit : {capacity})",
                         R"(according to CUDA\) : {free})", R"(memory fraction\) : {limit})"},

@@ -243,12 +243,38 @@ TEST(Torch, OtherAccelerators) {
                     "allocated memory "
                     "6.00 GiB is allocated by PyTorch, and 1.20 GiB is reserved by PyTorch but unallocated."),
             "own_limit");
-  EXPECT_EQ(
-      kind_in(
-          "Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently allocated     : 20.00 GiB\n"
-          "Requested               : 1.00 GiB\nDevice limit            : 23.99 GiB\nFree (according to CUDA): 0 bytes\n"
-          "PyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB\n"),
-      "fragmentation");
+}
+
+std::string driver_pool_text(std::string_view live, std::string_view requested, std::string_view free) {
+  return "torch.OutOfMemoryError: Allocation on device 0 would exceed allowed memory. (out of memory)\nCurrently "
+         "allocated     : " +
+         std::string(live) + "\nRequested               : " + std::string(requested) +
+         "\nDevice limit            : 24.00 GiB\nFree (according to CUDA): " + std::string(free) +
+         "\nPyTorch limit (set by user-supplied memory fraction)\n                        : 17179869184.00 GiB\n";
+}
+
+TEST(Torch, WhatTheDriversPoolKeepsIsNotToldFromWhatOthersHold) {
+  struct Case {
+    std::string_view live, requested, free, kind, because;
+  };
+  for (const Case& expected :
+       {Case{"2.00 GiB", "1.00 GiB", "0 bytes", "figures_missing", "22.00 GiB are neither live nor free"},
+        Case{"20.00 GiB", "1.00 GiB", "0 bytes", "figures_missing", "4.00 GiB are neither live nor free"},
+        Case{"22.00 GiB", "50.00 MiB", "0 bytes", "lack", "22.00 GiB of 24.00 GiB are live"},
+        Case{"20.00 GiB", "5.00 GiB", "512.00 MiB", "lack", "short by at least 1.00 GiB"},
+        Case{"6.00 GiB", "12.50 MiB", "5.00 GiB", "refused_though_free", "5.00 GiB were free"},
+        Case{"6.00 GiB", "25.00 GiB", "5.00 GiB", "larger_than_device", "larger than the whole device"}}) {
+    const std::string log = driver_pool_text(expected.live, expected.requested, expected.free);
+    const Failure failure = only_failure(log);
+    EXPECT_EQ(text_of(failure.kind).name, expected.kind) << log;
+    EXPECT_THAT(failure.because, testing::HasSubstr(expected.because)) << log;
+    for (const Field field : {Field::cached, Field::reserved, Field::others})
+      EXPECT_FALSE(failure.figures[field]) << name_of(field) << log;
+    EXPECT_EQ(failure.shortfall.has_value(), expected.kind == "larger_than_device") << log;
+    const std::string answer = text_of(failure, "log", false);
+    EXPECT_THAT(answer, testing::HasSubstr("the pool's cache, contexts or others ")) << answer;
+    EXPECT_THAT(answer, testing::Not(testing::ContainsRegex("(cached|, others) [0-9]"))) << answer;
+  }
 }
 
 std::string advice_for(std::string_view log) {
