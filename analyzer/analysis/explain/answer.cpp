@@ -174,6 +174,13 @@ constexpr std::array rows{
          ""}},
 
     Row{Kind::figures_missing,
+        "xla",
+        {"look for what else holds the pool (jax.live_arrays()) or the device (nvidia-smi); "
+         "XLA_PYTHON_CLIENT_MEM_FRACTION=0.9 for a larger pool",
+         "less is left for libraries"},
+        {"a smaller program: donate_argnums for inputs that are not needed again, jax.checkpoint, smaller inputs",
+         "jax.checkpoint computes activations twice"}},
+    Row{Kind::figures_missing,
         "nccl",
         {"leave room for NCCL: torch.cuda.empty_cache() before the first collective, or a memory fraction below 1",
          "what is given back must be requested anew"}},

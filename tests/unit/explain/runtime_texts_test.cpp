@@ -227,5 +227,27 @@ TEST(Others, SparkThatCanSpillHasNotFailed) {
   EXPECT_EQ(exhausted.grammar->name, "spark.exhausted");
 }
 
+std::string program_text(std::string_view request, std::string_view total) {
+  return "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate " +
+         std::string(request) +
+         " bytes.\nBufferAssignment OOM Debugging.\nBufferAssignment stats:\n             parameter allocation:    "
+         "1.00MiB\n                 total allocation:  " +
+         std::string(total) + "\n              total fragmentation:         0B (0.00%)\n";
+}
+
+TEST(Runtimes, AProgramThatAnyCardHoldsIsNotBlamed) {
+  for (const auto& [request, total] : {std::pair{"6291456", "12.00MiB"}, std::pair{"2147483648", "6.00GiB"}}) {
+    const Failure failure = only_failure(program_text(request, total));
+    EXPECT_EQ(text_of(failure.kind).name, "figures_missing") << total;
+    EXPECT_FALSE(failure.figures[Field::reserved]) << "nobody holds it";
+    EXPECT_THAT(failure.because, testing::HasSubstr("what the device or the arena had left, the text does not say"));
+    EXPECT_THAT(answer_to(failure).advice.front().what, testing::StartsWith("look for what else holds"));
+  }
+  const Failure large = only_failure(program_text("6442450944", "30.00GiB"));
+  EXPECT_EQ(text_of(large.kind).name, "lack");
+  EXPECT_THAT(large.because, testing::HasSubstr("needs 30.00 GiB"));
+  EXPECT_EQ(kind_in(program_text("118111600640", "120.00GiB")), "larger_than_device");
+}
+
 }  // namespace
 }  // namespace memreel::explain
