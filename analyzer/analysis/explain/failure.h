@@ -143,6 +143,10 @@ std::span<const Grammar> library_texts();
 std::span<const Grammar> runtime_texts();
 std::span<const Grammar> driver_texts();
 
+/// What some libraries print in the lines below a vague text.
+constexpr std::string_view free_and_requested =
+    R"(\n\W{0,8}Free memory: {free}\s*\n\W{0,8}Requested memory: {requested})";
+
 /// Every text, more specific ones first.
 std::vector<const Grammar*> all_texts();
 

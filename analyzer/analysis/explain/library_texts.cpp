@@ -66,6 +66,18 @@ const std::array texts_of_libraries{
             .printed_by = faiss_source,
             .rule = judge_by_figures,
             .extent = 200},
+    Grammar{.name = "xgboost.allocation",
+            .framework = "XGBoost",
+            .key = "memoryallocationerroronworker",
+            .head = R"(Memory allocation error on worker -?\d+ : [^\n]{0,120})",
+            .example = "XGBoostError: device_helpers.cuh:414: Memory allocation error on worker 0: std::bad_alloc: "
+                       "cudaErrorMemoryAllocation: out of memory - Free memory: 11310923776 - Requested memory: 47996",
+            .meaning = "What the device had and what was asked for stand below it. XGBoost allocates beside a "
+                       "framework's pool, unless it was told to use RMM.",
+            .printed_by = "src/common/device_helpers.cuh of XGBoost",
+            .clauses = {free_and_requested},
+            .rule = judge_by_figures,
+            .extent = 400},
     Grammar{.name = "catboost.pool",
             .framework = "CatBoost",
             .key = "outofmemory.requested",
@@ -179,9 +191,10 @@ const std::array texts_of_libraries{
             .meaning = "Thrust allocates temporary memory for each algorithm; no figures. An execution policy with an "
                        "allocator of one's own keeps it.",
             .printed_by = "thrust/system/cuda/detail/util.h",
+            .clauses = {free_and_requested},
             .rule = judge_by_figures,
             .vague = true,
-            .extent = 100},
+            .extent = 300},
 };
 
 }  // namespace

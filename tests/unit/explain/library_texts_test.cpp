@@ -95,5 +95,22 @@ TEST(Libraries, ACommaBeforeTwoDigitsIsADecimalPoint) {
   EXPECT_EQ(requested("1,073,741,824 bytes"), 1024 * mib);
 }
 
+TEST(Libraries, FiguresBelowAVagueTextAreRead) {
+  const std::string figures = "\n- Free memory: 11310923776\n- Requested memory: 47996\n\nStack trace:\n";
+  for (const std::string_view text :
+       {"Memory allocation error on worker 0: std::bad_alloc: cudaErrorMemoryAllocation: out of memory",
+        "Memory allocation error on worker -1: std::bad_alloc: out of memory", "std::bad_alloc: out of memory",
+        "CUDA error: out of memory", "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY", "hipErrorOutOfMemory",
+        "cudaErrorMemoryAllocation"}) {
+    const Failure failure = only_failure(std::string(text) + figures);
+    EXPECT_EQ(text_of(failure.kind).name, "refused_though_free") << text;
+    EXPECT_EQ(failure.figures[Field::free], 11310923776U) << text;
+    EXPECT_EQ(failure.figures[Field::requested], 47996U) << text;
+    EXPECT_EQ(kind_in(std::string(text) + "\n- Free memory: 10 MB\n- Requested memory: 2 GB\n"), "lack") << text;
+    EXPECT_NE(kind_in(std::string(text) + "\nstep 3\nFree memory: 10 MB\n"), "lack") << text;
+  }
+  EXPECT_EQ(only_failure("Memory allocation error on worker 3: out of memory" + figures).grammar->framework, "XGBoost");
+}
+
 }  // namespace
 }  // namespace memreel::explain
