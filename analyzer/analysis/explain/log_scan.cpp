@@ -7,6 +7,7 @@
 #include <cctype>
 #include <utility>
 
+#include "analyzer/analysis/explain/mention.h"
 #include "formats/model/printable.h"
 
 namespace memreel::explain {
@@ -136,6 +137,15 @@ bool says_more(const Extent& other, const Extent& vague, const Joined& joined) {
   const std::size_t gap_begin = std::min(other.end, vague.end), gap_end = std::max(other.begin, vague.begin);
   const auto line = joined.line_behind(gap_begin - 1);
   return line == joined.places.end() || line->first > gap_end;
+}
+
+bool is_in_a_mention(const Extent& head, const Joined& joined) {
+  const std::size_t begin = std::prev(joined.line_behind(head.begin))->first;
+  const auto next = joined.line_behind(head.end - 1);
+  std::string_view line(joined.text);
+  line = line.substr(begin, next == joined.places.end() ? std::string_view::npos : next->first - begin);
+  if (line.ends_with('\n')) line.remove_suffix(1);
+  return is_only_mentioned(line, head.begin - begin, head.end - begin, head.grammar->vague);
 }
 
 /// Where to look for the next text if this one is none; otherwise 0.
@@ -483,6 +493,7 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
       next = rejected_until(head, taken, joined);
       if (next > 0) continue;
       next = head.end;
+      if (!grammar.fact && is_in_a_mention(head, joined)) continue;
       if (place >= limit) continue;
       std::size_t next_begin = 0, next_end = 0;
       std::size_t extent = std::min(text.size(), head.begin + grammar.extent);
