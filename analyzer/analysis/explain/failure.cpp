@@ -158,8 +158,8 @@ bool match_groups(const re2::RE2& expression, re2::StringPiece text, Failure& fa
 
 std::vector<const Grammar*> all_texts() {
   std::vector<const Grammar*> all;
-  for (const auto texts :
-       {torch_texts(), engine_texts(), xla_texts(), rapids_texts(), library_texts(), runtime_texts(), driver_texts()})
+  for (const auto texts : {torch_texts(), engine_texts(), xla_texts(), rapids_texts(), library_texts(), runtime_texts(),
+                           host_texts(), graphics_texts(), driver_texts()})
     for (const Grammar& grammar : texts) all.push_back(&grammar);
   return all;
 }

@@ -141,6 +141,8 @@ std::span<const Grammar> xla_texts();
 std::span<const Grammar> rapids_texts();
 std::span<const Grammar> library_texts();
 std::span<const Grammar> runtime_texts();
+std::span<const Grammar> host_texts();
+std::span<const Grammar> graphics_texts();
 std::span<const Grammar> driver_texts();
 
 /// What some libraries print in the lines below a vague text.
@@ -178,6 +180,9 @@ std::string expression_for_keys();
 /// Fills in the kind, the reason and the shortfall from the figures, and figures that follow from others (needed,
 /// reserved, others). A family's own rule calls it once its figures mean what Field says.
 void judge_by_figures(Failure& failure);
+
+/// The memory is the host's, not the device's.
+void judge_as_the_hosts(Failure& failure);
 
 /// "1.93 GiB".
 std::string in_words(std::uint64_t bytes);

@@ -202,4 +202,11 @@ void judge_by_figures(Failure& failure) {
   judge_what_is_missing(failure);
 }
 
+void judge_as_the_hosts(Failure& failure) {
+  const auto requested = failure.figures[Field::requested];
+  failure.kind = requested.value_or(0) >= nonsense ? Kind::nonsense_size : Kind::host_memory;
+  failure.because =
+      requested ? in_words(*requested) + " of the host's memory were requested" : "the host's memory ran out";
+}
+
 }  // namespace memreel::explain

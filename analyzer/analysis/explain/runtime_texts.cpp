@@ -38,12 +38,34 @@ void host_rule(Failure& failure) {
 
 /// llama.cpp's buffers are in the host's memory where the backend is the processor.
 void ggml_rule(Failure& failure) {
+  failure.figures[Field::needed] = failure.figures[Field::requested];  // that of the plan is another one
   const std::string& buffer = failure.words["buffer"];
   if (buffer.starts_with("CPU") || buffer.starts_with("cpu")) return host_rule(failure);
   // What a device had when the model began to load is an upper bound at best.
   auto& free = failure.figures[Field::free];
   if (free && *free >= failure.figures[Field::requested].value_or(0)) free.reset();
   judge_by_figures(failure);
+}
+
+/// A buffer without its size. Before it, llama.cpp may have said by how much its plan exceeds the device.
+void ggml_load_rule(Failure& failure) {
+  const auto excess = failure.figures[Field::needed];
+  ggml_rule(failure);
+  if (!excess || failure.kind == Kind::host_memory) return;
+  failure.kind = Kind::lack;
+  failure.shortfall = excess;
+  failure.because =
+      "llama.cpp said before it loaded the model that it must take " + in_words(*excess) + " less of the device";
+}
+
+/// The last line of these says which buffer it was.
+void ggml_named_rule(Failure& failure, const std::string& buffer) {
+  ggml_rule(failure);
+  if (failure.kind == Kind::host_memory || failure.kind == Kind::nonsense_size) return;
+  if (failure.kind == Kind::figures_missing || failure.kind == Kind::no_figures)
+    failure.because = buffer + " did not fit; the text does not say what the device had left";
+  else
+    failure.because += "; it is " + buffer;
 }
 
 void chip_rule(Failure& failure) {
@@ -53,9 +75,9 @@ void chip_rule(Failure& failure) {
 }
 
 constexpr std::string_view ort = "ONNX Runtime", tensorrt = "TensorRT", ggml = "llama.cpp", paddle = "PaddlePaddle",
-                           julia = "CUDA.jl", triton = "Triton";
+                           julia = "CUDA.jl", triton = "Triton", mlx = "MLX";
 constexpr std::string_view ggml_cuda = "ggml/src/ggml-cuda/ggml-cuda.cu", ggml_alloc = "ggml/src/ggml-alloc.c";
-constexpr std::string_view trt_source = "TensorRT's log";
+constexpr std::string_view trt_source = "TensorRT's log", mlx_source = "mlx/backend/metal/allocator.cpp";
 
 const std::array texts_of_runtimes{
     Grammar{.name = "ort.limit",
@@ -123,6 +145,17 @@ const std::array texts_of_runtimes{
         .rule = judge_by_figures,
         .part = 4,
         .extent = 200},
+    Grammar{
+        .name = "trt.no_information",
+        .framework = tensorrt,
+        .key = "outofmemory(nofurtherinformation)",
+        .head = R"(OutOfMemory \(no further information\))",
+        .example = "[virtualMemoryBuffer.cpp::resizePhysical::144] Error Code 2: OutOfMemory (no further information)",
+        .meaning = "The builder or the engine was refused; no figures.",
+        .printed_by = trt_source,
+        .rule = judge_by_figures,
+        .vague = true,
+        .extent = 100},
     Grammar{.name = "trt.could_not",
             .framework = tensorrt,
             .key = "requestedamountofgpumemory",
@@ -167,6 +200,46 @@ const std::array texts_of_runtimes{
             .rule = ggml_rule,
             .part = 2,
             .extent = 200},
+    Grammar{.name = "ggml.compute",
+            .framework = ggml,
+            .key = "failedtoallocatecompute",
+            .head = R"(failed to allocate compute (?:\w+ )?buffers)",
+            .example = "graph_reserve: failed to allocate compute buffers",
+            .meaning =
+                "The buffer for activations, whose size is in the lines before it, grows with the micro-batch and "
+                "the context, not with the layers: -ub, -fa, -c.",
+            .printed_by = "src/llama-context.cpp",
+            .rule = [](Failure& failure) { ggml_named_rule(failure, "the compute buffer"); },
+            .part = 3,
+            .extent = 100},
+    Grammar{.name = "ggml.kv_cache",
+            .framework = ggml,
+            .key = "failedtoallocatebufferforkvcache",
+            .head = R"(failed to allocate buffer for kv cache)",
+            .example = "llama_kv_cache: failed to allocate buffer for kv cache",
+            .meaning = "The KV cache, whose size is in the lines before it, grows with the context and the slots: -c, "
+                       "-np, -ctk and -ctv.",
+            .printed_by = "src/llama-kv-cache.cpp",
+            .rule = [](Failure& failure) { ggml_named_rule(failure, "the KV cache"); },
+            .part = 3,
+            .extent = 100},
+    Grammar{.name = "ggml.excess",
+            .framework = ggml,
+            .key = "needtoreducedevicememoryby",
+            .head = R"(need to reduce device memory by {needed})",
+            .printed_by = "src/llama.cpp",
+            .fact = true,
+            .extent = 100},
+    Grammar{.name = "ggml.load",
+            .framework = ggml,
+            .key = "unabletoallocate",
+            .head = R"(unable to allocate {buffer:(?-i:CUDA|ROCm|Vulkan|SYCL|CANN|Metal|MUSA|OpenCL|CPU)\w*} buffer)",
+            .example = "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+            .meaning = "The weights did not fit on that device: fewer layers on it (--n-gpu-layers); no figures.",
+            .printed_by = "src/llama-model.cpp",
+            .rule = ggml_load_rule,
+            .vague = true,
+            .extent = 100},
     Grammar{.name = "ggml.cpu_buffer",
             .framework = ggml,
             .key = "bufferofsize",
@@ -186,6 +259,7 @@ const std::array texts_of_runtimes{
             .printed_by = ggml_cuda,
             .rule =
                 [](Failure& failure) {
+                  failure.figures[Field::needed].reset();
                   failure.kind = Kind::host_memory;
                   failure.because = "host memory could not be page-locked; llama.cpp goes on with slower copies";
                 },
@@ -238,6 +312,48 @@ const std::array texts_of_runtimes{
         .printed_by = "ggml/src/ggml-sycl/ggml-sycl.cpp",
         .rule = ggml_rule,
         .part = 1,
+        .extent = 200},
+    Grammar{.name = "mlx.buffer",
+            .framework = mlx,
+            .key = "greaterthanthemaximumallowedbuffersize",
+            .head = R"(Attempting to allocate {requested} which is greater than the maximum allowed buffer size)",
+            .example = "[metal::malloc] Attempting to allocate 48736917632 bytes which is greater than the maximum "
+                       "allowed buffer size of 30150672384 bytes.",
+            .meaning = "One array is larger than the largest buffer that Metal allows.",
+            .printed_by = mlx_source,
+            .rule =
+                [](Failure& failure) {
+                  judge_by_figures(failure);
+                  if (failure.kind == Kind::nonsense_size) return;
+                  failure.kind = Kind::larger_than_device;
+                  failure.because = "one array is larger than the largest buffer that Metal allows";
+                },
+            .extent = 200},
+    Grammar{.name = "mlx.malloc",
+            .framework = mlx,
+            .key = "unabletoallocate",
+            .head = R"(\[(?:metal::)?malloc\w*\] Unable to allocate {requested})",
+            .example = "[malloc_or_wait] Unable to allocate 124367104 bytes.",
+            .meaning = "The machine's memory, which the GPU shares, had no room; what it had is not in the text.",
+            .printed_by = mlx_source,
+            .rule = judge_by_figures,
+            .extent = 100},
+    Grammar{
+        .name = "tritonserver.pool",
+        .framework = "Triton Inference Server",
+        .key = "cnmem_status_out_of_memory",
+        .head =
+            R"(Failed to allocate CUDA memory with byte size {requested} on GPU {device#} : CNMEM_STATUS_OUT_OF_MEMORY)",
+        .example = "Failed to allocate CUDA memory with byte size 102236160 on GPU 0: CNMEM_STATUS_OUT_OF_MEMORY, "
+                   "falling back to pinned system memory",
+        .meaning = "A warning: the server's pool for inputs and outputs is full, and pinned host memory is used.",
+        .printed_by = "triton-inference-server/core, memory.cc",
+        .rule =
+            [](Failure& failure) {
+              failure.kind = Kind::warning;
+              failure.because = "the server's own pool is full; it goes on with pinned host memory";
+            },
+        .aside = true,
         .extent = 200},
     Grammar{.name = "ollama.host",
             .framework = "Ollama",

@@ -299,7 +299,7 @@ const std::array texts{
             .framework = pytorch,
             .releases = "ComfyUI, backend:cudaMallocAsync",
             .key = "allocationondevice",
-            .head = R"(OutOfMemoryError\W+Allocation on device(?: {device#})?)",
+            .head = R"(OutOfMemoryError\W+(?:Exception Message\W+)?Allocation on device(?: {device#})?)",
             .example = "torch.OutOfMemoryError: Allocation on device 0",
             .meaning = "The driver's pool was refused; only the first words of the text were printed.",
             .printed_by = "c10/cuda/CUDAMallocAsyncAllocator.cpp",

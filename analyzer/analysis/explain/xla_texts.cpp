@@ -341,8 +341,9 @@ const std::array texts_of_xla{
             .key = "totalallocation:",
             .head = R"(total allocation: {reserved})",
             .example = "BufferAssignment stats: parameter allocation: 372.76MiB ... total allocation: 14.44GiB",
-            .meaning = "What the compiled program needs in all: no allocator setting changes it. If that is less than the "
-                       "device has, look for what else holds the device or the pool.",
+            .meaning =
+                "What the compiled program needs in all: no allocator setting changes it. If that is less than the "
+                "device has, look for what else holds the device or the pool.",
             .printed_by = "xla/service/buffer_assignment.cc",
             .rule = program_rule,
             .part = 5,

@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -247,6 +249,50 @@ TEST(Runtimes, AProgramThatAnyCardHoldsIsNotBlamed) {
   EXPECT_EQ(text_of(large.kind).name, "lack");
   EXPECT_THAT(large.because, testing::HasSubstr("needs 30.00 GiB"));
   EXPECT_EQ(kind_in(program_text("118111600640", "120.00GiB")), "larger_than_device");
+}
+
+std::string llama_text(std::string_view mib, std::string_view bytes, std::string_view buffer, std::string_view last) {
+  return "ggml_backend_cuda_buffer_type_alloc_buffer: allocating " + std::string(mib) +
+         " MiB on device 0: cudaMalloc failed: out of memory\nggml_gallocr_reserve_n: failed to allocate " +
+         std::string(buffer) + " buffer of size " + std::string(bytes) + "\n" + std::string(last) + "\n";
+}
+
+TEST(Runtimes, LlamasLastLineNamesTheBuffer) {
+  struct Case {
+    std::string_view last, advice, because;
+  };
+  for (const Case& expected : {Case{"graph_reserve: failed to allocate compute buffers", "-ub", "the compute buffer"},
+                               Case{"llama_init_from_model: failed to allocate compute pp buffers", "-ub", "compute"},
+                               Case{"failed to allocate buffer for kv cache", "-ctk q8_0", "the KV cache"}})
+    for (const std::string_view buffer : {"CUDA0", "CUDA3", "ROCm0", "Vulkan0"})
+      for (const auto& [mib, bytes, kind] : {std::tuple{"9866.00", "10345253120", "figures_missing"},
+                                             std::tuple{"279356.51", "292926534144", "larger_than_device"}}) {
+        const Failure failure = only_failure(llama_text(mib, bytes, buffer, expected.last));
+        EXPECT_EQ(text_of(failure.kind).name, kind) << expected.last;
+        EXPECT_THAT(failure.because, testing::HasSubstr(expected.because));
+        const std::string_view advice = answer_to(failure).advice.front().what;
+        EXPECT_THAT(advice, testing::HasSubstr(expected.advice));
+        EXPECT_THAT(advice, testing::Not(testing::HasSubstr("layers"))) << "they don't make it smaller";
+      }
+  const Failure weights =
+      only_failure(llama_text("279356.51", "292926534144", "CUDA0", "unable to allocate CUDA0 buffer"));
+  EXPECT_THAT(answer_to(weights).advice.front().what, testing::HasSubstr("layers"));
+  EXPECT_EQ(kind_in("ggml_backend_cpu_buffer_type_alloc_buffer: failed to allocate buffer of size 437944320\n"
+                    "alloc_tensor_range: failed to allocate CPU buffer of size 437944320\n"
+                    "graph_reserve: failed to allocate compute buffers\n"),
+            "host_memory");
+}
+
+TEST(Runtimes, LlamaSaysBeforeHowMuchIsTooMuch) {
+  const std::string plan =
+      "llama_params_fit_impl: cannot meet free memory target of 1024 MiB, need to reduce device memory by 30211 MiB\n";
+  const Failure failure =
+      only_failure(plan + "llama_model_load: error loading model: unable to allocate ROCm0 buffer\n");
+  EXPECT_EQ(failure.kind, Kind::lack);
+  EXPECT_EQ(failure.shortfall, std::uint64_t{30211} << 20U);
+  EXPECT_TRUE(failures_in(plan + "load_tensors: offloaded 12/99 layers to GPU\n").empty()) << "it adapts, and goes on";
+  const Failure sized = only_failure(plan + llama_text("100.00", "104857600", "CUDA0", ""));
+  EXPECT_EQ(sized.figures[Field::needed], sized.figures[Field::requested]);
 }
 
 }  // namespace
