@@ -334,6 +334,13 @@ std::string_view accelerator_of(const Failure& failure) {
   return is_name ? std::string_view(found->second) : std::string_view{};
 }
 
+/// PyTorch ignored expandable_segments there until pull request 189163 of July 2026.
+constexpr std::pair on_windows{
+    Advice{"PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (Windows: expandable_segments is new there, older PyTorch "
+           "ignores it)",
+           "blocks that are not split may need more memory"},
+    Advice{"torch.cuda.empty_cache() between phases", anew}};
+
 /// The last line of llama.cpp's text names what fewer layers don't make smaller.
 std::optional<Advice> advice_for_buffer(const Failure& failure) {
   if (failure.kind != Kind::lack && failure.kind != Kind::larger_than_device && failure.kind != Kind::figures_missing &&
@@ -356,6 +363,9 @@ bool is_family(const Failure& failure, std::string_view texts) { return failure.
 
 std::pair<Advice, Advice> usual_advice(const Failure& failure) {
   if (const std::optional<Advice> advice = advice_for_buffer(failure)) return {*advice, {}};
+  if (failure.kind == Kind::fragmentation && is_family(failure, "torch") && accelerator_of(failure).empty() &&
+      failure.words.contains("system"))
+    return on_windows;
   if (const std::string_view accelerator = accelerator_of(failure); !accelerator.empty()) {
     const auto row = std::ranges::find_if(accelerator_rows, [&](const AcceleratorRow& candidate) {
       return candidate.kind == failure.kind &&

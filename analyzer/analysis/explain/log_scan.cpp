@@ -31,6 +31,10 @@ constexpr std::string_view container_line =
     R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]{0,10}(?:Z|[+-]\d\d:\d\d) (std(?:err|out)) ([FP])(?::[\w:]{1,20})? )";
 constexpr std::size_t longest_container_line = 80;  // its beginning
 
+/// A path of Windows: not the end of a word before an escaped line feed ("e:\\nfoo").
+constexpr std::string_view path_on_a_drive =
+    R"(\b[A-Z]:\\{1,2}(?:[^nrtuxabfv0"'\\\s]|[\w. -]{1,100}(?:\\|\.[a-z]{1,5}\b)))";
+
 /// What launchers, loggers and log collectors put before a line; the first group names the process.
 constexpr std::string_view prefixes =
     R"(\s*(?:\[((?:default|[Rr]ank ?)\d+)\]:?|\[\d+,(\d+)\]<std(?:err|out)>:?|\((\w{1,40} pid=\d+)(?:, ip=[\d.]+)?\))"
@@ -203,6 +207,7 @@ struct LogScan::Expressions {
   re2::RE2 keys{"(?i)" + expression_for_keys(), log_options()};
   re2::RE2 prefix{re2::StringPiece(prefixes.data(), prefixes.size()), log_options()};
   re2::RE2 container{re2::StringPiece(container_line.data(), container_line.size()), log_options()};
+  re2::RE2 drive{re2::StringPiece(path_on_a_drive.data(), path_on_a_drive.size()), log_options()};
   std::vector<Matcher> matchers;
 
   Expressions() {
@@ -482,6 +487,7 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
     last_but_one = std::exchange(last, &line);
   }
   const std::string squeezed_text = squeezed(text);
+  std::optional<bool> is_of_windows;
   std::vector<Extent> taken;
   for (const Matcher& matcher : expressions_.matchers) {
     const Grammar& grammar = matcher.grammar();
@@ -500,6 +506,8 @@ void LogScan::match_in(const std::string& source, const std::vector<Line>& lines
       if (matcher.find(text, head.end, next_begin, next_end)) extent = std::min(extent, next_begin);
       Found one{.failure = {.grammar = &grammar, .source = source, .offset = offset_of(place)}, .position = place};
       const std::size_t read_to = matcher.read(text, head.begin, std::max(extent, head.end), one.failure);
+      if (!is_of_windows) is_of_windows = RE2::PartialMatch(text, expressions_.drive);
+      if (*is_of_windows) one.failure.words.emplace("system", "Windows");
       one.end = joined.place_of(read_to);
       taken.push_back({head.begin, std::max(read_to, head.end), &grammar});
       if (grammar.vague &&

@@ -323,5 +323,27 @@ TEST(Advice, AcceleratorsGetTheirOwnTools) {
               testing::HasSubstr("nvidia-smi"));
 }
 
+TEST(Advice, OnWindowsExpandableSegmentsAreNotTheFirstThingToTry) {
+  const std::string text = torch_text("2.00 GiB", "23.64 GiB", "512.00 MiB",
+                                      "Of the allocated memory 14.00 GiB is allocated by PyTorch, and 8.00 GiB is "
+                                      "reserved by PyTorch but unallocated.");
+  const std::string old = old_text("1.20 GiB",
+                                   "11.91 GiB total capacity; 6.00 GiB already allocated; 40.00 MiB free; 11.00 GiB "
+                                   "reserved in total by PyTorch");
+  for (const std::string& failure : {text, old})
+    for (const std::string_view line :
+         {"  File \"C:\\ComfyUI\\execution.py\", line 152, in f\n", "Failed to process D:\\1,MP4\n",
+          "\"File \\\"H:\\\\sd\\\\nodes.py\\\", line 1\"\n", "file=D:\\a\\_work\\1\\s\\cuda_stream_handle.cc\n"}) {
+      EXPECT_TRUE(advice_for(std::string(line) + failure)
+                      .starts_with("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (Windows"));
+      EXPECT_TRUE(
+          advice_for(failure + std::string(line)).starts_with("PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb:128 (W"));
+    }
+  for (const std::string_view line : {"  File \"/home/c/train.py\", line 152, in f\n", "http://host/a\\b\n",
+                                      "\"E:\\nfailed\"\n", "got C:\\ntrace of it\n"})
+    EXPECT_TRUE(advice_for(std::string(line) + text).starts_with("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"))
+        << line;
+}
+
 }  // namespace
 }  // namespace memreel::explain
