@@ -145,9 +145,9 @@ std::span<const Grammar> host_texts();
 std::span<const Grammar> graphics_texts();
 std::span<const Grammar> driver_texts();
 
-/// What some libraries print in the lines below a vague text.
+/// What some libraries print below a vague text; a terminal may have joined the lines.
 constexpr std::string_view free_and_requested =
-    R"(\n\W{0,8}Free memory: {free}\s*\n\W{0,8}Requested memory: {requested})";
+    R"(^[^\n]{0,80}\W{0,8}Free memory: {free}\W{0,8}Requested memory: {requested})";
 
 /// Every text, more specific ones first.
 std::vector<const Grammar*> all_texts();

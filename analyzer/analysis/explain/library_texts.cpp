@@ -69,7 +69,7 @@ const std::array texts_of_libraries{
     Grammar{.name = "xgboost.allocation",
             .framework = "XGBoost",
             .key = "memoryallocationerroronworker",
-            .head = R"(Memory allocation error on worker -?\d+ : [^\n]{0,120})",
+            .head = R"(Memory allocation error on worker -?\d+)",
             .example = "XGBoostError: device_helpers.cuh:414: Memory allocation error on worker 0: std::bad_alloc: "
                        "cudaErrorMemoryAllocation: out of memory - Free memory: 11310923776 - Requested memory: 47996",
             .meaning = "What the device had and what was asked for stand below it. XGBoost allocates beside a "

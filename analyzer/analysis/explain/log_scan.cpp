@@ -149,7 +149,8 @@ bool is_in_a_mention(const Extent& head, const Joined& joined) {
   std::string_view line(joined.text);
   line = line.substr(begin, next == joined.places.end() ? std::string_view::npos : next->first - begin);
   if (line.ends_with('\n')) line.remove_suffix(1);
-  return is_only_mentioned(line, head.begin - begin, head.end - begin, head.grammar->vague);
+  const std::size_t end = std::min(head.end - begin, line.size());  // a text may end with the line feed
+  return is_only_mentioned(line, std::min(head.begin - begin, end), end, head.grammar->vague);
 }
 
 /// Where to look for the next text if this one is none; otherwise 0.

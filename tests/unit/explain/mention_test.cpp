@@ -58,6 +58,11 @@ TEST(Mentions, DoNotHideWhatFollowsThem) {
   EXPECT_EQ(only_failure("      case CUDA_ERROR_OUT_OF_MEMORY:\nCUDA error: out of memory").line, 2U);
 }
 
+TEST(Mentions, ATextMayEndWithItsLine) {
+  EXPECT_EQ(failures_in("could not allocate pinned host memory of size: 34359738368\nnext\n").size(), 1U);
+  EXPECT_EQ(failures_in("could not allocate pinned host memory of size: 34359738368\n").size(), 1U);
+}
+
 TEST(Mentions, ReportsAreNone) {
   const std::string long_line(100, 'x');
   for (const std::string_view line :

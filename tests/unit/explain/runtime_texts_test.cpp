@@ -263,6 +263,9 @@ TEST(Runtimes, LlamasLastLineNamesTheBuffer) {
   };
   for (const Case& expected : {Case{"graph_reserve: failed to allocate compute buffers", "-ub", "the compute buffer"},
                                Case{"llama_init_from_model: failed to allocate compute pp buffers", "-ub", "compute"},
+                               Case{"graph_reserve: failed to allocate compute buffers\nllama_init_from_model: failed "
+                                    "to initialize the context: failed to allocate compute pp buffers",
+                                    "-ub", "the compute buffer"},
                                Case{"failed to allocate buffer for kv cache", "-ctk q8_0", "the KV cache"}})
     for (const std::string_view buffer : {"CUDA0", "CUDA3", "ROCm0", "Vulkan0"})
       for (const auto& [mib, bytes, kind] : {std::tuple{"9866.00", "10345253120", "figures_missing"},
