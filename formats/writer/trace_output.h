@@ -82,6 +82,14 @@ class ImportOutput : public TraceOutput {
   /// The allocation in `heap` at exactly `address`: requested and not completed. Else none.
   virtual AllocationId live_at(HeapId heap, Address address) const = 0;
 
+  /// Before an allocation: ends what is live at its address, whose end is not in the source. Whether anything was.
+  bool end_unseen(const Event& next) {
+    const AllocationId before = live_at(tables()[next.origin].heap, next.address);
+    if (before == AllocationId::none) return false;
+    append({.kind = EventKind::free_requested, .origin = next.origin, .allocation = before, .time = next.time});
+    return true;
+  }
+
   /// Written by finish().
   virtual void set_python_holders(PythonHolders holders) = 0;
 };

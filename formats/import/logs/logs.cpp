@@ -17,10 +17,8 @@ LoggedPool::LoggedPool(ImportOutput& writer, std::string_view name, std::int32_t
 
 LineComplaint LoggedPool::allocate(Event event, Losses& losses) {
   if (const LineComplaint complaint = check(event)) return complaint;
-  if (const AllocationId before = writer_.live_at(heap_, event.address); before != AllocationId::none) {
+  if (writer_.end_unseen(event)) {
     ++losses.hook_refused;
-    writer_.append(
-        {.kind = EventKind::free_requested, .origin = event.origin, .allocation = before, .time = event.time});
     count_live(event.address, false);
   }
   event.kind = EventKind::alloc;
@@ -202,7 +200,9 @@ enum class PaddleAction : std::uint8_t { request, alloc, free, chunk, chunk_free
 
 struct PaddleRecord {
   PaddleAction action = PaddleAction::request;
-  Nanoseconds time{};
+  unsigned year = 0;  // 0: not said
+  unsigned month = 0, day = 0;
+  Nanoseconds time_of_day{};
   std::uint64_t thread = 0;
   std::uint64_t size = 0;
   std::uint64_t aligned = 0;  // of a request
@@ -241,19 +241,21 @@ class Scanner {
 
 /// "I1207 23:45:28.132863 2778380 ", or with a year, "I20231207 ".
 bool take_prefix(Scanner& line, PaddleRecord& record) {
-  constexpr std::array<std::uint16_t, 12> days_before{0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335};
   if (line.rest.empty() || std::string_view("IWEF").find(line.rest[0]) == std::string_view::npos) return false;
   line.rest.remove_prefix(1);
   std::uint64_t month = 0, day = 0, hour = 0, minute = 0, second = 0, us = 0, year = 0;
-  if (line.rest.find(' ') == 8 && !line.digits(4, year)) return false;
+  const bool says_year = line.rest.find(' ') == 8;
+  if (says_year && (!line.digits(4, year) || year < 1970 || year > 2099)) return false;
   if (!line.digits(2, month) || !line.digits(2, day) || !line.take(" ") || !line.digits(2, hour) || !line.take(":") ||
       !line.digits(2, minute) || !line.take(":") || !line.digits(2, second) || !line.take(".") || !line.digits(6, us))
     return false;
   if (month < 1 || month > 12 || day < 1 || day > 31 || hour > 23 || minute > 59 || second > 60) return false;
+  record.year = static_cast<unsigned>(year);
+  record.month = static_cast<unsigned>(month);
+  record.day = static_cast<unsigned>(day);
   line.rest.remove_prefix(std::min(line.rest.find_first_not_of(' '), line.rest.size()));
-  const std::uint64_t days = days_before[month - 1] + day - 1;
-  record.time = std::chrono::hours(days * 24 + hour) + std::chrono::minutes(minute) + std::chrono::seconds(second) +
-                std::chrono::microseconds(us);
+  record.time_of_day = std::chrono::hours(hour) + std::chrono::minutes(minute) + std::chrono::seconds(second) +
+                       std::chrono::microseconds(us);
   return line.number(record.thread);
 }
 
@@ -312,6 +314,30 @@ LineComplaint parse_paddle(std::string_view text, PaddleRecord& record) {
   return not_a_record;
 }
 
+/// The days of a log from the beginning of its first year. Where no year is said, it has no 29th of February until one
+/// comes.
+class Calendar {
+ public:
+  Nanoseconds operator()(const PaddleRecord& record) {
+    namespace time = std::chrono;
+    const time::month month(record.month);
+    const time::day day(record.day);
+    if (month == time::February && record.day == 29) is_leap_ = true;
+    const time::year year(record.year != 0 ? static_cast<int>(record.year) : is_leap_ ? 2000 : 2001);
+    const time::days since_new_year = time::sys_days(year / month / day) - time::sys_days(year / 1 / 1);
+    if (record.year == 0) return clock_(since_new_year + record.time_of_day, time::days(is_leap_ ? 366 : 365));
+    if (first_ == 0) first_ = record.year;
+    const time::days years =
+        time::sys_days(year / 1 / 1) - time::sys_days(time::year(static_cast<int>(first_)) / 1 / 1);
+    return years + since_new_year + record.time_of_day;
+  }
+
+ private:
+  unsigned first_ = 0;  // year
+  bool is_leap_ = false;
+  RepeatingClock clock_;
+};
+
 class PaddleRecorder {
  public:
   explicit PaddleRecorder(ImportOutput& writer) : writer_(writer) {}
@@ -326,7 +352,7 @@ class PaddleRecorder {
     LoggedPool& pool = pools_.try_emplace(record.device, writer_, "paddle", record.device).first->second;
     const Origin origin{.heap = pool.heap(), .thread = writer_.intern(Thread{.tid = record.thread})};
     Event event{.origin = writer_.intern(origin),
-                .time = record.time,
+                .time = calendar_(record),
                 .address = Address{record.address},
                 .size = Bytes{record.size}};
     switch (record.action) {
@@ -358,6 +384,7 @@ class PaddleRecorder {
   }
 
   ImportOutput& writer_;
+  Calendar calendar_;
   std::map<std::int32_t, LoggedPool> pools_;             // by device
   std::unordered_map<std::uint64_t, Request> requests_;  // the last of each thread
 };

@@ -282,12 +282,7 @@ class TraceMaker {
                 .time = Nanoseconds{row.time_ns},
                 .address = Address{row.address},
                 .size = Bytes{row.bytes}};
-    if (const AllocationId before = writer_.live_at(heap_of(row), event.address);
-        !row.is_free && before != AllocationId::none) {
-      ++losses_.hook_refused;
-      writer_.append(
-          {.kind = EventKind::free_requested, .origin = event.origin, .allocation = before, .time = event.time});
-    }
+    if (!row.is_free && writer_.end_unseen(event)) ++losses_.hook_refused;
     writer_.append(event);
   }
 

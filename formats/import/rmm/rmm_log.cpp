@@ -154,28 +154,7 @@ std::int32_t device_of(std::string_view file_name) {
   return at > first && ends ? device : 0;
 }
 
-/// Makes times of day continuous: consecutive records are never more than half a day apart, forwards or (as threads
-/// overtake one another) backwards.
-class Clock {
- public:
-  Nanoseconds operator()(Nanoseconds time_of_day) {
-    constexpr Nanoseconds day = std::chrono::hours(24);
-    Nanoseconds time = day_ + time_of_day;
-    if (latest_ && time < *latest_ - day / 2) {
-      day_ += day;
-      time += day;
-    } else if (latest_ && time > *latest_ + day / 2 && day_ >= day) {
-      time -= day;  // a record from before midnight
-      return time;
-    }
-    latest_ = time;
-    return time;
-  }
-
- private:
-  Nanoseconds day_{};
-  std::optional<Nanoseconds> latest_;
-};
+constexpr Nanoseconds day = std::chrono::hours(24);
 
 /// Writes records as events.
 class Recorder {
@@ -187,7 +166,7 @@ class Recorder {
   }
 
   void add(const LogRecord& record) {
-    const Nanoseconds time = clock_(record.time_of_day);
+    const Nanoseconds time = clock_(record.time_of_day, day);
     if (record.action == Action::allocate_failure) {
       writer_.append({.kind = EventKind::alloc_failed, .origin = origin_of(record), .time = time, .size = record.size});
       return;
@@ -199,10 +178,7 @@ class Recorder {
                 .address = record.pointer,
                 .size = record.size};
     if (record.action == Action::allocate) {
-      if (const AllocationId before = writer_.live_at(heap_, record.pointer); before != AllocationId::none) {
-        ++unseen_frees_;
-        writer_.append({.kind = EventKind::free_requested, .origin = event.origin, .allocation = before, .time = time});
-      }
+      if (writer_.end_unseen(event)) ++unseen_frees_;
       event.kind = EventKind::alloc;
     }
     writer_.append(event);
@@ -235,7 +211,7 @@ class Recorder {
 
   ImportOutput& writer_;
   HeapId heap_;
-  Clock clock_;
+  RepeatingClock clock_;
   FlatMap<Key, KeyHash> origins_;
   Key last_key_;
   OriginId last_origin_ = OriginId::none;
@@ -299,12 +275,9 @@ std::optional<std::uint64_t> number_of_text(std::string_view text, int base = 10
 
 /// "09:18:05:831477".
 std::optional<Nanoseconds> time_of_day(std::string_view text) {
-  if (text.size() != 15 || text[2] != ':' || text[5] != ':' || (text[8] != ':' && text[8] != '.')) return std::nullopt;
-  const auto hours = number_of_text(text.substr(0, 2)), minutes = number_of_text(text.substr(3, 2)),
-             seconds = number_of_text(text.substr(6, 2)), micros = number_of_text(text.substr(9));
-  if (!hours || !minutes || !seconds || !micros || *hours > 23 || *minutes > 59 || *seconds > 60) return std::nullopt;
-  return std::chrono::hours(*hours) + std::chrono::minutes(*minutes) + std::chrono::seconds(*seconds) +
-         std::chrono::microseconds(*micros);
+  Cursor at(text);
+  Nanoseconds time{};
+  return at.time(time) && at.at_end() ? std::optional(time) : std::nullopt;
 }
 
 bool is_debug_line(std::string_view line) {
@@ -323,11 +296,9 @@ class DebugLogReader {
     const auto parts = bracketed(line);
     if (parts.size() < 3) return "it does not begin with [thread][time][level]";
     const auto thread = number_of_text(parts[0]);
-    const auto time = time_of_day(parts[1]);
-    if (!thread || !time) return "it does not begin with [thread][time][level]";
-    // From one day to the next.
-    if (*time + day_ < latest_ - std::chrono::hours(12)) day_ += std::chrono::hours(24);
-    latest_ = std::max(latest_, *time + day_);
+    const auto said = time_of_day(parts[1]);
+    if (!thread || !said) return "it does not begin with [thread][time][level]";
+    const Nanoseconds time = clock_(*said, day);
     if (parts.size() < 6) return not_a_record;  // "RMM LOG BEGIN" and others
     Origin origin{.heap = heap_, .thread = writer_.intern(Thread{.tid = *thread})};
     std::string_view stream = parts[4];
@@ -341,7 +312,7 @@ class DebugLogReader {
     if (!size) return not_a_record;
     Event event{.kind = EventKind::alloc_failed,
                 .origin = writer_.intern(origin),
-                .time = latest_,
+                .time = time,
                 .size = Bytes{as_request(*size)}};
     if (failed) {
       ++records_;
@@ -356,11 +327,7 @@ class DebugLogReader {
     if (event.kind == EventKind::alloc) {
       if (total_.bytes() + event.size > max_total) return "the sizes add up to more than 2^62 bytes";
       total_ += event.size;
-      if (const AllocationId before = writer_.live_at(heap_, event.address); before != AllocationId::none) {
-        ++losses.hook_refused;
-        writer_.append(
-            {.kind = EventKind::free_requested, .origin = event.origin, .allocation = before, .time = latest_});
-      }
+      if (writer_.end_unseen(event)) ++losses.hook_refused;
     }
     ++records_;
     writer_.append(event);
@@ -373,7 +340,7 @@ class DebugLogReader {
  private:
   ImportOutput& writer_;
   HeapId heap_;
-  Nanoseconds day_{}, latest_{};
+  RepeatingClock clock_;
   TotalBytes total_;
   std::uint64_t records_ = 0;
 };

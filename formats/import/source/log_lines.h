@@ -9,6 +9,7 @@
 #include "formats/import/source/bytes.h"
 #include "formats/model/printable.h"
 #include "formats/model/result.h"
+#include "formats/model/units.h"
 
 namespace memreel {
 
@@ -49,6 +50,29 @@ class Lines {
   std::string line_;
   std::uint64_t number_ = 0;
   bool ended_ = false, too_long_ = false;
+};
+
+/// Makes times that begin anew each day, or year, continuous: consecutive ones are never more than half a `period`
+/// apart, forwards or (as threads overtake one another) backwards.
+class RepeatingClock {
+ public:
+  Nanoseconds operator()(Nanoseconds since_begin, Nanoseconds period) {
+    Nanoseconds time = begin_ + since_begin;
+    if (latest_ && time < *latest_ - period / 2 && begin_ < longest) {
+      begin_ += period;
+      time += period;
+    } else if (latest_ && time > *latest_ + period / 2 && begin_ >= period) {
+      return time - period;  // from before the latest beginning
+    }
+    latest_ = time;
+    return time;
+  }
+
+ private:
+  static constexpr Nanoseconds longest = std::chrono::hours(24) * 365 * 100;  // a trace has 146 years
+
+  Nanoseconds begin_{};  // of the day, or year
+  std::optional<Nanoseconds> latest_;
 };
 
 /// Why a line is not a record: "the time is not HH:MM:SS.ffffff". Null: it is one.

@@ -82,6 +82,41 @@ TEST(PaddleLog, SaysWhatTheAllocatorDid) {
   EXPECT_EQ(trace.losses, Losses{});
 }
 
+/// The times of events on these dates, from the first, in seconds.
+std::vector<long> seconds_of(std::initializer_list<std::string_view> prefixes) {
+  std::string log;
+  for (const std::string_view prefix : prefixes)
+    log += "I" + std::string(prefix) + ".000001 7 a.cc:97] Alloc 256 bytes, ptr = 0x" + std::to_string(log.size() + 1) +
+           "000\n";
+  const Trace trace = trace_of_log(log);
+  std::vector<long> times;
+  for (std::size_t i = 0; i < trace.events.count(); ++i)
+    times.push_back(
+        std::chrono::duration_cast<std::chrono::seconds>(trace.events.time(i) - trace.events.time(0)).count());
+  return times;
+}
+
+TEST(PaddleLog, TimesGoOnInTheNextMonthAndYear) {
+  EXPECT_EQ(seconds_of({"1231 23:59:59", "0101 00:00:01", "1231 23:59:58", "0101 00:00:02"}),
+            (std::vector{0L, 2L, -1L, 3L}));
+  EXPECT_EQ(seconds_of({"20231231 23:59:59", "20240101 00:00:01"}), (std::vector{0L, 2L}));
+  EXPECT_EQ(seconds_of({"0228 23:59:59", "0301 00:00:01"}), (std::vector{0L, 2L}));
+  EXPECT_EQ(seconds_of({"20230228 23:59:59", "20230301 00:00:01"}), (std::vector{0L, 2L}));
+  EXPECT_EQ(seconds_of({"0228 23:59:59", "0229 00:00:01", "0228 23:59:58", "0301 00:00:01"}),
+            (std::vector{0L, 2L, -1L, 86'402L}));
+  EXPECT_EQ(seconds_of({"20240228 23:59:59", "20240229 00:00:01", "20240301 00:00:01"}),
+            (std::vector{0L, 2L, 86'402L}));
+  EXPECT_EQ(seconds_of({"0731 23:59:59", "0801 00:00:01"}), (std::vector{0L, 2L}));
+}
+
+TEST(PaddleLog, ALogOfManyYearsIsReadToItsEnd) {
+  std::string log;
+  for (int year = 0; year < 400; ++year)
+    for (const char* const date : {"0101", "0601", "1101"})
+      log += "I" + std::string(date) + " 00:00:00.000001 7 a.cc:97] Alloc 256 bytes, ptr = 0x7f0000001000\n";
+  EXPECT_EQ(trace_of_log(log).losses.unknown_actions, 0U);
+}
+
 TEST(PaddleLog, TheOldestIdleChunkOfItsSizeIsGivenBack) {
   const std::string chunks = paddle("Not found and reallocate 512(0x9000), and remaining 0") +
                              paddle("Not found and reallocate 512(0x1000), and remaining 0") +

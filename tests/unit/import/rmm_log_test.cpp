@@ -68,6 +68,19 @@ TEST(RmmLog, TimesGoOnAfterMidnight) {
   EXPECT_EQ(later.events[3].time - later.events[0].time, 26h);
 }
 
+TEST(RmmLog, TimesOfTheDebugLogGoOnAfterMidnight) {
+  const Trace trace = imported_log(
+      "[100][23:59:59:000000][info  ] ----- RMM LOG BEGIN [PTDS DISABLED] -----\n"
+      "[100][23:59:59:000001][debug ] [A][Stream 0x0][Upstream 256B][0x7f0000000000]\n"
+      "[101][00:00:00:000010][debug ] [A][Stream 0x0][Upstream 256B][0x7f0000001000]\n"
+      "[100][23:59:59:999990][debug ] [D][Stream 0x0][256B][0x7f0000000000]\n"
+      "[101][00:00:01:000010][debug ] [A][Stream 0x0][Upstream 256B][0x7f0000002000]\n");
+  ASSERT_EQ(trace.events.count(), 4U);
+  EXPECT_EQ(trace.events[1].time - trace.events[0].time, 1s - 1us + 10us);
+  EXPECT_EQ(trace.events[2].time - trace.events[1].time, -20us) << "another thread was overtaken";
+  EXPECT_EQ(trace.events[3].time - trace.events[1].time, 1s);
+}
+
 TEST(RmmLog, OlderLogsHaveNoThreadsAndDecimalStreams) {
   const Trace trace = imported_log("Time,Action,Pointer,Size,Stream\n15:47:02:841961,allocate,0x7fae06600000,80,12\n");
   ASSERT_EQ(trace.events.count(), 1U);
