@@ -197,6 +197,18 @@ class SimulatedDevice final : public Device {
     traffic_.map_bytes += size;
     return true;
   }
+  /// extend() by `unit`, as often as that succeeds, at most `most` times. Returns how often.
+  std::size_t extend_by(Bytes unit, std::size_t most) {
+    std::size_t count = 0;
+    if (backing_) {
+      while (count < most && extend(unit)) ++count;
+      return count;
+    }
+    count = reserved_ <= limit_ ? std::min<std::size_t>(most, (limit_ - reserved_) / unit) : 0;
+    reserved_ += unit * count;
+    traffic_.map_bytes += unit * count;
+    return count;
+  }
   void shrink(Bytes size) {
     reserved_ -= size;
     traffic_.unmap_bytes += size;

@@ -190,7 +190,10 @@ class AddressIndex {
   }
 
   /// The size of the largest block, 0 if there is none.
-  Bytes largest() const { return largest_; }
+  Bytes largest() const {
+    if (as_large_ == 0) find_largest();
+    return largest_;
+  }
 
  private:
   struct Entry {
@@ -225,10 +228,10 @@ class AddressIndex {
     if (size == largest_) ++as_large_;
   }
   void count_out(Bytes size) {
-    if (size == largest_ && --as_large_ == 0) find_largest();
+    if (size == largest_) --as_large_;
   }
 
-  void find_largest() {
+  void find_largest() const {
     largest_ = {};
     for (const Chunk& chunk : blocks_.directory()) largest_ = std::max(largest_, chunk.largest);
     for (std::size_t i = 0; i < blocks_.directory().size(); ++i)
@@ -238,8 +241,9 @@ class AddressIndex {
   }
 
   SortedChunks<Entry, Chunk> blocks_;
-  Bytes largest_;
-  std::size_t as_large_ = 0;  // number of blocks of that size
+  // Found only when asked for: who never asks doesn't pay for it.
+  mutable Bytes largest_;             // no block is larger
+  mutable std::size_t as_large_ = 0;  // number of blocks of that size
 };
 
 }  // namespace memreel

@@ -140,8 +140,7 @@ bool CudaAsync::back_with_memory(Address address, Bytes size) {
   if (missing == 0) return true;
   const std::size_t spare = std::min(spare_, missing);
   const std::size_t moved = chunks_.idle(address, size, missing - spare);
-  std::size_t fresh = 0;
-  while (spare + moved + fresh < missing && device_.extend(PoolChunks::size)) ++fresh;
+  const std::size_t fresh = device_.extend_by(PoolChunks::size, missing - spare - moved);
   calls_.unmap += moved;
   chunks_.unmap_idle(address, size, moved);
   if (moved > 0) note_lost_memory();

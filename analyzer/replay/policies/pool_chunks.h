@@ -20,9 +20,10 @@ class PoolChunks {
   /// The number of chunks in a range that have no memory.
   std::size_t missing(Address address, Bytes bytes) const {
     if (unmapped_ == 0 && end_of(address, bytes) <= chunks_.size()) return 0;
-    std::size_t count = 0;
-    for (std::size_t i = first_of(address); i < end_of(address, bytes); ++i)
-      if (i >= chunks_.size() || !chunks_[i].mapped) ++count;
+    const std::size_t first = first_of(address), end = end_of(address, bytes), known = std::min(end, chunks_.size());
+    std::size_t count = end - std::min(end, std::max(first, known));
+    for (std::size_t i = first; i < known; ++i)
+      if (!chunks_[i].mapped) ++count;
     return count;
   }
 
