@@ -130,7 +130,7 @@ void mark(const char* name, std::uint32_t phase) {
   record.kind = RecordKind::mark;
   record.object = number_of(*recorder, name);
   record.status = static_cast<std::uint16_t>(phase);
-  if (record.object != 0) recorder->emit(record);
+  recorder->emit(record);
 }
 
 struct Callback {

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <new>
+#include <optional>
 
 namespace memreel {
 
@@ -46,6 +47,17 @@ bool same(std::span<const std::byte> string, InternedBytes::Parts parts) {
     string = string.subspan(part.size());
   }
   return string.empty();
+}
+
+/// Takes `count` of what is left, and returns what was used before. Nothing is ever given back, not even at once:
+/// others may have taken what follows it.
+template <class Count>
+std::optional<Count> claim(std::atomic<Count>& used, Count count, Count capacity) {
+  Count before = used.load(std::memory_order_relaxed);
+  do
+    if (count > capacity - before) return std::nullopt;
+  while (!used.compare_exchange_weak(before, before + count, std::memory_order_relaxed));
+  return before;
 }
 
 }  // namespace
@@ -98,25 +110,21 @@ std::uint32_t InternedBytes::number_of(Parts parts) {
 std::uint32_t InternedBytes::add(Parts parts, std::size_t size, std::uint64_t hash) {
   const std::size_t taken = (sizeof(Row) + size + alignof(Row) - 1) / alignof(Row) * alignof(Row);
   if (strings_used_.load(std::memory_order_relaxed) >= capacity_) return 0;
-  const std::size_t begin = bytes_used_.fetch_add(taken, std::memory_order_relaxed);
-  if (begin + taken > byte_capacity_) {
-    bytes_used_.fetch_sub(taken, std::memory_order_relaxed);
-    return 0;
-  }
-  const std::uint32_t number = strings_used_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (number > capacity_) {
-    strings_used_.fetch_sub(1, std::memory_order_relaxed);
-    return 0;
-  }
-  const Row* const row = new (bytes_ + begin) Row{hash, size};
-  std::byte* to = bytes_ + begin + sizeof(Row);
+  const auto begin = claim(bytes_used_, taken, byte_capacity_);
+  if (!begin) return 0;
+  const auto before = claim(strings_used_, std::uint32_t{1}, capacity_);
+  if (!before) return 0;
+  const std::uint32_t number = *before + 1;
+  const Row* const row = new (bytes_ + *begin) Row{hash, size};
+  std::byte* to = bytes_ + *begin + sizeof(Row);
   for (const auto part : parts) to = std::copy(part.begin(), part.end(), to);
   rows_[number].store(row, std::memory_order_release);
   return number;
 }
 
 std::span<const std::byte> InternedBytes::operator[](std::uint32_t number) const {
-  return rows_[number].load(std::memory_order_acquire)->bytes();
+  const Row* const row = number > 0 && number <= capacity_ ? rows_[number].load(std::memory_order_acquire) : nullptr;
+  return row != nullptr ? row->bytes() : std::span<const std::byte>{};
 }
 
 bool InternedBytes::equal(std::uint32_t number, Parts parts) const { return same((*this)[number], parts); }

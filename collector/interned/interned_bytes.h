@@ -25,7 +25,8 @@ class InternedBytes {
   /// The number of the concatenation of `parts`, from 1; 0 if there is no room, which is counted.
   std::uint32_t number_of(Parts parts);
 
-  /// The string with a number from number_of(). Valid for the lifetime of this object; aligned to 8 bytes.
+  /// The string with a number from number_of(). Valid for the lifetime of this object; aligned to 8 bytes. Its data is
+  /// null for any other number.
   std::span<const std::byte> operator[](std::uint32_t number) const;
 
   bool equal(std::uint32_t number, Parts parts) const;

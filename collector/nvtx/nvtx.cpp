@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bit>
@@ -42,23 +43,33 @@ std::uint64_t communicator_in(std::span<const Payload> payloads) {
   return 0;
 }
 
+/// `name`, or its copy in `room`.
+std::string_view text_of(const char* name, std::array<char, longest>& /*room*/) { return name; }
+
+std::string_view text_of(const wchar_t* name, std::array<char, longest>& room) {
+  std::size_t size = 0;
+  for (; size < room.size() && name[size] != L'\0'; ++size)
+    room[size] = name[size] > 0 && name[size] < 128 ? static_cast<char>(name[size]) : '?';
+  return {room.data(), size};
+}
+
+/// Whether or not anything is recorded.
+std::uint64_t interned(std::string_view name) {
+  const std::uint32_t number = agent::Recorder::names().number_of({std::as_bytes(std::span(name.substr(0, longest)))});
+  return number != 0 ? number : lost_name;
+}
+
 }  // namespace
 
 std::uint64_t number_of(std::string_view name) {
-  agent::Recorder* const recorder = agent::recorder_for_annotations();
-  if (recorder == nullptr) return 0;
-  return recorder->names().number_of({std::as_bytes(std::span(name.substr(0, longest)))});
+  return agent::recorder_for_annotations() == nullptr ? 0 : interned(name);
 }
 
 std::uint64_t number_of(const char* name) { return name == nullptr ? 0 : number_of(std::string_view(name)); }
 
 std::uint64_t number_of(const wchar_t* name) {
-  if (name == nullptr) return 0;
-  std::array<char, longest> text{};
-  std::size_t size = 0;
-  for (; size < text.size() && name[size] != L'\0'; ++size)
-    text[size] = name[size] > 0 && name[size] < 128 ? static_cast<char>(name[size]) : '?';
-  return number_of(std::string_view(text.data(), size));
+  std::array<char, longest> room{};
+  return name == nullptr ? 0 : number_of(text_of(name, room));
 }
 
 std::uint64_t number_of(std::int64_t type, const Message& message) {
@@ -68,7 +79,7 @@ std::uint64_t number_of(std::int64_t type, const Message& message) {
     case message_wide:
       return number_of(message.wide);
     case message_registered:
-      return std::bit_cast<std::uint64_t>(message.registered);
+      return std::min(std::bit_cast<std::uint64_t>(message.registered), lost_name);
     default:
       return 0;
   }
@@ -85,15 +96,15 @@ std::uint64_t number_of(const Attributes* attributes) {
 
 std::uint64_t with_communicator(std::uint64_t name, std::span<const Payload> payloads) {
   const std::uint64_t communicator = communicator_in(payloads);
-  agent::Recorder* const recorder = agent::recorder_for_annotations();
-  if (communicator == 0 || name == 0 || recorder == nullptr) return name;
-  const std::span<const std::byte> text = recorder->names()[static_cast<std::uint32_t>(name)];
+  if (communicator == 0 || name == 0 || agent::recorder_for_annotations() == nullptr) return name;
+  const std::span<const std::byte> text = agent::Recorder::names()[static_cast<std::uint32_t>(name)];
   constexpr std::string_view prefix = "nccl";
   if (text.size() < prefix.size() || std::memcmp(text.data(), prefix.data(), prefix.size()) != 0) return name;
   std::array<char, 16> digits{};
   for (std::size_t i = 0; i < digits.size(); ++i) digits[i] = hex_digit(communicator >> (60 - 4 * i));
-  return recorder->names().number_of(
+  const std::uint32_t full = agent::Recorder::names().number_of(
       {text, std::as_bytes(std::span(nccl_communicator)), std::as_bytes(std::span(digits))});
+  return full != 0 ? full : name;
 }
 
 std::uint64_t register_schema(const void* /*domain*/, const Schema* schema) {
@@ -198,10 +209,12 @@ int pop_with(const void* /*domain*/, const Payload* payloads, std::size_t count)
   return pop();
 }
 
-/// A registered string is its number, which need not be an address.
+/// A registered string is its number, which need not be an address. Programs register once, and use it in recordings
+/// that begin later.
 template <class Name>
 const void* register_string(const void* /*domain*/, Name name) {
-  return std::bit_cast<const void*>(number_of(name));
+  std::array<char, longest> room{};
+  return name == nullptr ? nullptr : std::bit_cast<const void*>(interned(text_of(name, room)));
 }
 
 /// Replaces the functions of one module of a copy of NVTX.

@@ -10,8 +10,11 @@
 
 namespace memreel::nvtx {
 
-// 0 if nothing is recorded, there is no name, or there is no room for it. Names are cut at 256 bytes; non-ASCII
-// characters in wide names become question marks, as names only serve recognition.
+/// The number of a name that there is no room for: marks with it are lost, and counted.
+inline constexpr std::uint64_t lost_name = 0xFFFF'FFFF;
+
+// 0 if nothing is recorded or there is no name. Names are cut at 256 bytes; non-ASCII characters in wide names become
+// question marks, as names only serve recognition.
 
 std::uint64_t number_of(std::string_view name);
 std::uint64_t number_of(const char* name);

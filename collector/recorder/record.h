@@ -54,7 +54,7 @@ enum class RecordKind : std::uint8_t {
   hook_lost,    // a call could not be observed
 
   // What the program itself reports. Names are numbers in Recorder::names().
-  mark,             // `object` is the name of an instant or range, `status` its MarkPhase
+  mark,             // `object` is the name of an instant or range (if it is none: a lost mark), `status` its MarkPhase
   own_pool_made,    // pool `object`, named `address`, on `device`, whose parent is own pool `stream` (0: the
                     // driver)
   own_pool_gone,    // `object`, with everything live in it
@@ -80,7 +80,7 @@ enum class Space : std::uint8_t {
   imported,      // from another process or API
   torch,         // PyTorch's tensors, out of the memory above; `object` is what its allocator counts as allocated
   torch_traced,  // ... as reported by its allocator's trace: sizes as requested, separate completions. The lower
-                 // half of `object` is the name that is its pool's key, two numbers of 8 bytes (0: the default pool);
+                 // half of `object` is its pool's number in Recorder::pool_keys() (0: the default pool);
                  // of an allocation the upper half is its place in autograd (collector/torch/reporters.h), with
                  // `status` 1 in a backward pass
   own,           // of pool `object` of the program's own: collector/include/memreel/memreel.h; 0: of the one that has

@@ -103,6 +103,12 @@ Recorder::Recorder(const Options& options, stacks::CodeMap::Source code)
       when_full_(options.when_full),
       unwinder_(code) {
   ring_key();
+  names();
+}
+
+InternedBytes& Recorder::names() {
+  static InternedBytes& names = *new InternedBytes(1U << 16U, std::size_t{16} << 20U);  // NOLINT: threads may be in it
+  return names;
 }
 
 inline ThreadRing* Recorder::ring_of_thread() { return own_ring.recorder == number_ ? own_ring.ring : begin_thread(); }

@@ -69,8 +69,22 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   /// The clock for the times of records.
   const Clock& clock() const { return clock_; }
 
-  /// Names that records refer to by number.
-  InternedBytes& names() { return names_; }
+  /// Names that records refer to by number. Of the process, as the program keeps such numbers (NVTX's registered
+  /// strings, open ranges, heaps) for longer than a recorder: another one follows when it forks, or when it is attached
+  /// to again.
+  static InternedBytes& names();
+
+  /// The keys of PyTorch's pools, each two numbers of 8 bytes. Apart from names, which a program may have any number
+  /// of.
+  InternedBytes& pool_keys() { return pool_keys_; }
+
+  /// The number of such a key: 0 for that of the default pool, `lost_pool` for all those that there is no room for.
+  std::uint32_t number_of_pool(const std::array<std::uint64_t, 2>& key) {
+    if (key == std::array<std::uint64_t, 2>{}) return 0;
+    const std::uint32_t number = pool_keys_.number_of({std::as_bytes(std::span(key))});
+    return number != 0 ? number : lost_pool;
+  }
+  static constexpr std::uint32_t lost_pool = 0xFFFF'FFFF;
 
   /// What the program's heaps hold after everything this thread has done; resets the peaks if `peaks` says so. Unlike
   /// everything else here, it waits for the writing thread. Empty if that does not answer for seconds.
@@ -166,7 +180,7 @@ class Recorder {  // NOLINT(clang-analyzer-optin.performance.Padding): what thre
   Clock clock_;
   stacks::StackTree stacks_;
   stacks::Unwinder unwinder_;
-  InternedBytes names_{1U << 16U, std::size_t{16} << 20U};
+  InternedBytes pool_keys_{1U << 18U, std::size_t{8} << 20U};
   Wakeup wakeup_;
   Usage usage_;
   std::atomic<std::uint64_t> flush_asked_ = 0, flushed_ = 0;  // records below this sequence number

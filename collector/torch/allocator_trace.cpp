@@ -148,12 +148,8 @@ void take(Record& record, Recorder& recorder, const Entry& entry, RecordKind kin
   record.size = entry.size;
   record.stream = entry.stream;
   record.device = std::int16_t{entry.device};
-  record.object = 0;
+  record.object = allocator.tells_pool ? recorder.number_of_pool({entry.others[0], entry.others[1]}) : 0;
   record.time = time_of(entry, recorder);
-  if (allocator.tells_pool && (entry.others[0] != 0 || entry.others[1] != 0)) {
-    const std::array key{entry.others[0], entry.others[1]};
-    record.object = recorder.names().number_of({std::as_bytes(std::span(key))});
-  }
 }
 
 Record record_of(Recorder& recorder, const Entry& entry, RecordKind kind) {

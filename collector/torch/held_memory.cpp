@@ -154,7 +154,7 @@ class SnapshotWriter {
       if (part == nullptr) return 0;
       key[i] = api_.as_number(part);
     }
-    return key == std::array<std::uint64_t, 2>{} ? 0 : recorder_.names().number_of({std::as_bytes(std::span(key))});
+    return recorder_.number_of_pool(key);
   }
 
   /// Leaves the writing thread time, so that a snapshot may be larger than this thread's ring.

@@ -2,9 +2,7 @@
 #include "collector/trace/trace_builder.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 
 #include "collector/trace/job.h"
@@ -154,13 +152,6 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
 
 namespace {
 
-/// The key of a PyTorch pool: see Space::torch_traced.
-Pool pool_of(std::span<const std::byte> name) {
-  std::array<std::uint64_t, 2> key{};
-  if (name.size() == sizeof key) std::memcpy(key.data(), name.data(), sizeof key);
-  return {.key_high = key[0], .key_low = key[1]};
-}
-
 /// The allocator's release and settings at program start. Later changes by the program are not seen.
 Settings settings_of_environment(TraceOutput& writer) {
   Settings settings;
@@ -212,13 +203,12 @@ HeapId TorchHeaps::heap_of(std::int16_t device, HeapId driver) {
   return found->second;
 }
 
-const std::vector<Event>& TorchHeaps::events(const Record& record, ThreadId thread, HeapId driver,
-                                             std::span<const std::byte> pool) {
+const std::vector<Event>& TorchHeaps::events(const Record& record, ThreadId thread, HeapId driver, const Pool& pool) {
   events_.clear();
   const HeapId heap = heap_of(record.device, driver);
   Event event{.kind = kind_of(record.kind),
               .origin = writer_->intern(Origin{.heap = heap,
-                                               .pool = writer_->intern(pool_of(pool)),
+                                               .pool = writer_->intern(pool),
                                                .stream = writer_->intern(Stream{.handle = record.stream}),
                                                .thread = thread}),
               .size = {record.size}};

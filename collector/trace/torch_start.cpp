@@ -90,9 +90,7 @@ void TraceBuilder::torch_held(const TorchStart::Segment& segment, std::vector<Ev
     record.size = size;
     record.status = 0;
     record.stream = segment.record.stream;
-    const std::span<const std::byte> pool = record.object == 0
-                                                ? std::span<const std::byte>{}
-                                                : recorder_->names()[static_cast<std::uint32_t>(record.object)];
+    const Pool pool = torch_pool(record);
     for (Event event : torch_heaps_.events(record, ThreadId::unknown, driver_heap(record.device), pool)) {
       event.stack = preexisting_stack();
       event.time = Nanoseconds(record.time);

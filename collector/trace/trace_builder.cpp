@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstring>
+#include <limits>
 
 #include "formats/model/stack_text.h"
 #include "formats/model/value_check.h"
@@ -422,14 +424,19 @@ void TraceBuilder::memory_info(const Record& record) {
 }
 
 std::string_view TraceBuilder::name_of(std::uint64_t number) const {
-  if (number == 0) return {};
-  const std::span name = recorder_->names()[static_cast<std::uint32_t>(number)];
+  if (number > std::numeric_limits<std::uint32_t>::max()) return {};
+  const std::span name = Recorder::names()[static_cast<std::uint32_t>(number)];
   return {static_cast<const char*>(static_cast<const void*>(name.data())), name.size()};
 }
 
 void TraceBuilder::mark(const Record& record) {
-  const MarkId mark = writer_->intern(
-      Mark{.name = writer_->intern(name_of(record.object)), .phase = static_cast<MarkPhase>(record.status)});
+  const std::string_view name = name_of(record.object);
+  if (name.data() == nullptr) {
+    ++hook_lost_;
+    return;
+  }
+  const MarkId mark =
+      writer_->intern(Mark{.name = writer_->intern(name), .phase = static_cast<MarkPhase>(record.status)});
   append(record, {.kind = EventKind::mark,
                   .origin = writer_->intern(Origin{.thread = thread_row(record.thread)}),
                   .value = index(mark)});
@@ -451,16 +458,28 @@ void TraceBuilder::own(const Record& record) {
   }
 }
 
+/// Pools that there was no room for are one, which is not the default pool, and what is in them counts as lost.
+Pool TraceBuilder::torch_pool(const Record& record) {
+  const auto number = static_cast<std::uint32_t>(record.object);
+  if (number == 0) return {};
+  const std::span<const std::byte> bytes = recorder_->pool_keys()[number];
+  std::array<std::uint64_t, 2> key{~std::uint64_t{0}, ~std::uint64_t{0}};
+  if (bytes.size() == sizeof key)
+    std::memcpy(key.data(), bytes.data(), sizeof key);
+  else
+    ++hook_lost_;
+  return {.key_high = key[0], .key_low = key[1]};
+}
+
 void TraceBuilder::torch(const Record& record) {
-  const auto name = static_cast<std::uint32_t>(record.object);
   const auto sequence = static_cast<std::uint32_t>(record.object >> 32U);
-  const std::span<const std::byte> pool = name == 0 ? std::span<const std::byte>{} : recorder_->names()[name];
   StackId stack = stacks_.row(record.stack);
   if (record.status != 0)
     stack = forward_stacks_.linked(sequence, stack);
   else
     forward_stacks_.note(sequence, record.thread, stack);
-  const auto& events = torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), pool);
+  const auto& events =
+      torch_heaps_.events(record, thread_row(record.thread), driver_heap(record.device), torch_pool(record));
   if (torch_known_ && begun_.insert(record.device).second)
     writer_->add_initial_heap({.heap = writer_->tables()[events.front().origin].heap, .segments = {}});
   for (Event event : events) {

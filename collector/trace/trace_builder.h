@@ -74,10 +74,8 @@ class TorchHeaps {
   explicit TorchHeaps(TraceOutput& writer) : writer_(&writer) {}
 
   /// The events for a record, without time and stack, which are the record's. `record` is in Space::torch_traced and
-  /// comes from `thread`, `driver` is the driver's heap on its device, `pool` the name that its object refers to. The
-  /// result is valid until the next call.
-  const std::vector<Event>& events(const Record& record, ThreadId thread, HeapId driver,
-                                   std::span<const std::byte> pool);
+  /// comes from `thread`, `driver` is the driver's heap on its device. The result is valid until the next call.
+  const std::vector<Event>& events(const Record& record, ThreadId thread, HeapId driver, const Pool& pool);
 
  private:
   HeapId heap_of(std::int16_t device, HeapId driver);
@@ -300,6 +298,7 @@ class TraceBuilder {
   HeapId heap_of(Space space, std::int16_t device);
   PoolId pool_of(const Record& record);
   ThreadId thread_row(std::uint32_t thread);
+  Pool torch_pool(const Record& record);
   StackId preexisting_stack();
 
   TraceOutput* writer_;

@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 
 from attaching import AttachTest, may_trace
+from nvtx_program import nvtx_program
 from program import MEMREEL, REPOSITORY
 from recorded import FAKE, PROGRAM
 
@@ -51,6 +52,21 @@ class Dormant(AttachTest):
             self.assertTrue(document["losses"]["began_late"])
         process.send_signal(signal.SIGTERM)
         self.assertIn("12 traces", process.communicate(timeout=30)[1].replace("and 4 traces more", "12 traces"))
+
+    def test_names_from_before_the_recording(self):
+        process = self.run_program(MEMREEL, "record", "-o", "0.reel", "--", nvtx_program(self), "endless")
+        self.assertEqual(process.stdout.readline(), "ready\n")
+        pid = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        self.wait_until(lambda: self.traces())
+        for i, options in enumerate(([], ["--depth", 16], ["--ring-events", 4096]), 1):
+            self.memreel("detach", pid)
+            self.memreel("attach", pid, "-o", f"{i}.reel", *options)
+            time.sleep(0.1)
+        self.memreel("detach", pid)
+        for i in range(4):
+            marks = {row["mark"] for row in self.events(self.directory / f"{i}.reel") if row["kind"] == "mark"}
+            self.assertEqual(marks, {"range 39"})
+        self.assertIsNone(process.poll())
 
     def test_live(self):
         _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)

@@ -154,6 +154,45 @@ class Destroyed(RecordTest):
         self.check_leak(self.leaking("Sim& sim = *new Sim", "delete &sim; for (int i = 0; i < 20; ++i) memreel_step()"), 40)
 
 
+# More names than there is room for: a program that tags each request.
+TAGGED = """
+#include <stdio.h>
+#include "memreel/memreel.h"
+int cuInit(unsigned);
+int cuCtxCreate_v2(void**, unsigned, int);
+int cuMemAlloc_v2(unsigned long long*, size_t);
+
+int main(void) {
+  void* context;
+  unsigned long long pointer;
+  if (cuInit(0) || cuCtxCreate_v2(&context, 0, 0) || cuMemAlloc_v2(&pointer, 1 << 20)) return 1;
+  for (int i = 0; i < 70000; ++i) {
+    char name[32];
+    snprintf(name, sizeof name, "request %d", i);
+    memreel_tag_push(name);
+    memreel_tag_pop(name);
+  }
+  return 0;
+}
+"""
+
+
+class Tagged(RecordTest):
+    def test_marks_whose_names_have_no_room_are_counted(self):
+        compiler = shutil.which("cc")
+        if compiler is None:
+            self.skipTest("there is no compiler here")
+        program = self.directory / "tagged"
+        subprocess.run([compiler, "-g", "-O1", "-I", REPOSITORY / "collector/include", "-o", program,
+                        self.file("tagged.c", TAGGED.encode()), f"-L{FAKE}", "-l:libcuda.so.1"], check=True)
+        errors = self.record(program, options=["--when-full", "block", "--sample-ms", 0]).stderr
+        document = self.document("info", self.trace())
+        lost = 140_000 - document["kinds"]["mark"]
+        self.assertGreater(lost, 0)
+        self.assertEqual(document["losses"]["hook_refused"], lost)
+        self.assertIn(f"{lost:,} lost", errors)
+
+
 # Every error in the use of pools, each from a line of its own; NOTHING is a program without any.
 WRONG = """
 #include "memreel/memreel.h"

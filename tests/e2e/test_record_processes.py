@@ -13,6 +13,7 @@ import unittest
 
 from ground_truth import driver_events, read_truth
 from kill import PROMISE, kill_after
+from nvtx_program import nvtx_program
 from program import MEMREEL, SANITIZED
 from recorded import FAKE, PROGRAM, RecordTest
 
@@ -41,6 +42,15 @@ class Processes(RecordTest):
         errors = self.record_program("fork-early").stderr
         self.assert_each_equals_its_truth(2)
         self.assertEqual(errors.count(".reel ("), 2)
+
+    def test_names_from_before_a_fork(self):
+        self.assertNotIn("killed", self.record(nvtx_program(self)).stderr)
+        found = sorted([(row["mark"], row["phase"]) if row.get("phase") else (row["mark"],)
+                        for row in self.events(trace) if row["kind"] == "mark"] for trace in self.traces())
+        self.assertEqual(found, sorted([
+            [("registered",), ("workers", "end")],
+            [("in the child", "begin"), ("registered",), ("in the child", "end"), ("workers", "end")],
+            [("before", "begin"), ("workers", "begin"), ("workers", "end"), ("before", "end")]]))
 
     def test_memory_of_another_process(self):
         self.record_program("ipc", 4, environment=self.environment(FAKE_CUDA_GPUS=2))

@@ -4,9 +4,12 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtPayload.h>
 
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "collector/nvtx/nvtx.h"
 #include "collector/recorder/recorder.h"
 #include "formats/model/tables.h"
 
@@ -28,14 +31,16 @@ class Ranges : public ::testing::Test {
   ~Ranges() override { agent::set_recorder(nullptr); }
 
  protected:
-  std::vector<Seen> seen() {
+  std::vector<Seen> seen() { return seen_by(recorder_); }
+
+  static std::vector<Seen> seen_by(agent::Recorder& recorder) {
     std::vector<agent::Record> batch;
-    recorder_.drain(batch, agent::Recorder::Draining::in_order);
+    recorder.drain(batch, agent::Recorder::Draining::in_order);
     std::vector<Seen> all;
     for (const agent::Record& record : batch) {
       if (record.kind != agent::RecordKind::mark) continue;
       Seen mark{.name = {}, .phase = static_cast<MarkPhase>(record.status)};
-      for (const std::byte byte : recorder_.names()[static_cast<std::uint32_t>(record.object)])
+      for (const std::byte byte : agent::Recorder::names()[static_cast<std::uint32_t>(record.object)])
         mark.name.push_back(static_cast<char>(byte));
       all.push_back(mark);
     }
@@ -79,6 +84,58 @@ TEST_F(Ranges, OfDomains) {
   attributes.messageType = NVTX_MESSAGE_UNKNOWN;
   nvtxDomainMarkEx(domain, &attributes);  // has no name
   EXPECT_EQ(seen(), (std::vector<Seen>{{"step", begin}, {"step", finish}, {"registered", instant}}));
+}
+
+// A recorder follows another when the program forks, or is attached to again with other options.
+TEST_F(Ranges, AndTheirNamesOutliveARecorder) {
+  nvtxMarkA("a name that only the first one saw");
+  auto* const registered = nvtxDomainRegisterStringA(nullptr, "registered");
+  const nvtxRangeId_t started = nvtxRangeStartA("started");
+  nvtxRangePushA("pushed");
+  const auto next = std::make_unique<agent::Recorder>(agent::Options{.depth = 16});
+  agent::set_recorder(next.get());
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  attributes.message.registered = registered;
+  nvtxDomainMarkEx(nullptr, &attributes);
+  nvtxRangePop();
+  nvtxRangeEnd(started);
+  EXPECT_EQ(seen_by(*next), (std::vector<Seen>{{"registered", instant}, {"pushed", finish}, {"started", finish}}));
+}
+
+TEST_F(Ranges, OfStringsRegisteredWhileNothingWasRecorded) {
+  agent::set_recorder(nullptr);
+  auto* const registered = nvtxDomainRegisterStringW(nullptr, L"early");
+  agent::set_recorder(&recorder_);
+  nvtxEventAttributes_t attributes{};
+  attributes.version = NVTX_VERSION;
+  attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+  attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+  attributes.message.registered = registered;
+  nvtxDomainMarkEx(nullptr, &attributes);
+  EXPECT_EQ(seen(), (std::vector<Seen>{{"early", instant}}));
+}
+
+// In a process of its own: what fills the table stays.
+TEST_F(Ranges, WhoseNamesHaveNoRoomAreMarksWithoutOne) {
+  const auto fill_and_mark = [this] {
+    for (int i = 0; i < 70'000; ++i) nvtx::number_of(std::to_string(i));
+    auto* const registered = nvtxDomainRegisterStringA(nullptr, "new, registered");
+    nvtxRangePushA("new, pushed");
+    nvtxRangePop();
+    nvtxRangeEnd(nvtxRangeStartA("new, started"));
+    nvtxEventAttributes_t attributes{};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    attributes.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+    attributes.message.registered = registered;
+    nvtxDomainMarkEx(nullptr, &attributes);
+    const std::vector<Seen> nameless{{"", begin}, {"", finish}, {"", begin}, {"", finish}, {"", instant}};
+    std::_Exit(seen() == nameless ? 7 : 1);
+  };
+  EXPECT_EXIT(fill_and_mark(), ::testing::ExitedWithCode(7), "");
 }
 
 /// NCCL's way: a payload that holds the communicator, declared by a schema.

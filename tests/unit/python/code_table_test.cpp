@@ -77,6 +77,38 @@ TEST(CodeTable, IsFilledByManyThreadsAtOnce) {
   for (std::uint32_t i = 0; i < codes; ++i) EXPECT_EQ(to_utf8(table[numbers[0][i]].name), std::to_string(i));
 }
 
+// Large strings don't fit any more while small ones do: no two may get the same bytes.
+TEST(CodeTable, IsFilledToTheBrimByManyThreads) {
+  for (int round = 0; round < 300; ++round) {
+    InternedBytes table(4000, 20'000);
+    std::array<std::vector<std::pair<std::uint32_t, std::string>>, 3> given;
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < given.size(); ++t)
+      threads.emplace_back([&mine = given[t], &table, t] {
+        for (std::size_t i = 0; i < 300; ++i) {
+          std::string text =
+              std::to_string(i) + std::string((i * (t + 1)) % 3 == 0 ? 700 : i % 40, 'a' + static_cast<char>(t));
+          const std::uint32_t number = table.number_of({bytes_of(text)});
+          if (number != 0) mine.emplace_back(number, std::move(text));
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (const auto& mine : given)
+      for (const auto& [number, text] : mine) ASSERT_TRUE(table.equal(number, {bytes_of(text)})) << text;
+    EXPECT_GT(table.refused(), 0U);
+  }
+}
+
+TEST(InternedBytes, HaveNothingForOtherNumbers) {
+  InternedBytes table(10, 1000), nothing(0, 0);
+  const std::uint32_t number = table.number_of({bytes_of("")});
+  EXPECT_NE(table[number].data(), nullptr) << "an empty string is a string";
+  for (const std::uint32_t other : {0U, number + 1, 10U, 11U, 0xFFFF'FFFFU}) {
+    EXPECT_EQ(table[other].data(), nullptr) << other;
+    EXPECT_EQ(nothing[other].data(), nullptr) << other;
+  }
+}
+
 TEST(KnownCodes, RemembersAndReplaces) {
   KnownCodes known(64);
   const std::array<int, 100> objects{};

@@ -78,7 +78,7 @@ TEST_F(AllocatorTrace, KnowsRequestsStreamsAndPools) {
   EXPECT_EQ(records[0].size, 700U);
   EXPECT_EQ(records[0].stream, 0x77U);
   EXPECT_NE(records[0].stack, stacks::StackKey::none);
-  const auto key = recorder_.names()[static_cast<std::uint32_t>(records[0].object)];
+  const auto key = recorder_.pool_keys()[static_cast<std::uint32_t>(records[0].object)];
   ASSERT_EQ(key.size(), 16U);
   EXPECT_EQ(std::to_integer<int>(key[8]), 9);
 }

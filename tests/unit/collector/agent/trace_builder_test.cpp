@@ -405,7 +405,7 @@ Record traced(RecordKind kind, std::uint64_t address, std::uint64_t size) {
 TEST_F(TraceBuilderTest, PyTorchIsAsItsOwnHistoryHasIt) {
   const std::array<std::uint64_t, 2> key{0, 4};
   Record pooled = traced(RecordKind::alloc, 0x2000, 600);
-  pooled.object = recorder_.names().number_of({std::as_bytes(std::span(key))});
+  pooled.object = recorder_.number_of_pool(key);
   add({traced(RecordKind::segment_added, 0x1000, 4096), traced(RecordKind::alloc, 0x1000, 500), pooled,
        traced(RecordKind::free, 0x1000, 500), traced(RecordKind::free_requested, 0x2000, 600),
        traced(RecordKind::free_completed, 0x2000, 600), traced(RecordKind::mapped, 0x8000, 4096),
@@ -447,6 +447,23 @@ TEST_F(TraceBuilderTest, MarksHaveTheirNames) {
   EXPECT_EQ(tables[begin.name], "epoch");
   EXPECT_EQ(begin.phase, MarkPhase::begin);
   EXPECT_EQ(tables[static_cast<MarkId>(trace().events[1].value)].phase, MarkPhase::end);
+}
+
+TEST_F(TraceBuilderTest, MarksWithoutANameAreLost) {
+  for (const std::uint64_t number : {std::uint64_t{0}, std::uint64_t{0xFFFF'FFFF}, std::uint64_t{1} << 40U})
+    add({{.object = number, .kind = RecordKind::mark}, own(RecordKind::own_pool_made, number + 1, number)});
+  EXPECT_EQ(builder_.hook_lost(), 3U);
+  EXPECT_EQ(trace().events.count(), 3U);
+  EXPECT_THAT(events()[0], ::testing::StartsWith("pool_created pool 1/0"));
+}
+
+TEST_F(TraceBuilderTest, PyTorchsPoolsThatHaveNoRoomAreNotTheDefaultPool) {
+  Record pooled = traced(RecordKind::alloc, 0x2000, 600);
+  pooled.object = Recorder::lost_pool;
+  add({traced(RecordKind::alloc, 0x1000, 500), pooled});
+  EXPECT_EQ(builder_.hook_lost(), 1U);
+  const Tables& tables = trace().tables;
+  EXPECT_NE(tables[trace().events[0].origin].pool, tables[trace().events[1].origin].pool);
 }
 
 TEST_F(TraceBuilderTest, GapsInTheTotalsOfPyTorchAreCounted) {
