@@ -2,6 +2,7 @@
 #include "collector/cuda/decoder.h"
 
 #include "collector/cuda/real_driver.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::cuda {
 namespace {
@@ -73,7 +74,7 @@ std::uint64_t array_size(const Array3dDescriptor& descriptor, unsigned levels) {
 
 KnownObjects::Known KnownObjects::find(const void* object) const {
   if (object == nullptr) return {};
-  for (std::size_t i = count() - 1; i > 0; --i) {
+  for (std::size_t i = 1; i < count(); ++i) {
     if (entries_[i].object.load(std::memory_order_acquire) != object) continue;
     return {static_cast<std::uint16_t>(i), entries_[i].device.load(std::memory_order_relaxed)};
   }
@@ -82,15 +83,37 @@ KnownObjects::Known KnownObjects::find(const void* object) const {
 
 KnownObjects::Known KnownObjects::add(const void* object, std::int16_t device) {
   if (object == nullptr) return {};
-  if (const Known known = find(object); known.number != 0) return known;
-  std::uint16_t number = count_.load(std::memory_order_relaxed);
-  do {
-    if (number >= entries_.size()) return {.device = device};
-  } while (!count_.compare_exchange_weak(number, static_cast<std::uint16_t>(number + 1), std::memory_order_acq_rel));
   devices_.fetch_or(std::uint64_t{1} << (static_cast<unsigned>(device) & 63U), std::memory_order_relaxed);
-  entries_[number].device.store(device, std::memory_order_relaxed);
-  entries_[number].object.store(object, std::memory_order_release);
-  return {number, device};
+  while (true) {
+    std::uint16_t count = count_.load(std::memory_order_acquire);
+    // Before find(): what was added up to there is seen. Threads that add an object at once try the same entries in the
+    // same order, and so meet at the first that is free.
+    std::uint16_t number = latest_.load(std::memory_order_acquire);
+    if (const Known known = find(object); known.number != 0) return known;
+    for (std::uint16_t tried = 1; tried < count; ++tried) {
+      number = number + 1 < count ? static_cast<std::uint16_t>(number + 1) : std::uint16_t{1};
+      Entry& entry = entries_[number];
+      const void* there = nullptr;
+      if (entry.object.compare_exchange_strong(there, this, std::memory_order_acq_rel)) {
+        entry.device.store(device, std::memory_order_relaxed);
+        entry.object.store(object, std::memory_order_release);
+        latest_.store(number, std::memory_order_release);
+        return {number, device};
+      }
+      if (settled(entry) == object) return {number, entry.device.load(std::memory_order_relaxed)};
+    }
+    if (count >= entries_.size()) return {.device = device};
+    count_.compare_exchange_strong(count, static_cast<std::uint16_t>(2 * count), std::memory_order_acq_rel);
+  }
+}
+
+/// The object of an entry, once the thread that is adding it is done; which may be never: it may be another process's,
+/// from before a fork.
+const void* KnownObjects::settled(const Entry& entry) const {
+  const void* there = nullptr;
+  stacks::nap_until([&] { return (there = entry.object.load(std::memory_order_acquire)) != this; },
+                    std::chrono::milliseconds(10));
+  return there;
 }
 
 void KnownObjects::put(const void* object, std::int16_t device) {

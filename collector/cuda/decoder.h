@@ -57,7 +57,7 @@ class EnteredCalls {
 // The CUDA contexts, or memory pools, seen so far: the device of each, and a small number for each.
 
 /// Any thread may look up and add at any time, without locks. An object created at an earlier one's address gets a new
-/// number.
+/// number; later ones get those of objects that are gone.
 class KnownObjects {
  public:
   struct Known {
@@ -83,20 +83,23 @@ class KnownObjects {
   /// Calls visit(const void* object, std::int16_t device) for each current object.
   void for_each(auto&& visit) const {
     for (std::size_t i = 1; i < count(); ++i)
-      if (const void* const object = entries_[i].object.load(std::memory_order_acquire))
+      if (const void* const object = entries_[i].object.load(std::memory_order_acquire);
+          object != nullptr && object != this)
         visit(object, entries_[i].device.load(std::memory_order_relaxed));
   }
 
  private:
   struct Entry {
-    std::atomic<const void*> object = nullptr;
+    std::atomic<const void*> object = nullptr;  // this table: a thread is adding one here
     std::atomic<std::int16_t> device = 0;
   };
 
-  std::size_t count() const { return std::min<std::size_t>(count_.load(std::memory_order_acquire), entries_.size()); }
+  std::size_t count() const { return count_.load(std::memory_order_acquire); }
+  const void* settled(const Entry& entry) const;
 
-  std::array<Entry, 1024> entries_;  // the first is unused
-  std::atomic<std::uint16_t> count_ = 1;
+  std::array<Entry, 1024> entries_;         // the first is unused
+  std::atomic<std::uint16_t> count_ = 8;    // of entries in use; doubles when none is free
+  std::atomic<std::uint16_t> latest_ = 0;   // where the latest object was added
   std::atomic<std::uint64_t> devices_ = 0;  // one bit per device
 };
 

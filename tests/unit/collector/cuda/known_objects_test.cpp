@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -43,6 +44,39 @@ TEST(KnownObjects, WhenThereIsNoRoomTheDeviceIsKnownStill) {
   for (const int& object : many) EXPECT_EQ(objects->add(&object, 5).device, 5);
   EXPECT_EQ(objects->add(&many.back(), 5).number, 0);
   EXPECT_NE(objects->find(&many.front()).number, 0);
+}
+
+TEST(KnownObjects, AnyNumberMayComeAndGo) {
+  const auto objects = std::make_unique<KnownObjects>();
+  const std::vector<int> many(5000);
+  const auto kept = objects->add(&many[0], 3);
+  for (std::size_t i = 1; i < many.size(); ++i) {
+    const auto known = objects->add(&many[i], static_cast<std::int16_t>(i % 7));
+    ASSERT_NE(known.number, 0);
+    ASSERT_EQ(objects->find(&many[i]), known);
+    ASSERT_EQ(known.device, static_cast<std::int16_t>(i % 7));
+    objects->remove(known.number);
+    ASSERT_EQ(objects->find(&many[i]).number, 0);
+  }
+  EXPECT_EQ(objects->find(&many[0]), kept);
+}
+
+TEST(KnownObjects, WhatSeveralThreadsAddIsOne) {
+  for (int round = 0; round < 500; ++round) {
+    const auto objects = std::make_unique<KnownObjects>();
+    const int object = 0;
+    std::atomic<int> ready = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 2; ++t)
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready < 2) std::this_thread::yield();
+        objects->add(&object, 1);
+      });
+    for (std::thread& thread : threads) thread.join();
+    objects->remove(objects->find(&object).number);
+    ASSERT_EQ(objects->find(&object).number, 0) << "in round " << round;
+  }
 }
 
 TEST(KnownObjects, ThreadsAddAndFindAtOnce) {
