@@ -14,6 +14,7 @@
 #include "collector/include/memreel/memreel.h"
 #include "collector/recorder/recorder.h"
 #include "collector/stacks/module_table.h"
+#include "collector/stacks/nap.h"
 
 namespace memreel::annotate {
 namespace {
@@ -53,8 +54,8 @@ memreel_pool pool_create(const char* name, std::uint32_t /*kind*/, memreel_pool 
     if (recorder != nullptr) recorder->emit({.kind = RecordKind::hook_lost});
     return 0;
   }
+  if (recorder == nullptr) return 0;
   const memreel_pool pool = next_pool();
-  if (recorder == nullptr) return pool;
   Record record;
   record.kind = RecordKind::own_pool_made;
   record.space = Space::own;
@@ -134,32 +135,51 @@ void mark(const char* name, std::uint32_t phase) {
 }
 
 struct Callback {
+  enum class State : std::uint8_t { free, changing, registered };
+  std::atomic<State> state;
+  std::atomic<int> calls;  // that are under way, or about to look at the state
   std::atomic<memreel_state_callback> function;
   std::atomic<void*> user;
   std::atomic<std::int64_t> recorded_from;  // steady clock, ns: registered while recording; 0: before
 };
 
 std::array<Callback, 64> callbacks;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables): registered from C
+/// The one that this thread is in.
+[[gnu::tls_model("initial-exec")]] constinit thread_local const Callback* called = nullptr;  // NOLINT: likewise
 
 /// At most 64 are kept.
 void remember(memreel_state_callback function, void* user, std::int64_t recorded_from) {
   for (Callback& callback : callbacks) {
-    memreel_state_callback none = nullptr;
-    if (callback.function.load() != nullptr) continue;
-    callback.user.store(user);
-    callback.recorded_from.store(recorded_from);
-    if (callback.function.compare_exchange_strong(none, function)) return;
+    auto state = Callback::State::free;
+    if (!callback.state.compare_exchange_strong(state, Callback::State::changing)) continue;
+    callback.user = user;
+    callback.recorded_from = recorded_from;
+    callback.function = function;
+    callback.state = Callback::State::registered;
+    return;
+  }
+}
+
+/// Afterwards `user` is no longer used, unless a call takes longer than anybody waits: it may itself wait for the
+/// caller.
+void drop(void* user) {
+  for (Callback& callback : callbacks) {
+    auto state = Callback::State::registered;
+    if (callback.state != state || callback.user != user) continue;
+    if (!callback.state.compare_exchange_strong(state, Callback::State::changing)) continue;
+    const int own = called == &callback ? 1 : 0;
+    stacks::nap_until([&] { return callback.calls <= own; }, std::chrono::seconds(5));
+    callback.state = Callback::State::free;
   }
 }
 
 /// A null function removes the callbacks registered for `user`.
 void on_attach(memreel_state_callback function, void* user) {
-  if (function != nullptr)
-    return remember(
-        function, user,
-        agent::recorder_for_annotations() != nullptr ? std::chrono::steady_clock::now().time_since_epoch().count() : 0);
-  for (Callback& callback : callbacks)
-    if (callback.user.load() == user) callback.function.store(nullptr);
+  const KeepErrno keep;
+  if (function == nullptr) return drop(user);
+  remember(
+      function, user,
+      agent::recorder_for_annotations() != nullptr ? std::chrono::steady_clock::now().time_since_epoch().count() : 0);
 }
 
 void snapshot() {
@@ -213,10 +233,15 @@ std::uint64_t next_pool() {
 void ask_for_state(std::chrono::steady_clock::time_point began) {
   joined = true;
   is_older = true;
-  for (Callback& callback : callbacks)
-    if (const memreel_state_callback function = callback.function.load();
-        function != nullptr && callback.recorded_from.load() < began.time_since_epoch().count())
-      function(callback.user.load());
+  for (Callback& callback : callbacks) {
+    ++callback.calls;
+    if (callback.state == Callback::State::registered && callback.recorded_from < began.time_since_epoch().count()) {
+      called = &callback;
+      callback.function.load()(callback.user);
+      called = nullptr;
+    }
+    --callback.calls;
+  }
   is_older = false;
 }
 

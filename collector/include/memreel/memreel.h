@@ -12,8 +12,9 @@
  *     memreel_free(pool, piece);
  *     memreel_step();                                      once for each iteration of the main loop
  *
- * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno; only memreel_usage_now()
- * and memreel_snapshot() wait for another thread, for seconds at most.
+ * Any thread may make any call at any time. No call calls CUDA, throws, or changes errno. memreel_usage_now() and
+ * memreel_snapshot() wait for another thread, for seconds at most; others only in recordings with --when-full block,
+ * while the first call of CUDA starts a recording, and to remove a callback that is being called.
  * Addresses are numbers: anything that identifies an allocation within its pool will do. Names are copied.
  *
  * A pool can't have two live allocations at one address: the second ends the first.
@@ -183,8 +184,9 @@ __attribute__((unused)) static void memreel_await_attach(memreel_state_callback 
   for (i = 0; i < MEMREEL_ATTACH_SLOTS; ++i) {
     memreel_attach_slot* slot = &memreel_attach_slots[i];
     if (callback == MEMREEL_NULL) {
-      if (__atomic_load_n(&slot->callback, __ATOMIC_ACQUIRE) != MEMREEL_NULL && slot->user == user)
-        __atomic_store_n(&slot->callback, (memreel_state_callback)MEMREEL_NULL, __ATOMIC_RELEASE);
+      if (__atomic_load_n(&slot->callback, __ATOMIC_ACQUIRE) != MEMREEL_NULL && slot->user == user &&
+          __atomic_exchange_n(&slot->callback, (memreel_state_callback)MEMREEL_NULL, __ATOMIC_ACQ_REL) != MEMREEL_NULL)
+        __atomic_store_n(&slot->taken, 0, __ATOMIC_RELEASE);
     } else if (__atomic_exchange_n(&slot->taken, 1, __ATOMIC_ACQ_REL) == 0) {
       slot->user = user;
       __atomic_store_n(&slot->callback, callback, __ATOMIC_RELEASE);
@@ -294,8 +296,9 @@ static inline void memreel_tag_pop(const char* name) {
   if (api) api->mark(name, MEMREEL_END);
 }
 
-/* See memreel_state_callback. The callback and `user` must stay valid until this is called with null, or forever. At
- * most 64 in a process. Without a recorder they wait for one: memreel attach finds them in libraries, and in programs
+/* See memreel_state_callback. The callback and `user` must stay valid until this is called with null, or forever: that
+ * waits for a call under way on another thread, so don't hold a lock then that the callback takes. At most 64 in a
+ * process. Without a recorder they wait for one: memreel attach finds them in libraries, and in programs
  * linked with -rdynamic; in other programs memreel_connect() calls them. */
 static inline void memreel_on_attach(memreel_state_callback callback, void* user) {
   const memreel_api* api = memreel_recorder();

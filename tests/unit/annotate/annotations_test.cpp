@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cerrno>
 #include <chrono>
@@ -160,6 +161,7 @@ TEST_F(Annotations, LeaveErrnoAlone) {
 TEST(AnnotationsWithoutRecording, DoNothing) {
   agent::set_recorder(nullptr);
   const memreel_pool pool = memreel_pool_create("unseen", MEMREEL_POOL_OTHER, MEMREEL_DEVICE, 0);
+  EXPECT_EQ(pool, 0U) << "a recording that begins later doesn't know it";
   memreel_alloc(pool, &pool, 1, nullptr);
   memreel_free(pool, &pool);
   memreel_step();
@@ -177,6 +179,84 @@ TEST(AnnotationsOfAProcessThatIsJoined, AreAskedFor) {
   memreel_on_attach(nullptr, &calls);
   ask_for_state(std::chrono::steady_clock::now());
   EXPECT_EQ(calls, 1);
+}
+
+/// An object that checks that it is called as what it is.
+template <int Kind>
+struct Registered {
+  static void call(void* user) {
+    static_cast<Registered*>(user)->sound &= static_cast<Registered*>(user)->kind == Kind;
+  }
+  int kind = Kind;
+  bool sound = true;
+};
+
+TEST(AnnotationsOfAProcessThatIsJoined, AreAskedForByTheirOwnObjects) {
+  for (int round = 0; round < 1000; ++round) {
+    Registered<1> one;
+    Registered<2> other;
+    std::atomic<int> ready = 0;
+    const auto enter = [&ready](auto& object) {
+      ++ready;
+      while (ready < 2) std::this_thread::yield();
+      memreel_on_attach(object.call, &object);
+    };
+    {
+      const std::jthread first([&] { enter(one); }), second([&] { enter(other); });
+    }
+    ask_for_state(std::chrono::steady_clock::now());
+    memreel_on_attach(nullptr, &one);
+    memreel_on_attach(nullptr, &other);
+    ASSERT_TRUE(one.sound && other.sound) << "in round " << round;
+  }
+}
+
+TEST(AnnotationsOfAProcessThatIsJoined, AreNotInUseOnceRemoved) {
+  struct Object {
+    std::atomic<bool> begun = false, ended = false;
+  } object;
+  memreel_on_attach(
+      [](void* user) {
+        auto& self = *static_cast<Object*>(user);
+        self.begun = true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        self.ended = true;
+      },
+      &object);
+  const std::jthread asking([] { ask_for_state(std::chrono::steady_clock::now()); });
+  while (!object.begun) std::this_thread::yield();
+  memreel_on_attach(nullptr, &object);
+  EXPECT_TRUE(object.ended);
+}
+
+TEST(AnnotationsOfAProcessThatIsJoined, MayRemoveThemselves) {
+  int calls = 0;
+  memreel_on_attach(
+      [](void* user) {
+        ++*static_cast<int*>(user);
+        memreel_on_attach(nullptr, user);
+      },
+      &calls);
+  const auto began = std::chrono::steady_clock::now();
+  ask_for_state(began);
+  ask_for_state(std::chrono::steady_clock::now());
+  EXPECT_EQ(calls, 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2)) << "nobody waits for itself";
+}
+
+TEST(AnnotationsThatWaitForARecorder, LeaveRoomOnceRemoved) {
+  const auto ignore = [](void*) {};
+  std::array<int, 3 * MEMREEL_ATTACH_SLOTS> objects{};
+  for (int& object : objects) {
+    memreel_await_attach(ignore, &object);
+    memreel_await_attach(nullptr, &object);
+  }
+  int last = 0;
+  memreel_await_attach(ignore, &last);
+  int waiting = 0;
+  for (const memreel_attach_slot& slot : memreel_attach_slots) waiting += slot.callback != nullptr ? 1 : 0;
+  EXPECT_EQ(waiting, 1);
+  memreel_await_attach(nullptr, &last);
 }
 
 }  // namespace
