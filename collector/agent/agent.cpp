@@ -377,6 +377,7 @@ bool configure(Agent& self) {
   }
   auto options = options_from_environment();
   if (!options) {
+    self.options.journal = journal_from_environment();
     give_up(self, options.error());
     return false;
   }

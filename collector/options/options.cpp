@@ -199,6 +199,8 @@ Result<Options> read_options(const Lookup& lookup) {
 
 Result<Options> options_from_environment() { return read_options(environment); }
 
+std::string journal_from_environment() { return environment("MEMREEL_JOURNAL").value_or(""); }
+
 std::vector<std::pair<std::string, std::string>> to_environment(const Options& options) {
   std::vector<std::pair<std::string, std::string>> result;
   result.reserve(variables.size());
@@ -259,8 +261,12 @@ namespace {
 using std::chrono::hours, std::chrono::milliseconds, std::chrono::minutes, std::chrono::seconds;
 
 /// For equal suffixes, the longest comes first.
-constexpr std::array<std::pair<std::string_view, Nanoseconds>, 5> units{
-    {{"min", minutes(1)}, {"ms", milliseconds(1)}, {"s", seconds(1)}, {"h", hours(1)}, {"d", hours(24)}}};
+constexpr std::array<std::pair<std::string_view, Nanoseconds>, 6> units{{{"min", minutes(1)},
+                                                                         {"ms", milliseconds(1)},
+                                                                         {"ns", Nanoseconds(1)},
+                                                                         {"s", seconds(1)},
+                                                                         {"h", hours(1)},
+                                                                         {"d", hours(24)}}};
 constexpr Nanoseconds longest = hours(24) * 365;
 
 std::optional<double> number_of(std::string_view text) {
@@ -274,12 +280,21 @@ std::optional<Nanoseconds> time_of(std::string_view text) {
     const auto count = number_of(text.substr(0, text.size() - name.size()));
     if (!count || *count * static_cast<double>(length.count()) > static_cast<double>(longest.count()))
       return std::nullopt;
-    return Nanoseconds(static_cast<std::int64_t>(*count * static_cast<double>(length.count())));
+    const Nanoseconds time(static_cast<std::int64_t>(*count * static_cast<double>(length.count())));
+    return time.count() > 0 ? std::optional(time) : std::nullopt;
   }
   return std::nullopt;
 }
 
-std::string text_of_time(Nanoseconds time) { return std::to_string(time.count() / 1'000'000) + "ms"; }
+/// time_of() of it is the same time, which came from a double.
+std::string text_of_time(Nanoseconds time) { return std::to_string(time.count()) + "ns"; }
+
+/// As few digits as tell it from all others.
+std::string text_of_number(double number) {
+  std::array<char, 32> text{};
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
+  return {text.data(), end};
+}
 
 /// Calls `take` with each part of a list; false if it refuses one.
 template <class Take>
@@ -330,7 +345,7 @@ Result<void> parse_when(std::string_view text, DumpOptions& options) {
     if (part.ends_with('%')) {
       const auto share = number_of(part.substr(0, part.size() - 1));
       if (!share || *share > 100) return false;
-      options.used = *share / 100;
+      options.used_percent = *share;
       return true;
     }
     const std::size_t slash = part.find('/');
@@ -351,7 +366,7 @@ Result<void> parse_when(std::string_view text, DumpOptions& options) {
 
 std::string text_of_when(const DumpOptions& options) {
   std::string text;
-  if (options.used) text = std::to_string(*options.used * 100) + "%";
+  if (options.used_percent) text = text_of_number(*options.used_percent) + "%";
   if (options.growth)
     text += (text.empty() ? "+" : ",+") + std::to_string(options.growth->bytes.count) + "/" +
             text_of_time(options.growth->time);

@@ -25,7 +25,7 @@ struct FlightOptions {
 
 /// When to write a dump, besides on failures.
 struct DumpOptions {
-  std::optional<double> used;  // trigger when this share of a device's memory is used: above 0, at most 1
+  std::optional<double> used_percent;  // trigger when this share of a device's memory is used: above 0, at most 100
   struct Growth {
     Bytes bytes;
     Nanoseconds time{};
@@ -96,6 +96,9 @@ Result<Options> read_options(const Lookup& lookup);
 
 /// read_options() of this process.
 Result<Options> options_from_environment();
+
+/// Options::journal, whatever the other options are: an error in those belongs there.
+std::string journal_from_environment();
 
 /// The variables for which read_options() returns `options`, including those with default values.
 std::vector<std::pair<std::string, std::string>> to_environment(const Options& options);

@@ -125,14 +125,15 @@ void DumpTriggers::sampled(const Event& event, const Tables& tables) {
   const std::int32_t number = tables[origin.heap].device;
   Device& device = devices_[number];
   const Bytes used = event.size, total = used + Bytes{event.value};
-  if (options_.used) {
+  if (options_.used_percent) {
+    const double limit = *options_.used_percent / 100;
     constexpr double hysteresis = 0.02;
     const double share = share_of(used, total);
-    if (share >= *options_.used && !device.over) {
+    if (share >= limit && !device.over) {
       device.over = true;
       limit_ = {.reason = DumpReason::used,
                 .text = text_of_share(share) + " of GPU " + std::to_string(number) + "'s memory is used"};
-    } else if (share < *options_.used - hysteresis) {
+    } else if (share < limit - hysteresis) {
       device.over = false;
     }
   }

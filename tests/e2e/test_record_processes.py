@@ -75,6 +75,12 @@ class Processes(RecordTest):
             trace = self.directory / f"run-{rank}.reel"
             self.assert_equals_truth(trace, self.truth_of(trace))
 
+    def test_a_child_with_wrong_options(self):
+        errors = self.record("sh", "-c", f"MEMREEL_DEPTH=deep exec {shlex.quote(PROGRAM)} single 10").stderr
+        self.assertRegex(errors, r"process \d+ was not recorded: .*MEMREEL_DEPTH")
+        self.assertNotIn("without using CUDA", errors)
+        self.assertEqual(self.traces(), [])
+
     def test_children_and_ranks(self):
         self.record_program("spawn", 3, options=["-o", "run-%r-%p.reel"])
         self.assert_each_equals_its_truth(3)

@@ -29,7 +29,7 @@ class DumpTriggersTest : public ::testing::Test {
   }
 
   Tables tables_;
-  DumpTriggers triggers_{{.used = 0.9, .growth = DumpOptions::Growth{.bytes = 2_GiB, .time = minutes(1)}}};
+  DumpTriggers triggers_{{.used_percent = 90, .growth = DumpOptions::Growth{.bytes = 2_GiB, .time = minutes(1)}}};
 };
 
 TEST_F(DumpTriggersTest, AFrameworksFailureIsOneAtOnceWhateverItsDriverRefusedBefore) {

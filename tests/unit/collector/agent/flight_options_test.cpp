@@ -19,12 +19,14 @@ TEST(FlightOptions, ASizeATimeOrBoth) {
 }
 
 TEST(FlightOptions, AnythingElseIsRefused) {
-  for (const char* text : {"x", "10", "1MiB,2MiB", "1h,2h", "-1h", "0min", "1e30d", "1000KiB", ",", "nan s", "inf h"})
+  for (const char* text : {"x", "10", "1MiB,2MiB", "1h,2h", "-1h", "0min", "0.1ns", "0.0000001ms", "1e30d", "1000KiB",
+                           ",", "nan s", "inf h"})
     EXPECT_FALSE(parse_flight(text)) << text;
 }
 
 TEST(FlightOptions, WhatIsWrittenIsRead) {
-  for (const char* text : {"", "256MiB", "10min", "1GiB,1h"}) {
+  for (const char* text : {"", "256MiB", "10min", "1GiB,1h", "256MiB,0.5ms", "0.3ms", "1.1s", "0.7h", "3.3d",
+                           "123.456789d", "365d", "1ns"}) {
     const FlightOptions options = *parse_flight(text);
     EXPECT_EQ(*parse_flight(text_of(options)), options) << text;
   }
@@ -33,13 +35,19 @@ TEST(FlightOptions, WhatIsWrittenIsRead) {
 TEST(FlightOptions, Limits) {
   DumpOptions options;
   ASSERT_TRUE(parse_when("95%,+2GiB/min", options));
-  EXPECT_DOUBLE_EQ(*options.used, 0.95);
+  EXPECT_EQ(options.used_percent, 95);
   EXPECT_EQ(*options.growth, (DumpOptions::Growth{.bytes = 2_GiB, .time = minutes(1)}));
   ASSERT_TRUE(parse_when("+512MiB/10min", options));
   EXPECT_EQ(*options.growth, (DumpOptions::Growth{.bytes = 512_MiB, .time = minutes(10)}));
   DumpOptions again;
   ASSERT_TRUE(parse_when(text_of_when(options), again));
   EXPECT_EQ(again, options);
+  for (const char* text : {"0.0000001%", "7%", "33.3333333%", "100%", "1e-300%", "+1B/0.5ms", "14%,+1GiB/0.3s"}) {
+    DumpOptions one, other;
+    ASSERT_TRUE(parse_when(text, one)) << text;
+    ASSERT_TRUE(parse_when(text_of_when(one), other)) << text;
+    EXPECT_EQ(one, other) << text;
+  }
   for (const char* text : {"95", "0%", "101%", "2GiB/min", "+2GiB", "+0B/min", "+1GiB/fortnight"})
     EXPECT_FALSE(parse_when(text, options)) << text;
 }

@@ -39,7 +39,7 @@ TEST(Options, WhatIsWrittenIsRead) {
                         .mode = 0640,
                         .mask = false,
                         .flight = {.size = 256_MiB, .span = std::chrono::minutes(10)},
-                        .dumps = {.used = 0.95,
+                        .dumps = {.used_percent = 95,
                                   .growth = DumpOptions::Growth{.bytes = 2_GiB, .time = std::chrono::minutes(1)},
                                   .signal = SIGUSR1,
                                   .kept = 3},
