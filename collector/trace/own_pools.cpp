@@ -29,24 +29,41 @@ bool OwnPools::is_full() const {
 OwnPools::Pool& OwnPools::make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver,
                                std::string_view name) {
   const auto outer = pools_.find(parent);
-  // Pools with the same name are still distinct: the number distinguishes them.
-  const Tables& tables = writer_->tables();
-  const bool taken = std::ranges::any_of(pools_, [&](const auto& other) {
-    const Heap& heap = tables[other.second.heap];
-    return heap.device == device && tables[heap.name] == name;
-  });
   const bool full = is_full();
-  const std::string text = full           ? "other pools"
-                           : name.empty() ? "pool " + std::to_string(number)
-                           : taken        ? std::string(name) + " " + std::to_string(number)
-                                          : std::string(name);
+  // Pools with the same name are still distinct: the number distinguishes them.
+  const auto is_taken = [&](StringId text) {
+    const auto first = heaps_.lower_bound({device, text, HeapId{}});
+    return first != heaps_.end() && std::get<0>(*first) == device && std::get<1>(*first) == text;
+  };
+  StringId text = writer_->intern(full           ? "other pools"
+                                  : name.empty() ? "pool " + std::to_string(number)
+                                                 : std::string(name));
+  if (!full && !name.empty() && is_taken(text))
+    text = writer_->intern(std::string(name) + " " + std::to_string(number));
+  return open(number, writer_->intern(Heap{.name = text,
+                                           .level = Level::framework,
+                                           .device = device,
+                                           .parent = outer != pools_.end() && !full ? outer->second.heap : driver}));
+}
+
+OwnPools::Pool& OwnPools::open(std::uint64_t number, HeapId heap) {
+  if (const auto before = pools_.find(number); before != pools_.end()) close(before);
+  const Heap& row = writer_->tables()[heap];
+  if (++sharing_[heap] == 1) heaps_.emplace(row.device, row.name, heap);
   Pool& pool = pools_[number];
-  pool = {};
-  pool.heap = writer_->intern(Heap{.name = writer_->intern(text),
-                                   .level = Level::framework,
-                                   .device = device,
-                                   .parent = outer != pools_.end() && !full ? outer->second.heap : driver});
+  pool.heap = heap;
   return pool;
+}
+
+void OwnPools::close(Pools::iterator pool) {
+  const HeapId heap = pool->second.heap;
+  const auto sharing = sharing_.find(heap);
+  if (--sharing->second == 0) {
+    sharing_.erase(sharing);
+    const Heap& row = writer_->tables()[heap];
+    heaps_.erase({row.device, row.name, heap});
+  }
+  pools_.erase(pool);
 }
 
 /// A pool created before the recording began, of which only the number is known; or one that was destroyed, again in
@@ -56,13 +73,12 @@ OwnPools::Pool& OwnPools::unknown(const Record& record, HeapId driver) {
   if (gone == gone_.end()) return make(record.object, 0, record.device, driver, "");
   HeapId id = gone->second;
   gone_.erase(gone);
-  if (!is_full() && std::ranges::any_of(pools_, [&](const auto& other) { return other.second.heap == id; })) {
+  if (!is_full() && sharing_.contains(id)) {
     Heap heap = writer_->tables()[id];
     heap.name = writer_->intern(writer_->tables()[heap.name] + " " + std::to_string(record.object));
     id = writer_->intern(heap);
   }
-  Pool& pool = pools_[record.object];
-  pool.heap = id;
+  Pool& pool = open(record.object, id);
   step(pool, {.kind = EventKind::pool_destroyed}, true);
   return pool;
 }
@@ -104,7 +120,7 @@ const std::vector<OwnPools::Step>& OwnPools::steps(const Record& record, HeapId 
       destroy(pool);
       if (gone_.size() >= most_gone) gone_.clear();
       gone_[record.object] = pool.heap;
-      pools_.erase(record.object);
+      close(pools_.find(record.object));
       break;
     case RecordKind::alloc:
       if (pool.live.contains(record.address)) end_allocation(pool, record.address, true);

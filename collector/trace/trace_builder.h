@@ -4,7 +4,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
+#include <tuple>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -49,6 +51,8 @@ class OwnPools {
   using Pools = std::unordered_map<std::uint64_t, Pool>;
 
   Pools::iterator pool_at(std::uint64_t address);
+  Pool& open(std::uint64_t number, HeapId heap);
+  void close(Pools::iterator pool);
   Pool& make(std::uint64_t number, std::uint64_t parent, std::int16_t device, HeapId driver, std::string_view name);
   Pool& unknown(const Record& record, HeapId driver);
   bool is_full() const;
@@ -59,7 +63,9 @@ class OwnPools {
 
   TraceOutput* writer_;
   Pools pools_;
-  std::unordered_map<std::uint64_t, HeapId> gone_;  // destroyed
+  std::set<std::tuple<std::int16_t, StringId, HeapId>> heaps_;  // of these, by device and name ...
+  std::unordered_map<HeapId, std::size_t> sharing_;             // ... and how many pools have each
+  std::unordered_map<std::uint64_t, HeapId> gone_;              // destroyed
   std::vector<Step> steps_;
 };
 
