@@ -496,6 +496,7 @@ void cupti_wanted(bool shares) {
   self->cupti.end();
   cuda::interposer::begin(self->watch);
   self->source = "interpose";
+  self->watch.sampler().forget_calls();
   say("handing CUPTI over to another part of the program; intercepting driver calls instead");
 }
 

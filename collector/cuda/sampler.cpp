@@ -32,6 +32,17 @@ constexpr int relaxed_capture = 2;                     // CU_STREAM_CAPTURE_MODE
 constexpr int reserved_current = 5, used_current = 7;  // CUmemPool_attribute
 constexpr int graphs_used = 0, graphs_reserved = 2;    // CUgraphMem_attribute
 
+/// The calls of a thread that suspend sampling; they may nest.
+struct Suspending {
+  std::uint32_t set, calls;
+};
+// Initial-exec: no allocation at a thread's first access.
+[[gnu::tls_model("initial-exec")]] constinit thread_local Suspending suspending{};  // NOLINT
+
+constexpr std::uint64_t next_set = std::uint64_t{1} << 32U;
+std::uint32_t set_of(std::uint64_t suspended) { return static_cast<std::uint32_t>(suspended >> 32U); }
+std::uint32_t calls_of(std::uint64_t suspended) { return static_cast<std::uint32_t>(suspended); }
+
 /// Waits until `busy` is false, at most a second.
 void wait_while(const std::atomic<bool>& busy) {
   stacks::nap_until([&] { return !busy.load(); }, std::chrono::seconds(1));
@@ -55,6 +66,7 @@ void Sampler::begin(std::chrono::milliseconds period) {
   last_.clear();  // a new recording has no samples yet
   period_ = period;
   ending_ = false;
+  forget_calls();
   running_ = agent::start_own_thread(
       thread_, "memreel-sample",
       [](void* self) -> void* {
@@ -76,12 +88,28 @@ void Sampler::end() {
 void Sampler::forget() {
   running_ = false;
   asking_ = false;
-  suspended_ = 0;
+  forget_calls();
+}
+
+void Sampler::forget_calls() {
+  std::uint64_t before = suspended_.load();
+  while (!suspended_.compare_exchange_weak(before, (before / next_set + 1) * next_set)) {
+  }
 }
 
 void Sampler::suspend() {
-  suspended_.fetch_add(1);
+  const std::uint32_t set = set_of(suspended_.fetch_add(1));
+  if (suspending.set != set) suspending = {.set = set, .calls = 0};
+  ++suspending.calls;
   wait_while(asking_);
+}
+
+void Sampler::resume() {
+  if (suspending.calls == 0) return;  // the call was entered before anybody watched
+  --suspending.calls;
+  std::uint64_t now = suspended_.load();
+  while (set_of(now) == suspending.set && !suspended_.compare_exchange_weak(now, now - 1)) {
+  }
 }
 
 void Sampler::run() {
@@ -90,7 +118,7 @@ void Sampler::run() {
   if (driver_->exchange_capture_mode != nullptr) driver_->exchange_capture_mode(&mode);
   while (!ending_) {
     asking_ = true;
-    if (suspended_ == 0 && !ending_ && recorder_() != nullptr) ask();
+    if (calls_of(suspended_) == 0 && !ending_ && recorder_() != nullptr) ask();
     asking_ = false;
     wakeup_.wait(period_);
   }

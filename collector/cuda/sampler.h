@@ -44,7 +44,10 @@ class Sampler {
   // While a thread is between these two calls, which destroys a context or a pool, no query runs. suspend() waits for a
   // running query; the caller holds no driver lock at that point.
   void suspend();
-  void resume() { suspended_.fetch_sub(1); }
+  void resume();
+
+  /// The ends of calls that are under way will not be seen: resume() may come for those, or not.
+  void forget_calls();
 
   /// There is something new to sample.
   void wake() { wakeup_.wake(); }
@@ -66,7 +69,7 @@ class Sampler {
   bool running_ = false;
   std::atomic<bool> ending_ = false;
   agent::Wakeup wakeup_;
-  std::atomic<int> suspended_ = 0;
+  std::atomic<std::uint64_t> suspended_ = 0;  // lower half: how many calls; upper: which set of calls is counted
   std::atomic<bool> asking_ = false;
   std::uint32_t until_process_ = 0;  // number of queries before the process is asked about again
   /// Used and free bytes, by what was sampled.
