@@ -290,7 +290,9 @@ std::optional<std::uint32_t> answer_to(const seccomp_data& call, std::span<const
 bool lets_own_threads_live(std::span<const sock_filter> filter) {
   return std::ranges::all_of(own_calls, [&](int call) {
     const auto answer = answer_to({.nr = call, .arch = own_architecture}, filter);
-    return answer == SECCOMP_RET_ALLOW || answer == SECCOMP_RET_LOG;
+    if (!answer) return false;
+    const std::uint32_t action = *answer & SECCOMP_RET_ACTION_FULL;  // without the filter's own data
+    return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG;
   });
 }
 

@@ -29,6 +29,7 @@ TEST(Confinement, AFilterThatForbidsOtherThingsLetsOurThreadsLive) {
                     BPF_STMT(BPF_LDX | BPF_MEM, 3), BPF_STMT(BPF_LD | BPF_IMM, SYS_execve),
                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_X, 0, 0, 1), refuse, allow}));
   EXPECT_TRUE(live({BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_LOG)}));
+  EXPECT_TRUE(live({BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW | 7)})) << "with data of the filter's";
 }
 
 TEST(Confinement, AFilterThatForbidsWhatTheyDoDoesNot) {
