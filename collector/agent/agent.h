@@ -124,9 +124,6 @@ std::function<AskedHolders()> asker_of_holders(const Options& options, const std
 /// message for the user, each one only once; usually empty.
 std::string look_for_frameworks(const Options& options, Recorder& recorder);
 
-/// How many frames are missing from stacks because the table of Python code objects was full.
-std::uint64_t refused_python_codes();
-
 /// A recording of a running program is about to begin: hooks the frameworks.
 void hook_frameworks(const Options& options);
 

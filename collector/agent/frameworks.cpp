@@ -169,8 +169,6 @@ void left_frameworks() {
   python::unwatch_code();
 }
 
-std::uint64_t refused_python_codes() { return walker().refused_codes(); }
-
 }  // namespace memreel::agent
 
 // The agent's external entry points.

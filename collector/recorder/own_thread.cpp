@@ -73,7 +73,7 @@ struct Body {
   void* argument;
 };
 
-/// What a thread of ours can't do without memory is lost; it never ends the program.
+/// If one of our threads runs out of memory, its work is lost, but the program goes on.
 void* run_guarded(void* given) {
   const Body body = *static_cast<Body*>(given);
   std::free(given);  // NOLINT(cppcoreguidelines-no-malloc): operator new throws

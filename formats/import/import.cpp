@@ -62,7 +62,7 @@ Result<void> import_sqlite(ByteCursor& bytes, Header header, const BeginOutput& 
 // The first one that recognises a file reads it.
 constexpr std::array importers{
     Importer{{"torch.snapshot", "PyTorch memory snapshot: torch.cuda.memory._dump_snapshot(), pickle or JSON"},
-             [](std::span<const std::byte> beginning) {  // JSON is everybody's
+             [](std::span<const std::byte> beginning) {  // many formats are JSON
                return torch::looks_like_snapshot(beginning) && !is_other_json(beginning);
              },
              torch::import_snapshot,

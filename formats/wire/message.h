@@ -122,8 +122,6 @@ class MessageReader {
 
   std::uint32_t uint32() { return typed(protozero::pbf_wire_type::varint).get_uint32(); }
   std::uint64_t uint64() { return typed(protozero::pbf_wire_type::varint).get_uint64(); }
-  std::int32_t sint32() { return typed(protozero::pbf_wire_type::varint).get_sint32(); }
-  std::int64_t sint64() { return typed(protozero::pbf_wire_type::varint).get_sint64(); }
   std::uint64_t fixed64() { return typed(protozero::pbf_wire_type::fixed64).get_fixed64(); }
   std::uint32_t fixed32() { return typed(protozero::pbf_wire_type::fixed32).get_fixed32(); }
   double floating() { return typed(protozero::pbf_wire_type::fixed64).get_double(); }

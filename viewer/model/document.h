@@ -130,7 +130,6 @@ class PyramidView {
   PyramidView() = default;
   explicit PyramidView(std::vector<ColumnView<Extent>> levels) : levels_(std::move(levels)) {}
 
-  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
   const Extent& leaf(std::uint32_t i) const { return levels_[0][i]; }
 
   /// Over the leaves `begin` .. `end` - 1, at least one. Reads at most 2 x 15 nodes of each level.
@@ -170,7 +169,6 @@ class Pyramid {
       levels_[level + 1].push_back(node);
     }
   }
-  std::uint32_t leaf_count() const { return levels_.empty() ? 0 : static_cast<std::uint32_t>(levels_[0].size()); }
 
   PyramidView view() const {
     std::vector<ColumnView<Extent>> levels;

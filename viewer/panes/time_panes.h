@@ -183,8 +183,6 @@ class RanksPane {
  public:
   /// `shown`: the file that is open; empty: none.
   RankChoice draw(Scene& scene, const Ranks& ranks, const std::filesystem::path& shown);
-  /// Whether the ranks that are alike are listed.
-  bool is_unfolded(std::size_t file) const { return unfolded_.contains(file); }
 
  private:
   /// What all lines of a job have in common in a frame.

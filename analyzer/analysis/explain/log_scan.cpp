@@ -153,7 +153,7 @@ bool is_in_a_mention(const Extent& head, const Joined& joined) {
   return is_only_mentioned(line, std::min(head.begin - begin, end), end, head.grammar->vague);
 }
 
-/// Where to look for the next text if this one is none; otherwise 0.
+/// If this is not a failure's text: where to go on looking; otherwise 0.
 std::size_t rejected_until(const Extent& head, const std::vector<Extent>& taken, const Joined& joined) {
   const Grammar& grammar = *head.grammar;
   // A terminal may have broken the text, but what is before its last words may as well be the end of another line.

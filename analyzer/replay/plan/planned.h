@@ -3,9 +3,8 @@
 // lifetime known in advance.
 //
 // - The plan (analyzer/replay/plan/plan.h) is made before the first request, from everything that the program got. A
-// lifetime
-//   lasts until the free is completed, so memory still in use by the device is not reused. Streams make no difference:
-//   the plan knows when they are done.
+//   lifetime lasts until the free is completed, so memory still in use by the device is not reused. Streams make no
+//   difference: the plan knows when they are done.
 // - The n-th request gets the offset planned for it.
 // - The range grows by whole pages up to the highest end that the plan has reached, and never shrinks: its peak is that
 //   of the plan rounded up to `page`. If the device has less than that in total, every request fails from the start.

@@ -12,7 +12,7 @@
 // - Memory is mapped and unmapped in whole runs, counted from the beginning of the range. Mapping rounds up to runs;
 //   the excess is free. Unmapping a free block takes the whole runs inside it; the rest stays free.
 // - A range that consists of one unmapped block is released.
-// - A range ends where expandable_segments_reserve says (torch_reserve.h), in whole runs; a request larger than a range
+// - A range ends where expandable_segments_reserve says (settings.h), in whole runs; a request larger than a range
 //   fails as if the device had refused it.
 // - Assumed: without that setting a range never ends. PyTorch's has 1.125 times the device's memory, which only a
 //   program that maps behind many gaps uses up.

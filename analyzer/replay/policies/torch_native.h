@@ -5,9 +5,8 @@
 // releases since 2.1.
 //
 // - A request is rounded (formats/torch/settings.h) and looks at the free blocks of its pool, its size class (small: up
-// to
-//   1 MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these, and
-//   neighbours merge only inside a segment.
+//   to 1 MiB) and its stream: the smallest that fits; ties go to the lowest address. Memory never moves between these,
+//   and neighbours merge only inside a segment.
 // - A block of an expandable segment that could grow counts with the size it can grow to (torch_expandable.h).
 // - That one candidate is refused if it is at least max_split_size and the request is smaller, or if both are and it
 //   exceeds the request by max_non_split_rounding or more; blocks of expandable segments too, except with PR #193400.
@@ -15,9 +14,8 @@
 //   expandable_segments) or more than 1 MiB (large, and only if the request is below max_split_size); otherwise, and
 //   always in a pool with no_split, it goes with the allocation.
 // - Without a candidate, in this order: collect garbage if a threshold is set and the program has set a memory
-// fraction;
-//   ask the device for a segment (with expandable_segments: for memory to map, though the limit is checked as if it
-//   were a segment); release oversize blocks of this stream if max_split_size is set, and ask again; wait for all
+//   fraction; ask the device for a segment (with expandable_segments: for memory to map, though the limit is checked as
+//   if it were a segment); release oversize blocks of this stream if max_split_size is set, and ask again; wait for all
 //   pending blocks, release everything unused, and ask again (PR #191302 would search the free blocks first); fail. The
 //   last resort is left out for private pools, that is during captures and inside use_mem_pool.
 // - Releasing covers every unused segment and every unused run of an expandable segment. Garbage collection and the
@@ -67,7 +65,7 @@ struct NoTorchObserver {
   void held(std::uint32_t /*slot*/, bool /*small*/, const Block& /*block*/, Bytes /*requested*/) {}
 };
 
-/// `Tie`: which of several free blocks of equal size is taken (TorchSettings::TieBreak).
+/// `Tie`: which of several free blocks of equal size is taken (TorchRelease::TieBreak).
 template <class Observer = NoTorchObserver, class Tie = LowestFirst>
 class TorchNative {
  public:

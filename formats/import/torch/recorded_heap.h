@@ -183,7 +183,6 @@ class RecordedHeap {
   }
 
   const Unit& operator[](UnitId id) const { return units_[static_cast<std::size_t>(id)]; }
-  std::size_t unit_count() const { return units_.size(); }
   /// Units that hold memory.
   const std::set<UnitId>& alive() const { return alive_; }
 

@@ -7,7 +7,7 @@
 #include <charconv>
 #include <limits>
 #include <new>
-#include <unordered_map>
+#include <unordered_set>
 
 #include "formats/import/xplane/regions.h"
 #include "formats/model/stack_text.h"
@@ -108,21 +108,15 @@ class HeapWriter {
 
   /// Finds frees of memory never allocated here.
   void find_preexisting() {
-    std::unordered_map<std::uint64_t, bool> live;
-    for (const MemoryEvent* event : events_) {
-      bool& is_live = live[event->address.value];
-      // If the profiler dropped events, only the first free at an address shows that something existed before.
-      const bool seen = is_live || seen_.contains(event->address.value);
-      if (event->is_free && !seen) preexisting_.push_back(event);
-      seen_.emplace(event->address.value, true);
-      is_live = !event->is_free;
-    }
+    // If the profiler dropped events, only the first free at an address shows that something existed before.
+    std::unordered_set<std::uint64_t> seen;
+    for (const MemoryEvent* event : events_)
+      if (seen.insert(event->address.value).second && event->is_free) preexisting_.push_back(event);
   }
 
   ImportOutput& writer_;
   std::vector<const MemoryEvent*> events_;  // in order
   std::optional<Regions> regions_;
-  std::unordered_map<std::uint64_t, bool> seen_;
   std::vector<const MemoryEvent*> preexisting_;  // their frees
   HeapId heap_ = HeapId::none;
   std::size_t next_ = 0, next_region_ = 0;

@@ -50,8 +50,16 @@ TEST(DumpSignal, AHandlerThatComesLaterStays) {
 
 TEST(DumpSignal, IgnoredStaysIgnored) {
   ::signal(SIGUSR2, SIG_IGN);
-  { const DumpSignal signal(SIGUSR2); }
-  ::raise(SIGUSR2);
+  {
+    const DumpSignal signal(SIGUSR2);
+    struct sigaction now {};
+    ::sigaction(SIGUSR2, nullptr, &now);
+    EXPECT_EQ(now.sa_handler, SIG_IGN);
+    const std::uint64_t before = signal.count();
+    ::raise(SIGUSR2);
+    EXPECT_EQ(signal.count(), before);
+  }
+  ::raise(SIGUSR2);  // which ends a program that does not ignore it
   ::signal(SIGUSR2, SIG_DFL);
 }
 

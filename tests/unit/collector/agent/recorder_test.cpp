@@ -162,13 +162,19 @@ TEST(Recorder, FullRingsWaitWhenAskedTo) {
 
 TEST(Recorder, NobodyWaitsForAClosedRecorder) {
   Recorder recorder({.ring_events = 64, .when_full = WhenFull::block, .depth = 0});
+  std::atomic<std::uint64_t> emitted = 0;
   std::thread program([&] {
-    for (std::uint64_t i = 0; i < 1000; ++i) recorder.emit(numbered(0, i));
+    for (; emitted < 1000; ++emitted) recorder.emit(numbered(0, emitted));
   });
-  std::vector<Record> out;
-  while (out.empty()) recorder.drain(out);
+  auto is_waiting = [&emitted, before = std::uint64_t{0}]() mutable {
+    return std::exchange(before, emitted.load()) == emitted && before > 0;
+  };
+  while (!is_waiting()) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LT(emitted, 65U) << "nothing is drained";
   recorder.close();
   program.join();
+  EXPECT_EQ(emitted, 1000U);
+  EXPECT_EQ(recorder.lost(), 1U) << "the one that waited";
 }
 
 // Threads pass numbers on as CUDA passes on addresses: the thread that has a number emits it, then hands it to the
