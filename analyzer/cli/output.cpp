@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
-#include <set>
 #include <span>
 #include <streambuf>
 
@@ -131,27 +130,6 @@ Result<void> write_output(const std::filesystem::path& file, const std::function
   if (buffer->problem()) return *buffer->problem();
   if (!written) return written;
   return (*sink)->close();
-}
-
-Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output) {
-  std::error_code ignored;
-  if (!std::filesystem::equivalent(input, output, ignored)) return {};
-  return Error{.what = "the output would overwrite the input", .where = output.string(), .remedy = "name another file"};
-}
-
-Result<void> must_differ(std::span<const std::filesystem::path> inputs,
-                         std::span<const std::filesystem::path> outputs) {
-  std::set<std::filesystem::path> names;
-  for (const std::filesystem::path& output : outputs) {
-    if (output.empty()) continue;
-    for (const std::filesystem::path& input : inputs)
-      if (Result<void> differ = must_differ(input, output); !differ) return differ;
-    std::error_code ignored;
-    const bool is_file = !std::filesystem::exists(output, ignored) || std::filesystem::is_regular_file(output, ignored);
-    if (is_file && !names.insert(std::filesystem::weakly_canonical(output, ignored)).second)
-      return Error{.what = "two outputs would go to this file", .where = output.string(), .remedy = "name two files"};
-  }
-  return {};
 }
 
 bool is_standard_output(const std::filesystem::path& output) {

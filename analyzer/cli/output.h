@@ -16,6 +16,7 @@
 
 #include "analyzer/describe/fields.h"
 #include "analyzer/replay/replay.h"
+#include "formats/command_line/output_files.h"
 #include "formats/model/result.h"
 #include "formats/model/tables.h"
 #include "formats/model/trace.h"
@@ -70,11 +71,6 @@ std::string red(std::string_view text, int fd = 1);
 /// atomically once everything is written, and keeps its mode. Symbolic links are followed; devices, pipes and sockets
 /// are written to directly. Fails if not everything could be written, including to standard output.
 Result<void> write_output(const std::filesystem::path& file, const std::function<Result<void>(std::ostream&)>& write);
-
-/// Fails if `output` is the file `input`, which writing would destroy.
-Result<void> must_differ(const std::filesystem::path& input, const std::filesystem::path& output);
-/// Fails if one of `outputs`, of which some may be empty, is one of `inputs`, or if two are one file.
-Result<void> must_differ(std::span<const std::filesystem::path> inputs, std::span<const std::filesystem::path> outputs);
 
 /// Whether `output` means standard output: it is empty, or names the same file.
 bool is_standard_output(const std::filesystem::path& output);

@@ -277,10 +277,20 @@ record::Json attach_document(const Request& request, const std::string& command,
           {"trace", joined.status["trace"]}, {"recorded", std::move(recorded)}};
 }
 
+/// Errors: the metrics would go to the trace.
+Result<void> outputs_differ(const Request& request) {
+  if (request.metrics.empty()) return {};
+  agent::ProcessNames names = agent::process_names();
+  names.process = static_cast<std::uint64_t>(request.process);
+  const std::filesystem::path trace = agent::trace_name(request.options.output, names);
+  return must_differ({}, std::array{trace, record::metrics_file(request.metrics)});
+}
+
 int attach_to(Request& request) {
   auto output = record::output_pattern(request.output.empty() ? request.options.output : request.output);
   if (!output) return fail(output.error());
   request.options.output = *std::move(output);
+  if (const auto differ = outputs_differ(request); !differ) return fail(differ.error());
   const attach::KnownProcess process(request.process);
   std::optional<record::Exporter> exporter;
   if (!request.metrics.empty()) {

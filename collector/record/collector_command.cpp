@@ -181,6 +181,12 @@ Error error_in(std::string_view line) {
 
 }  // namespace
 
+std::filesystem::path metrics_file(const std::string& target) {
+  if (target.find(':') != std::string::npos && target.find('/') == std::string::npos) return {};
+  std::error_code ignored;
+  return std::filesystem::absolute(agent::trace_name(target, agent::process_names()), ignored);
+}
+
 std::string ready_line(const std::string& address) { return ready + address + '\n'; }
 
 std::string postponed_line(const Error& error) { return line_of(postponed, error); }

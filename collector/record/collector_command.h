@@ -11,6 +11,7 @@
 #include "collector/record/child.h"
 #include "collector/record/summary.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/output_files.h"
 #include "formats/model/result.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name
@@ -76,6 +77,10 @@ class Exporter {
   std::string says_;
   bool waits_ = false;
 };
+
+/// The file that --openmetrics names; empty: an address. %h, %p and %r are replaced as in a trace name
+/// (options/options.h).
+std::filesystem::path metrics_file(const std::string& target);
 
 /// The line that a companion prints first to standard output: where its metrics are, why they will be there later, or
 /// why there are none.

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -127,6 +128,28 @@ class Journal {
   std::string path_;
 };
 
+/// Errors: two of the files that are to be written are one. Of a recorded process that is not started yet, neither the
+/// process ID nor perhaps the rank is known, so spares_traces() looks again.
+Result<void> outputs_differ(const Request& request) {
+  const std::filesystem::path metrics = request.metrics.empty() ? "" : metrics_file(request.metrics);
+  const std::string trace = agent::trace_name(request.options.output, agent::process_names());
+  return must_differ({}, std::array<std::filesystem::path, 3>{trace, request.document, metrics});
+}
+
+/// Errors: the document would replace what was recorded meanwhile.
+Result<void> spares_traces(const std::filesystem::path& document, const std::vector<agent::JournalEntry>& journal) {
+  std::vector<std::filesystem::path> recorded;
+  for (const agent::JournalEntry& entry : journal) {
+    if (entry.what != agent::JournalEntry::What::began) continue;
+    recorded.emplace_back(entry.trace);
+    for (std::string& dump : dumps_of(entry.trace)) recorded.emplace_back(std::move(dump));
+  }
+  if (must_differ(recorded, std::array{document})) return {};
+  return Error{.what = "is a trace of this recording, so the document of --json is not written there",
+               .where = document.string(),
+               .remedy = "give --json another name"};
+}
+
 /// The document's sink, opened before the program runs. Null if no document was requested.
 Result<std::unique_ptr<ByteSink>> document_sink(const std::string& file) {
   if (file.empty()) return std::unique_ptr<ByteSink>();
@@ -160,6 +183,7 @@ Result<Ending> record(Request& request) {
   if (!output) return std::move(output).error();
   request.options.output = *std::move(output);
 
+  if (const auto differ = outputs_differ(request); !differ) return differ.error();
   const auto document = document_sink(request.document);
   if (!document) return document.error();
 
@@ -190,7 +214,9 @@ Result<Ending> record(Request& request) {
   }
   if (*document) {
     const Json json = record_document(request.program.front(), *ending, entries);
-    if (const auto written = write_document(**document, json); !written) fail(written.error());
+    auto written = spares_traces(request.document, entries);
+    if (written) written = write_document(**document, json);
+    if (!written) fail(written.error());
   }
   if (!request.quiet) say(summary_of(request.program.front(), *ending, entries, error_log, request.options.dormant));
   return ending;

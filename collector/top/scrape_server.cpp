@@ -22,7 +22,7 @@
 #include <thread>
 
 #include "collector/attach/process.h"
-#include "collector/options/options.h"
+#include "collector/record/collector_command.h"
 #include "formats/model/files.h"
 #include "formats/model/printable.h"
 #include "formats/writer/trace_writer.h"
@@ -135,10 +135,7 @@ Result<Target> parse_target(const std::string& text) {
     return Error{.what = "neither a port nor a file",
                  .where = "--openmetrics '" + text + "'",
                  .remedy = "use :9400, HOST:PORT or ./FILE"};
-  if (colon == std::string::npos || text.find('/') != std::string::npos) {
-    std::error_code ignored;
-    return Target(std::filesystem::absolute(agent::trace_name(text, agent::process_names()), ignored));
-  }
+  if (std::filesystem::path file = record::metrics_file(text); !file.empty()) return Target(std::move(file));
   const auto port = port_in(std::string_view(text).substr(colon + 1));
   if (!port)
     return Error{.what = "not a port from 0 to 65535",

@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 
 from attaching import AttachTest
@@ -67,12 +68,39 @@ class RecordJson(AttachTest):
         self.assertIn("--json FILE -- PROGRAM", process.stderr)
         self.assertEqual(script.read_bytes(), b"#!/bin/sh\n")
 
+    def test_no_two_outputs_share_a_file(self):
+        for options in (("-o", "k.reel", "--json", "k.reel"), ("-o", "k.reel", "--json", self.directory / "k.reel"),
+                        ("--json", "k.prom", "--openmetrics", "k.prom"), ("-o", "./k.reel", "--openmetrics", "k.reel"),
+                        ("-o", "k-%r.reel", "--json", "k-3.reel")):
+            with self.subTest(options):
+                process = self.record("touch", "ran", options=options, environment=self.environment(RANK=3), code=2)
+                self.assertIn("two outputs would go to this file", process.stderr)
+                self.assertEqual(os.listdir(self.directory), [])
+
+    def test_what_was_recorded_is_not_replaced_by_the_document(self):
+        """Whatever names traces got: that of an earlier recording was taken."""
+        self.record(PROGRAM, "single", options=("-q", "-o", "k.reel"))
+        process = self.record(PROGRAM, "single", options=("-q", "-o", "k.reel", "--json", "k-1.reel"))
+        self.assertIn("k-1.reel: is a trace of this recording", process.stderr)
+        self.assertEqual(len(self.traces()), 2)
+        for trace in self.traces():
+            self.assertGreater(self.document("info", trace)["events"], 0)
+
     def test_nothing_half_written_is_left(self):
         self.record("no-such-program", options=("--json", "recording.json"), code=2)
         self.assertEqual(os.listdir(self.directory), [])
 
 
 class AttachJson(AttachTest):
+    def test_the_metrics_never_go_to_the_trace(self):
+        process = self.run_program(PROGRAM, "endless", 2, FAKE_CUDA_DELAY_US=100)
+        for output, metrics in (("k.reel", "./k.reel"), ("k-%p.reel", f"k-{process.pid}.reel")):
+            attached = subprocess.run([MEMREEL, "attach", str(process.pid), "-o", output, "--openmetrics", metrics], cwd=self.directory,
+                                      text=True, capture_output=True, timeout=60)
+            self.assertEqual(attached.returncode, 2, attached.stderr)
+            self.assertIn("two outputs would go to this file", attached.stderr)
+        self.assertEqual(self.traces(), [])
+
     def start_dormant(self):
         process = self.run_program(MEMREEL, "record", "--dormant", "--", PROGRAM, "endless", 2, FAKE_CUDA_DELAY_US=100)
         self.wait_for_truth(20)
