@@ -71,7 +71,7 @@ class Unpickler {
   }
 
   Result<Value> run() {
-    if (execute()) return stack_.back();
+    if (execute() && is_all()) return stack_.back();
     return error();
   }
 
@@ -81,6 +81,8 @@ class Unpickler {
 
   /// Runs up to STOP.
   bool execute();
+  /// Whether the data ends where the pickle does. What follows would be neither read nor missed.
+  bool is_all();
   /// Runs the opcodes that make up nearly all of a snapshot, as long as they are buffered and valid. Where it stops,
   /// execute() continues and reports any error.
   ///
@@ -359,6 +361,20 @@ bool Unpickler::execute() {
     }
     if (!done) return false;
   }
+}
+
+bool Unpickler::is_all() {
+  const std::span<const std::byte> next = bytes_.peek(1);
+  if (next.empty()) return !bytes_.failure();
+  const bool is_another = next[0] == std::byte{static_cast<std::uint8_t>(PickleOpcode::proto)};
+  opcode_at_ = bytes_.position();
+  std::uint64_t count = 0;
+  for (auto rest = bytes_.take(std::numeric_limits<std::uint64_t>::max()); !rest.empty();
+       rest = bytes_.take(std::numeric_limits<std::uint64_t>::max()))
+    count += rest.size();
+  if (bytes_.failure()) return false;
+  return fail(text_of(count) + (count == 1 ? " byte follows" : " bytes follow") + " the end of the pickle",
+              is_another ? "write each snapshot to a file of its own" : "the file is damaged: copy or dump it again");
 }
 
 Error Unpickler::error() const {

@@ -35,8 +35,9 @@ class DocumentSink {
 /// Reads the pickle (protocol 2 to 5) that begins at `bytes` and returns its root value. What `sink` streams is missing
 /// from that value: those lists are marked used.
 ///
-/// Errors name the opcode and its byte. Memory: the values, the memo and the stack, each at most a constant multiple of
-/// the bytes read; sizes declared in the pickle are not trusted before their bytes have arrived.
+/// Errors name the opcode and its byte; that the bytes go on after the pickle's end is one. Memory: the values, the
+/// memo and the stack, each at most a constant multiple of the bytes read; sizes declared in the pickle are not trusted
+/// before their bytes have arrived.
 Result<Value> unpickle(ByteCursor& bytes, ValueArena& arena, DocumentSink& sink);
 
 }  // namespace memreel

@@ -71,6 +71,20 @@ TEST(Pickle, BrokenProgramsAreRefused) {
   EXPECT_NE(refusal(proto4("\x8B\xFF\xFF\xFF\xFF."s)).find("negative size"), std::string::npos);
 }
 
+TEST(Pickle, WhatFollowsItsEndIsNotIgnored) {
+  const std::string one = proto4("}X\x08\x00\x00\x00segments]s."s);
+  const std::string two = refusal(one + one);
+  EXPECT_NE(two.find("bytes follow the end of the pickle (write each snapshot to a file of its own)"),
+            std::string::npos)
+      << two;
+  EXPECT_NE(two.find("byte " + std::to_string(one.size()) + ": " + std::to_string(one.size()) + " bytes"),
+            std::string::npos)
+      << two;
+  const std::string more = refusal(one + std::string(5'000'000, '\0'));
+  EXPECT_NE(more.find("5,000,000 bytes follow the end of the pickle (the file is damaged"), std::string::npos) << more;
+  EXPECT_NE(refusal(one + "\n").find("1 byte follows"), std::string::npos);
+}
+
 TEST(Pickle, WhatIsWrongDoesNotDependOnWhatFollows) {
   // With enough bytes behind them these opcodes take a different code path.
   const std::string more(100, '0');
