@@ -320,21 +320,25 @@ Result<void> write_file(const std::filesystem::path& file, const std::string& te
   });
 }
 
+/// What is judged, for a build server.
+std::string subject_of(const CheckArguments& arguments) { return arguments.file.filename().string(); }
+
 /// Writes the requested output files.
 Result<void> write_files(const CheckArguments& arguments, const std::vector<Check>& checks, const Measured& measured) {
-  const std::string subject = arguments.file.filename().string();
+  const std::string subject = subject_of(arguments);
   Result<void> done = write_file(arguments.junit, junit_of(checks, subject));
   if (done) done = write_file(arguments.markdown, markdown_of(checks, subject));
   if (done) done = write_file(arguments.write_baseline, baseline_text(measured));
   return done;
 }
 
-/// The files that are read, besides the baseline.
-std::vector<std::filesystem::path> inputs_of(const CheckArguments& arguments, const Question& question) {
+/// The files that are read, besides the baseline, which can't name libraries.
+std::vector<std::filesystem::path> inputs_of(const CheckArguments& arguments) {
   std::vector<std::filesystem::path> inputs{arguments.file};
   inputs.insert(inputs.end(), arguments.leaks.suppressions.begin(), arguments.leaks.suppressions.end());
-  for (const PolicySpec& spec : question.policies)
-    if (loads_library(spec)) inputs.emplace_back(spec.name);
+  if (const Result<std::vector<PolicySpec>> policies = parse_policy_lists(arguments.policies))
+    for (const PolicySpec& spec : *policies)
+      if (loads_library(spec)) inputs.emplace_back(spec.name);
   return inputs;
 }
 
@@ -367,25 +371,18 @@ Exit run_check_of_job(const CheckArguments& arguments) {
   return run_check_fleet(job);
 }
 
-Exit run_check(const CheckArguments& arguments) {
-  if (!arguments.fleet.files.empty()) return run_check_of_job(arguments);
-  if (arguments.file.empty()) return fail({.what = "TRACE is required", .remedy = "see memreel check --help"});
-  if (arguments.fleet.any_budget())
-    return fail({.what = "--max-p99, --max-imbalance and --min-headroom are for all ranks of a job",
-                 .remedy = "name its recordings with --fleet FILES"});
+Result<Exit> judge(const CheckArguments& arguments) {
   Result<Question> question = question_of(arguments);
-  if (!question) return fail(question.error());
-  if (auto differ = outputs_differ(inputs_of(arguments, *question), arguments.baseline, arguments.outputs()); !differ)
-    return fail(differ.error());
+  if (!question) return question.error();
   const Result<Trace> trace = open_completed(arguments.file, arguments.memory_limit, arguments.symbols);
-  if (!trace) return fail(trace.error());
+  if (!trace) return trace.error();
   const Result<std::vector<Prepared>> heaps = judged_heaps(arguments, *trace);
-  if (!heaps) return fail(heaps.error());
+  if (!heaps) return heaps.error();
   const std::vector<PoolError> errors = arguments.valid ? pool_errors(*trace) : std::vector<PoolError>{};
   if (arguments.valid && own_pools(*trace).empty())
-    return fail({.what = "holds no pools of the program's own to judge",
+    return Error{.what = "holds no pools of the program's own to judge",
                  .where = arguments.file.string(),
-                 .remedy = "report them with memreel.h (docs/frameworks.md)"});
+                 .remedy = "report them with memreel.h (docs/frameworks.md)"};
   std::vector<std::string> missing;
   // Adds what can't be judged. Error: that is not allowed.
   const auto lacks = [&](const std::vector<std::string>& more, const std::filesystem::path& where,
@@ -396,14 +393,14 @@ Exit run_check(const CheckArguments& arguments) {
   if (const Result<void> complete =
           lacks(what_is_missing(*trace), arguments.file, "record the program from its start to its end");
       !complete && errors.empty())  // what is wrong is so whatever is missing
-    return fail(complete.error());
+    return complete.error();
   const Analysis analysis(*trace, {.leaks = question->leaks});
   const bool own_settings = asks_for_own_settings(arguments, *question);
   if (own_settings) {
     if (question->baseline)
       std::erase_if(question->policies, [&](const PolicySpec& p) { return p.text() == question->baseline->settings; });
     const Result<void> chosen = choose_policies(arguments, analysis, *heaps, *question);
-    if (!chosen) return fail(chosen.error());
+    if (!chosen) return chosen.error();
     // A replay that starts midway may need less than the program had already reserved.
     question->measure.recorded |= !missing.empty();
   }
@@ -411,7 +408,7 @@ Exit run_check(const CheckArguments& arguments) {
     const ProgressBar bar("replaying");
     return measure(analysis, *heaps, question->policies, question->measure);
   }();
-  if (!measured) return fail(measured.error());
+  if (!measured) return measured.error();
   measured->version = version;
   if (const auto recorded = recorded_policy(*trace, *heaps)) measured->settings = recorded->text();
 
@@ -423,7 +420,7 @@ Exit run_check(const CheckArguments& arguments) {
   if (complete && question->budgets.max_leaked)
     complete =
         lacks(unjudged_leaks(*measured), arguments.file, "record at least " + std::to_string(fewest_rounds) + " steps");
-  if (!complete) return fail(complete.error());
+  if (!complete) return complete.error();
   std::vector<Check> checks = check_budgets(*measured, question->budgets);
   if (arguments.valid) checks.push_back(check_valid(trace->tables, errors));
   if (question->baseline) {
@@ -434,14 +431,14 @@ Exit run_check(const CheckArguments& arguments) {
     if (complete)
       complete = lacks(not_in_run(*measured, before), arguments.file,
                        "record what the baseline was written of, or write a new one");
-    if (!complete) return fail(complete.error());
+    if (!complete) return complete.error();
     if (before.version.empty())
       note(
           arguments.baseline.string() +
           " is of an older memreel: steps, heaps and settings are not compared; write a new one with --write-baseline");
     const std::vector<Check> more = check_baseline(*measured, before, question->tolerance);
     if (more.empty())
-      return fail({.what = "has no policy or device in common with this run", .where = arguments.baseline.string()});
+      return Error{.what = "has no policy or device in common with this run", .where = arguments.baseline.string()};
     checks.insert(checks.end(), more.begin(), more.end());
     if (arguments.policies.empty() && !before.version.empty() && measured->settings != before.settings) {
       const std::string change =
@@ -453,16 +450,28 @@ Exit run_check(const CheckArguments& arguments) {
                          "name what to judge with --policy");
       else
         note(change);
-      if (!complete) return fail(complete.error());
+      if (!complete) return complete.error();
     }
   }
-  if (const Result<void> written = write_files(arguments, checks, *measured); !written) return fail(written.error());
+  if (const Result<void> written = write_files(arguments, checks, *measured); !written) return written.error();
   const bool passed = std::ranges::all_of(checks, &Check::passed);
   if (arguments.json)
     print_json(document_of(arguments, *trace, checks, missing, *measured, passed));
   else if (!checks.empty())
     print_text(checks, arguments.outputs().text());
   return passed ? Exit::done : Exit::negative;
+}
+
+Exit run_check(const CheckArguments& arguments) {
+  if (!arguments.fleet.files.empty()) return run_check_of_job(arguments);
+  if (arguments.file.empty()) return fail({.what = "TRACE is required", .remedy = "see memreel check --help"});
+  if (arguments.fleet.any_budget())
+    return fail({.what = "--max-p99, --max-imbalance and --min-headroom are for all ranks of a job",
+                 .remedy = "name its recordings with --fleet FILES"});
+  if (auto differ = outputs_differ(inputs_of(arguments), arguments.baseline, arguments.outputs()); !differ)
+    return fail(differ.error());
+  const Result<Exit> judged = judge(arguments);
+  return judged ? *judged : unjudged(judged.error(), arguments.outputs(), subject_of(arguments));
 }
 
 }  // namespace

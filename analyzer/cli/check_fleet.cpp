@@ -57,7 +57,7 @@ Error of_another_heap(const FleetBaseline& before, const CheckFleetArguments& ar
                                         : "give --heap " + before.heap + ", or write another with --write-baseline"};
 }
 
-Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
+Result<Fleet> fleet_of(const CheckFleetArguments& arguments, const FleetInputs& inputs) {
   FleetOptions options{.world_size = arguments.world_size, .job = arguments.job, .heap = arguments.heap};
   MapOptions map{.heap = arguments.heap};
   if (!arguments.rank_pattern.empty()) {
@@ -70,14 +70,10 @@ Result<Fleet> fleet_of(const CheckFleetArguments& arguments) {
     if (!capacity) return capacity.error();
     options.capacity = *capacity;
   }
-  const Result<FleetInputs> inputs = find_inputs(arguments.files);
-  if (!inputs) return inputs.error();
-  if (auto differ = outputs_differ(inputs->files, arguments.baseline, arguments.outputs()); !differ)
-    return std::move(differ).error();
-  bound_memory(inputs->files, arguments.memory_limit);
-  ProgressBar bar("reading " + counted(inputs->files.size(), "recording"));
+  bound_memory(inputs.files, arguments.memory_limit);
+  ProgressBar bar("reading " + counted(inputs.files.size(), "recording"));
   map.on_progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); };
-  Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs->files, map), options);
+  Result<std::vector<Fleet>> jobs = assemble_jobs(summarize_recordings(inputs.files, map), options);
   if (!jobs) return std::move(jobs).error();
   if (const auto known = must_have_heap(*jobs, arguments.heap); !known) return known.error();
   if (jobs->size() == 1) return std::move(jobs->front());
@@ -176,6 +172,49 @@ Result<void> write_text(const std::filesystem::path& file, const std::string& te
   });
 }
 
+Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& inputs) {
+  const Result<FleetBudgets> budgets = budgets_of(arguments);
+  if (!budgets) return budgets.error();
+  if (!budgets->any() && arguments.baseline.empty() && arguments.write_baseline.empty())
+    return Error{.what = "nothing to check",
+                 .remedy = "give a budget such as --max-reserved 70GiB or --min-headroom 4GiB, or a --baseline"};
+  std::optional<FleetBaseline> before;
+  if (!arguments.baseline.empty()) {
+    Result<FleetBaseline> baseline = read_baseline_of_job(arguments.baseline);
+    if (!baseline) return baseline.error();
+    before = *std::move(baseline);
+  }
+  if (before && before->heap != arguments.heap) return of_another_heap(*before, arguments);
+  const Result<Fleet> fleet = fleet_of(arguments, inputs);
+  if (!fleet) return fleet.error();
+  Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
+  if (!checks) return checks.error();
+  checks->insert(checks->begin(), {completeness_of(*fleet, arguments.allow_incomplete), failures_of(*fleet)});
+  if (before) {
+    const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
+    if (more.empty()) return Error{.what = "has no rank in common with this job", .where = arguments.baseline.string()};
+    checks->insert(checks->end(), more.begin(), more.end());
+  }
+  const std::string subject = std::to_string(fleet->world_size) + " ranks";
+  Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
+  if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
+  if (written && !arguments.write_baseline.empty())
+    written = write_text(arguments.write_baseline, text_of(baseline_of(*fleet)));
+  if (!written) return written.error();
+  const bool passed = std::ranges::all_of(*checks, &Check::passed);
+  print_checks(*checks, passed, arguments);
+  return passed ? Exit::done : Exit::negative;
+}
+
+/// What can be found of what is named, to be spared.
+std::vector<std::filesystem::path> found_of(std::span<const std::filesystem::path> named) {
+  std::vector<std::filesystem::path> found;
+  for (const std::filesystem::path& one : named)
+    if (const Result<FleetInputs> inputs = find_inputs(std::span(&one, 1)))
+      found.insert(found.end(), inputs->files.begin(), inputs->files.end());
+  return found;
+}
+
 }  // namespace
 
 std::ostream& CheckOutputs::text() const {
@@ -191,39 +230,22 @@ Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const
   return must_differ(std::array{old_baseline}, std::array{outputs.junit, outputs.markdown});
 }
 
+Exit unjudged(const Error& why, const CheckOutputs& outputs, std::string_view subject) {
+  const Exit exit = fail(why);
+  Result<void> written = write_text(outputs.junit, junit_of(why, subject));
+  if (written) written = write_text(outputs.markdown, markdown_of(why));
+  if (!written && written.error().message() != why.message()) fail(written.error());
+  return exit;
+}
+
 Exit run_check_fleet(const CheckFleetArguments& arguments) {
-  const Result<FleetBudgets> budgets = budgets_of(arguments);
-  if (!budgets) return fail(budgets.error());
-  if (!budgets->any() && arguments.baseline.empty() && arguments.write_baseline.empty())
-    return fail({.what = "nothing to check",
-                 .remedy = "give a budget such as --max-reserved 70GiB or --min-headroom 4GiB, or a --baseline"});
-  std::optional<FleetBaseline> before;
-  if (!arguments.baseline.empty()) {
-    Result<FleetBaseline> baseline = read_baseline_of_job(arguments.baseline);
-    if (!baseline) return fail(baseline.error());
-    before = *std::move(baseline);
-  }
-  if (before && before->heap != arguments.heap) return fail(of_another_heap(*before, arguments));
-  const Result<Fleet> fleet = fleet_of(arguments);
-  if (!fleet) return fail(fleet.error());
-  Result<std::vector<Check>> checks = check_fleet(*fleet, *budgets);
-  if (!checks) return fail(checks.error());
-  checks->insert(checks->begin(), {completeness_of(*fleet, arguments.allow_incomplete), failures_of(*fleet)});
-  if (before) {
-    const std::vector<Check> more = check_fleet(*fleet, *before, arguments.tolerance);
-    if (more.empty())
-      return fail({.what = "has no rank in common with this job", .where = arguments.baseline.string()});
-    checks->insert(checks->end(), more.begin(), more.end());
-  }
-  const std::string subject = counted(fleet->world_size, "rank");
-  Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
-  if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
-  if (written && !arguments.write_baseline.empty())
-    written = write_text(arguments.write_baseline, text_of(baseline_of(*fleet)));
-  if (!written) return fail(written.error());
-  const bool passed = std::ranges::all_of(*checks, &Check::passed);
-  print_checks(*checks, passed, arguments);
-  return passed ? Exit::done : Exit::negative;
+  const Result<FleetInputs> inputs = find_inputs(arguments.files);
+  const CheckOutputs outputs = arguments.outputs();
+  if (auto differ = outputs_differ(inputs ? inputs->files : found_of(arguments.files), arguments.baseline, outputs);
+      !differ)
+    return fail(differ.error());
+  const Result<Exit> judged = inputs ? judge_job(arguments, *inputs) : inputs.error();
+  return judged ? *judged : unjudged(judged.error(), outputs, "job");
 }
 
 }  // namespace memreel::cli

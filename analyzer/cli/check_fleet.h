@@ -25,6 +25,10 @@ struct CheckOutputs {
 Result<void> outputs_differ(std::span<const std::filesystem::path> inputs, const std::filesystem::path& old_baseline,
                             const CheckOutputs& outputs);
 
+/// Ends a check that could not judge: prints why, and writes it where the outcome was to go, instead of leaving an
+/// earlier one there. The baseline stays.
+Exit unjudged(const Error& why, const CheckOutputs& outputs, std::string_view subject);
+
 struct CheckFleetArguments {
   std::vector<std::filesystem::path> files;
   std::string max_reserved, max_p99, max_imbalance, min_headroom, max_leaked, capacity, rank_pattern, heap, job;

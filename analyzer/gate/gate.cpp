@@ -298,23 +298,38 @@ std::uint64_t failures_in(std::span<const Check> checks) {
   return static_cast<std::uint64_t>(std::ranges::count_if(checks, [](const Check& check) { return !check.passed(); }));
 }
 
+struct TestCounts {
+  std::uint64_t tests = 0, failures = 0, errors = 0;
+};
+
+std::string test_suite(TestCounts n, std::string_view subject, const std::string& cases) {
+  const std::string counts = " tests=\"" + std::to_string(n.tests) + "\" failures=\"" + std::to_string(n.failures) +
+                             "\" errors=\"" + std::to_string(n.errors) + "\" skipped=\"0\"";
+  return "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel check\"" + counts +
+         ">\n  <testsuite name=\"" + xml(subject) + "\"" + counts + ">\n" + cases + "  </testsuite>\n</testsuites>\n";
+}
+
+/// `outcome`: "failure" or "error"; empty if it passed.
+std::string test_case(std::string_view title, const std::string& outcome = {}, std::string_view type = {},
+                      std::string_view reason = {}) {
+  const std::string start = "    <testcase classname=\"memreel\" name=\"" + xml(title) + "\"";
+  if (outcome.empty()) return start + "/>\n";
+  return start + ">\n      <" + outcome + " type=\"" + xml(type) + "\" message=\"" + xml(reason) + "\">" + xml(reason) +
+         "</" + outcome + ">\n    </testcase>\n";
+}
+
 }  // namespace
 
 std::string junit_of(std::span<const Check> checks, std::string_view subject) {
-  const std::string counts = " tests=\"" + std::to_string(checks.size()) + "\" failures=\"" +
-                             std::to_string(failures_in(checks)) + "\" errors=\"0\" skipped=\"0\"";
-  std::string out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"memreel check\"" + counts +
-                    ">\n  <testsuite name=\"" + xml(subject) + "\"" + counts + ">\n";
-  for (const Check& check : checks) {
-    out += "    <testcase classname=\"memreel\" name=\"" + xml(title_of(check)) + "\"";
-    if (check.passed()) {
-      out += "/>\n";
-    } else {
-      out += ">\n      <failure type=\"" + xml(check.name) + "\" message=\"" + xml(check.reason) + "\">" +
-             xml(check.reason) + "</failure>\n    </testcase>\n";
-    }
-  }
-  return out + "  </testsuite>\n</testsuites>\n";
+  std::string cases;
+  for (const Check& check : checks)
+    cases +=
+        check.passed() ? test_case(title_of(check)) : test_case(title_of(check), "failure", check.name, check.reason);
+  return test_suite({.tests = checks.size(), .failures = failures_in(checks)}, subject, cases);
+}
+
+std::string junit_of(const Error& why, std::string_view subject) {
+  return test_suite({.tests = 1, .errors = 1}, subject, test_case("check", "error", "not judged", why.message()));
 }
 
 std::string markdown_of(std::span<const Check> checks, std::string_view subject) {
@@ -332,6 +347,10 @@ std::string markdown_of(std::span<const Check> checks, std::string_view subject)
   for (const Check& check : checks)
     if (!check.passed()) out += "- " + markdown_escaped(check.reason) + "\n";
   return out;
+}
+
+std::string markdown_of(const Error& why) {
+  return "### memreel: GPU memory could not be judged\n\n" + markdown_escaped(why.message()) + "\n";
 }
 
 namespace {

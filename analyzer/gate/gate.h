@@ -80,9 +80,12 @@ std::string text_of(const Metric& metric);
 
 /// A JUnit document: one test case per check. `subject` names what was judged, e.g. the trace.
 std::string junit_of(std::span<const Check> checks, std::string_view subject);
+/// Of what could not be judged: an error, which is no failure and no success.
+std::string junit_of(const Error& why, std::string_view subject);
 
 /// A pull-request comment: a table of all checks, and a line for each failed one.
 std::string markdown_of(std::span<const Check> checks, std::string_view subject);
+std::string markdown_of(const Error& why);
 
 // The file that a run is compared with: JSON that is easy to read and to diff, one metric per line.
 

@@ -213,6 +213,37 @@ class Check(ProgramTest):
         self.assertIn("| ❌ | max-peak |", markdown.read_text())
         self.assertLess(len(markdown.read_text()), 65536)
 
+    def test_what_can_not_be_judged_leaves_no_older_outcome(self):
+        """A build server shows what it finds: the outcome of an earlier run is not that of this one."""
+        cut = self.file("cut.reel", SAMPLE.read_bytes()[:-5000])
+        junit, markdown, baseline = (self.directory / name for name in ("memreel.xml", "memreel.md", "baseline.json"))
+        outputs = ("--junit", junit, "--markdown", markdown)
+        for unjudged, mention in (((cut, "--max-peak", "1TiB", "--write-baseline", baseline), "cut.reel"),
+                                  ((self.directory / "none.reel", "--max-peak", "1TiB"), "none.reel"),
+                                  ((SAMPLE, "--baseline", self.directory / "none.json"), "none.json"),
+                                  ((SAMPLE, "--max-peak", "a lot"), "--max-peak"),
+                                  (("--fleet", self.directory / "none", "--max-reserved", "1TiB"), "none"),
+                                  (("--fleet", SAMPLE, "--max-reserved", "a lot"), "--max-reserved")):
+            with self.subTest(mention):
+                self.answer("check", SAMPLE, "--max-peak", "1TiB", "--write-baseline", baseline, *outputs)
+                kept = baseline.read_bytes()
+                self.assert_refused(run("check", *unjudged, *outputs), mention)
+                suites = ElementTree.parse(junit).getroot()
+                self.assertEqual((suites.get("tests"), suites.get("failures"), suites.get("errors")), ("1", "0", "1"))
+                self.assertIn(mention, suites.find("./testsuite/testcase/error").get("message"))
+                self.assertIn("could not be judged", markdown.read_text())
+                self.assertIn(mention, markdown.read_text().replace("\\", ""))
+                self.assertEqual(baseline.read_bytes(), kept)
+
+    def test_no_input_is_replaced_by_an_error(self):
+        job = self.directory / "job"
+        job.mkdir()
+        rank = job / "rank0.reel"
+        rank.write_bytes(SAMPLE.read_bytes())
+        for arguments in ((rank, "--max-peak", "a lot"), ("--fleet", job, self.directory / "none", "--max-reserved", "1TiB")):
+            self.assert_refused(run("check", *arguments, "--junit", rank), "overwrite the input")
+        self.assertEqual(rank.read_bytes(), SAMPLE.read_bytes())
+
     def test_a_script_stops_where_it_should(self):
         script = f"set -e; '{MEMREEL}' check '{SAMPLE}' --max-peak {{}} > /dev/null; echo passed"
         for budget, output in (("1TiB", "passed\n"), ("1MiB", "")):

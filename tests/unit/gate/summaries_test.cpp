@@ -36,6 +36,12 @@ TEST(JUnit, AnyTextIsEscaped) {
   EXPECT_THAT(text, Not(HasSubstr("\xff")));
 }
 
+TEST(JUnit, WhatCouldNotBeJudgedIsAnError) {
+  const std::string text = junit_of(Error{.what = "is <damaged>", .where = "run.reel"}, "run.reel");
+  EXPECT_THAT(text, HasSubstr("tests=\"1\" failures=\"0\" errors=\"1\""));
+  EXPECT_THAT(text, HasSubstr("<error type=\"not judged\" message=\"run.reel: is &lt;damaged&gt;\">"));
+}
+
 TEST(Markdown, ATableAndALineForEachFailure) {
   const std::string text = markdown_of(checks(), "run.reel");
   EXPECT_THAT(text, HasSubstr("exceeds its limits"));
