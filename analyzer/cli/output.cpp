@@ -121,6 +121,7 @@ Result<void> write_output(const std::filesystem::path& file, const std::function
     Result<void> flushed = flush_output();
     return flushed ? written : flushed;
   }
+  std::cout.flush();  // the file may be standard output, too
   Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(file);
   if (!sink) return std::move(sink).error();
   const auto buffer = std::make_unique<SinkBuffer>(**sink);

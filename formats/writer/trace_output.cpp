@@ -270,10 +270,23 @@ class MemorySink final : public ByteSink {
   std::vector<std::byte>& bytes_;
 };
 
-/// Whether a path names an open file of a process, like /dev/stdout once resolved.
+/// Whether a path names an open file of a process, like /dev/stdout once resolved, or /dev/fd/1.
 bool is_descriptor(const std::filesystem::path& path) {
-  const std::string text = path.string();
-  return text.starts_with("/proc/") && path.parent_path().filename() == "fd";
+  std::error_code ignored;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(path.parent_path(), ignored);
+  return folder.string().starts_with("/proc/") && folder.filename() == "fd";
+}
+
+/// Another descriptor of what `path` names if that is an open file of this process, to write on from where everybody
+/// with this file is; opened again, it would have a position of its own. None if it is another process's, or only read.
+Descriptor copy_of_own(const std::filesystem::path& path) {
+  std::error_code unknown;
+  const std::optional<std::uint64_t> number = parse_integer(path.filename().string());
+  if (!number || !std::filesystem::equivalent(path.parent_path(), "/proc/self/fd", unknown)) return Descriptor(-1);
+  const int own = static_cast<int>(*number);
+  const int flags = ::fcntl(own, F_GETFL);
+  if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY) return Descriptor(-1);
+  return Descriptor(::fcntl(own, F_DUPFD_CLOEXEC, 0));
 }
 
 /// Whether what `file` says is in a directory where anybody may create files, and was put there by another user than us
@@ -344,7 +357,8 @@ Result<std::unique_ptr<ByteSink>> atomic_file_sink(const std::filesystem::path& 
     return planted(path);
   if (exists && (!S_ISREG(existing.st_mode) || is_descriptor(*target))) {
     // A pipe, a device or /dev/stdout is written to, never replaced.
-    Descriptor file(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
+    Descriptor file = is_descriptor(*target) ? copy_of_own(*target) : Descriptor(-1);
+    if (!file) file = Descriptor(::open(target->c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY));
     if (!file) return system_error("can't open for writing", path);
     return std::unique_ptr<ByteSink>(std::make_unique<FileSink>(std::move(file), path));
   }

@@ -197,6 +197,17 @@ class OutputFiles(ProgramTest):
                 self.run_into(file, "wb", *arguments, file)
                 self.assertEqual(file.read_bytes(), expected)
                 self.assert_refused(run(*arguments, "/dev/stdout", "--json"), "--json")
+        # As a build server's log: one file for all, and more before and after.
+        for name, arguments in WRITERS.items():
+            for stdout in ("/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
+                with self.subTest(name, stdout=stdout):
+                    expected = self.expected(arguments)
+                    file = self.directory / "log"
+                    words = " ".join(f"'{word}'" for word in (MEMREEL, *arguments, stdout))
+                    subprocess.run(["bash", "-c", f"{{ echo before; {words}; echo after; }} >'{file}' 2>&1"], check=True, timeout=500)
+                    log = file.read_bytes()
+                    self.assertTrue(log.startswith(b"before\n") and log.endswith(b"after\n"), log[:40])
+                    self.assertIn(expected, log)
         # What fails is still said.
         failed = self.run_into(self.directory / "f", "wb", "check", SAMPLE, "--max-peak", "1", "--write-baseline", "/dev/stdout")
         self.assertEqual(failed.returncode, 1)
