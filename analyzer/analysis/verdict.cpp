@@ -76,8 +76,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
     if (is_framework(tables, other) == is_framework(tables, heap) && tables[other.heap].device >= 0)
       devices.insert(tables[other.heap].device);
   decides.devices = devices.size();
-  if (decides.peak_event < trace.events.count())
-    decides.peak_time = trace.events.time(decides.peak_event) - trace.events.time(0);
+  if (decides.peak_event < trace.events.count()) decides.peak_time = since_start(trace, decides.peak_event);
   if (findings.leaks != nullptr)
     for (const HeapRounds& judged : findings.leaks->heaps) {
       if (judged.heap != heap.heap) continue;

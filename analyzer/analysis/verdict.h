@@ -62,7 +62,7 @@ struct Verdict {
     Bytes peak_live, peak_reserved;     // reserved 0: no segments were recorded
     Bytes folded_peak;                  // live at least, before the events that a flight recorder keeps
     std::uint64_t peak_event = 0;       // of the reserved peak, else of the live one
-    Nanoseconds peak_time{};            // since the first event
+    Nanoseconds peak_time{};            // since the first event of its recording
     std::uint32_t step = 0, steps = 0;  // the peak is in `step` of `steps`; 0: unknown
     std::uint32_t live_step = 0;        // in which most was live: memory may stay reserved after it
     std::uint64_t failed = 0;           // number of requests

@@ -391,7 +391,8 @@ Result<Exit> judge(const CheckArguments& arguments) {
     return judge_completeness(arguments, more, where, remedy);
   };
   if (const Result<void> complete =
-          lacks(what_is_missing(*trace), arguments.file, "record the program from its start to its end");
+          lacks(what_is_missing(*trace), arguments.file,
+                trace->read.later.empty() ? "record the program from its start to its end" : "check each by itself");
       !complete && errors.empty())  // what is wrong is so whatever is missing
     return complete.error();
   const Analysis analysis(*trace, {.leaks = question->leaks});

@@ -195,7 +195,7 @@ Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& 
     if (more.empty()) return Error{.what = "has no rank in common with this job", .where = arguments.baseline.string()};
     checks->insert(checks->end(), more.begin(), more.end());
   }
-  const std::string subject = std::to_string(fleet->world_size) + " ranks";
+  const std::string subject = counted(fleet->world_size, "rank");
   Result<void> written = write_text(arguments.junit, junit_of(*checks, subject));
   if (written) written = write_text(arguments.markdown, markdown_of(*checks, subject));
   if (written && !arguments.write_baseline.empty())

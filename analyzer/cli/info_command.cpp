@@ -35,10 +35,29 @@ KindCounts count_kinds(const Events& events) {
   return counts;
 }
 
-Nanoseconds time_span(const Events& events) {
-  if (events.count() == 0) return {};
-  const auto [first, last] = std::ranges::minmax(events.times());
-  return last - first;
+/// Of all recordings together.
+Nanoseconds time_span(const Trace& trace) {
+  const auto times = trace.events.times();
+  Nanoseconds sum{};
+  std::uint32_t begin = 0;
+  const auto add_until = [&](std::uint32_t end) {
+    if (begin == end) return;
+    const auto [first, last] = std::ranges::minmax(std::ranges::subrange(times.begin() + begin, times.begin() + end));
+    sum += last - first;
+    begin = end;
+  };
+  for (const LaterRecording& recording : trace.read.later) add_until(recording.first_event);
+  add_until(static_cast<std::uint32_t>(times.size()));
+  return sum;
+}
+
+/// "torch.cuda", or "torch.cuda, recording 2" where several recordings follow each other.
+std::string name_of_heap(const Trace& trace, HeapId heap) {
+  const std::string& name = trace.tables[trace.tables[heap].name];
+  if (trace.read.later.empty()) return name;
+  const auto before = std::ranges::count_if(
+      trace.read.later, [&](const LaterRecording& recording) { return index(recording.first_heap) <= index(heap); });
+  return name + ", recording " + std::to_string(before + 1);
 }
 
 double bytes_per_event(const Trace& trace) {
@@ -129,7 +148,8 @@ Json json_of_recording(const Trace& trace) {
   return {{"kind", kind_of(trace)},
           {"older_allocations", trace.losses.preexisting_allocations},
           {"steps", steps.count()},
-          {"steps_from", steps.source == RoundSource::none ? Json(nullptr) : Json(words_of(steps))}};
+          {"steps_from",
+           steps.source == RoundSource::none || !trace.read.later.empty() ? Json(nullptr) : Json(words_of(steps))}};
 }
 
 void print_recording(const Trace& trace) {
@@ -138,7 +158,11 @@ void print_recording(const Trace& trace) {
   std::string text = words_of(kind_of(trace));
   if (older > 0 && has_history(trace))
     text += "; " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";
-  text += steps.source == RoundSource::none ? "; no steps found" : "; " + words_of(steps);
+  if (!trace.read.later.empty())
+    text =
+        text_of(std::uint64_t{trace.read.later.size() + 1}) + " recordings, one after the other; steps are not judged";
+  else
+    text += steps.source == RoundSource::none ? "; no steps found" : "; " + words_of(steps);
   std::cout << "  recorded " << wrapped(text, 11).substr(11);
 }
 
@@ -183,7 +207,7 @@ void print_info_json(const Trace& trace) {
               {"kinds", std::move(kinds)},
               {"recording", json_of_recording(trace)},
               {"devices", std::move(devices)},
-              {"time_span_ns", time_span(trace.events).count()},
+              {"time_span_ns", time_span(trace).count()},
               {"stacks", trace.tables.stacks.size() - 1},
               {"lost_events", trace.losses.ring_full + trace.losses.hook_refused + trace.losses.unknown_actions},
               {"losses", json_of_losses(trace)},
@@ -196,7 +220,7 @@ void print_info_text(const Trace& trace) {
             << ")\n\n";
   print_origin(trace.header);
   print_recording(trace);
-  const std::chrono::duration<double> seconds = time_span(trace.events);
+  const std::chrono::duration<double> seconds = time_span(trace);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()})
             << (has_times(trace.events) ? " over " + text_of_seconds(seconds.count()) : "") << '\n'
             << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
@@ -213,10 +237,10 @@ void print_info_text(const Trace& trace) {
                    {"reserved at end", Align::right}});
   for (const HeapHistory& h : heap_histories(trace)) {
     const Heap& heap = trace.tables[h.heap];
-    heaps.add_row({std::to_string(heap.device), trace.tables[heap.name], std::string(name_of(heap.level)),
+    heaps.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap), std::string(name_of(heap.level)),
                    text_of(h.allocations), text_of(h.failures)});
     const Bytes older = folded_peak(trace.folded, h.heap);
-    bytes.add_row({std::to_string(heap.device), trace.tables[heap.name],
+    bytes.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap),
                    older > h.peak_live ? ">= " + text_of(older) : text_of(h.peak_live), text_of(h.peak_reserved),
                    text_of(h.end_live), text_of(h.end_reserved)});
   }

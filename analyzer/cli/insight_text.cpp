@@ -33,10 +33,6 @@ std::string text_of_time(Nanoseconds duration) {
   return text_of_seconds(std::max(0.0, std::chrono::duration<double>(duration).count()));
 }
 
-Nanoseconds since_start(const Trace& trace, Nanoseconds time) {
-  return trace.events.count() == 0 ? Nanoseconds{} : time - trace.events.time(0);
-}
-
 namespace {
 
 constexpr std::string_view unknown_capacity = "No settings tried: the capacity is unknown (--capacity SIZE).";
@@ -159,7 +155,8 @@ void print_totals(const Trace& trace, const Fragmentation& found) {
   const FragmentationPoint& peak = found.at_peak;
   std::cout << wrapped(text_of_share(peak.fragmentation()) + " fragmentation: " + text_of(peak.allocated) + " of " +
                            text_of(peak.reserved) + " reserved were allocated at the reserved peak (event " +
-                           text_of(peak.events - 1) + ", after " + text_of_time(since_start(trace, peak.time)) + ")",
+                           text_of(peak.events - 1) + ", after " + text_of_time(since_start(trace, peak.events - 1)) +
+                           ")",
                        2)
             << '\n';
   TextTable table({{"bytes", Align::right}, {"what they were"}});
@@ -375,8 +372,8 @@ void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, co
 void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom) {
   const Event event = trace.events[oom.event];
   std::cout << red("out of memory") << " at event " << text_of(oom.event) << ", "
-            << text_of_time(since_start(trace, event.time)) << " after the start, "
-            << heap_title(trace.tables, oom.heap) << ":\n"
+            << text_of_time(since_start(trace, oom.event)) << " after the start, " << heap_title(trace.tables, oom.heap)
+            << ":\n"
             << wrapped(text_of(oom.requested) + " for " + site_label(trace.tables, event.stack) + " (" +
                            place_of(trace.tables, oom.pool_stream) + ")",
                        2)

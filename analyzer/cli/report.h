@@ -127,9 +127,6 @@ std::string place_of(const Tables& tables, const PoolStreamKey& pool_stream);
 
 std::string text_of_time(Nanoseconds duration);
 
-/// Time elapsed since the first event.
-Nanoseconds since_start(const Trace& trace, Nanoseconds time);
-
 /// A sentence about the one setting for the whole program; empty if no request failed by fragmentation.
 std::string oom_setting_text(const Report& report);
 

@@ -78,7 +78,7 @@ class Page {
   void heading(const std::string& name) {
     body_ += "<h1>" + cell(name) + "</h1>\n";
     const std::uint64_t events = trace_.events.count();
-    const Nanoseconds time = events == 0 ? Nanoseconds{} : since_start(trace_, trace_.events.times().back());
+    const Nanoseconds time = events == 0 ? Nanoseconds{} : since_start(trace_, events - 1);
     body_ += paragraph(trace_.header.source + ", " + counted(events, "event") +
                            (has_times(trace_.events) ? " over " + text_of_time(time) : ""),
                        "quiet");
@@ -317,7 +317,7 @@ class Page {
     const Event event = trace_.events[oom.event];
     body_ += std::string("<details") + (open ? " open" : "") + "><summary><span class=bad>" + text_of(oom.requested) +
              "</span> at " + cell(site_label(trace_.tables, event.stack)) + ", " +
-             text_of_time(since_start(trace_, event.time)) + " after the start: " + std::string(name_of(oom.verdict)) +
+             text_of_time(since_start(trace_, oom.event)) + " after the start: " + std::string(name_of(oom.verdict)) +
              "</summary>\n";
     body_ += paragraph(explanation(oom)) + paragraph(survivors_text(report_, oom));
     if (oom.gap_in_pool_stream) gap(oom, *oom.gap_in_pool_stream, "Around the largest free block for this request");

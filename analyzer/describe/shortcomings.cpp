@@ -62,6 +62,10 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
   const auto say = [&](std::uint64_t count, const std::string& one, const std::string& many) {
     if (count != 0) lines.push_back(text_of(count) + " " + (count == 1 ? one : many));
   };
+  if (!read.later.empty())
+    lines.push_back(text_of(std::uint64_t{read.later.size() + 1}) +
+                    " recordings, one after the other: neither steps nor leaks are judged, and in a replay the later "
+                    "ones begin with what those before them held (look at each by itself)");
   if (losses.history_overflowed) {
     lines.emplace_back(
         "the recorder's ring overflowed: the oldest events are missing (record without max_entries, or with a larger "

@@ -240,7 +240,7 @@ void add_failures(const Trace& trace, const std::vector<Prepared>& heaps, RankSu
     if (std::ranges::find(heaps, trace.tables[events.origin(i)].heap, &Prepared::heap) == heaps.end()) continue;
     if (++summary.failed_allocations > 1) continue;
     summary.first_failure = events.size(i);
-    summary.first_failure_time = events.time(i) - summary.begin;
+    summary.first_failure_time = since_start(trace, i);
   }
 }
 
@@ -252,7 +252,7 @@ void judge_trust(const Trace& trace, RankSummary& summary) {
   else if (trace.read.truncated_bytes > 0 || (trace.file_size != 0_B && !trace.read.has_footer))
     summary.status = RankStatus::truncated;
   else if (losses.ring_full > 0 || losses.began_late || losses.history_overflowed || losses.folded_events > 0 ||
-           losses.unknown_actions > 0 || losses.unmatched_frees > 0)
+           losses.unknown_actions > 0 || losses.unmatched_frees > 0 || !trace.read.later.empty())
     summary.status = RankStatus::overflowed;
   if (summary.status == RankStatus::ok) return;
   for (const std::string& line : shortcomings(trace)) summary.reason += (summary.reason.empty() ? "" : "; ") + line;

@@ -16,6 +16,9 @@ namespace memreel {
 
 std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport& read, Bytes file_size) {
   std::vector<std::string> missing;
+  if (!read.later.empty())
+    missing.push_back("a single run: the file holds " + text_of(std::uint64_t{read.later.size() + 1}) +
+                      " recordings, one after the other");
   if (losses.history_overflowed) missing.emplace_back("the oldest events, overwritten in the recorder's ring buffer");
   if (losses.folded_events > 0)
     missing.push_back(text_of(losses.folded_events) + " older events, which the flight recorder has summed up");

@@ -43,7 +43,7 @@ Steps find_steps(const Trace& trace, HeapId heap) {
   const Tables& tables = trace.tables;
   const bool any = std::ranges::any_of(
       tables.marks, [&](const Mark& mark) { return rank_of(name_of_step(tables[mark.name])) != not_a_step; });
-  if (!any) return {};
+  if (!any || !trace.read.later.empty()) return {};  // a mark is of one recording's loop
   const Events& events = trace.events;
   std::vector<MarkEvent> marks;
   for (std::uint32_t i = 0; i < events.count(); ++i)

@@ -261,6 +261,11 @@ Result<SymbolFindings> bundle_symbols(const std::filesystem::path& trace, const 
                  .where = trace.string(),
                  .remedy = "memreel info shows what is lost"};
   }
+  if (!report.later.empty()) {
+    return Error{.what = "can't be rewritten: it holds several recordings, one after the other",
+                 .where = trace.string(),
+                 .remedy = "add symbols to each before they are concatenated"};
+  }
   if (!report.has_footer) {
     return Error{.what = "can't be rewritten: its recorder was killed or is still writing",
                  .where = trace.string(),

@@ -169,6 +169,15 @@ struct Losses {
   friend bool operator==(const Losses&, const Losses&) = default;
 };
 
+/// A recording that follows another in a file (docs/trace-format.md, concatenation): its events and heaps come after
+/// those of the one before, and its times may have nothing to do with theirs.
+struct LaterRecording {
+  std::uint32_t first_event = 0;
+  HeapId first_heap = HeapId::none;
+
+  friend bool operator==(const LaterRecording&, const LaterRecording&) = default;
+};
+
 /// What a reader had to skip in a damaged or newer file, or in one still being written.
 struct ReadReport {
   std::uint64_t damaged_packets = 0;  // failed their CRC, or could not be decoded
@@ -180,6 +189,7 @@ struct ReadReport {
   std::uint64_t missing_rows = 0;     // table rows known to have been in skipped parts; their names are "(lost)"
   std::uint64_t truncated_bytes = 0;  // an incomplete packet at the end
   bool has_footer = false;            // false: the writer was killed, or is still writing
+  std::vector<LaterRecording> later;  // of a concatenation: all recordings but the first
 
   bool intact() const {
     return damaged_packets == 0 && missing_events == 0 && missing_rows == 0 && truncated_bytes == 0;
@@ -198,6 +208,14 @@ struct Trace {
   ReadReport read;
   Bytes file_size{};  // 0 if the trace was never a file
 };
+
+/// How long after the first event of its recording an event was.
+inline Nanoseconds since_start(const Trace& trace, std::uint64_t event) {
+  std::uint32_t first = 0;
+  for (const LaterRecording& recording : trace.read.later)
+    if (recording.first_event <= event) first = recording.first_event;
+  return trace.events.time(static_cast<std::size_t>(event)) - trace.events.time(first);
+}
 
 /// Header::source of a trace written by `memreel predict`. Its source_name says of what, and at which values.
 inline constexpr std::string_view synthetic_source = "memreel.predict";

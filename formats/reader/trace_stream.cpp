@@ -153,7 +153,11 @@ std::optional<BlockSummary> TraceStream::handle(const RawPacket& packet, EventCo
 }
 
 void TraceStream::begin_trace(const Header& header) {
-  if (!has_header_) header_ = header;
+  if (!has_header_)
+    header_ = header;
+  else
+    report_.later.push_back({.first_event = static_cast<std::uint32_t>(events_read_),
+                             .first_heap = HeapId{static_cast<std::uint32_t>(tables().heaps.size())}});
   has_header_ = true;
   tables_.begin_trace();
   allocations_.begin_trace();

@@ -110,6 +110,13 @@ class DeviceLedger {
         around_(layout.traits.size(), HeapId::none) {}
 
   void add_heap() { ++heaps_; }
+  /// Holds nothing from now on.
+  void forget() {
+    DeviceLedger empty(*layout_);
+    empty.heaps_ = heaps_;
+    empty.around_ = std::move(around_);
+    *this = std::move(empty);
+  }
 
   void see(const Event& event, HeapId heap, bool is_created_memory) {
     const bool is_more = event.kind == EventKind::alloc;
@@ -303,9 +310,16 @@ void for_each_instant(const Trace& trace, const Layout& layout, Of what, After a
     const HeapTraits& of = traits[index(trace.tables.origins[o].heap)];
     only_live[o] = what == Of::held && !of.is_driver && of.has_segments && !of.is_around ? 1 : 0;
   }
+  // What one recording still held at its end says nothing of the next.
+  auto later = trace.read.later.begin();
+  const auto begin_anew = [&](std::uint32_t event) {
+    for (; later != trace.read.later.end() && later->first_event <= event; ++later)
+      for (auto& [device, ledger] : ledgers) ledger.forget();
+  };
   bool goes_on = true;
   events.for_each<event_field::origin | event_field::allocation | event_field::address_or_value | event_field::size>(
       [&](std::uint32_t i, const Event& event) {
+        begin_anew(i);
         if (!goes_on || !has_address(event.kind) || event.kind == EventKind::free_completed) return;
         const bool is_of_allocation = event.kind == EventKind::alloc || event.kind == EventKind::free_requested;
         if (is_of_allocation && only_live[index(event.origin)] != 0) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each device of a trace holds, each byte once, over its tree of heaps: the driver's allocations, the pools made
-// of them, and pools inside pools. A device's figures are those of an instant, never sums of maxima.
+// of them, and pools inside pools. A device's figures are those of an instant, never sums of maxima, nor of recordings
+// that follow each other.
 #pragma once
 
 #include <map>

@@ -262,7 +262,7 @@ Population merged(std::vector<Population> parts) {
 Rounds folded_rounds(const Trace& trace) {
   Rounds intervals;
   const FoldedHistory& folded = trace.folded;
-  if (folded.empty() || trace.events.count() == 0) return intervals;
+  if (folded.empty() || trace.events.count() == 0 || !trace.read.later.empty()) return intervals;
   const auto times = trace.events.times();
   const std::uint32_t last = interval_of(folded, trace.events.latest());
   if (last >= 2 * max_folded_intervals) return intervals;

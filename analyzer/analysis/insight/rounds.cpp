@@ -421,6 +421,7 @@ RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, st
 }
 
 Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const RoundsOfDevices&()>& unmarked) {
+  if (!trace.read.later.empty()) return {.source = RoundSource::several};
   const auto unmarked_here = [&] { return unmarked().at(trace.tables[heap].device); };
   Steps steps = find_steps(trace, heap);
   if (steps.ends.empty() || steps.are_of_optimizers()) return unmarked_here();
@@ -448,6 +449,7 @@ Steps steps_of(const Rounds& rounds, std::uint64_t events) {
 
 std::string text_of(const Rounds& rounds) {
   const std::uint32_t count = rounds.count();
+  if (rounds.source == RoundSource::several) return "not judged: the file holds several recordings";
   if (rounds.source == RoundSource::none) return "not judged: the recording shows no loop of steps";
   if (count == 0) return "not judged: the recording holds no whole step";
   if (!rounds.suffice())

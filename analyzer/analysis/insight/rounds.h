@@ -20,6 +20,7 @@ enum class RoundSource : std::uint8_t {
   modules,     // calls of the outermost module
   repetition,  // neither, as in native programs: call sites (without stacks: sizes) that recur
   time,        // for a flight recorder: the intervals of its sums (leaks.h)
+  several,     // nothing is known: the file holds several recordings, each with a loop of its own
 };
 
 /// The least number of rounds in which growth means anything.
