@@ -166,7 +166,8 @@ void print_recording(const Trace& trace) {
   std::cout << "  recorded " << wrapped(text, 11).substr(11);
 }
 
-void print_info_json(const Trace& trace) {
+/// `stacks`: as recorded, before frames had names.
+void print_info_json(const Trace& trace, std::size_t stacks) {
   const KindCounts counts = count_kinds(trace.events);
   Json kinds = Json::object();
   for (std::size_t k = 0; k < counts.size(); ++k) {
@@ -208,14 +209,14 @@ void print_info_json(const Trace& trace) {
               {"recording", json_of_recording(trace)},
               {"devices", std::move(devices)},
               {"time_span_ns", time_span(trace).count()},
-              {"stacks", trace.tables.stacks.size() - 1},
+              {"stacks", stacks},
               {"lost_events", trace.losses.ring_full + trace.losses.hook_refused + trace.losses.unknown_actions},
               {"losses", json_of_losses(trace)},
               {"bytes", trace.file_size.count},
               {"bytes_per_event", bytes_per_event(trace)}});
 }
 
-void print_info_text(const Trace& trace) {
+void print_info_text(const Trace& trace, std::size_t stacks) {
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
   print_origin(trace.header);
@@ -223,7 +224,7 @@ void print_info_text(const Trace& trace) {
   const std::chrono::duration<double> seconds = time_span(trace);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()})
             << (has_times(trace.events) ? " over " + text_of_seconds(seconds.count()) : "") << '\n'
-            << "  stacks   " << text_of(std::uint64_t{trace.tables.stacks.size() - 1}) << '\n'
+            << "  stacks   " << text_of(std::uint64_t{stacks}) << '\n'
             << "  size     " << text_of(trace.file_size) << ", " << text_of(bytes_per_event(trace), 2)
             << " bytes per event\n\n";
 
@@ -258,12 +259,14 @@ void print_info_text(const Trace& trace) {
 }
 
 Exit run_info(const InfoArguments& arguments) {
-  const Result<Trace> trace = open_sized_input(arguments.file, arguments.memory_limit);
+  Result<Trace> trace = open_sized_input(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
+  const std::size_t stacks = trace->tables.stacks.size() - 1;
+  name_native_frames(*trace, arguments.file, {});  // steps may be found by what recurs at a line
   if (arguments.json)
-    print_info_json(*trace);
+    print_info_json(*trace, stacks);
   else
-    print_info_text(*trace);
+    print_info_text(*trace, stacks);
   return Exit::done;
 }
 

@@ -106,8 +106,10 @@ std::string region_of(const FrameText& generated) {
 }  // namespace
 
 std::string line_label(const FrameText& frame) {
-  if (frame.file.empty() || names_operator(frame.kind))
-    return frame.function.empty() ? std::string(no_stack_label) : display_name(frame.kind, frame.function);
+  if (frame.file.empty() || names_operator(frame.kind)) {
+    if (!frame.function.empty()) return display_name(frame.kind, frame.function);
+    return std::string(frame.module_path.empty() ? no_stack_label : base_name(frame.module_path));
+  }
   const std::string_view package = in_package(frame);
   if (frame.owner == CodeOwner::generated) return "compiled " + region_of(frame) + ":" + std::to_string(frame.line);
   return std::string(package.empty() ? frame.short_file : package) +

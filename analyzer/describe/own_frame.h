@@ -31,8 +31,8 @@ FrameText compiled_frame(const std::vector<FrameText>& frames);
 inline constexpr std::string_view no_stack_label = "(no stack)";
 
 /// "train.py:41", below the folder that all of the user's files share; "transformers/activations.py:66" for an
-/// installed package; "compiled cxlfggre:165" for generated code; the function if there is no file; "(no stack)" if
-/// there is nothing.
+/// installed package; "compiled cxlfggre:165" for generated code; the function if there is no file, else the module;
+/// "(no stack)" if there is nothing.
 std::string line_label(const FrameText& frame);
 
 /// Whose code requested memory: the innermost native module outside CUDA and PyTorch's allocators ("libnccl.so.2"); for

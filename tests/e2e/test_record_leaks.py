@@ -139,6 +139,15 @@ class Leaks(RecordTest):
         steps = self.assert_program_is_judged_right("unmarked")
         self.assertEqual((steps["from"], steps["steps"]), ("repetition", 60))
 
+    def test_the_line_of_steps_that_are_not_marked_is_named_by_info_too(self):
+        self.record(PROGRAM, "unmarked")
+        [judged] = self.document("report", self.trace(), "--leaks")["leak_steps"]
+        recording = self.document("info", self.trace())["recording"]
+        self.assertEqual((recording["steps"], recording["steps_from"]),
+                         (judged["steps"], f"{judged['steps']} steps, found by what recurs at {judged['mark']}"))
+        self.assertRegex(judged["mark"], rf"^{SOURCE.name}:\d+$")
+        self.assertIn(judged["mark"], self.answer("info", self.trace()).stdout)
+
     def test_a_bounded_cache_is_not_accused(self):
         leaked, accused, report = self.judged(PROGRAM, "bounded_cache")
         self.assertEqual((leaked, accused), ({}, {}))
