@@ -286,8 +286,6 @@ void write_fleet_html(const FleetReport& report, std::ostream& out) {
 
 namespace {
 
-constexpr std::size_t page_width = 100;
-
 std::string site_text(const std::vector<CodeFrame>& frames) {
   std::vector<FrameText> texts;
   for (const CodeFrame& frame : frames) {
@@ -328,12 +326,12 @@ class TextPage {
 
  private:
   void line(const std::string& text, std::size_t indent = 0) {
-    out_ << wrapped(printable(text), indent, page_width, 2);  // of files, of which anybody may have named one
+    out_ << wrapped(printable(text), indent, terminal_width(), 2);  // of files, of which anybody may have named one
   }
 
   /// `text` beside the word that says what it is about.
   void about(std::string_view word, const std::string& text) {
-    out_ << (word == "decides" ? bold(word) : std::string(word)) << wrapped(text, 9, page_width).substr(word.size());
+    out_ << (word == "decides" ? bold(word) : std::string(word)) << wrapped(text, 9).substr(word.size());
   }
 
   void print_decision() {

@@ -23,6 +23,7 @@
 #include "formats/import/minimalloc.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
+#include "formats/model/wrapping.h"
 
 namespace memreel::cli {
 namespace {
@@ -232,30 +233,33 @@ Result<void> write_plan(const PlanArguments& arguments, const PlanInput& input, 
 
 void print_plan(const PlanInput& input, const Planning& planning) {
   const plan::Plan& plan = planning.plan;
-  std::cout << "a static plan of " << counted(input.buffers.size(), "allocation") << " needs " << text_of(plan.peak)
-            << " (" << plan.peak.count << " bytes)";
+  std::string needs = "a static plan of " + counted(input.buffers.size(), "allocation") + " needs " +
+                      text_of(plan.peak) + " (" + text_of(plan.peak.count) + " bytes)";
   if (planning.best && planning.best->reserved > plan.peak)
-    std::cout << ", "
-              << text_of_share(1 - static_cast<double>(plan.peak.count) /
-                                       static_cast<double>(planning.best->reserved.count))
-              << " less than " << planning.best->policy << ", the best allocator (" << text_of(planning.best->reserved)
-              << ')';
-  std::cout << "\n  bound: " << plan.bound.count << " bytes, gap " << text_of_share(plan.gap())
-            << (plan.proved() ? ": no plan needs less" : "") << "\n  method: " << plan.method << "\n";
+    needs +=
+        ", " +
+        text_of_share(1 - static_cast<double>(plan.peak.count) / static_cast<double>(planning.best->reserved.count)) +
+        " less than " + planning.best->policy + ", the best allocator (" + text_of(planning.best->reserved) + ')';
+  std::cout << wrapped(needs, 0)
+            << wrapped("bound: " + text_of(plan.bound.count) + " bytes, gap " + text_of_share(plan.gap()) +
+                           (plan.proved() ? ": no plan needs less" : ""),
+                       2)
+            << wrapped("method: " + std::string(plan.method), 2);
   if (planning.stopped_by != StoppedBy::nothing)
-    std::cout << "  stopped by "
-              << (planning.stopped_by == StoppedBy::seconds
-                      ? "--seconds"
-                      : "--effort, " + text_of(planning.options.effort) + " sections visited")
-              << ": a longer search may find a lower peak\n";
+    std::cout << wrapped("stopped by " +
+                             (planning.stopped_by == StoppedBy::seconds
+                                  ? "--seconds"
+                                  : "--effort, " + text_of(planning.options.effort) + " sections visited") +
+                             ": a longer search may find a lower peak",
+                         2);
   if (!planning.options.capacity) return;
   const Bytes capacity = *planning.options.capacity;
   const Fits answer = fits(plan, capacity);
-  std::cout << "  capacity " << capacity.count << " bytes: "
-            << (answer == Fits::yes  ? "fits"
-                : answer == Fits::no ? "too small, proved"
-                                     : "no plan found; a higher --effort may find one")
-            << '\n';
+  std::cout << wrapped("capacity " + text_of(capacity.count) + " bytes: " +
+                           (answer == Fits::yes  ? "fits"
+                            : answer == Fits::no ? "too small, proved"
+                                                 : "no plan found; a higher --effort may find one"),
+                       2);
 }
 
 /// On a terminal: the best plan so far, the bound and the gap.
@@ -390,11 +394,11 @@ void add_plan_command(CLI::App& app, Exit& exit) {
   add_whole_number(*command, "--step", arguments->step, {0, any_count},
                    "Only what is alive in step N, from 1 on; memreel info counts them");
   add_whole_number(*command, "--effort", arguments->effort, {0, most},
-                   "How long to search: sections visited [" + std::to_string(arguments->effort) + ", seconds]");
+                   "How long to search, in sections visited [" + text_of(arguments->effort) + ": seconds]");
   add_number(*command, "--seconds", arguments->seconds, any_seconds,
              "Stop after so many seconds with the best plan so far");
   add_whole_number(*command, "--threads", arguments->threads, {1, most_threads},
-                   "Of the search; the plan is the same [one per core]");
+                   "Threads of the search; they don't change the plan [one per core]");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.plan/1) instead of text");
   command->footer(
       "Examples:\n"

@@ -268,8 +268,8 @@ Exit run_demo() {
     std::vector<std::string> words = scene.words;
     words.insert(words.begin() + 1, trace.string());
     std::string typed = "memreel";
-    for (const std::string& word : words) typed += ' ' + (word == trace.string() ? trace.filename().string() : word);
-    std::cout << bold(scene.sentence) << "\n\n$ " << typed << "\n\n";
+    for (const std::string& word : words) typed += ' ' + (word == trace.string() ? shell_word(word) : word);
+    std::cout << bold(wrapped(scene.sentence, 0)) << "\n$ " << typed << "\n\n";
     if (const Exit exit = run(words); exit != Exit::done) return exit;
     std::cout << '\n';
   }

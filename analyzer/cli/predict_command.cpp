@@ -23,7 +23,8 @@ namespace memreel::cli {
 namespace {
 
 Result<void> write_predicted_run(const PredictedRun& predicted_run, const std::filesystem::path& output) {
-  Result<std::unique_ptr<ByteSink>> sink = atomic_file_sink(output);
+  Result<std::unique_ptr<ByteSink>> sink =
+      atomic_file_sink(output, private_mode);  // as of every trace: it has the programs' stacks
   if (!sink) return std::move(sink).error();
   TraceWriter writer(*std::move(sink), predicted_run.trace.header);
   writer.extend_tables(predicted_run.trace.tables);
@@ -147,7 +148,8 @@ void add_predict_command(CLI::App& app, Exit& exit) {
   const auto arguments = std::make_shared<PredictArguments>();
   command
       ->add_option("RECORDING", arguments->recordings,
-                   "NAME=VALUE:FILE, e.g. batch=4:snapshot.pickle, or NAME=VALUE,NAME=VALUE:FILE; two or three of them")
+                   "NAME=VALUE:FILE, e.g. batch=4:snapshot.pickle, or NAME=VALUE,NAME=VALUE:FILE; at least one more "
+                   "than there are parameters")
       ->required();
   command
       ->add_option("--to", arguments->to,
@@ -285,7 +287,7 @@ std::string gpu_note(const Predictor& predictor, const PredictReport& report) {
   const std::string known = report.device.gpu      ? report.device.card
                             : predictor.gpu_seen() ? "as the recordings show"
                                                    : "assumed: the recordings don't show it";
-  return "kernels take the scratch that they take on a GPU of " + memreel::text_of(gpu.multiprocessors) +
+  return "scratch memory of kernels as on a GPU with " + memreel::text_of(gpu.multiprocessors) +
          " multiprocessors and compute capability " + std::to_string(gpu.compute_capability / 10) + "." +
          std::to_string(gpu.compute_capability % 10) + " (" + known + ")";
 }
@@ -394,7 +396,8 @@ const std::array<ResultField<LiveByCategory>, 4> FieldsOf<LiveByCategory>::all{{
      [](const Tables&, const LiveByCategory& row) -> Cell { return row.recorded; }},
     {"predicted_bytes", "predicted", Unit::bytes, "Live at the peak of the predicted run",
      [](const Tables&, const LiveByCategory& row) -> Cell { return row.predicted; }},
-    {"", "category", Unit::text, "What the memory is for", category_of},
+    {"", "category", Unit::text, "What the memory is for",
+     [](const Tables&, const LiveByCategory& row) -> Cell { return std::string(words_of(row.category)); }},
 }};
 
 // The number of requests comes first in JSON, and last of the numbers in tables.

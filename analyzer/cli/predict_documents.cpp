@@ -55,11 +55,12 @@ void print_recordings(const Predictor& predictor, const PredictReport& report) {
   }
   table.print(std::cout, 2);
   std::cout << '\n'
-            << text_of_share(predictor.aligned_share())
-            << " of the requested bytes have a counterpart in another recording, "
-            << text_of_share(predictor.exact_share()) << " grow by an exact function of "
-            << (names.size() == 1 ? names.front() : "the parameters") << '\n'
-            << gpu_note(predictor, report) << "\n\n";
+            << wrapped(text_of_share(predictor.aligned_share()) +
+                           " of the requested bytes have a counterpart in another recording, " +
+                           text_of_share(predictor.exact_share()) + " grow by an exact function of " +
+                           (names.size() == 1 ? names.front() : "the parameters"),
+                       0)
+            << wrapped(gpu_note(predictor, report), 0) << '\n';
 }
 
 void print_predictions(const Predictor& predictor, const PredictReport& report) {
@@ -89,10 +90,9 @@ std::string capacity_text(const PredictReport& report) {
   const std::string whole = device.card.empty() ? text_of(device.memory) : device.card;
   if (beside == 0_B) {
     if (text.empty()) text = ", all of it for " + report.heap;
-    text += report.is_alone ? ", which has the device for itself (--heap)"
-            : device.has_driver
-                ? "; others hold nothing in the recordings"
-                : "; what else is on the device, the recordings don't show: they lack the driver's calls";
+    text += report.is_alone     ? ", which has the device for itself (--heap)"
+            : device.has_driver ? "; others hold nothing in the recordings"
+                                : ": the recordings lack the driver's calls, so what else is on the device is unknown";
   }
   return whole + text;
 }
@@ -100,7 +100,10 @@ std::string capacity_text(const PredictReport& report) {
 void print_device(const Predictor& predictor, const PredictReport& report) {
   const PredictDevice& device = report.device;
   if (!device.capacity) return;
-  std::cout << wrapped("capacity " + text_of(*device.capacity) + ": " + capacity_text(report), 0);
+  const std::string size = text_of(*device.capacity);
+  std::string of = capacity_text(report);
+  of.starts_with(size + ",") ? of.erase(0, size.size()) : of.insert(0, ": ");
+  std::cout << wrapped("capacity " + size + of, 0);
   const std::string& searched = predictor.options().names[report.which];
   if (report.largest_whole && *report.largest_whole > 0)
     std::cout << bold("the largest " + searched + " that fits is " + memreel::text_of(*report.largest_whole)) << '\n';
@@ -119,11 +122,14 @@ void print_settings(const Predictor& predictor, const PredictReport& report) {
     const std::string at = values_text(prediction.at, predictor.options().names);
     const std::string tried = counted(setting.tried, "setting") + " replayed";
     if (setting.conf.empty())
-      std::cout << (prediction.first_failure ? "no setting lets " + at + " fit" : "no setting is better for " + at)
-                << " (" << tried << ")\n";
+      std::cout << wrapped(
+          (prediction.first_failure ? "no setting lets " + at + " fit" : "no setting is better for " + at) + " (" +
+              tried + ")",
+          0);
     else
-      std::cout << at << (prediction.first_failure ? " fits with " : " needs less with ") << bold(setting.conf)
-                << ": peak reserved " << text_of(setting.peak_reserved) << " (" << tried << ")\n";
+      std::cout << wrapped(at + (prediction.first_failure ? " fits with " : " needs less with ") + setting.conf +
+                               ": peak reserved " + text_of(setting.peak_reserved) + " (" + tried + ")",
+                           0);
     any = true;
   }
   if (any) std::cout << '\n';
@@ -208,7 +214,7 @@ void print_what_was_stopped(const Predictor& predictor, const PredictReport& rep
     left_out += (left_out.empty() ? ": not predicted: " : "; ") + values_text(at, predictor.options().names);
   std::cout << wrapped("replays ended when " + text_of_seconds(report.seconds) + " had passed (--seconds)" + left_out,
                        0)
-            << "\n\n";
+            << '\n';
 }
 
 }  // namespace
@@ -216,7 +222,7 @@ void print_what_was_stopped(const Predictor& predictor, const PredictReport& rep
 void print_predict_text(const Predictor& predictor, const PredictReport& report) {
   print_recordings(predictor, report);
   print_predictions(predictor, report);
-  for (const std::string& doubt : predictor.doubts()) std::cout << "doubt: " << doubt << '\n';
+  for (const std::string& doubt : predictor.doubts()) std::cout << wrapped("doubt: " + doubt, 0);
   if (!predictor.doubts().empty()) std::cout << '\n';
   print_device(predictor, report);
   print_settings(predictor, report);

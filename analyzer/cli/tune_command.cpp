@@ -201,7 +201,7 @@ void add_tune_command(CLI::App& app, Exit& exit) {
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.tune/1) instead of text");
   command->footer(
-      "Settings are tried alone and combined. Every figure is a replay of this trace; a setting tuned to one program\n"
+      "Settings are tried alone and combined. Every figure is a replay of this trace; a setting tuned to one program "
       "may not suit another.\n\n"
       "Examples:\n"
       "  memreel tune snapshot.pickle\n"
@@ -288,8 +288,10 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
                       : "")
               << '\n';
   if (result.baseline.heaps.size() > 1) std::cout << "settings are ranked by the device with the highest peak\n";
-  std::cout << (is_pinned_memory ? "  reserved: at the peak; calls: cudaHostAlloc and cudaFreeHost\n\n"
-                                 : "  reserved: at the peak; calls, cost: of the driver, on an H200\n\n");
+  std::cout << wrapped(is_pinned_memory ? "reserved: at the peak; calls: cudaHostAlloc and cudaFreeHost"
+                                        : "reserved: at the peak; calls, cost: of the driver, on an H200",
+                       2)
+            << '\n';
 }
 
 /// What a recording that began late leaves open.
@@ -376,11 +378,10 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
 
 void print_alternatives(const TuneResult& result, const TuneReport& report) {
   if (result.alternatives.empty()) return;
-  std::cout << '\n' << bold("What if");
-  if (!report.steps.ends.empty())
-    std::cout << " (" << counted(report.steps.ends.size(), "step") << ", "
-              << (report.steps.are_marked ? "marked by " : "") << report.steps.mark << ")";
-  std::cout << "\n\n";
+  std::string title = "What if";
+  if (const std::uint64_t steps = report.steps.ends.size(); steps > 0)
+    title += " (" + counted(steps, "step") + ", " + (report.steps.are_marked ? "marked by " : "") + report.steps.mark + ")";
+  std::cout << '\n' << bold("What if") << wrapped(title, 0).substr(std::string_view("What if").size()) << '\n';
   Table table(result);
   table.add("as recorded", result.baseline);
   for (const Alternative& alternative : result.alternatives) table.add(label_of(alternative), alternative.outcome);

@@ -244,7 +244,7 @@ Result<RecordedPeaks> replay_recording(Recording& recording, const PolicySpec& p
 
 Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOptions options) {
   if (recordings.size() < 2)
-    return Error{.what = "one recording can't show what grows", .remedy = "give two or three, at different values"};
+    return Error{.what = "one recording can't show what grows", .remedy = "give two or more, at different values"};
   std::ranges::stable_sort(recordings, [](const Recording& a, const Recording& b) { return scale(a.at, b.at) < 1; });
   Predictor made;
   made.options_ = std::move(options);
@@ -261,7 +261,7 @@ Result<Predictor> Predictor::make(std::vector<Recording> recordings, PredictOpti
     const Recording &before = *made.recordings_[r - 1], &now = *made.recordings_[r];
     if (makes_same_requests(before.requests, now.requests))
       return Error{.what = "makes the same requests at " + text_of(now.at, made.options_.names) + " as " +
-                           before.file.filename().string() + " at " + text_of(before.at, made.options_.names),
+                           before.file.string() + " at " + text_of(before.at, made.options_.names),
                    .where = now.file.string(),
                    .remedy = "is it the same file? If not, the memory does not depend on what differs: leave one out"};
   }

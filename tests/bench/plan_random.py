@@ -89,7 +89,7 @@ def main():
                 process = subprocess.run(["bash", "-c", 'time "$@"', "bash", memreel, "plan", file.name, "-o", plan.name, *arguments],
                                          check=True, capture_output=True, text=True, env={"TIMEFORMAT": "%U %S"})
                 wall = time.monotonic() - begin
-                peak, bound = (int(re.search(pattern, process.stdout)[1]) for pattern in (r"\((\d+) bytes\)", r"bound: (\d+) bytes"))
+                peak, bound = (int(re.search(pattern, process.stdout)[1].replace(",", "")) for pattern in (r"\(([\d,]+) bytes\)", r"bound: ([\d,]+) bytes"))
                 method = re.search("method: (.*)", process.stdout)[1]
                 processor = sum(map(float, process.stderr.split()[-2:]))
                 print(f"| {kind.__name__.replace('_', ' ')} | {live} | {100 * (peak / bound - 1):.2f} % | {method} | {wall:.2f}, {processor:.2f} s |",

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """memreel demo: the first thing a new user sees."""
 
+import re
 import shutil
 import subprocess
+from pathlib import Path
 
 from program import MEMREEL, SAMPLES, ProgramTest
 
@@ -14,7 +16,8 @@ class Demo(ProgramTest):
         for words in (["info"], ["report", "--summary"], ["verify"],
                       ["replay", "--policy", "bound.live,cuda.malloc,torch.native,fit.best"]):
             command, *options = words
-            self.assertIn(" ".join(["$ memreel", command, "gpt_default.reel", *options]) + "\n", said)
+            typed = re.search(rf"\$ memreel {command} (/\S+/gpt_default\.reel) {' '.join(options)}".rstrip() + "\n", said)
+            self.assertEqual(Path(typed[1]).read_bytes(), sample.read_bytes(), "what is shown can be typed")
             self.assertIn(self.answer(command, sample, *options).stdout, said)
 
     def test_without_its_recording_it_says_so(self):

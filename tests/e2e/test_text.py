@@ -6,6 +6,7 @@ import re
 import unittest
 
 from program import SAMPLES, ProgramTest, run
+from scaled_program import training
 
 SAMPLE = SAMPLES / "gpt_default.reel"
 COMMANDS = ("import", "info", "export", "report", "replay", "tune", "verify", "diff", "check", "symbols",
@@ -85,6 +86,20 @@ class Tables(ProgramTest):
                     self.assertEqual(line, line.rstrip())
                     if not line.startswith("export "):  # for copying
                         self.assertLessEqual(len(line), 80, line)
+
+    def test_prose_fits_narrow_terminals_and_columns(self):
+        rank = ["fleet", SAMPLE, "--no-setting", "--capacity", "8GiB"]
+        recordings = [f"batch={batch}:" + str(self.file(f"{batch}.pickle", training(batch=batch).pickle())) for batch in (2, 4, 8)]
+        for columns in (60, 80, 100):
+            for command in (["plan", SAMPLE, "--step", "2", "--effort", "1000", "--capacity", "1GiB"], ["demo"], rank,
+                            ["predict", *recordings, "--to", "batch=16", "--capacity", "1GiB"], ["tune", SAMPLE]):
+                with self.subTest(command, columns=columns):
+                    process = run(*command, environment={"COLUMNS": str(columns)})
+                    self.assertEqual(process.stderr.count("error:"), 0, process.stderr)
+                    for line in process.stdout.splitlines():
+                        # Tables don't shrink below their numbers, and what can be copied stays on one line.
+                        if not re.match(r"\$ |export |memreel |.*(\S {2,}|─)\S?", line):
+                            self.assertLessEqual(len(line), columns, line)
 
     def test_a_wide_terminal_is_used(self):
         leak = SAMPLES / "leak.reel"
