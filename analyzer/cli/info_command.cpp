@@ -155,6 +155,10 @@ Json json_of_recording(const Trace& trace) {
 void print_recording(const Trace& trace) {
   const std::uint64_t older = trace.losses.preexisting_allocations;
   const Rounds steps = steps_of(trace);
+  if (trace.events.count() == 0 && !trace.read.intact()) {
+    std::cout << "  recorded no events could be read\n";
+    return;
+  }
   std::string text = words_of(kind_of(trace));
   if (older > 0 && has_history(trace))
     text += "; " + text_of(older) + (older == 1 ? " allocation is" : " allocations are") + " older";

@@ -64,8 +64,8 @@ namespace {
 
 void note_shortcomings(const Result<Trace>& trace, const std::filesystem::path& file) {
   if (!trace) return;
-  if (const std::string line = provenance(trace->header); !line.empty()) note(file.filename().string() + ": " + line);
-  for (const std::string& line : shortcomings(*trace)) note(file.filename().string() + ": " + line);
+  if (const std::string line = provenance(trace->header); !line.empty()) note(file.string() + ": " + line);
+  for (const std::string& line : shortcomings(*trace)) note(file.string() + ": " + line);
 }
 
 }  // namespace
@@ -118,8 +118,8 @@ void name_native_frames(Trace& trace, const std::filesystem::path& file, const S
   trace.events.renumber_stacks(stack_now);
   for (FoldedRow& row : trace.folded.rows) row.stack = stack_now[index(row.stack)];
   if (!symbols.all_frames) hide_frames(trace);
-  for (const std::string& line : findings.problems) note(file.filename().string() + ": " + line);
-  for (const std::string& line : skip_frames(trace, symbols.skip_frames)) note(file.filename().string() + ": " + line);
+  for (const std::string& line : findings.problems) note(file.string() + ": " + line);
+  for (const std::string& line : skip_frames(trace, symbols.skip_frames)) note(file.string() + ": " + line);
 }
 
 void add_trace_options(CLI::App& command, std::filesystem::path& file, Bytes& memory_limit) {
@@ -232,8 +232,8 @@ Result<ReplayInput> open_to_replay(const ReplaySource& source) {
     if (!streamed) return std::move(streamed).error();
     input.trace = (*streamed)->trace();
     if (const std::string line = provenance(input.trace.header); !line.empty())
-      note(source.file.filename().string() + ": " + line);
-    for (const std::string& line : shortcomings(input.trace)) note(source.file.filename().string() + ": " + line);
+      note(source.file.string() + ": " + line);
+    for (const std::string& line : shortcomings(input.trace)) note(source.file.string() + ": " + line);
     input.heaps = wanted((*streamed)->heaps());
     input.histories = (*streamed)->histories();
     input.event_count = (*streamed)->event_count();

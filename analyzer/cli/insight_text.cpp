@@ -143,8 +143,10 @@ void print_more(std::size_t shown, std::size_t all) {
 std::string origin_of_peak(const Trace& trace, const Fragmentation& found) {
   if (!found.growth) return "The peak was reserved before the recording began, and nothing made it grow since.";
   const PeakRequest& growth = *found.growth;
-  std::string text = "The peak was reserved for a request of " + text_of(growth.requested) + " at " +
-                     site_label(trace.tables, growth.stack) + " (" + place_of(trace.tables, growth.pool_stream) + ")";
+  std::string text = "The peak was reserved for a request of " + text_of(growth.requested) +
+                     (growth.stack == StackId::none ? ", whose stack was not recorded"
+                                                    : " at " + site_label(trace.tables, growth.stack)) +
+                     " (" + place_of(trace.tables, growth.pool_stream) + ")";
   if (growth.stranded_stream > 0_B || growth.stranded_pool > 0_B)
     text += "; free blocks large enough for it: " + text_of(growth.stranded_stream) + " on other streams, " +
             text_of(growth.stranded_pool) + " in other pools";

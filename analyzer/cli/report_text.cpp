@@ -182,7 +182,8 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
                 const ReportOptions& options) {
   std::cout << '\n'
             << bold("live " + when) << ": " << text_of(view.bytes) << " in " << counted(view.count, "allocation")
-            << ", by " << name_of(by) << "\n\n";
+            << (view.groups.empty() ? "\n" : ", by " + std::string(name_of(by)) + "\n\n");
+  if (view.groups.empty()) return;
   print_categories(view);
   const std::size_t shown = std::min(options.top, view.groups.size());
   const auto share = [&](Bytes bytes) {

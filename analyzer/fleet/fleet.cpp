@@ -383,7 +383,7 @@ std::string headline_of(const Fleet& fleet) {
   if (!fleet.heap.empty()) text += "heap " + fleet.heap + " only: ";
   if (fleet.decides) text += failures_of(fleet, *fleet.decides);
   if (fleet.missing.empty())
-    text += "all " + counted(world, "rank");
+    text += (world == 1 ? "" : "all ") + counted(world, "rank");
   else
     text += text_of(std::uint64_t{fleet.missing.size()}) + " of " + text_of(world) +
             " ranks missing: " + shortened(text_of_ranks(fleet.missing), longest_list);

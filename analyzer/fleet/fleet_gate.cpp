@@ -58,7 +58,9 @@ Result<Check> headroom_check(const Fleet& fleet, Bytes least) {
       return Error{.what = "the recording of " + rank_text(row) + " doesn't say how large its device is",
                    .where = "--min-headroom",
                    .remedy = "give it with --capacity"};
-  const FleetRow& row = highest(fleet, [](const FleetRow& r) { return -*r.headroom; });
+  // Ranks on one GPU have the same headroom: as in the decision, the one that holds most of it counts.
+  const FleetRow& row =
+      highest(fleet, [](const FleetRow& r) { return std::pair(-*r.headroom, r.summary.peak_reserved); });
   const bool negative = *row.headroom < 0;
   const Bytes left{negative ? 0 : static_cast<std::uint64_t>(*row.headroom)};
   Check check{.name = "min-headroom", .device = static_cast<std::int32_t>(row.rank), .value = left, .limit = least};
@@ -88,8 +90,9 @@ Result<std::vector<Check>> check_fleet(const Fleet& fleet, const FleetBudgets& b
     Check check{
         .name = "max-imbalance", .device = -1, .value = fleet.imbalance.max_over_mean, .limit = *budgets.max_imbalance};
     if (fleet.imbalance.max_over_mean > *budgets.max_imbalance)
-      check.reason = rank_text(heaviest) + " reserves " + text_of(peak_of(heaviest)) + " at its peak, the mean is " +
-                     text_of(fleet.imbalance.mean);
+      check.reason = "imbalance: " + text_of(fleet.imbalance.max_over_mean, 2) + ", above the " +
+                     text_of(*budgets.max_imbalance, 2) + " allowed: " + rank_text(heaviest) + " reserves " +
+                     text_of(peak_of(heaviest)) + " at its peak, the mean is " + text_of(fleet.imbalance.mean);
     checks.push_back(std::move(check));
   }
   if (budgets.min_headroom) {
@@ -173,8 +176,9 @@ std::vector<Check> check_fleet(const Fleet& fleet, const FleetBaseline& before, 
     }
     if (worst == nullptr) continue;
     const Bytes limit = with_tolerance(c.peak_reserved, tolerance);
-    Check check = bytes_check("baseline reserved, ranks " + text_of_ranks(c.ranks), *worst, peak_of(*worst), limit,
-                              "reserved peak");
+    Check check = bytes_check(
+        "baseline reserved, " + std::string(c.ranks.size() == 1 ? "rank " : "ranks ") + text_of_ranks(c.ranks), *worst,
+        peak_of(*worst), limit, "reserved peak");
     if (!check.passed()) check.reason += ", before " + text_of(c.peak_reserved);
     checks.push_back(std::move(check));
     for (const std::uint32_t rank : c.ranks) now.erase(rank);

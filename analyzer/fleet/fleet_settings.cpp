@@ -99,14 +99,14 @@ std::string count_text(std::size_t count, const char* one, const char* many) {
   return std::to_string(count) + " " + (count == 1 ? one : many);
 }
 
-/// "all of 16 ranks in 6 classes", "15 of 17 ranks in 6 of 8 classes".
+/// "all 16 ranks in 6 classes", "15 of 17 ranks in 6 of 8 classes".
 std::string replayed_text(const CommonSetting& common) {
   const auto skipped = static_cast<std::size_t>(
       std::ranges::count_if(common.classes, [](const ClassSettings& c) { return !c.problem.empty(); }));
   const std::size_t failed = common.not_replayed - common.spared;
   const std::string of = count_text(common.ranks, "rank", "ranks") + " in ";
   const std::string classes = count_text(common.classes.size(), "class", "classes");
-  if (common.not_replayed == 0) return "all of " + of + classes;
+  if (common.not_replayed == 0) return (common.ranks == 1 ? "" : "all ") + of + classes;
   std::string text = std::to_string(common.ranks - common.not_replayed) + " of " + of +
                      std::to_string(common.classes.size() - skipped) + " of " + classes;
   if (failed > 0) text += "; " + count_text(failed, "rank was", "ranks were") + " not replayed";

@@ -154,7 +154,7 @@ std::vector<std::string> not_in_run(const Measured& now, const Measured& before)
     if (before.version.empty()) continue;
     for (const std::string& heap : only_in(old.heaps, d->heaps)) lacks.push_back(heap_on(heap, old.device));
     if (d->steps != old.steps)
-      lacks.push_back(counted(old.steps, "step") + " on " + on_device(old.device) + ": there are " +
+      lacks.push_back(counted(old.steps, "step") + " on " + on_device(old.device) + ", as in the baseline: this run has " +
                       text_of(std::uint64_t{d->steps}));
   }
   return lacks;
@@ -336,8 +336,9 @@ std::string markdown_of(std::span<const Check> checks, std::string_view subject)
   const std::uint64_t failures = failures_in(checks);
   std::string out = "### memreel: ";
   out += failures == 0 ? "GPU memory is within its limits" : "GPU memory exceeds its limits";
-  out += "\n\n" + markdown_escaped(subject) + ": " + text_of(std::uint64_t{checks.size()}) + " checks, " +
-         text_of(failures) + " failed\n\n| | check | policy | device | value | limit |\n|---|---|---|---|---:|---:|\n";
+  out += "\n\n" + markdown_escaped(subject) + ": " + text_of(std::uint64_t{checks.size()}) +
+         (checks.size() == 1 ? " check, " : " checks, ") + text_of(failures) +
+         " failed\n\n| | check | policy | device | value | limit |\n|---|---|---|---|---:|---:|\n";
   for (const Check& check : checks) {
     out += std::string("| ") + (check.passed() ? "✅" : "❌") + " | " + markdown_escaped(check.name) + " | " +
            markdown_escaped(check.policy) + " | " + (check.device < 0 ? "host" : std::to_string(check.device)) + " | " +

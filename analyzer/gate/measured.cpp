@@ -40,9 +40,11 @@ std::vector<std::string> what_is_missing(const Losses& losses, const ReadReport&
   if (losses.unmatched_frees > 0) missing.push_back("the allocations of " + counted(losses.unmatched_frees, "free"));
   if (read.unknown_packets > 0 || read.unknown_events > 0)
     missing.emplace_back("what a newer memreel wrote and this one can't read");
-  if (!read.intact()) missing.emplace_back("the damaged parts of the file");
+  const bool is_cut_off = read.truncated_bytes > 0 && read.damaged_packets == 0;
+  if (!read.intact() && !is_cut_off) missing.emplace_back("the damaged parts of the file");
   if (!read.has_footer && file_size != 0_B)
-    missing.emplace_back("the end: the recorder was killed, or is still writing");
+    missing.emplace_back(is_cut_off ? "the end: the file is cut off, or the recorder was killed or is still writing"
+                                    : "the end: the recorder was killed, or is still writing");
   return missing;
 }
 

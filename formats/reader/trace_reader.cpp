@@ -173,7 +173,7 @@ class MemoryFile final : public ByteFile {
 Result<std::shared_ptr<ByteFile>> open_file(const std::filesystem::path& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // a pipe may have no writer
   if (descriptor < 0)
-    return Error{.what = "can't open: " + std::generic_category().message(errno),
+    return Error{.what = "can't be opened: " + std::generic_category().message(errno),
                  .where = path.string(),
                  .remedy = remedy_of_opening(errno, {})};
   auto file = std::make_shared<DiskFile>(descriptor, path);
