@@ -19,6 +19,7 @@
 #include "analyzer/gate/measured.h"
 #include "analyzer/replay/prepare.h"
 #include "analyzer/replay/registry.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
@@ -79,12 +80,19 @@ Result<void> set(std::optional<Value>& into, const std::string& text, const char
   return {};
 }
 
+/// By its name in documents, or as reports show it: "optimizer_state", "optimizer state".
+std::optional<Category> category_named(std::string_view text) {
+  for (std::size_t c = 0; c < category_count; ++c)
+    if (words_of(static_cast<Category>(c)) == text) return static_cast<Category>(c);
+  return category_by_name(text);
+}
+
 /// "activation=20GiB".
 Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string>& texts) {
   std::map<Category, Bytes> limits;
   for (const std::string& text : texts) {
     const std::size_t equals = std::min(text.find('='), text.size());
-    const std::optional<Category> category = category_by_name(text.substr(0, equals));
+    const std::optional<Category> category = category_named(text.substr(0, equals));
     if (!category || equals == text.size()) {
       std::string known;
       for (std::size_t c = 0; c < category_count; ++c)
@@ -94,7 +102,7 @@ Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string
           .where = "--max-category",
           .remedy = "e.g. activation=20GiB; categories: " + known};
     }
-    const Result<Bytes> limit = parse_size(text.substr(equals + 1), "--max-category");
+    const Result<Bytes> limit = parse_limit(text.substr(equals + 1), "--max-category");
     if (!limit) return limit.error();
     if (!limits.try_emplace(*category, *limit).second)
       return Error{.what = "the category '" + std::string(name_of(*category)) + "' is given twice",
@@ -106,9 +114,9 @@ Result<std::map<Category, Bytes>> parse_categories(const std::vector<std::string
 
 Result<Budgets> budgets_of(const CheckArguments& arguments) {
   Budgets budgets{.all_served = !arguments.capacity.empty()};
-  Result<void> done = set(budgets.max_peak, arguments.max_peak, "--max-peak", parse_size);
-  if (done) done = set(budgets.max_reserved, arguments.max_reserved, "--max-reserved", parse_size);
-  if (done) done = set(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_size);
+  Result<void> done = set(budgets.max_peak, arguments.max_peak, "--max-peak", parse_limit);
+  if (done) done = set(budgets.max_reserved, arguments.max_reserved, "--max-reserved", parse_limit);
+  if (done) done = set(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_limit);
   if (done) done = set(budgets.max_fragmentation, arguments.max_fragmentation, "--max-fragmentation", parse_share);
   if (!done) return std::move(done).error();
   Result<std::map<Category, Bytes>> categories = parse_categories(arguments.max_category);
@@ -233,7 +241,7 @@ std::vector<std::string> unserved(const Measured& measured, const Budgets& budge
   const bool asks_for_peaks =
       budgets.max_peak || budgets.max_reserved || budgets.max_fragmentation || !budgets.max_category.empty();
   if (measured.failures == 0 || !asks_for_peaks || budgets.all_served || has_baseline) return {};
-  return {"what " + counted(measured.failures, "request") + " would have needed that the program was refused"};
+  return {"how much memory " + counted(measured.failures, "refused request") + " would have needed"};
 }
 
 std::vector<std::string> unjudged_leaks(const Measured& measured) {
@@ -292,6 +300,7 @@ Json document_of(const CheckArguments& arguments, const Trace& trace, const std:
 }
 
 void print_text(const std::vector<Check>& checks, std::ostream& out) {
+  if (checks.empty()) return;
   TextTable table(
       {{""}, {"check"}, {"policy"}, {"device", Align::right}, {"value", Align::right}, {"limit", Align::right}});
   for (const Check& check : checks)
@@ -350,7 +359,6 @@ Exit run_check_of_job(const CheckArguments& arguments) {
     return fail({.what = "--max-peak, --max-category, --max-fragmentation, --policy and --valid are for one recording",
                  .where = "--fleet",
                  .remedy = "for a job: --max-reserved, --max-p99, --max-imbalance, --min-headroom, --max-leaked"});
-  if (!arguments.file.empty()) job.files.insert(job.files.begin(), arguments.file);
   job.max_reserved = arguments.max_reserved;
   job.max_leaked = arguments.max_leaked;
   job.capacity = arguments.capacity;
@@ -458,17 +466,15 @@ Result<Exit> judge(const CheckArguments& arguments) {
   const bool passed = std::ranges::all_of(checks, &Check::passed);
   if (arguments.json)
     print_json(document_of(arguments, *trace, checks, missing, *measured, passed));
-  else if (!checks.empty())
+  else
     print_text(checks, arguments.outputs().text());
+  if (!arguments.json) arguments.outputs().text() << written_text(arguments.write_baseline);
   return passed ? Exit::done : Exit::negative;
 }
 
 Exit run_check(const CheckArguments& arguments) {
   if (!arguments.fleet.files.empty()) return run_check_of_job(arguments);
   if (arguments.file.empty()) return fail({.what = "TRACE is required", .remedy = "see memreel check --help"});
-  if (arguments.fleet.any_budget())
-    return fail({.what = "--max-p99, --max-imbalance and --min-headroom are for all ranks of a job",
-                 .remedy = "name its recordings with --fleet FILES"});
   if (auto differ = outputs_differ(inputs_of(arguments), arguments.baseline, arguments.outputs()); !differ)
     return fail(differ.error());
   const Result<Exit> judged = judge(arguments);
@@ -486,8 +492,10 @@ void add_check_command(CLI::App& app, Exit& exit) {
                       "Judge all ranks of a job: recordings or directories of them (docs/fleet.md)");
   add_whole_number(*command, "--world-size", arguments->fleet.world_size, {1, any_count},
                    "With --fleet: number of ranks in the job [from the recordings, else the highest rank]");
-  command->add_option("--rank-pattern", arguments->fleet.rank_pattern, "With --fleet: as in memreel fleet");
-  command->add_option("--job", arguments->fleet.job, "With --fleet: as in memreel fleet");
+  command->add_option("--rank-pattern", arguments->fleet.rank_pattern,
+                      "With --fleet: regular expression whose first group is the rank, where neither recordings "
+                      "nor names show it");
+  command->add_option("--job", arguments->fleet.job, "With --fleet: only this job, of several");
   command->add_option("--max-p99", arguments->fleet.max_p99,
                       "With --fleet: limit of the 99th percentile of reserved bytes");
   command->add_option("--max-imbalance", arguments->fleet.max_imbalance,
@@ -525,11 +533,17 @@ void add_check_command(CLI::App& app, Exit& exit) {
   add_suppression_options(*command, arguments->leaks);
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "One JSON document (memreel.check/1) instead of text");
+  only_with(*command, {"--world-size", "--rank-pattern", "--job", "--max-p99", "--max-imbalance", "--min-headroom"},
+            {"--fleet"});
+  not_with(*command,
+           {"TRACE", "--suppress", "--suppressions", "--sysroot", "--debuginfod", "--all-frames", "--skip-frame"},
+           {"--fleet"});
+  only_with(*command, {"--tolerance"}, {"--baseline"});
+  only_with(*command, {"--suppress", "--suppressions"}, {"--max-leaked", "--baseline", "--write-baseline"});
   command->footer(
-      "Exit code 0: everything is within its limits; 1: something is not, with a line that says what, by how much and\n"
+      "Exit code 0: everything is within its limits; 1: something is not, with a line that says what, by how much and "
       "where the memory is held; 2: bad usage, a file that can't be read, or one that can't be judged because part of "
-      "the\n"
-      "history is missing.\n\n"
+      "the history is missing.\n\n"
       "Examples:\n"
       "  memreel check run.reel --max-reserved 9GiB --max-leaked 0\n"
       "  memreel check run.reel --max-category activation=20GiB,kv_cache=8GiB\n"

@@ -20,7 +20,7 @@ namespace {
 
 Result<void> read_size(std::optional<Bytes>& into, const std::string& text, const char* option) {
   if (text.empty()) return {};
-  const Result<Bytes> size = parse_size(text, option);
+  const Result<Bytes> size = parse_limit(text, option);
   if (!size) return size.error();
   into = *size;
   return {};
@@ -203,6 +203,7 @@ Result<Exit> judge_job(const CheckFleetArguments& arguments, const FleetInputs& 
   if (!written) return written.error();
   const bool passed = std::ranges::all_of(*checks, &Check::passed);
   print_checks(*checks, passed, arguments);
+  if (!arguments.json) arguments.outputs().text() << written_text(arguments.write_baseline);
   return passed ? Exit::done : Exit::negative;
 }
 

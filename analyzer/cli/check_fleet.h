@@ -41,9 +41,6 @@ struct CheckFleetArguments {
   CheckOutputs outputs() const {
     return {.baseline = write_baseline, .junit = junit, .markdown = markdown, .json = json};
   }
-
-  /// Whether any budget that only applies to jobs is set.
-  bool any_budget() const { return !max_p99.empty() || !max_imbalance.empty() || !min_headroom.empty(); }
 };
 
 Exit run_check_fleet(const CheckFleetArguments& arguments);

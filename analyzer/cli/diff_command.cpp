@@ -346,7 +346,9 @@ Result<DeviceMap> parse_map(const std::vector<std::string>& texts) {
 Result<FileAt> side_of(std::string_view text, const FileAt* other) {
   Result<FileAt> at = parse_file_at(text);
   if (!at) return at;
-  if (at->file.empty() && other != nullptr) at->file = other->file;
+  if (at->file.empty() && other == nullptr)
+    return Error{.what = "names no trace", .where = std::string(text), .remedy = "write TRACE" + std::string(text)};
+  if (at->file.empty()) at->file = other->file;
   if (!at->instant) at->instant = AtPeak{};
   return at;
 }
@@ -419,7 +421,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   command->add_option("A", arguments->a, "Before: a trace, or TRACE@INSTANT; see below")->required();
   command->add_option("B", arguments->b, "After: likewise; @INSTANT alone means the same trace")->required();
   add_memory_option(*command, arguments->memory_limit);
-  add_whole_number(*command, "--top", arguments->top, {0, any_count}, "Stacks to show for each heap [10]");
+  add_whole_number(*command, "--top", arguments->top, {1, any_count}, "Stacks to show for each heap [10]");
   command
       ->add_option("--map", arguments->map,
                    "Which device of A corresponds to which of B, e.g. 0=1; repeatable, comma lists [by role: the only "
@@ -431,8 +433,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(
       "Compares the live memory of every call stack. Stacks match if their functions match, even if lines moved or "
-      "the\n"
-      "program was loaded elsewhere.\n\n"
+      "the program was loaded elsewhere.\n\n"
       "Instants:\n"
       "  @peak      at the first peak of live memory (the default)\n"
       "  @end       after the last event\n"

@@ -131,10 +131,7 @@ Exit run_import(const ImportArguments& arguments) {
     print_json(*document);
     return Exit::done;
   }
-  if (is_standard_output(output)) return Exit::done;
-  std::error_code ignored;
-  const Bytes size{fs::file_size(output, ignored)};
-  std::cout << printable(output.string()) << " (" << text_of(size) << ")\n";
+  std::cout << written_text(output);
   return Exit::done;
 }
 
@@ -197,7 +194,7 @@ Result<std::optional<std::uint64_t>> events_shown(const Trace& trace, const std:
   const HeapHistory& largest = *std::ranges::max_element(heaps, {}, &HeapHistory::peak_live);
   const Analysis analysis(trace);
   const Result<std::uint64_t> events = events_at(*instant, analysis, largest, analysis.steps(largest.heap));
-  if (!events) return events.error();
+  if (!events) return Error{.what = events.error().what, .where = "--at", .remedy = events.error().remedy};
   return std::optional(*events);
 }
 
@@ -254,8 +251,10 @@ void add_export_command(CLI::App& app, Exit& exit) {
     formats += "\n  " + name + std::string(format.description);
   }
   command->add_option("--format", arguments->format, "Format to write")->required();
-  command->add_option("--at", arguments->at,
-                      "Instant to show: peak, end, step:N, event:N, 12.5s (pprof, speedscope) [peak]");
+  command->add_option(
+      "--at", arguments->at,
+      "Instant to show: peak, end, step:N, event:N, phase:forward, range:NAME (its peak), 12.5s (pprof, "
+      "speedscope) [peak]");
   add_stack_options(*command, arguments->symbols);
   command->add_flag("--json", arguments->json, "With -o: one JSON document about the file (memreel.export/1)");
   command->footer("Formats:" + formats +
@@ -296,7 +295,7 @@ Exit run_symbols(const SymbolsArguments& arguments) {
                 {"problems", findings->problems}});
     return Exit::done;
   }
-  for (const std::string& line : findings->problems) note(arguments.file.filename().string() + ": " + line);
+  for (const std::string& line : findings->problems) note(arguments.file.string() + ": " + line);
   if (arguments.quiet || is_standard_output(output)) return Exit::done;
   std::cout << printable(output.string()) << ": named " << text_of(findings->named) << " of "
             << text_of(findings->native_frames) << " native frames\n";

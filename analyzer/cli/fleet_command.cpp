@@ -18,6 +18,7 @@
 #include "analyzer/fleet/inputs.h"
 #include "analyzer/fleet/map.h"
 #include "analyzer/fleet/settings_search.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
@@ -67,7 +68,10 @@ Result<void> write_files(const FleetArguments& arguments, const FleetReport& rep
   if (arguments.parquet.empty()) return {};
   std::error_code problem;
   fs::create_directories(arguments.parquet, problem);
-  if (problem) return Error{.what = problem.message(), .where = arguments.parquet.string()};
+  if (problem)
+    return Error{.what = "can't be made: " + problem.message(),
+                 .where = arguments.parquet.string(),
+                 .remedy = "name another directory with --parquet"};
   for (const FleetTable& table : fleet_tables(report.fleet, report.setting ? &*report.setting : nullptr)) {
     auto written = write_output(arguments.parquet / table.name, [&](std::ostream& out) -> Result<void> {
       out << table.content;
@@ -121,9 +125,8 @@ std::optional<std::string> environment_variable(const char* name) {
 /// merge`.
 Exit run_ray(const FleetArguments& arguments, const std::vector<fs::path>& files) {
   if (arguments.out.empty())
-    return fail({.what = "--engine ray keeps its results in a directory that all nodes share",
-                 .where = "--engine",
-                 .remedy = "-o OUT"});
+    return fail(
+        {.what = "keeps its results in a directory that all nodes share", .where = "--engine ray", .remedy = "-o OUT"});
   std::error_code problem;
   std::vector<std::string> words{environment_variable("MEMREEL_PYTHON").value_or("python3"),
                                  "-m",
@@ -329,7 +332,7 @@ void add_map_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>& arg
   add_reading_options(*map, *arguments);
   add_limits(*map, *arguments);
   map->footer(
-      "Results appear when complete, so a killed process loses only its current one. How the work is\n"
+      "Results appear when complete, so a killed process loses only its current one. How the work is "
       "divided does not change the results.\n\n"
       "Examples:\n"
       "  srun memreel fleet map job/ -o results && memreel fleet merge results\n"
@@ -347,7 +350,7 @@ void add_settings_command(CLI::App& fleet, const std::shared_ptr<FleetArguments>
   add_reading_options(*settings, *arguments);
   add_limits(*settings, *arguments);
   settings->footer(
-      "Any number of processes, on any machines, each take what no other has in hand, of the recordings that they can\n"
+      "Any number of processes, on any machines, each take what no other has in hand, of the recordings that they can "
       "read. fleet merge uses their replays, and makes those that are missing. Give both the same options.\n\n"
       "Examples:\n"
       "  srun memreel fleet map job/ -o results && srun memreel fleet settings results && memreel fleet merge results");
@@ -385,13 +388,14 @@ void add_fleet_command(CLI::App& app, Exit& exit) {
   add_limits(*command, *arguments);
   command->add_option("--engine", arguments->engine,
                       "ray: work on the nodes of a Ray cluster (pip install memreel[ray])");
-  command->add_option("-o,--output", arguments->out, "With an engine: directory of the results, which all nodes share");
-  command->add_flag("--resume", arguments->resume, "With an engine: skip recordings that are done");
+  command->add_option("-o,--output", arguments->out, "With --engine: directory of the results, which all nodes share");
+  command->add_flag("--resume", arguments->resume, "With --engine: skip recordings that are done");
+  only_with(*command, {"--output", "--resume"}, {"--engine"});
   add_map_command(*command, arguments, exit);
   add_settings_command(*command, arguments, exit);
   add_merge_command(*command, arguments, exit);
   command->footer(
-      "Exit code 0: every rank's recording is complete, and none ran out of memory; 1: otherwise, and the answer says\n"
+      "Exit code 0: every rank's recording is complete, and none ran out of memory; 1: otherwise, and the answer says "
       "which; 2: bad usage, or nothing to read.\n\n"
       "Examples:\n"
       "  memreel record -o 'job/%r.reel' -- torchrun --nproc-per-node 8 train.py\n"

@@ -11,6 +11,7 @@
 #include <streambuf>
 
 #include "analyzer/cli/output.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/printable.h"
 #include "formats/model/stack_text.h"
 #include "formats/writer/trace_writer.h"
@@ -142,28 +143,34 @@ bool is_standard_output(const std::filesystem::path& output) {
          named.st_dev == standard.st_dev && named.st_ino == standard.st_ino;
 }
 
+std::string written_text(const std::filesystem::path& file) {
+  std::error_code problem;
+  const std::uintmax_t size = is_standard_output(file) ? 0 : std::filesystem::file_size(file, problem);
+  if (is_standard_output(file) || problem) return {};
+  return printable(file.string()) + " (" + text_of(Bytes{size}) + ")\n";
+}
+
 bool take_standard_output(std::span<const std::filesystem::path> outputs) {
   return std::ranges::any_of(outputs, [](const auto& output) { return !output.empty() && is_standard_output(output); });
 }
 
 Result<void> leave_room_for_json(std::span<const std::filesystem::path> outputs) {
   if (!take_standard_output(outputs)) return {};
-  return Error{.what = "--json writes to standard output, where another output goes, too",
+  return Error{.what = "writes to standard output, where another output goes, too",
                .where = "--json",
                .remedy = "name a file for that output"};
 }
 
 Result<void> leaves_room_for_json(const std::filesystem::path& output) {
   if (!is_standard_output(output)) return {};
-  return Error{.what = "--json writes to standard output, where the output itself goes",
+  return Error{.what = "writes to standard output, where the output itself goes",
                .where = "--json",
                .remedy = "name a file with -o"};
 }
 
 Result<void> flush_output() {
   if (std::cout.flush()) return {};
-  return Error{
-      .what = "can't write everything", .where = "standard output", .remedy = "is the disk full, or the pipe closed?"};
+  return cut_off_output();
 }
 
 void print_json(const Json& document) { print_json(document, std::cout); }

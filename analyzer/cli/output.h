@@ -75,6 +75,9 @@ Result<void> write_output(const std::filesystem::path& file, const std::function
 /// Whether `output` means standard output: it is empty, or names the same file.
 bool is_standard_output(const std::filesystem::path& output);
 
+/// "run.html (12.00 KiB)": what a command has written. Nothing if that is no file, or standard output.
+std::string written_text(const std::filesystem::path& file);
+
 /// Whether one of `outputs`, of which some may be empty, names the file that is standard output. Text would be written
 /// over it, or follow it, so it goes elsewhere or nowhere.
 bool take_standard_output(std::span<const std::filesystem::path> outputs);

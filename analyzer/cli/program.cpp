@@ -15,6 +15,7 @@
 #include "analyzer/cli/flight_dump.h"
 #include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
 #include "memreel/version.h"
@@ -71,25 +72,6 @@ const std::array<Group, 6>& groups() {
   return all;
 }
 
-/// The Damerau-Levenshtein distance: substitutions, deletions, insertions and swaps of adjacent letters.
-std::size_t distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) d[0][j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i)
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
-    }
-  return d[a.size()][b.size()];
-}
-
-std::string suggestion(std::string_view word, std::span<const std::string> known, std::string otherwise) {
-  const auto meant = nearest(word, known);
-  return meant ? "did you mean '" + *meant + "'?" : std::move(otherwise);
-}
-
 std::vector<std::string> commands_of(CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
@@ -118,19 +100,6 @@ void arrange_commands(CLI::App& app) {
   }
 }
 
-std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known) {
-  std::optional<std::string> best;
-  std::size_t least = 1 + std::max<std::size_t>(1, word.size() / 3);  // anything further away is another word
-  for (const std::string& name : known) {
-    const bool begins = word.size() >= 3 && name.starts_with(word);
-    const std::size_t away = begins ? 1 : distance(word, name);
-    if (away >= least) continue;
-    least = away;
-    best = name;
-  }
-  return best;
-}
-
 std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
   if (words.empty() || words.front()[0] == '-') return std::nullopt;
   const std::string name = words.front();
@@ -142,24 +111,19 @@ std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words) {
     return Error{.what = "unknown command '" + name + "'", .remedy = suggestion(name, commands, otherwise)};
   }
   const CLI::App* command = app.get_subcommand(name);
-  std::vector<std::string> options;
-  const auto add_options = [&options](const CLI::App& of) {
-    for (const CLI::Option* option : of.get_options())
-      for (const std::string& lname : option->get_lnames()) options.push_back("--" + lname);
-  };
-  add_options(*command);
+  std::vector<std::string> options = long_options(*command);
   for (const std::string_view word : words.subspan(1)) {
     if (word == "--") break;
     if (!word.starts_with("--")) {
       // fleet map, fleet merge
       const auto parts = command->get_subcommands([&](const CLI::App* part) { return part->get_name() == word; });
-      if (!parts.empty()) add_options(*(command = parts.front()));
+      if (parts.empty()) continue;
+      command = parts.front();
+      std::ranges::copy(long_options(*command), std::back_inserter(options));
       continue;
     }
     const std::string_view option = word.substr(0, word.find('='));
-    if (std::ranges::find(options, option) == options.end())
-      return Error{.what = "memreel " + name + " has no option '" + std::string(option) + "'",
-                   .remedy = suggestion(option, options, "memreel " + name + " --help lists its options")};
+    if (std::ranges::find(options, option) == options.end()) return unknown_option("memreel " + name, option, options);
   }
   return std::nullopt;
 }
@@ -212,6 +176,9 @@ Exit print(const HeaderPlace& place) {
   return Exit::done;
 }
 
+/// Other programs take this for standard input or output.
+bool is_dash(const char* word) { return std::string_view(word) == "-"; }
+
 /// Returns `exit`, unless the command's output could not be written.
 Exit printed(Exit exit) {
   const Result<void> flushed = flush_output();
@@ -246,7 +213,6 @@ Exit run(int argc, char** argv) {
         },
         place.description);
   app.require_subcommand(1);
-  app.set_help_all_flag("--help-all", "Print the help of all commands");
   app.footer(
       "A TRACE is a .reel file, or any file that memreel import reads.\n\n"
       "Examples:\n"
@@ -257,7 +223,11 @@ Exit run(int argc, char** argv) {
       "Exit code: 0 done; 1 the answer is no; 2 bad usage or unreadable input.");
   add_commands(app, exit);
   arrange_commands(app);
+  // After the commands, which would inherit it.
+  app.set_help_all_flag("--help-all", "Print the help of all commands, of those that are other programs one line");
   if (const auto problem = unknown_word(app, words.subspan(1))) return fail(*problem);
+  if (argc > 1 && std::string_view(argv[1]) != "explain" && std::ranges::any_of(words, is_dash))
+    return fail({.what = "'-' is no file", .remedy = "write to /dev/stdout; save what comes from a pipe to a file"});
   if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows beyond a limit is an error like others
   try {
@@ -267,7 +237,7 @@ Exit run(int argc, char** argv) {
       const Exit helped = static_cast<Exit>(app.exit(problem));
       return printed(exit == Exit::done ? helped : exit);
     }
-    return fail({.what = problem.what(), .remedy = "see memreel --help"});
+    return fail(usage_error(app, problem));
   }
   return printed(exit);
 }
@@ -278,9 +248,19 @@ Result<Bytes> parse_size(std::string_view text, const char* option) {
   return size;
 }
 
+Result<Bytes> parse_limit(std::string_view text, const char* option) {
+  Result<Bytes> size = parse_size(text, option);
+  const bool is_bare = !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (!size || !is_bare || *size == 0_B || *size >= 1_MiB) return size;
+  return Error{.what = text_of(size->count) + (size->count == 1 ? " byte?" : " bytes?"),
+               .where = option,
+               .remedy = "write " + std::string(text) + "GiB, or " + std::string(text) + "B"};
+}
+
 Result<Bytes> parse_capacity_size(std::string_view text) {
   Result<Bytes> size = parse_device_size(text);
   if (!size) size.error().where = "--capacity";
+  if (!size && !parse_bytes(text)) size.error().remedy += "; cards are for memreel predict and view";
   return size;
 }
 

@@ -58,9 +58,6 @@ std::span<const Sibling> siblings();
 /// Adds the siblings to the commands and groups all of them by purpose. Call after all commands are added.
 void arrange_commands(CLI::App& app);
 
-/// The entry of `known` that `word` most likely meant; nothing if none is close.
-std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
-
 /// The error for a command line whose command, or one of its options, is unknown; nothing if all are known.
 std::optional<Error> unknown_word(CLI::App& app, std::span<char* const> words);
 
@@ -77,6 +74,9 @@ namespace memreel::cli {
 
 /// "10GiB", "500MB", plain bytes. Errors name `option`.
 Result<Bytes> parse_size(std::string_view text, const char* option);
+
+/// The same for a limit. Errors: also a small number without a unit, which may be meant in GiB.
+Result<Bytes> parse_limit(std::string_view text, const char* option);
 
 /// The memory of a device that --capacity gives (parse_device_size). Errors name the option.
 Result<Bytes> parse_capacity_size(std::string_view text);

@@ -23,6 +23,7 @@
 #include "analyzer/replay/replay.h"
 #include "analyzer/replay/streamed_trace.h"
 #include "analyzer/replay/torch_rules.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 #include "formats/model/files.h"
 #include "formats/model/quantity.h"
@@ -535,7 +536,8 @@ void add_replay_command(CLI::App& app, Exit& exit) {
           "blocks in segments; repeatable, comma lists")
       ->allow_extra_args(false);
   constexpr std::uint64_t most_gpus = 1024;
-  add_whole_number(*command, "--gpu", arguments->gpu.number, {0, most_gpus - 1}, "Which GPU [0]");
+  add_whole_number(*command, "--gpu", arguments->gpu.number, {0, most_gpus - 1},
+                   "With --on-device or --write-unit-costs: which GPU [0]");
   command
       ->add_option_function<std::string>(
           "--segments-by",
@@ -543,7 +545,7 @@ void add_replay_command(CLI::App& app, Exit& exit) {
             arguments->gpu.segments_by = way == "map" ? gpu::SegmentsBy::map : gpu::SegmentsBy::malloc;
           },
           "With --on-device: make segments by malloc (cuMemAlloc) or map (cuMemCreate, cuMemMap) [malloc]")
-      ->check(CLI::IsMember({"malloc", "map"}))
+      ->check(one_of({"malloc", "map"}))
       ->option_text("malloc|map");
   command->add_option(
       "--unit-costs", arguments->unit_costs,
@@ -552,6 +554,9 @@ void add_replay_command(CLI::App& app, Exit& exit) {
                       "Measure what driver calls cost on the GPU and write that to a file");
   command->add_flag("--series", arguments->series, "With --json: the metrics over time");
   command->add_flag("--json", arguments->json, "One JSON document (memreel.replay/1) instead of text");
+  only_with(*command, {"--series"}, {"--json"});
+  only_with(*command, {"--segments-by"}, {"--on-device"});
+  only_with(*command, {"--gpu"}, {"--on-device", "--write-unit-costs"});
   const auto names_of = [](const std::vector<Parameter>& parameters) {
     std::string names;
     for (const Parameter& parameter : parameters) names += parameter.name + ' ';

@@ -14,6 +14,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/viewer_page.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 
 namespace memreel::cli {
@@ -50,14 +51,19 @@ using Writer = void (*)(const Trace&, const Report&, const ReportOptions&, std::
 constexpr std::array<std::pair<std::string_view, Writer>, 3> documents{
     {{"json", write_report_json}, {"markdown", write_report_markdown}, {"html", write_report_html}}};
 
-/// The format implied by the output's name if none was given.
+/// The format that a file's name implies; empty: none.
+std::string format_named_by(const std::filesystem::path& output) {
+  const std::string extension = output.extension().string();
+  if (extension == ".html" || extension == ".htm") return "html";
+  if (extension == ".md") return "markdown";
+  return extension == ".json" ? "json" : "";
+}
+
 std::string format_of(const ReportArguments& arguments) {
   if (arguments.json) return "json";
   if (!arguments.format.empty()) return arguments.format;
-  const std::string extension = arguments.output.extension().string();
-  if (extension == ".html" || extension == ".htm") return "html";
-  if (extension == ".md") return "markdown";
-  return extension == ".json" ? "json" : "text";
+  const std::string implied = format_named_by(arguments.output);
+  return implied.empty() ? "text" : implied;
 }
 
 /// Writes the viewer as a page with the trace embedded.
@@ -91,17 +97,22 @@ Exit run_report(const ReportArguments& arguments) {
   if (arguments.json && !arguments.format.empty() && arguments.format != "json")
     return fail(
         {.what = "both --json and --format " + arguments.format, .where = "--format", .remedy = "give one of them"});
-  if (arguments.interactive) return write_viewer(arguments);
   const std::string format = format_of(arguments);
+  if (const std::string implied = format_named_by(arguments.output); !implied.empty() && implied != format)
+    return fail({.what = "by its name this is a file of " + implied + ", not of " + format,
+                 .where = arguments.output.string(),
+                 .remedy = arguments.json ? "leave out --json, or name another file"
+                                          : "leave out --format, or name another file"});
+  if (arguments.interactive) return write_viewer(arguments);
   const auto document = std::ranges::find(documents, format, [](const auto& known) { return known.first; });
   if (document == documents.end() && format != "text")
     return fail({.what = "unknown report format '" + format + "'",
                  .where = "--format",
                  .remedy = "available: text, json, markdown, html"});
   if (format == "text" && !arguments.output.empty())
-    return fail({.what = "text goes to the terminal only",
+    return fail({.what = "text goes to standard output",
                  .where = "--output",
-                 .remedy = "name a file that ends in .html, .md or .json, or add --format"});
+                 .remedy = "redirect that with >, name a file that ends in .html, .md or .json, or choose a --format"});
   const std::optional<GroupBy> by = group_by_name(arguments.by);
   if (!by) {
     std::string known;
@@ -341,7 +352,7 @@ void add_report_command(CLI::App& app, Exit& exit) {
   add_whole_number(*command, "--device", arguments->options.device, {0, last_device},
                    "Of several devices, the one to show in full instead of the deciding one");
   add_heap_option(*command, arguments->options.heap, "Show", "; the first lines stay those of the device");
-  add_whole_number(*command, "--top", arguments->options.top, {0, any_count}, "Groups to show per table [10]");
+  add_whole_number(*command, "--top", arguments->options.top, {1, any_count}, "Groups to show per table [10]");
   command->add_flag("--live", arguments->sections.live,
                     "Who holds the memory, at its peak and at the end; a report without such options begins with this");
   command->add_flag("--leaks", arguments->sections.leaks,
@@ -358,13 +369,21 @@ void add_report_command(CLI::App& app, Exit& exit) {
                     "Add the statistics that torch.cuda.memory_summary() shows");
   command->add_flag("--allocations", arguments->options.allocations, "List every live allocation with its address");
   add_stack_options(*command, arguments->symbols);
-  command->add_option(
-      "--format", arguments->format,
-      "text, json, markdown (for a pull request) or html (one offline page) [by the output's suffix, else text]");
+  command->add_option("--format", arguments->format,
+                      "text, json, markdown (for a pull request) or html (one offline page) [by the output's suffix: "
+                      ".json, .md, .html; text without -o]");
   command->add_option("-o,--output", arguments->output, "File to write [standard output]");
   command->add_flag("--interactive", arguments->interactive,
                     "With -o FILE.html: the viewer with the trace embedded, as one page that opens from disk");
   command->add_flag("--json", arguments->json, "Same as --format json (memreel.report/1)");
+  not_with(*command, {"--by", "--at", "--summary"}, {"--leaks", "--fragmentation", "--oom"}, {"--live", "--tree"});
+  not_with(*command, {"--allocations"}, {"--fragmentation", "--oom"}, {"--live", "--tree", "--leaks"});
+  not_with(*command, {"--suppress", "--suppressions"}, {"--live", "--tree", "--fragmentation", "--oom"}, {"--leaks"});
+  not_with(*command,
+           {"--by", "--at", "--device", "--heap", "--top", "--live", "--leaks", "--suppress", "--suppressions",
+            "--capacity", "--fragmentation", "--oom", "--tree", "--summary", "--allocations", "--sysroot",
+            "--debuginfod", "--all-frames", "--skip-frame"},
+           {"--interactive"});
   command->footer(
       "Examples:\n"
       "  memreel report run.reel\n"

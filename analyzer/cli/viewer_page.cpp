@@ -26,6 +26,7 @@
 #include "analyzer/describe/markup.h"
 #include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/files.h"
 #include "formats/model/printable.h"
 #include "formats/model/quantity.h"
@@ -433,13 +434,13 @@ Exit serve_view(std::span<char* const> words) {
       "Examples:\n"
       "  memreel view --serve run.reel\n"
       "  memreel view --serve 8080 snapshot.pickle\n\n"
-      "Exit code: 2 bad usage or input that can't be read.");
+      "Exit code: 0 ended by Ctrl-C; 2 bad usage or input that can't be read.");
   if (const auto problem = empty_value(words.subspan(1))) return fail(*problem);
   try {
     app.parse(arguments_given);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return static_cast<Exit>(app.exit(problem));
-    return fail({.what = problem.what(), .remedy = "see memreel view --serve --help"});
+    const Result<int> answered = answer_parse(app, problem);
+    return answered ? static_cast<Exit>(*answered) : fail(answered.error());
   }
   return serve(arguments);
 }

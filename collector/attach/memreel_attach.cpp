@@ -62,27 +62,27 @@ void describe_attach(CLI::App& app, Request& request) {
   app.add_option("PID", request.target, "The process to record")->required();
   app.add_option("-o,--output", request.output, "Trace file; %p is the process id, %h the host [memreel-%h-%p.reel]");
   add_number(app, "--duration", request.duration, any_seconds, "Seconds to record, then detach [until memreel detach]");
-  CLI::Option* const live =
-      app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
+  app.add_flag("--live", request.live, "Show what holds the memory while recording; q or Ctrl-C detaches");
   add_number(app, "--interval", request.interval, record::waits, "Seconds between updates of --live [1]");
   add_number(app, "--time-limit", request.time_limit, record::waits, "Seconds to wait for the program to respond [5]");
   app.add_option("--openmetrics", request.metrics,
                  "Export metrics for Prometheus while recording: :PORT (on loopback), HOST:PORT or FILE; runs until "
                  "Ctrl-C, which detaches, or until the program ends");
-  CLI::Option* const holders =
-      app.add_flag("--holders", request.holders, "Record nothing: show which Python variables keep the memory");
-  add_site(app, request, "With --holders: only of memory allocated at train.py:12, as far as that is known")
-      ->needs(holders);
+  app.add_flag("--holders", request.holders, "Record nothing: show which Python variables keep the memory");
+  add_site(app, request, "With --holders: only memory allocated at this line, e.g. train.py:12, where that is known");
   record::add_recording_options(app, request.options);
-  app.get_option("--flight")->excludes(live);  // the live table follows a single growing file
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json,
-               "Print one JSON document at the end (memreel.attach/1; with --holders memreel.holders/1)")
-      ->excludes(live);
+               "Print one JSON document at the end (memreel.attach/1; with --holders memreel.holders/1)");
+  only_with(app, {"--site"}, {"--holders"});
+  only_with(app, {"--interval"}, {"--live"});
+  CLI::Option* const live = app.get_option("--live");
+  live->excludes(app.get_option("--flight"));  // the table follows a single growing file
+  live->excludes(app.get_option("--json"));
   app.footer(
       "Records the GPU memory use of a running program from now on. A program started with memreel record --dormant "
       "has memreel's library loaded already. Python 3.14 and newer load it on request. In any other program, memreel "
-      "pauses one thread for less than a millisecond to load it, as a debugger would; --backend interpose is then "
+      "pauses one thread for about a millisecond to load it, as a debugger would; --backend interpose is then "
       "unavailable.\n"
       "Existing files are never overwritten: the trace gets a numbered name instead.\n\n"
       "Examples:\n"
@@ -100,7 +100,7 @@ void describe_detach(CLI::App& app, Request& request) {
   app.add_flag("-q,--quiet", request.quiet, "Print nothing but errors");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.detach/1)");
   app.footer(
-      "Stops a recording that memreel attach started. The program keeps running.\n\n"
+      "Stops a recording, whether memreel attach or memreel record started it. The program keeps running.\n\n"
       "Examples:\n"
       "  memreel detach 4711\n\n"
       "Exit code: 0 done; 2 if the process is not being recorded.");
@@ -110,7 +110,7 @@ void describe_holders(CLI::App& app, Request& request) {
   app.set_version_flag("--version", "memreel " + std::string(version));
   app.add_option("PID", request.target, "The recorded process")->required();
   add_number(app, "--time-limit", request.time_limit, record::waits, "Seconds to wait for the program to respond [30]");
-  add_site(app, request, "Only of memory allocated at train.py:12, as the recording or PyTorch knows");
+  add_site(app, request, "Only memory allocated at this line, e.g. train.py:12, where that is known");
   app.add_flag("--json", request.json, "Print one JSON document (memreel.holders/1)");
   app.footer(
       "Shows which variables, containers and autograd graphs of a Python program keep its device memory and pinned "
@@ -189,9 +189,7 @@ bool wait_for_end(const attach::KnownProcess& process, double seconds) {
 int print(const record::Json& document) {
   const std::string text = record::document_text(document);
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return 0;
-  return fail({.what = "can't write everything",
-               .where = "standard output",
-               .remedy = "is the disk full, or the pipe closed?"});
+  return fail(cut_off_output());
 }
 
 /// Ends the recording and reports its result.

@@ -40,13 +40,10 @@ std::optional<int> parse(CLI::App& app, std::string_view name, int argc, char** 
   try {
     app.parse(own);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) {
-      const int code = app.exit(problem);
-      if (std::cout.flush()) return code;
-      return fail({.what = "can't write the help", .where = "standard output"});
-    }
-    if (const auto empty = empty_value(std::span(argv + 1, argv + argc))) return fail(*empty);
-    return fail({.what = problem.what(), .remedy = "see memreel " + std::string(name) + " --help"});
+    if (problem.get_exit_code() != 0)
+      if (const auto empty = empty_value(std::span(argv + 1, argv + argc))) return fail(*empty);
+    const Result<int> answered = answer_parse(app, problem);
+    return answered ? *answered : fail(answered.error());
   }
   // What follows is the recorded program's.
   const auto count = static_cast<std::size_t>(argc) - app.remaining_size();

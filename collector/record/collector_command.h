@@ -10,8 +10,10 @@
 #include "collector/options/journal.h"
 #include "collector/record/child.h"
 #include "collector/record/summary.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 #include "formats/command_line/output_files.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/result.h"
 
 namespace CLI {  // NOLINT(readability-identifier-naming): its own name

@@ -15,6 +15,7 @@
 #include <system_error>
 
 #include "collector/record/launch.h"
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 
 namespace memreel::record {
@@ -158,7 +159,7 @@ std::string problem_of(const Result<Value>& parsed) {
 
 void add_recording_options(CLI::App& app, agent::Options& options) {
   app.add_option("--backend", "How to observe driver calls: auto, cupti or interpose [auto]")
-      ->check(CLI::IsMember({"auto", "cupti", "interpose"}))
+      ->check(one_of({"auto", "cupti", "interpose"}))
       ->each([&options](const std::string& text) {
         options.backend = text == "auto"    ? agent::BackendChoice::automatic
                           : text == "cupti" ? agent::BackendChoice::cupti
@@ -169,7 +170,7 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
   add_whole_number(app, "--ring-events", options.ring_events, {64, 1U << 24U},
                    "Events buffered in memory per thread [65536]");
   app.add_option("--when-full", "When the buffer is full: drop (count the event as lost) or block (wait) [drop]")
-      ->check(CLI::IsMember({"drop", "block"}))
+      ->check(one_of({"drop", "block"}))
       ->each([&options](const std::string& text) {
         options.when_full = text == "drop" ? agent::WhenFull::drop : agent::WhenFull::block;
       });
@@ -204,7 +205,7 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
                                               : "'" + text + "' is not USR1, USR2, a real-time signal's number or none";
       });
   add_whole_number(app, "--dumps", options.dumps.kept, {1, 1000},
-                   "Number of dumps to keep; a new one replaces the oldest [8]");
+                   "With --flight: number of dumps to keep; a new one replaces the oldest [8]");
   app.add_flag_callback(
       "--show-secrets", [&options] { options.mask = false; },
       "Keep arguments that look like secrets (--token X, PASSWORD=X) in the trace");
@@ -215,6 +216,7 @@ void add_recording_options(CLI::App& app, agent::Options& options) {
   app.add_flag_callback(
       "--no-holders", [&options] { options.holders = false; },
       "With --flight: leave what keeps the memory, in Python, out of dumps");
+  only_with(app, {"--when", "--dump-signal", "--dumps", "--no-holders"}, {"--flight"});
 }
 
 namespace {

@@ -307,6 +307,11 @@ Result<std::string> output_pattern(const std::string& given) {
     return Error{.what = "is a directory", .where = given, .remedy = "give -o a file name"};
   if (std::filesystem::is_other(path, problem))
     return Error{.what = "is not a regular file, as a trace must be", .where = given, .remedy = "give -o a file name"};
+  for (std::size_t at = given.find('%'); at != std::string::npos; at = given.find('%', at + 2))
+    if (at + 1 == given.size() || std::string_view("phr%").find(given[at + 1]) == std::string_view::npos)
+      return Error{.what = "'" + given.substr(at, 2) + "' stands for nothing",
+                   .where = given,
+                   .remedy = "%p is the process id, %h the host, %r the rank, %% a percent sign"};
   // Only what the user gave has placeholders, not the folder that it is in.
   std::string pattern;
   if (named.is_relative())

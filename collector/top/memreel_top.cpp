@@ -51,16 +51,14 @@ void describe(CLI::App& app, Request& request) {
       {1, std::numeric_limits<pid_t>::max()}, "Processes to show [all recorded processes that you may query]");
   add_number(app, "--interval", request.interval, record::waits, "Seconds between updates [2]");
   app.add_option("--sort", request.order, "Sort by live, reserved, growth or pid [live]")
-      ->check(CLI::IsMember({"live", "reserved", "growth", "pid"}));
+      ->check(one_of({"live", "reserved", "growth", "pid"}));
   app.add_flag("--categories", request.categories,
                "Also show memory by category and leaks so far; uses up to a tenth of one CPU");
-  CLI::Option* const once = app.add_flag("--once", request.once, "Print the table once, after one interval, and exit");
-  CLI::Option* const json =
-      app.add_flag("--json", request.json, "Like --once, but print one JSON document (memreel.top/1)");
+  app.add_flag("--once", request.once, "Print the table once, after one interval, and exit");
+  app.add_flag("--json", request.json, "Like --once, but print one JSON document (memreel.top/1)");
   app.add_option("--openmetrics", request.target,
-                 "Export metrics for Prometheus instead: :PORT (on loopback), HOST:PORT or FILE")
-      ->excludes(once)
-      ->excludes(json);
+                 "Export metrics for Prometheus instead: :PORT (on loopback), HOST:PORT or FILE");
+  not_with(app, {"--once", "--json", "--sort", "--categories"}, {"--openmetrics"});
   app.add_option("--journal", request.journal)->group("");
   app.add_flag("--companion", request.companion)->group("");
   app.add_flag("--feed", request.feed)->group("");
@@ -133,9 +131,7 @@ int show_once(const Request& request, Watch& watch) {
   const std::string text = request.json ? record::document_text(top_document(watch.processes()))
                                         : table(watch.processes(), *order_named(request.order), std::string::npos);
   if (print(text)) return 0;
-  return fail({.what = "can't write everything",
-               .where = "standard output",
-               .remedy = "is the disk full, or the pipe closed?"});
+  return fail(cut_off_output());
 }
 
 /// For `memreel browse`: one JSON document a line, until standard input is closed.

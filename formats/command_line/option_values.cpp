@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
@@ -54,6 +55,15 @@ CLI::Option* add_number(CLI::App& app, const std::string& names, std::function<v
                         const std::string& description) {
   const auto parse = [](std::string_view text) { return parse_fraction(text, std::chars_format::general); };
   return add(app, names, std::move(set), range, description, parse, "a number");
+}
+
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> words) {
+  return [words = std::move(words)](const std::string& text) {
+    if (std::ranges::find(words, text) != words.end()) return std::string();
+    std::string known;
+    for (const std::string& word : words) known += (known.empty() ? "" : ", ") + word;
+    return "'" + text + "' is none of: " + known;
+  };
 }
 
 std::optional<Error> empty_value(std::span<char* const> words) {

@@ -62,6 +62,9 @@ inline CLI::Option* add_number(CLI::App& app, const std::string& names, double& 
   return add_number(app, names, std::function<void(double)>(set), range, description);
 }
 
+/// A check of an option that takes one of a few words.
+std::function<std::string(const std::string&)> one_of(std::vector<std::string> words);
+
 /// The error for an option with an empty value among a program's arguments up to "--": most likely a shell's variable
 /// that was not set, and the option must not count as not given. Nothing if there is none.
 std::optional<Error> empty_value(std::span<char* const> words);

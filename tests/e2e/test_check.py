@@ -321,7 +321,7 @@ class RecordedDevice(ProgramTest):
 class RefusedAndReset(ProgramTest):
     def test_what_22_requests_would_have_needed_is_not_known(self):
         refused = run("check", SAMPLES / "oom_default.reel", "--max-reserved", "3GiB", "--max-peak", "3GiB")
-        self.assert_refused(refused, "what 22 requests would have needed")
+        self.assert_refused(refused, "how much memory 22 refused requests would have needed")
 
     @unittest.skipUnless(histories.path("gpt_expandable"), "the history with expandable segments is not here")
     def test_a_setting_that_was_lost_is_a_regression(self):

@@ -154,7 +154,7 @@ class OutputFiles(ProgramTest):
         profile = self.file("run.xplane.pb", b"profile")
         trace = self.file("trace.reel", SAMPLE.read_bytes())
         leaks = ("--suppressions", suppressions)
-        for command in (("check", SAMPLE, *leaks, "--max-leaked", "1", "--junit", suppressions),
+        for command in (("check", SAMPLE, *leaks, "--max-leaked", "1MiB", "--junit", suppressions),
                         ("check", SAMPLE, *leaks, "--write-baseline", suppressions),
                         ("report", SAMPLE, *leaks, "--format", "json", "-o", suppressions),
                         ("import", SAMPLE, "--profile", profile, "-o", profile),
@@ -209,7 +209,7 @@ class OutputFiles(ProgramTest):
                     self.assertTrue(log.startswith(b"before\n") and log.endswith(b"after\n"), log[:40])
                     self.assertIn(expected, log)
         # What fails is still said.
-        failed = self.run_into(self.directory / "f", "wb", "check", SAMPLE, "--max-peak", "1", "--write-baseline", "/dev/stdout")
+        failed = self.run_into(self.directory / "f", "wb", "check", SAMPLE, "--max-peak", "1KiB", "--write-baseline", "/dev/stdout")
         self.assertEqual(failed.returncode, 1)
         self.assertIn("failed: peak of live memory", failed.stderr)
 
@@ -297,7 +297,7 @@ class FullOutput(unittest.TestCase):
         commands = [["--help"], ["--version"], ["browse", "--help"], ["info", SAMPLE], ["report", SAMPLE], ["report", SAMPLE, "--json"],
                     ["report", SAMPLE, "--format", "html"], ["report", SAMPLE, "--format", "markdown"],
                     ["report", SAMPLE, "--leaks"], ["replay", SAMPLE, "--policy", "bound.live"], ["tune", SAMPLE],
-                    ["verify", SAMPLE], ["check", SAMPLE, "--max-peak", "1TiB"], ["check", SAMPLE, "--max-peak", "1"],
+                    ["verify", SAMPLE], ["check", SAMPLE, "--max-peak", "1TiB"], ["check", SAMPLE, "--max-peak", "1KiB"],
                     ["diff", f"{SAMPLE}@0s", "@end"], ["export", SAMPLE, "--format", "csv"]]
         for command in commands:
             with self.subTest(command), open("/dev/full", "wb") as full:

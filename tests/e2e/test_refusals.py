@@ -305,7 +305,7 @@ class BadUsage(ProgramTest):
         self.assert_refused(run("info", SAMPLE, "--frobnicate"), "--frobnicate", "memreel info --help")
 
     def test_unknown_way_to_make_segments_lists_the_known_ones(self):
-        self.assert_refused(run("replay", SAMPLE, "--segments-by", "x"), "--segments-by: x not in {malloc,map}")
+        self.assert_refused(run("replay", SAMPLE, "--segments-by", "x"), "--segments-by: 'x' is none of: malloc, map")
 
     def test_capacity_without_a_unit(self):
         for command in (["replay", SAMPLE], ["tune", SAMPLE], ["check", SAMPLE], ["report", SAMPLE], ["fleet", SAMPLE],
@@ -314,6 +314,123 @@ class BadUsage(ProgramTest):
             with self.subTest(" ".join(map(str, command))):
                 self.assert_refused(run(*command, "--capacity", "24"), "24 bytes?", "write 24GiB")
         self.answer("replay", SAMPLE, "--policy", "fit.best", "--capacity", str(24 * GIB))
+
+    def test_options_that_would_do_nothing(self):
+        leak, page = SAMPLES / "leak.reel", self.directory / "page.html"
+        job = ["--fleet", SAMPLE, "--max-reserved", "9GiB"]
+        for command, option, other in (
+                (["check", SAMPLE, "--max-peak", "9GiB", "--world-size", "4"], "--world-size", "without --fleet"),
+                (["check", SAMPLE, "--max-peak", "9GiB", "--rank-pattern", "x"], "--rank-pattern", "without --fleet"),
+                (["check", SAMPLE, "--max-peak", "9GiB", "--job", "y"], "--job", "without --fleet"),
+                (["check", SAMPLE, "--max-p99", "9GiB"], "--max-p99", "without --fleet"),
+                (["check", SAMPLE, "--max-peak", "9GiB", "--tolerance", "5%"], "--tolerance", "without --baseline"),
+                (["check", *job, "--tolerance", "5%"], "--tolerance", "without --baseline"),
+                (["check", SAMPLE, "--max-peak", "9GiB", "--suppress", "leak:x"], "--suppress",
+                 "without --max-leaked, --baseline or --write-baseline"),
+                (["check", SAMPLE, *job], "TRACE", "with --fleet"),
+                (["check", *job, "--suppress", "leak:x"], "--suppress", "with --fleet"),
+                (["check", *job, "--all-frames"], "--all-frames", "with --fleet"),
+                (["replay", SAMPLE, "--gpu", "3"], "--gpu", "without --on-device or --write-unit-costs"),
+                (["replay", SAMPLE, "--segments-by", "map"], "--segments-by", "without --on-device"),
+                (["replay", SAMPLE, "--series"], "--series", "without --json"),
+                (["fleet", SAMPLE, "-o", self.directory / "results"], "--output", "without --engine"),
+                (["fleet", SAMPLE, "--resume"], "--resume", "without --engine"),
+                (["report", leak, "--leaks", "--by", "stack"], "--by", "with --leaks"),
+                (["report", leak, "--at", "end", "--leaks"], "--at", "with --leaks"),
+                (["report", leak, "--oom", "--allocations"], "--allocations", "with --oom"),
+                (["report", leak, "--fragmentation", "--suppress", "leak:x"], "--suppress", "with --fragmentation"),
+                (["report", leak, "--leaks", "-o", page, "--interactive"], "--leaks", "with --interactive"),
+                (["record", "--when", "95%", "--", "true"], "--when", "without --flight"),
+                (["record", "--dumps", "3", "--", "true"], "--dumps", "without --flight"),
+                (["record", "--dump-signal", "USR1", "--", "true"], "--dump-signal", "without --flight"),
+                (["record", "--no-holders", "--", "true"], "--no-holders", "without --flight"),
+                (["attach", "4711", "--dumps", "3"], "--dumps", "without --flight"),
+                (["attach", "4711", "--interval", "3"], "--interval", "without --live"),
+                (["top", "--openmetrics", ":0", "--once"], "--once", "with --openmetrics")):
+            with self.subTest(" ".join(map(str, command))):
+                self.assert_refused(run(*command), f"error: {option}: has no effect {other}", f"memreel {command[0]} --help")
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_the_same_options_where_they_do_something(self):
+        leak = SAMPLES / "leak.reel"
+        for command in (["report", leak, "--leaks", "--live", "--by", "stack"], ["report", leak, "--leaks", "--allocations"],
+                        ["report", leak, "--tree", "--oom", "--at", "end"],
+                        ["check", leak, "--max-leaked", "1GiB", "--suppress", "leak:x"],
+                        ["replay", SAMPLE, "--series", "--json", "--policy", "fit.best"]):
+            with self.subTest(" ".join(map(str, command))):
+                self.answer(*command)
+
+    def test_each_command_names_its_own_help(self):
+        for command, problem in ((["report"], "TRACE is required"), (["export", SAMPLE], "--format is required"),
+                                 (["report", SAMPLE, SAMPLE], "is more than memreel report takes"),
+                                 (["report", SAMPLE, "--top", "x"], "--top: 'x' is not a whole number"),
+                                 (["report", SAMPLE, "--top", "1", "--top", "2"], "--top is given more than once"),
+                                 (["report", SAMPLE, "--top"], "--top needs a value"),
+                                 (["fleet", "merge"], "OUT is required"), (["attach"], "PID is required"),
+                                 (["attach", "1", "2"], "'2' is more than memreel attach takes"),
+                                 (["record", "--backend", "cuda", "--", "true"], "--backend: 'cuda' is none of: auto, cupti, interpose"),
+                                 (["browse"], "TRACE is required")):
+            with self.subTest(" ".join(map(str, command))):
+                name = "fleet merge" if command[:2] == ["fleet", "merge"] else command[0]
+                self.assert_refused(run(*command), problem, f"(see memreel {name} --help)")
+        for command, option in ((["attach", "--nonsense"], "--nonsense"), (["report", SAMPLE, "-x"], "-x"), (["top", "--nonsense"], "--nonsense"),
+                                (["report", SAMPLE, "--help-all"], "--help-all")):
+            with self.subTest(" ".join(map(str, command))):
+                self.assert_refused(run(*command), f"memreel {command[0]} has no option '{option}'")
+
+    def test_limits_without_a_unit(self):
+        """As test_capacity_without_a_unit: nobody means 24 bytes."""
+        for command in (["check", SAMPLE, "--max-reserved", "24"], ["check", SAMPLE, "--max-peak", "24"],
+                        ["check", SAMPLE, "--max-leaked", "24"], ["check", SAMPLE, "--max-category", "activation=24"],
+                        ["check", "--fleet", SAMPLE, "--max-reserved", "24"], ["check", "--fleet", SAMPLE, "--min-headroom", "24"],
+                        ["check", "--fleet", SAMPLE, "--max-p99", "24"]):
+            with self.subTest(" ".join(map(str, command))):
+                self.assert_refused(run(*command), "24 bytes?", "write 24GiB, or 24B")
+        self.answer("check", SAMPLE, "--max-leaked", "0")
+        self.answer("check", SAMPLE, "--max-peak", "24B", code=1)
+
+    def test_cards_are_named_where_they_are_known(self):
+        self.assert_refused(run("replay", SAMPLE, "--capacity", "H100-80GB"), "--capacity", "cards are for memreel predict and view")
+
+    def test_a_dash_is_no_file(self):
+        for command in (["report", SAMPLE, "--format", "html", "-o", "-"], ["report", "-"], ["check", SAMPLE, "--max-peak", "9GiB", "--markdown", "-"]):
+            with self.subTest(" ".join(map(str, command))):
+                self.assert_refused(run(*command), "'-' is no file", "/dev/stdout")
+
+    def test_instants_beyond_the_end(self):
+        for command in (["report", SAMPLE, "--at", "99999s"], ["diff", f"{SAMPLE}@99999s", "@end"], ["export", SAMPLE, "--format", "pprof", "--at", "99999s"]):
+            with self.subTest(" ".join(map(str, command))):
+                self.assert_refused(run(*command), "the trace ends after ")
+        self.assert_refused(run("diff", "@end", SAMPLE), "@end: names no trace (write TRACE@end)")
+
+    def test_one_rule_for_the_length_of_lists(self):
+        for command in (["report", SAMPLE], ["diff", SAMPLE, SAMPLE], ["tune", SAMPLE], ["fleet", SAMPLE]):
+            with self.subTest(command[0]):
+                self.assert_refused(run(*command, "--top", "0"), "--top: '0' is not a whole number from 1")
+
+    def test_a_report_goes_into_a_file_of_its_kind(self):
+        page = self.directory / "run.html"
+        self.assert_refused(run("report", SAMPLE, "-o", page, "--json"), page, "leave out --json")
+        self.assert_refused(run("report", SAMPLE, "-o", page, "--format", "markdown"), page, "leave out --format")
+        self.assert_refused(run("report", SAMPLE, "-o", self.directory / "run.txt"), "--output", ".html")
+        self.assertEqual(os.listdir(self.directory), [])
+        self.assertEqual(self.answer("report", SAMPLE, "-o", page).stdout, "")
+
+    def test_placeholders_of_traces_that_stand_for_nothing(self):
+        for name in ("%x.reel", "run-%", "%p-%q.reel"):
+            with self.subTest(name):
+                self.assert_refused(run("record", "-o", self.directory / name, "--", "true"), "stands for nothing", "%p is the process id")
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_files_are_named_as_they_were_given(self):
+        whole = SAMPLE.read_bytes()
+        for folder in ("a", "b"):
+            (self.directory / folder).mkdir()
+            (self.directory / folder / "cut.reel").write_bytes(whole[:len(whole) - 1])
+        files = [self.directory / folder / "cut.reel" for folder in ("a", "b")]
+        process = self.answer("diff", *files)
+        for file in files:
+            self.assertIn(f"note: {file}: ", process.stderr)
 
     def test_unknown_question(self):
         self.assert_refused(run("tune", SAMPLE, "--what-if", "empty_cash"), "unknown question 'empty_cash'",

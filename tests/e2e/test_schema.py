@@ -104,6 +104,10 @@ class Documents(SchemaTest):
         self.assertEqual(len(fleet["setting"]["classes"]), 2)
         self.assertIsNone(self.assert_valid("fleet", self.directory, "--no-setting")["heap"])
         self.assertEqual(self.assert_valid("fleet", self.directory, "--heap", "torch.cuda")["heap"], "torch.cuda")
+        baseline = self.directory / "baseline.json"
+        self.answer("check", "--fleet", self.directory, "--heap", "torch.cuda", "--write-baseline", baseline, "--allow-incomplete", code=None)
+        self.assertEqual(defects(json.loads(baseline.read_text())), [])
+        baseline.unlink()
         self.assert_valid("check", "--fleet", self.directory, "--max-reserved", "1GiB", "--max-imbalance", "1.1",
                           "--min-headroom", "1GiB", "--capacity", "8GiB", codes=(1,))
 

@@ -11,8 +11,10 @@
 #include <new>
 #include <nlohmann/json.hpp>
 
+#include "formats/command_line/combinations.h"
 #include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
 #include "viewer/app/frames.h"
@@ -249,6 +251,10 @@ int run(const Arguments& arguments, Clock::time_point started) {
                    .where = arguments.screenshot.string(),
                    .remedy = "name another file"});
 
+  for (const std::filesystem::path& input : inputs)
+    if (!input.empty() && !std::filesystem::exists(input, ignored))
+      return fail({.what = "can't be opened: No such file or directory", .where = input.string()});
+
   // Reading starts while the window is created, which takes longer than the first events.
   std::unique_ptr<Source> source;
   if (files->size() == 1 && predicted->empty())
@@ -302,7 +308,9 @@ int parse_and_run(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--capacity", arguments.capacity, "With NAME=VALUE:TRACE: memory of the device, or a card's name");
   app.add_option("--compare", arguments.compare, "Another trace to compare with, at its peak");
-  app.add_option("--screenshot", arguments.screenshot, "Write a screenshot (PNG) and exit, without a window");
+  app.add_option("--screenshot", arguments.screenshot,
+                 "Write a screenshot (PNG) and exit, without a window; with GLFW before 3.4 it needs a display, e.g. "
+                 "xvfb-run's");
   app.add_option("--size", arguments.size, "Size of the window or screenshot, in pixels [1600x1000]");
   app.add_option("--max-memory", arguments.max_memory,
                  "Memory limit, e.g. 4GiB [a quarter of the machine's; for reading the file 64 times its size]");
@@ -312,13 +320,15 @@ int parse_and_run(int argc, char** argv) {
                  "Position of the cursor: seconds, 45%, event:1000, peak, reserved-peak, oom or end [peak]");
   app.add_option("--pane", arguments.pane,
                  "Show one pane only, e.g. map; all, with --screenshot: one picture per pane, in a folder");
-  app.add_flag("--few-colours", arguments.few_colours, "Limit screenshots to 64 colours, for smaller files");
+  app.add_flag("--few-colours", arguments.few_colours, "With --screenshot: limit to 64 colours, for smaller files");
   app.add_flag("--light", arguments.light, "Dark text on a light background");
   app.add_flag("--dark", arguments.dark, "Light text on a dark background");
   add_whole_number(app, "--bench-frames", arguments.bench_frames, {1, any_count},
                    "Pan and zoom for this many scripted frames and print how long they took");
   app.add_flag("--json", arguments.json, "With --bench-frames: one JSON document instead of text");
   app.add_flag("--control", arguments.control, "Answer requests on standard input, for tests");
+  only_with(app, {"--few-colours"}, {"--screenshot"});
+  only_with(app, {"--json"}, {"--bench-frames"});
   app.footer(
       "Examples:\n"
       "  memreel view run.reel\n"
@@ -328,7 +338,7 @@ int parse_and_run(int argc, char** argv) {
       "  xvfb-run -a memreel view run.reel --screenshot map.png --pane map --size 1600x1000\n"
       "  memreel view --serve run.reel\n\n"
       "The last one shows the trace in a browser, for computers without a screen; "
-      "see memreel view --serve --help.\n"
+      "see memreel view --serve --help.\n\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   // `memreel view` passes the command's name as the first argument.
   const bool as_command = argc > 1 && std::string_view(argv[1]) == "view";
@@ -337,12 +347,8 @@ int parse_and_run(int argc, char** argv) {
   try {
     app.parse(as_command ? argc - 1 : argc, as_command ? argv + 1 : argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) {
-      const int code = app.exit(problem);
-      if (std::cout.flush()) return code;
-      return fail({.what = "can't write the help", .where = "standard output"});
-    }
-    return fail({.what = problem.what(), .remedy = "see memreel view --help"});
+    const Result<int> answered = answer_parse(app, problem);
+    return answered ? *answered : fail(answered.error());
   }
   return run(arguments, started);
 }

@@ -17,6 +17,7 @@
 
 #include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/parse_errors.h"
 #include "formats/model/files.h"
 #include "memreel/version.h"
 #include "viewer/model/ranks.h"
@@ -243,7 +244,7 @@ int parse_and_run(int argc, char** argv) {
       "  memreel browse before.reel after.reel\n"
       "  memreel browse job/\n"
       "  memreel browse 4711\n\n"
-      "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals\n"
+      "? shows the keys, q quits. Colours follow TERM, COLORTERM and NO_COLOR; in terminals "
       "that can't move their cursor (TERM=dumb) the report is printed.\n"
       "Exit code: 0 done; 2 bad usage or input that can't be read.");
   const std::span words(argv, static_cast<std::size_t>(argc));
@@ -252,12 +253,8 @@ int parse_and_run(int argc, char** argv) {
     app.parse(argc - 1, argv + 1);  // without "memreel"
     if (arguments.traces.empty() && !arguments.is_table) throw CLI::RequiredError("TRACE");
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) {
-      const int code = app.exit(problem);
-      if (std::cout.flush()) return code;
-      return fail({.what = "can't write the help", .where = "standard output"});
-    }
-    return fail({.what = problem.what(), .remedy = "see memreel browse --help"});
+    const Result<int> answered = answer_parse(app, problem);
+    return answered ? *answered : fail(answered.error());
   }
   return run(std::move(arguments));
 }

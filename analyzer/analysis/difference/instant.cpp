@@ -95,6 +95,11 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
   return i;
 }
 
+Nanoseconds span_of(const Events& events) {
+  if (events.count() == 0) return {};
+  return std::ranges::max(events.times()) - events.times().front();
+}
+
 /// A heap that allocates nothing in the phase is shown when the phase holds most in another.
 Result<std::uint64_t> events_at_phase(Phase phase, const Analysis& analysis, HeapId heap) {
   std::optional<SpanPeak> highest;
@@ -181,7 +186,12 @@ Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis
                    if (event.index >= all) return Error{.what = "the trace has " + counted(all, "event") + ", from 0"};
                    return event.index + 1;
                  },
-                 [&](AtTime time) -> Result<std::uint64_t> { return events_until(trace, time.since_start); },
+                 [&](AtTime time) -> Result<std::uint64_t> {
+                   if (const Nanoseconds span = span_of(trace.events); time.since_start > span)
+                     return Error{.what = "the trace ends after " +
+                                          text_of_seconds(std::chrono::duration<double>(span).count())};
+                   return events_until(trace, time.since_start);
+                 },
                  [&](AtPhase at) -> Result<std::uint64_t> { return events_at_phase(at.phase, analysis, heap.heap); },
                  [&](const AtRange& range) { return events_at_range(range.name, trace, heap.heap); }},
       instant);

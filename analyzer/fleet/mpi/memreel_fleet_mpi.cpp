@@ -16,6 +16,7 @@
 #include "analyzer/fleet/settings_search.h"
 #include "formats/command_line/help.h"
 #include "formats/command_line/option_values.h"
+#include "formats/command_line/parse_errors.h"
 
 namespace {
 
@@ -259,8 +260,8 @@ int main(int argc, char** argv) {
   try {
     app.parse(static_cast<int>(separator - argv), argv);
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);
-    return fail({.what = problem.what(), .remedy = "see memreel-fleet-mpi --help"});
+    const Result<int> answered = answer_parse(app, problem);
+    return answered ? *answered : fail(answered.error());
   }
   const Result<FleetQuestion> question = question_of(arguments);
   if (!question) return fail(question.error());
