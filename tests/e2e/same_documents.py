@@ -121,7 +121,7 @@ class Program:
     def command(self, words):
         if words[0] == "memreel-view":
             return [self.path.with_name(words[0]), *words[1:]]
-        return [self.path, *words, *(["--sysroot", "nothing"] if words[0] in FINDS_SYMBOLS else [])]
+        return [self.path, *words, *(["--sysroot", "nothing"] if words[0] in FINDS_SYMBOLS and "--fleet" not in words else [])]
 
 
 class Runs:

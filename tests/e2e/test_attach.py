@@ -84,26 +84,6 @@ class Dormant(AttachTest):
         self.assertFalse(self.traces())
         self.assertIn("memreel attach", errors)
 
-    def test_samples_after_a_recording_that_ended_within_a_call(self):
-        script = ("import ctypes, time; cuda = ctypes.CDLL('libcuda.so.1'); cuda.cuInit(0); kept = ctypes.c_void_p()\n"
-                  "cuda.cuCtxCreate_v2(ctypes.byref(kept), 0, 0)\n"
-                  "print('ready', flush=True)\n"
-                  "while True:\n"
-                  "    context = ctypes.c_void_p()\n"
-                  "    assert cuda.cuCtxCreate_v2(ctypes.byref(context), 0, 0) == 0\n"
-                  "    assert cuda.cuCtxDestroy_v2(context) == 0\n"
-                  "    assert cuda.cuCtxSetCurrent(kept) == 0\n"
-                  "    assert cuda.cuMemAlloc_v2(ctypes.byref(ctypes.c_uint64()), ctypes.c_size_t(512)) == 0\n"
-                  "    time.sleep(0.01)\n")
-        process = self.run_program(MEMREEL, "record", "--dormant", "--", sys.executable, "-c", script, FAKE_CUDA_DELAY_US=5000)
-        self.assertEqual(process.stdout.readline(), "ready\n")
-        pid = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
-        for cycle in range(12):
-            self.memreel("attach", pid, "-o", f"{cycle}.reel", "--sample-ms", 1)
-            time.sleep(0.1)
-            self.memreel("detach", pid)
-            self.assertIn("memory_info", self.document("info", self.directory / f"{cycle}.reel")["kinds"], cycle)
-
     def test_joined_twice(self):
         _, pid = self.start_dormant(PROGRAM, "endless", 1, FAKE_CUDA_DELAY_US=100)
         self.memreel("attach", pid, "-o", "first.reel")

@@ -45,11 +45,11 @@ class Processes(RecordTest):
 
     def test_names_from_before_a_fork(self):
         self.assertNotIn("killed", self.record(nvtx_program(self)).stderr)
-        found = sorted([(row["mark"], row["phase"]) if row.get("phase") else (row["mark"],)
-                        for row in self.events(trace) if row["kind"] == "mark"] for trace in self.traces())
+        found = sorted([(row["mark"], row["phase"]) for row in self.events(trace) if row["kind"] == "mark"]
+                       for trace in self.traces())
         self.assertEqual(found, sorted([
-            [("registered",), ("workers", "end")],
-            [("in the child", "begin"), ("registered",), ("in the child", "end"), ("workers", "end")],
+            [("registered", "instant"), ("workers", "end")],
+            [("in the child", "begin"), ("registered", "instant"), ("in the child", "end"), ("workers", "end")],
             [("before", "begin"), ("workers", "begin"), ("workers", "end"), ("before", "end")]]))
 
     def test_memory_of_another_process(self):
