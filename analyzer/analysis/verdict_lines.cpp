@@ -175,9 +175,11 @@ VerdictLine line_of(const std::vector<Verdict::Other>& others) {
           false};
 }
 
-/// What the program keeps for a backward pass that it never runs, or beyond one, if that matters at the peak.
+/// A smaller share of the peak is not worth a line.
+constexpr double matters = 0.1;
+
+/// What the program keeps for a backward pass that it never runs.
 void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders, bool training_failed) {
-  constexpr double matters = 0.1;
   const KeptGraphs& graphs = holders.graphs;
   const auto add = [&](const char* topic, Bytes bytes, const char* before, const char* after) {
     if (share_of(bytes, holders.total) >= matters) lines.push_back({topic, before + text_of(bytes) + after, false});
@@ -187,7 +189,6 @@ void add_graphs(std::vector<VerdictLine>& lines, const Holders& holders, bool tr
   add("graph", graphs.earlier, "the previous pass's graph, ",
       graphs.by_loss ? ", is alive: del the loss" : ", is alive: del the output");
   if (!training_failed) add("autocast", graphs.autocast, "16-bit copies of weights, ", ": load them in bfloat16");
-  add("graph", graphs.past_backward, "activations past their backward pass, ", ": del the output");
 }
 
 VerdictLine line_of(const Verdict::Leaks& leaks) {
@@ -347,6 +348,14 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   }
   // The variable that keeps a leak says more than what most of the memory is; otherwise it is the other way round.
   if (verdict.kept_by && lines.size() > most) drop(verdict.kept_by->is_leak ? "held by" : "kept by");
+  // Where there is room: it may be no more than the output of the step before, which most programs keep.
+  const bool is_leak = verdict.leaks && (verdict.leaks->bytes > 0_B || verdict.leaks->in_bursts > 0_B);
+  if (verdict.holders && !is_leak && lines.size() < most &&
+      share_of(verdict.holders->graphs.past_backward, verdict.holders->total) >= matters)
+    lines.insert(lines.begin() + 2, {"graph",
+                                     "activations past their backward pass, " +
+                                         text_of(verdict.holders->graphs.past_backward) + ": del the output",
+                                     false});
   return lines;
 }
 

@@ -116,7 +116,7 @@ Result<Budgets> budgets_of(const CheckArguments& arguments) {
   Budgets budgets{.all_served = !arguments.capacity.empty()};
   Result<void> done = set(budgets.max_peak, arguments.max_peak, "--max-peak", parse_limit);
   if (done) done = set(budgets.max_reserved, arguments.max_reserved, "--max-reserved", parse_limit);
-  if (done) done = set(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_limit);
+  if (done) done = set(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_size);
   if (done) done = set(budgets.max_fragmentation, arguments.max_fragmentation, "--max-fragmentation", parse_share);
   if (!done) return std::move(done).error();
   Result<std::map<Category, Bytes>> categories = parse_categories(arguments.max_category);

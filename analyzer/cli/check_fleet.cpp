@@ -18,9 +18,10 @@
 namespace memreel::cli {
 namespace {
 
-Result<void> read_size(std::optional<Bytes>& into, const std::string& text, const char* option) {
+Result<void> read_size(std::optional<Bytes>& into, const std::string& text, const char* option,
+                       Result<Bytes> (*parse)(std::string_view, const char*) = parse_limit) {
   if (text.empty()) return {};
-  const Result<Bytes> size = parse_limit(text, option);
+  const Result<Bytes> size = parse(text, option);
   if (!size) return size.error();
   into = *size;
   return {};
@@ -31,7 +32,7 @@ Result<FleetBudgets> budgets_of(const CheckFleetArguments& arguments) {
   Result<void> done = read_size(budgets.max_reserved, arguments.max_reserved, "--max-reserved");
   if (done) done = read_size(budgets.max_p99, arguments.max_p99, "--max-p99");
   if (done) done = read_size(budgets.min_headroom, arguments.min_headroom, "--min-headroom");
-  if (done) done = read_size(budgets.max_leaked, arguments.max_leaked, "--max-leaked");
+  if (done) done = read_size(budgets.max_leaked, arguments.max_leaked, "--max-leaked", parse_size);
   if (!done) return std::move(done).error();
   if (const std::string& text = arguments.max_imbalance; !text.empty()) {
     budgets.max_imbalance = parse_fraction(text, std::chars_format::general);

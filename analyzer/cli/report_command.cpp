@@ -376,9 +376,6 @@ void add_report_command(CLI::App& app, Exit& exit) {
   command->add_flag("--interactive", arguments->interactive,
                     "With -o FILE.html: the viewer with the trace embedded, as one page that opens from disk");
   command->add_flag("--json", arguments->json, "Same as --format json (memreel.report/1)");
-  not_with(*command, {"--by", "--at", "--summary"}, {"--leaks", "--fragmentation", "--oom"}, {"--live", "--tree"});
-  not_with(*command, {"--allocations"}, {"--fragmentation", "--oom"}, {"--live", "--tree", "--leaks"});
-  not_with(*command, {"--suppress", "--suppressions"}, {"--live", "--tree", "--fragmentation", "--oom"}, {"--leaks"});
   not_with(*command,
            {"--by", "--at", "--device", "--heap", "--top", "--live", "--leaks", "--suppress", "--suppressions",
             "--capacity", "--fragmentation", "--oom", "--tree", "--summary", "--allocations", "--sysroot",

@@ -380,7 +380,8 @@ void print_alternatives(const TuneResult& result, const TuneReport& report) {
   if (result.alternatives.empty()) return;
   std::string title = "What if";
   if (const std::uint64_t steps = report.steps.ends.size(); steps > 0)
-    title += " (" + counted(steps, "step") + ", " + (report.steps.are_marked ? "marked by " : "") + report.steps.mark + ")";
+    title +=
+        " (" + counted(steps, "step") + ", " + (report.steps.are_marked ? "marked by " : "") + report.steps.mark + ")";
   std::cout << '\n' << bold("What if") << wrapped(title, 0).substr(std::string_view("What if").size()) << '\n';
   Table table(result);
   table.add("as recorded", result.baseline);

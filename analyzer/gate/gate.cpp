@@ -154,8 +154,8 @@ std::vector<std::string> not_in_run(const Measured& now, const Measured& before)
     if (before.version.empty()) continue;
     for (const std::string& heap : only_in(old.heaps, d->heaps)) lacks.push_back(heap_on(heap, old.device));
     if (d->steps != old.steps)
-      lacks.push_back(counted(old.steps, "step") + " on " + on_device(old.device) + ", as in the baseline: this run has " +
-                      text_of(std::uint64_t{d->steps}));
+      lacks.push_back(counted(old.steps, "step") + " on " + on_device(old.device) +
+                      ", as in the baseline: this run has " + text_of(std::uint64_t{d->steps}));
   }
   return lacks;
 }

@@ -13,7 +13,7 @@ MPI = Path(MEMREEL).parent / "memreel-fleet-mpi"
 VIEWER = Path(MEMREEL).parent / "memreel-view"
 # The words before each command's options, and those after them.
 COMMANDS = {
-    ("report",): (SAMPLE,), ("replay",): (SAMPLE,), ("tune",): (SAMPLE,), ("check",): (SAMPLE,), ("diff",): (SAMPLE, SAMPLE),
+    ("report",): (SAMPLE,), ("replay",): (SAMPLE, "--on-device=cuda.malloc"), ("tune",): (SAMPLE,), ("check",): ("--fleet", SAMPLE), ("diff",): (SAMPLE, SAMPLE),
     ("fleet",): (SAMPLE,), ("fleet", "map"): (SAMPLE, "-o", "/nowhere"), ("fleet", "merge"): ("/nowhere",),
     ("fleet", "settings"): ("/nowhere",), ("plan",): (SAMPLE,), ("predict",): (f"batch=1:{SAMPLE}",), ("view", "--serve"): (SAMPLE,),
     ("record",): ("--", "true"), ("attach",): ("1",), ("holders",): ("1",), ("dump",): ("1",), ("top",): ("--once",),

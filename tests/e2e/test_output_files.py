@@ -233,6 +233,9 @@ class OutputFiles(ProgramTest):
         for name, arguments in WRITERS.items():
             with self.subTest(name):
                 run(*[damaged if a in (SAMPLE, PICKLE) else a for a in arguments], self.directory / "out")
+                if name in ("junit", "markdown"):  # what a build server is to show
+                    self.assertIn("damaged.pickle", (self.directory / "out").read_text())
+                    (self.directory / "out").unlink()
                 self.assertEqual(set(self.directory.iterdir()), before)
 
     def end_while_it_writes(self, end, *arguments):

@@ -507,7 +507,7 @@ for _ in range(steps): step()
         self.assertEqual(written["devices"][1]["heaps"], ["a", "b"])
         self.answer("check", whole, "--baseline", baseline, "--tolerance", "0")
         short = recorded(5, 2, "ab")
-        for other, mention in ((short, "8 steps on device 0: there are 5"), (recorded(8, 1, "ab"), "device 1"),
+        for other, mention in ((short, "8 steps on device 0, as in the baseline: this run has 5"), (recorded(8, 1, "ab"), "device 1"),
                                (recorded(8, 2, "a"), "heap b on device 0"), (recorded(8, 2, "abc"), "heap c on device 0")):
             with self.subTest(mention):
                 self.assert_refused(run("check", other, "--baseline", baseline), "missing: " + mention)
@@ -528,7 +528,7 @@ pool.segment_add(address := malloc(MIB), MIB)
 pool.alloc(address, 1000)
 pool.oom(1 << 30)
 """)
-        self.assert_refused(run("check", trace, "--max-peak", "10MiB"), "what 1 request would have needed", "--capacity")
+        self.assert_refused(run("check", trace, "--max-peak", "10MiB"), "how much memory 1 refused request would have needed", "--capacity")
         self.answer("check", trace, "--max-peak", "10MiB", "--allow-incomplete")
 
 

@@ -369,11 +369,15 @@ bool Unpickler::is_all() {
   const bool is_another = next[0] == std::byte{static_cast<std::uint8_t>(PickleOpcode::proto)};
   opcode_at_ = bytes_.position();
   std::uint64_t count = 0;
+  bool is_padding = true;  // PyTorch's memory_viz appends zeros
   for (auto rest = bytes_.take(std::numeric_limits<std::uint64_t>::max()); !rest.empty();
-       rest = bytes_.take(std::numeric_limits<std::uint64_t>::max()))
+       rest = bytes_.take(std::numeric_limits<std::uint64_t>::max())) {
     count += rest.size();
+    is_padding = is_padding && std::ranges::all_of(rest, [](std::byte byte) { return byte == std::byte{0}; });
+  }
   if (bytes_.failure()) return false;
-  return fail(text_of(count) + (count == 1 ? " byte follows" : " bytes follow") + " the end of the pickle",
+  if (is_padding) return true;
+  return fail(counted(count, "byte") + (count == 1 ? " follows" : " follow") + " the end of the pickle",
               is_another ? "write each snapshot to a file of its own" : "the file is damaged: copy or dump it again");
 }
 

@@ -20,7 +20,7 @@ TEST(Wrapping, ClipsTheMiddleOfWhatIsTooLong) {
 TEST(Wrapping, WrapsAtBlanksAndAfterCommas) {
   EXPECT_EQ(wrapped("one two three", 2, 10), "  one two\n  three\n");
   EXPECT_EQ(wrapped("a:1,b:2,c:3", 0, 8), "a:1,b:2,\nc:3\n");
-  EXPECT_EQ(wrapped("of 1,048,576 bytes", 0, 8), "of\n1,048,57\n6 bytes\n");
+  EXPECT_EQ(wrapped("of 1,048,576 bytes", 0, 8), "of\n1,048,\n576\nbytes\n");
   EXPECT_EQ(wrapped("needs 1,048,576 bytes", 0, 12), "needs\n1,048,576\nbytes\n") << "a number stays whole";
   EXPECT_EQ(wrapped("unbreakable", 0, 4), "unbr\neaka\nble\n");
   EXPECT_EQ(wrapped("", 0, 4), "\n");
