@@ -13,11 +13,14 @@ MPI = Path(MEMREEL).parent / "memreel-fleet-mpi"
 VIEWER = Path(MEMREEL).parent / "memreel-view"
 # The words before each command's options, and those after them.
 COMMANDS = {
-    ("report",): (SAMPLE,), ("replay",): (SAMPLE, "--on-device=cuda.malloc"), ("tune",): (SAMPLE,), ("check",): ("--fleet", SAMPLE), ("diff",): (SAMPLE, SAMPLE),
+    ("report",): (SAMPLE,), ("replay",): (SAMPLE,), ("tune",): (SAMPLE,), ("check",): (SAMPLE,), ("diff",): (SAMPLE, SAMPLE),
     ("fleet",): (SAMPLE,), ("fleet", "map"): (SAMPLE, "-o", "/nowhere"), ("fleet", "merge"): ("/nowhere",),
     ("fleet", "settings"): ("/nowhere",), ("plan",): (SAMPLE,), ("predict",): (f"batch=1:{SAMPLE}",), ("view", "--serve"): (SAMPLE,),
     ("record",): ("--", "true"), ("attach",): ("1",), ("holders",): ("1",), ("dump",): ("1",), ("top",): ("--once",),
 }
+# Options without which another has no effect.
+NEEDED = {("replay", "--gpu"): ("--on-device=cuda.malloc",), ("check", "--world-size"): ("--fleet",), ("record", "--dumps"): ("--flight=1MiB",),
+          ("attach", "--dumps"): ("--flight=1MiB",), ("attach", "--interval"): ("--live",)}
 NO_NUMBERS = ("+5", " 5", "5 ", "0x10", "nan", "inf", "-inf", "1e400", "5x", "five", "1,000", "99999999999999999999", "-1")
 # Options whose values are sizes, shares, instants...: those above are none of any.
 TEXTS = [("report", SAMPLE, "--capacity"), ("report", SAMPLE, "--max-memory"), ("report", SAMPLE, "--at"), ("report", SAMPLE, "--leaks", "--capacity"),
@@ -54,7 +57,7 @@ class Numbers(ProgramTest):
             found += len(options)
             for option in options:
                 for value in (*NO_NUMBERS, "1e99"):
-                    stated = self.refuse(option, value, (*command, f"{option}={value}", *after))
+                    stated = self.refuse(option, value, (*command, f"{option}={value}", *NEEDED.get((command[0], option), ()), *after))
                     self.assertRegex(stated, r"is not a (whole )?number from \S+ to \S+ ")
         self.assertGreater(found, 35)
 
