@@ -332,10 +332,6 @@ Holders holders_by_pool(const Trace& trace, const std::vector<Lifetime>& lives, 
   return holders;
 }
 
-}  // namespace
-
-namespace {
-
 /// Without parts if the category is not known for at least half of the bytes.
 Holders all_by_category(std::span<const CategoryShare> shares) {
   Holders holders{.by = "category"};

@@ -143,8 +143,7 @@ std::string words_of(const Rounds& steps) {
   return counted(count, "step") + ", " + how_found(steps);
 }
 
-Json json_of_recording(const Trace& trace) {
-  const Rounds steps = steps_of(trace);
+Json json_of_recording(const Trace& trace, const Rounds& steps) {
   return {{"kind", kind_of(trace)},
           {"older_allocations", trace.losses.preexisting_allocations},
           {"steps", steps.count()},
@@ -152,9 +151,8 @@ Json json_of_recording(const Trace& trace) {
            steps.source == RoundSource::none || !trace.read.later.empty() ? Json(nullptr) : Json(words_of(steps))}};
 }
 
-void print_recording(const Trace& trace) {
+void print_recording(const Trace& trace, const Rounds& steps) {
   const std::uint64_t older = trace.losses.preexisting_allocations;
-  const Rounds steps = steps_of(trace);
   if (trace.events.count() == 0 && !trace.read.intact()) {
     std::cout << "  recorded no events could be read\n";
     return;
@@ -171,7 +169,7 @@ void print_recording(const Trace& trace) {
 }
 
 /// `stacks`: as recorded, before frames had names.
-void print_info_json(const Trace& trace, std::size_t stacks) {
+void print_info_json(const Trace& trace, std::size_t stacks, const Rounds& steps) {
   const KindCounts counts = count_kinds(trace.events);
   Json kinds = Json::object();
   for (std::size_t k = 0; k < counts.size(); ++k) {
@@ -210,7 +208,7 @@ void print_info_json(const Trace& trace, std::size_t stacks) {
               {"versions", json_of(trace.header.versions)},
               {"events", trace.events.count()},
               {"kinds", std::move(kinds)},
-              {"recording", json_of_recording(trace)},
+              {"recording", json_of_recording(trace, steps)},
               {"devices", std::move(devices)},
               {"time_span_ns", time_span(trace).count()},
               {"stacks", stacks},
@@ -220,11 +218,11 @@ void print_info_json(const Trace& trace, std::size_t stacks) {
               {"bytes_per_event", bytes_per_event(trace)}});
 }
 
-void print_info_text(const Trace& trace, std::size_t stacks) {
+void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps) {
   std::cout << bold(trace.header.source_name) << "  (" << trace.header.source << ", " << trace.header.producer
             << ")\n\n";
   print_origin(trace.header);
-  print_recording(trace);
+  print_recording(trace, steps);
   const std::chrono::duration<double> seconds = time_span(trace);
   std::cout << "  events   " << text_of(std::uint64_t{trace.events.count()})
             << (has_times(trace.events) ? " over " + text_of_seconds(seconds.count()) : "") << '\n'
@@ -266,11 +264,15 @@ Exit run_info(const InfoArguments& arguments) {
   Result<Trace> trace = open_sized_input(arguments.file, arguments.memory_limit);
   if (!trace) return fail(trace.error());
   const std::size_t stacks = trace->tables.stacks.size() - 1;
-  name_native_frames(*trace, arguments.file, {});  // steps may be found by what recurs at a line
+  Rounds steps = steps_of(*trace);
+  if (steps.source == RoundSource::repetition) {  // at a place, which may need a name
+    name_native_frames(*trace, arguments.file, {});
+    steps = steps_of(*trace);
+  }
   if (arguments.json)
-    print_info_json(*trace, stacks);
+    print_info_json(*trace, stacks, steps);
   else
-    print_info_text(*trace, stacks);
+    print_info_text(*trace, stacks, steps);
   return Exit::done;
 }
 

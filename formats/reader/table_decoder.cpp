@@ -99,7 +99,7 @@ bool append_columns(const RowColumns& columns, Tables& tables, RowSpace& space, 
   return !rows.failed();
 }
 
-/// Says of the empty rows after the `kept` ones that their names were lost, rather than to print them as nothing.
+/// Says of the empty rows after the `kept` ones that their names were lost, rather than printing them as nothing.
 void name_lost_rows(Tables& tables, const wire::RowCounts& kept) {
   const auto lost_rows = [&]<class Row>(std::vector<Row>& rows, Table table) {
     return std::span(rows).subspan(kept[table] + 1);

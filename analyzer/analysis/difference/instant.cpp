@@ -95,29 +95,28 @@ std::uint64_t events_until(const Trace& trace, Nanoseconds since_start) {
   return i;
 }
 
-Nanoseconds span_of(const Events& events) {
-  if (events.count() == 0) return {};
-  return std::ranges::max(events.times()) - events.times().front();
+/// When the phase holds most in a heap; nothing if the heap allocates nothing in it.
+std::optional<std::uint64_t> peak_in_phase(Phase phase, const Analysis& analysis, HeapId heap) {
+  for (const PhasePeak& at : phase_peaks(analysis.trace(), analysis.categories(), heap))
+    if (at.phase == phase) return at.peak.events;
+  return std::nullopt;
 }
 
-/// A heap that allocates nothing in the phase is shown when the phase holds most in another.
+/// A heap that allocates nothing in the phase is shown when the phase holds most in the largest that does.
 Result<std::uint64_t> events_at_phase(Phase phase, const Analysis& analysis, HeapId heap) {
-  std::optional<SpanPeak> highest;
-  for (const HeapHistory& history : analysis.histories())
-    for (const PhasePeak& at : phase_peaks(analysis.trace(), analysis.categories(), history.heap)) {
-      if (at.phase != phase) continue;
-      if (history.heap == heap) return at.peak.events;
-      if (!highest || at.peak.live > highest->live) highest = at.peak;
-    }
-  if (highest) return highest->events;
-  std::string others;
+  if (const auto events = peak_in_phase(phase, analysis, heap)) return *events;
+  std::vector<HeapHistory> others(analysis.histories().begin(), analysis.histories().end());
+  std::ranges::stable_sort(others, std::ranges::greater{}, &HeapHistory::peak_live);
+  for (const HeapHistory& other : others)
+    if (const auto events = peak_in_phase(phase, analysis, other.heap)) return *events;
+  std::string known;
   for (std::size_t p = 0; p < phase_count; ++p) {
     const auto other = static_cast<Phase>(p);
     if (std::ranges::find(analysis.categories().phase, other) != analysis.categories().phase.end())
-      others += (others.empty() ? "" : ", ") + std::string(name_of(other));
+      known += (known.empty() ? "" : ", ") + std::string(name_of(other));
   }
   return Error{.what = "the trace has no phase '" + std::string(name_of(phase)) + "'",
-               .remedy = others.empty() ? "" : "it has: " + others};
+               .remedy = known.empty() ? "" : "it has: " + known};
 }
 
 Result<std::uint64_t> events_at_range(std::string_view name, const Trace& trace, HeapId heap) {
@@ -187,7 +186,8 @@ Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis
                    return event.index + 1;
                  },
                  [&](AtTime time) -> Result<std::uint64_t> {
-                   if (const Nanoseconds span = span_of(trace.events); time.since_start > span)
+                   const Nanoseconds span = all == 0 ? Nanoseconds{} : trace.events.latest() - trace.events.time(0);
+                   if (time.since_start > span)
                      return Error{.what = "the trace ends after " +
                                           text_of_seconds(std::chrono::duration<double>(span).count())};
                    return events_until(trace, time.since_start);

@@ -241,7 +241,8 @@ TEST(AnnotationsOfAProcessThatIsJoined, MayRemoveThemselves) {
   ask_for_state(began);
   ask_for_state(std::chrono::steady_clock::now());
   EXPECT_EQ(calls, 1);
-  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2)) << "nobody waits for itself";
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2))
+      << "a callback that removes itself does not wait for its own end";
 }
 
 TEST(AnnotationsThatWaitForARecorder, LeaveRoomOnceRemoved) {

@@ -74,15 +74,14 @@ TEST(Pickle, BrokenProgramsAreRefused) {
 TEST(Pickle, WhatFollowsItsEndIsNotIgnored) {
   const std::string one = proto4("}X\x08\x00\x00\x00segments]s."s);
   const std::string two = refusal(one + one);
-  EXPECT_NE(two.find("bytes follow the end of the pickle (write each snapshot to a file of its own)"),
-            std::string::npos)
+  EXPECT_NE(
+      two.find("byte " + std::to_string(one.size()) + ": more follows the end of the pickle (write each snapshot"),
+      std::string::npos)
       << two;
-  EXPECT_NE(two.find("byte " + std::to_string(one.size()) + ": " + std::to_string(one.size()) + " bytes"),
-            std::string::npos)
-      << two;
-  const std::string more = refusal(one + std::string(5'000'000, 'x'));
-  EXPECT_NE(more.find("5,000,000 bytes follow the end of the pickle (the file is damaged"), std::string::npos) << more;
-  EXPECT_NE(refusal(one + "\n").find("1 byte follows"), std::string::npos);
+  for (const std::string& rest : {std::string(5'000'000, 'x'), "\n"s, std::string(4, '\0')}) {
+    const std::string more = refusal(one + rest);
+    EXPECT_NE(more.find("more follows the end of the pickle (the file is damaged"), std::string::npos) << more;
+  }
   EXPECT_EQ(refusal(one + std::string(3, '\0')), refusal(one)) << "memory_viz pads with zeros";
 }
 
