@@ -123,18 +123,20 @@ int open_of_another(const Numbers& n) {
 }
 
 /// Destroying a context frees its linear memory.
-int contexts(const Numbers&) {
+int contexts(const Numbers& n) {
   must(cuInit(0), "cuInit");
-  fake::Context* context = nullptr;
-  must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate");
-  Block first, second, third;
-  allocate(mib, first);
-  allocate(3 * mib, second);
-  allocate(5 * mib, third);
-  release(second);
-  truth::freeing("linear", first.pointer, first.size);
-  truth::freeing("linear", third.pointer, third.size);
-  must(cuCtxDestroy_v2(context), "cuCtxDestroy");
+  for (std::uint64_t i = 0; i < n[0]; ++i) {
+    fake::Context* context = nullptr;
+    must(cuCtxCreate_v2(&context, 0, 0), "cuCtxCreate");
+    Block first, second, third;
+    allocate(mib, first);
+    allocate(3 * mib, second);
+    allocate(5 * mib, third);
+    release(second);
+    truth::freeing("linear", first.pointer, first.size);
+    truth::freeing("linear", third.pointer, third.size);
+    must(cuCtxDestroy_v2(context), "cuCtxDestroy");
+  }
   return 0;
 }
 

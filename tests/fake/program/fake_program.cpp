@@ -31,7 +31,7 @@ const std::array modes{
     Mode{"pools", pools, {300}, "COUNT: stream-ordered allocations in two pools"},
     Mode{"vmm", vmm, {}, "one range, mapped and unmapped piece by piece"},
     Mode{"capture", capture, {}, "allocation nodes of a captured graph"},
-    Mode{"contexts", contexts, {}, "a context destroyed with its memory"},
+    Mode{"contexts", contexts, {1}, "COUNT: contexts, each destroyed with its memory"},
     Mode{"devices", devices, {300}, "COUNT: memory of two devices, each used from the other"},
     Mode{"locations", locations, {}, "pools by location, made and asked for: two devices, the host"},
     Mode{"nodes", nodes, {}, "physical memory of a locality domain, nodes of a graph on another device"},
