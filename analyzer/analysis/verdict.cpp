@@ -261,6 +261,8 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   if (fragments.inherited && found->at_start.free() > found->at_start.unreleasable &&
       is_torch_heap(trace.tables, heap.heap))
     fragments.releasable = saved_by_release(trace, heap.heap);
+  if (!has_history(trace) && is_torch_heap(trace.tables, heap.heap))
+    fragments.releasable = peak.free() - std::min(peak.free(), peak.unreleasable);
   find_cause(trace.tables, *found, fragments);
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
@@ -342,10 +344,10 @@ Holders all_by_category(std::span<const CategoryShare> shares) {
   }
   if (known == 0_B || known < holders.total - known) return holders;
   for (const CategoryShare& share : shares) {
-    const CategoryShare::Holder& most = share.holders.front();
-    const bool concentrated = most.bytes > share.bytes - most.bytes && most.label != no_stack_label;
+    const CategoryShare::Holder& first = share.holders.front();
+    const bool concentrated = first.bytes > share.bytes - first.bytes && first.label != no_stack_label;
     holders.parts.push_back({std::string(words_of(share.category)), share.bytes,
-                             concentrated ? most.label : std::string(), is_known_by_size(share.evidence)});
+                             concentrated ? first.label : std::string(), is_known_by_size(share.evidence)});
   }
   return holders;
 }
@@ -356,7 +358,7 @@ Holders holders_by_category(std::span<const CategoryShare> shares) {
   Holders holders = all_by_category(shares);
   // What is older than the recording has no place in the program that would say more.
   if (!holders.parts.empty() && share_of(holders.parts.front().bytes, holders.total) > nearly_all &&
-      !holders.parts.front().by_size)
+      !holders.parts.front().by_size && shares.front().evidence != Evidence::workspace_size)
     holders.parts.clear();
   return holders;
 }
@@ -370,6 +372,7 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
     holders.total += trace.events.size(life.begin);
   }
   holders.parts = grouped(stacks, trace.tables, site_label);
+  for (Holder& part : holders.parts) part.label = label_in(trace, std::move(part.label));
   if (holders.parts.empty()) return holders;
   if (share_of(holders.parts.front().bytes, holders.total) < nearly_all) return holders;
   std::vector<Holder> innermost = grouped(stacks, trace.tables, innermost_label);
@@ -465,12 +468,16 @@ const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHisto
 Verdict make_verdict(const Trace& trace, const Findings& findings) {
   Verdict verdict;
   verdict.incomplete = !trace.read.intact() || trace.losses.ring_full > 0 || trace.losses.history_overflowed;
+  verdict.unrecorded = !tells_live_memory(trace);
+  const bool has_sums_only = trace.header.source == sums_source;
+  verdict.is_instant = !has_history(trace) && !has_sums_only && trace.losses.skipped != all_between_instants();
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
   verdict.device = findings.device;
   verdict.others = others(trace, *verdict.decides, findings.heaps);
-  if (findings.holders != nullptr && !findings.holders->parts.empty()) verdict.holders = *findings.holders;
+  if (findings.holders != nullptr && !findings.holders->parts.empty() && !has_sums_only)
+    verdict.holders = *findings.holders;
   verdict.has_optimizer = std::ranges::any_of(
       trace.tables.marks, [&](const Mark& mark) { return trace.tables[mark.name].starts_with("Optimizer."); });
   if (findings.leaks != nullptr) verdict.leaks = leaks_of(trace, *findings.leaks);
@@ -488,6 +495,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
       std::ranges::find(findings.remedies->heaps, heap->heap, &Prepared::heap) != findings.remedies->heaps.end();
   if (has_remedies && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
     verdict.setting = setting_of(trace, *findings.remedies, *heap, findings.ooms, findings.exact);
+  else if (findings.ooms != nullptr && !findings.ooms->examined.empty() && findings.ooms->examined.front().at_maximum)
+    verdict.setting = Verdict::Setting{.instead = remedy_for_lack(findings.ooms->examined.front())};
   return verdict;
 }
 

@@ -108,7 +108,7 @@ struct Verdict {
     double share = 0;           // of the reserved bytes, those not allocated
     bool inherited = false;     // the peak was reserved before the recording began
     Bytes most_used;            // allocated at the reserved peak, or live at another time if that is more
-    Bytes releasable;           // saved by empty_cache() before the recording (saved_by_release)
+    Bytes releasable;           // saved by empty_cache() before the recording (saved_by_release), or at the instant
     std::string cause;          // what most of the unused memory is, beyond a place; empty: nothing in particular
     std::string cause_site;     // whose it is; may be empty
     // Of the first request that failed by fragmentation; 0: none did.
@@ -143,6 +143,8 @@ struct Verdict {
 
   // Absent: not examined, or not recorded.
   std::optional<Decides> decides;
+  bool is_instant = false;  // the recording holds one instant: no peak, and nothing that a replay could repeat
+  bool unrecorded = false;  // allocations were not recorded: that there are none says nothing
   bool incomplete = false;  // parts of the trace are lost, so that there may have been what it doesn't show
   std::optional<Device> device;
   std::vector<Other> others;  // by device
@@ -180,7 +182,8 @@ std::optional<Verdict::Device> device_at_peak(const Trace& trace, const std::vec
 Verdict make_verdict(const Trace& trace, const Findings& findings);
 
 struct VerdictLine {
-  // "OOM" or "peak"; "held by", "graph", "autocast", "others", "leaks", "kept by", "fragmented", "set" or "use"
+  // "OOM", "peak" or "instant"; "held by", "graph", "autocast", "others", "leaks", "kept by", "fragmented", "set" or
+  // "use"
   std::string topic;
   std::string text;    // contains names from the trace, so it must be escaped
   bool alarm = false;  // a leak or a failure

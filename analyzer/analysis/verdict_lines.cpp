@@ -4,6 +4,7 @@
 
 #include "analyzer/analysis/verdict.h"
 #include "analyzer/describe/clipped_place.h"
+#include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/text_table.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
@@ -57,7 +58,8 @@ std::string gpu_of(const Verdict::Decides& decides) {
   return " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices);
 }
 
-VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device) {
+VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device,
+                         bool is_instant) {
   const std::string gpu = gpu_of(decides);
   std::string text = device ? text_of(device->held) + " held" + (gpu.empty() ? " on the device" : gpu)
                      : decides.peak_reserved > 0_B ? text_of(decides.peak_reserved) + " reserved" + gpu + ", " +
@@ -71,34 +73,41 @@ VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Ve
   if (const std::string live = " (live: step " + text_of(std::uint64_t{decides.live_step}) + ")";
       decides.live_step != decides.step && !device && display_width(text + live) <= room)
     text += live;
-  return {"peak", text, false};
+  return {is_instant ? "instant" : "peak", text, false};
+}
+
+/// The same at a place, if that is known.
+std::string line_at(const std::string& before, const std::string& place, const std::string& after = {}) {
+  return place == no_stack_label ? before + after : line_with(before + " at ", place, after);
 }
 
 VerdictLine line_of_failures(const Verdict::Decides& decides) {
   const std::string requested = text_of(decides.requested);
   if (decides.failed == 1) {
-    const std::string before = requested + " refused" + gpu_of(decides) + " at ";
+    const std::string before = requested + " refused" + gpu_of(decides);
     std::string reason = decides.reason.empty() ? "" : ": " + decides.reason;
-    if (display_width(before + reason) + least_place > room) {
+    if (display_width(before + " at " + reason) + least_place > room) {
       // How far a step grew says more than the place, where both don't fit.
-      const std::string without_place = requested + " refused" + gpu_of(decides) + reason;
+      const std::string without_place = before + reason;
       const std::size_t comma = reason.find(", ");
       if (comma != std::string::npos && display_width(without_place) <= room) return {"OOM", without_place, true};
       reason.resize(std::min(reason.size(), comma));
     }
-    return {"OOM", line_with(before, decides.site, reason), true};
+    return {"OOM", line_at(before, decides.site, reason), true};
   }
   std::string text = text_of(decides.failed) + " failed" + gpu_of(decides);
   // An error that is caught keeps the frames of its traceback, and they their tensors.
   if (decides.held_through > decides.live - std::min(decides.live, decides.held_through))
-    return {"OOM",
-            line_with(text + ", " + text_of(decides.held_through) + " held through all; first " + requested + " at ",
-                      decides.site),
-            true};
+    return {
+        "OOM",
+        line_at(text + ", " + text_of(decides.held_through) + " held through all; first " + requested, decides.site),
+        true};
   if (decides.fragmented > 0)
     text += decides.fragmented == decides.failed ? " by fragmentation"
                                                  : " (" + text_of(decides.fragmented) + " by fragmentation)";
-  return {"OOM", line_with(text + ", first " + requested + " at ", decides.site), true};
+  // Why the first one failed takes the room of a place that is not known.
+  const bool says_why = decides.site == no_stack_label && decides.fragmented == 0 && !decides.reason.empty();
+  return {"OOM", line_at(text + ", first " + requested, decides.site, says_why ? ": " + decides.reason : ""), true};
 }
 
 /// "NCCL in 3 communicators 2.17 GiB, cuBLAS 128.00 MiB, PyTorch 22.00 MiB"
@@ -217,8 +226,8 @@ VerdictLine line_of(const Verdict::KeptBy& kept) {
   return {"kept by", line_with("", kept.text, kept.growth + ": " + text_of(kept.bytes)), false};
 }
 
-/// `peak`: whose, "the peak" or, where the first line is about a device, "the pool's peak".
-VerdictLine line_of(const Verdict::Fragments& found, const std::string& peak) {
+/// `of_peak`: " of the peak" or, where the first line is about a device, " of the pool's peak"; nothing of an instant.
+VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak) {
   if (found.free_at_failure > 0_B)
     return {"fragmented",
             "at the first such failure " + text_of(found.free_at_failure) + " free, largest block " +
@@ -226,13 +235,13 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& peak) {
             true};
   const Bytes unused = found.reserved - std::min(found.reserved, found.allocated);
   if (found.share < fragmented)
-    return {"fragmented", "little: " + percent(1 - found.share) + " of " + peak + " was in use", false};
+    return {"fragmented", "little: " + percent(1 - found.share) + of_peak + " was in use", false};
   if (found.inherited)
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
-  std::string text = percent(found.share) + " of " + peak + " (" + text_of(unused) + ") unused";
+  std::string text = percent(found.share) + of_peak + " (" + text_of(unused) + ") unused";
   if (!found.cause.empty()) {
-    text = percent(found.share) + " of " + peak + " unused, " + found.cause;
+    text = percent(found.share) + of_peak + " unused, " + found.cause;
     return {"fragmented", found.cause_site.empty() ? text : line_with(text + ": ", found.cause_site), false};
   }
   if (found.unreleasable > 0_B) text += ", " + text_of(found.unreleasable) + " unreleasable";
@@ -300,20 +309,33 @@ VerdictLine line_of_release(Bytes releasable) {
   return {"use", "torch.cuda.empty_cache() before it saves " + text_of(releasable) + ", by replay", false};
 }
 
+/// Of one instant, only what is free in whole segments is certain to be saved by something.
+bool has_cache_at_instant(const Verdict& verdict) {
+  return verdict.is_instant && verdict.fragmentation &&
+         share_of(verdict.fragmentation->releasable, verdict.fragmentation->reserved) >= peak_margin;
+}
+
+/// That the memory has no stack says nothing of the program.
+bool says_nothing(const Holders& holders) {
+  return !holders.parts.empty() && holders.parts.front().label == no_stack_label &&
+         share_of(holders.parts.front().bytes, holders.total) >= 0.995;
+}
+
 }  // namespace
 
 std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) {
   if (!verdict.decides)
     return {{"peak",
-             verdict.incomplete ? "unknown: the trace holds no allocations, but parts of it are lost"
-                                : "nothing was allocated while this was recorded",
+             verdict.unrecorded   ? "unknown: allocations are not in the recording"
+             : verdict.incomplete ? "unknown: the trace holds no allocations, but parts of it are lost"
+                                  : "nothing was allocated while this was recorded",
              false}};
   const std::string peak = verdict.device ? "the pool's peak" : "the peak";
   std::vector<VerdictLine> lines;
   std::size_t most = most_lines;
   lines.push_back(verdict.decides->failed > 0 ? line_of_failures(*verdict.decides)
-                                              : line_of_peak(*verdict.decides, verdict.device));
-  if (verdict.holders) {
+                                              : line_of_peak(*verdict.decides, verdict.device, verdict.is_instant));
+  if (verdict.holders && (verdict.device || !says_nothing(*verdict.holders))) {
     lines.push_back(verdict.device ? line_of(*verdict.device) : line_of(*verdict.holders));
     // A graph that grows with every step is a leak, and said as one.
     if (!verdict.leaks || verdict.leaks->bytes == 0_B)
@@ -322,9 +344,12 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   if (!verdict.others.empty()) lines.push_back(line_of(verdict.others));
   if (verdict.leaks) lines.push_back(line_of(*verdict.leaks));
   if (verdict.kept_by) lines.push_back(line_of(*verdict.kept_by));
-  if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation, peak));
+  if (verdict.fragmentation) lines.push_back(line_of(*verdict.fragmentation, verdict.is_instant ? "" : " of " + peak));
   if (verdict.decides->failed == 0 && verdict.fragmentation && is_inherited_cache(*verdict.fragmentation))
     lines.push_back(line_of_release(verdict.fragmentation->releasable));
+  else if (has_cache_at_instant(verdict))
+    lines.push_back(
+        {"use", "torch.cuda.empty_cache() gives back " + text_of(verdict.fragmentation->releasable), false});
   else if (verdict.setting)
     lines.push_back(line_of(*verdict.setting, peak,
                             verdict.device ? verdict.device->held : verdict.setting->peak + verdict.setting->saved));
@@ -337,14 +362,13 @@ std::vector<VerdictLine> lines_of(const Verdict& verdict, bool setting_follows) 
   if (verdict.kept_by && !verdict.kept_by->is_leak && verdict.leaks && verdict.leaks->in_bursts > 0_B &&
       lines.size() > most)
     drop("kept by");
-  // What does not leak or fragment makes room: for the other devices, and for more lines than fit. That leaks could not
-  // be judged is said as long as possible: silence would be taken for none.
+  // What does not leak or fragment makes room for more lines than fit. That leaks could not be judged is said as long
+  // as possible, as silence would be taken for none; but nobody expects it of one instant.
   const bool judged = verdict.leaks && verdict.leaks->not_judged.empty();
-  std::size_t room_for = verdict.others.empty() ? 0 : 1;
-  for (const std::string_view topic : judged ? std::array{"leaks", "fragmented"} : std::array{"fragmented", "leaks"}) {
-    if (room_for == 0 && lines.size() <= most) break;
-    const auto idle = [&](const VerdictLine& line) { return !line.alarm && line.topic == topic; };
-    if (std::erase_if(lines, idle) > 0) room_for = 0;
+  for (const std::string_view topic :
+       judged || verdict.is_instant ? std::array{"leaks", "fragmented"} : std::array{"fragmented", "leaks"}) {
+    if (lines.size() <= most) break;
+    std::erase_if(lines, [&](const VerdictLine& line) { return !line.alarm && line.topic == topic; });
   }
   // The variable that keeps a leak says more than what most of the memory is; otherwise it is the other way round.
   if (verdict.kept_by && lines.size() > most) drop(verdict.kept_by->is_leak ? "held by" : "kept by");

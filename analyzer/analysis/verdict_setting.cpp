@@ -105,6 +105,8 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
     setting.best_needs = remedies.is_torch && !remedy.outcome.every_release ? needs_release(remedy.outcome.policy) : "";
   }
   if (best == nullptr) return std::nullopt;
+  // What was reserved is not recorded: nothing to save from.
+  if (remedies.baseline_peak == 0_B && setting.failed_before == 0) return std::nullopt;
   const std::int64_t saved = remedies.gives_back(*best);
   if (setting.failed_before > 0 && !remedies.is_limited()) {
     setting.instead = "what the pool could have is unknown (--capacity)";

@@ -375,6 +375,10 @@ Exit run_diff(const DiffArguments& arguments) {
   complete_input(*a, at_a->file, arguments.symbols);
   if (other) complete_input(**other, at_b->file, arguments.symbols);
   const Trace& b = other ? **other : *a;
+  for (const Trace* const side : {static_cast<const Trace*>(&*a), &b})
+    if (!tells_live_memory(*side))
+      return fail({.what = "has nothing to compare: allocations are not in the recording",
+                   .where = (side == &b ? at_b : at_a)->file.string()});
   std::set<std::string> names = names_of_heaps(a->tables);
   names.merge(names_of_heaps(b.tables));
   if (const Result<void> known = must_have_heap(names, arguments.heap); !known) return fail(known.error());

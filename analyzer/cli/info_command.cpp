@@ -112,6 +112,7 @@ void print_origin(const Header& header) {
 /// What part of the program's life a recording holds.
 std::string_view kind_of(const Trace& trace) {
   const Losses& losses = trace.losses;
+  if (!tells_live_memory(trace)) return losses.skipped == all_but_failures() ? "failures" : "segments";
   if (losses.skipped == all_of_a_history()) return "instant";
   if (is_no_history(losses.skipped)) return "series";
   if (losses.folded_events > 0) return "flight";
@@ -122,6 +123,8 @@ std::string_view kind_of(const Trace& trace) {
 
 /// The same in words.
 std::string words_of(std::string_view kind) {
+  if (kind == "failures") return "failed requests only";
+  if (kind == "segments") return "what was reserved only";
   if (kind == "instant") return "one instant, without a history";
   if (kind == "series") return "a series of instants, without what happened between them";
   if (kind == "flight") return "the last events, and a summary of those before";
@@ -238,14 +241,20 @@ void print_info_text(const Trace& trace, std::size_t stacks, const Rounds& steps
                    {"peak reserved", Align::right},
                    {"live at end", Align::right},
                    {"reserved at end", Align::right}});
+  const bool tells_live = tells_live_memory(trace);
   for (const HeapHistory& h : heap_histories(trace)) {
     const Heap& heap = trace.tables[h.heap];
     heaps.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap), std::string(name_of(heap.level)),
                    text_of(h.allocations), text_of(h.failures)});
     const Bytes older = folded_peak(trace.folded, h.heap);
+    const auto reserved = [&](Bytes size) {
+      return tells_live || h.peak_reserved > 0_B ? text_of(size) : std::string("unknown");
+    };
     bytes.add_row({std::to_string(heap.device), name_of_heap(trace, h.heap),
-                   older > h.peak_live ? ">= " + text_of(older) : text_of(h.peak_live), text_of(h.peak_reserved),
-                   text_of(h.end_live), text_of(h.end_reserved)});
+                   !tells_live           ? "unknown"
+                   : older > h.peak_live ? ">= " + text_of(older)
+                                         : text_of(h.peak_live),
+                   reserved(h.peak_reserved), tells_live ? text_of(h.end_live) : "unknown", reserved(h.end_reserved)});
   }
   heaps.print(std::cout, 2);
   std::cout << '\n';

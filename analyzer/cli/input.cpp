@@ -158,6 +158,13 @@ Result<void> must_have_heap(const std::set<std::string>& known, const std::strin
   return Error{.what = "there is no heap '" + heap + "'", .where = "--heap", .remedy = "there are: " + listed(known)};
 }
 
+Result<void> must_have_history(const Trace& trace, const std::filesystem::path& file) {
+  if (has_history(trace)) return {};
+  return Error{.what = "nothing to replay: it holds what was live at an instant, and not how it was placed",
+               .where = file.string(),
+               .remedy = "record a history, from before the model is built"};
+}
+
 Result<void> must_have_heap(const Tables& tables, const std::string& heap) {
   return must_have_heap(names_of_heaps(tables), heap);
 }
@@ -255,6 +262,7 @@ Result<ReplayInput> open_to_replay(const ReplaySource& source) {
                      "record it with torch.cuda.memory._record_memory_history(record_pinned_host_memory=True), "
                      "PyTorch 2.14 and newer"};
   if (input.heaps.empty()) return Error{.what = "holds no allocations to replay", .where = source.file.string()};
+  if (const Result<void> known = must_have_history(input.trace, source.file); !known) return known.error();
   return input;
 }
 

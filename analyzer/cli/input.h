@@ -71,6 +71,9 @@ Result<void> must_have_heap(const std::set<std::string>& known, const std::strin
 /// The same of a trace.
 Result<void> must_have_heap(const Tables& tables, const std::string& heap);
 
+/// Fails for a recording of instants: how its memory came about, which a replay repeats, is not known.
+Result<void> must_have_history(const Trace& trace, const std::filesystem::path& file);
+
 /// With --heap, leaves only the heaps that have this name, on any device. Errors: the trace has none, or none that
 /// allocates.
 Result<void> leave_heap(const Tables& tables, const std::string& heap, std::vector<Prepared>& heaps);

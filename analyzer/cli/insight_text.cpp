@@ -99,6 +99,9 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
   if (oom.level == Level::driver) return "No settings tried: the program asked the driver directly.";
+  if (!oom.live_is_known || (oom.at_maximum && !oom.capacity))
+    return oom.at_maximum ? "No settings tried: " + remedy_for_lack(oom) + "."
+                          : "No settings tried: allocations are not in the recording.";
   if (!oom.capacity) return std::string(unknown_capacity);
   if (report.remedies().tried.empty()) return "No settings tried: memreel knows none for this allocator.";
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
@@ -155,16 +158,16 @@ std::string origin_of_peak(const Trace& trace, const Fragmentation& found) {
 
 void print_totals(const Trace& trace, const Fragmentation& found) {
   const FragmentationPoint& peak = found.at_peak;
-  std::cout << wrapped(text_of_share(peak.fragmentation()) + " fragmentation: " + text_of(peak.allocated) + " of " +
-                           text_of(peak.reserved) + " reserved were allocated at the reserved peak (event " +
-                           text_of(peak.events - 1) + ", after " + text_of_time(since_start(trace, peak.events - 1)) +
-                           ")",
-                       2)
-            << '\n';
+  const bool is_history = has_history(trace);
+  std::string text = text_of_share(peak.fragmentation()) + " fragmentation: " + text_of(peak.allocated) + " of " +
+                     text_of(peak.reserved) + " reserved were allocated";
+  if (is_history) text += " at the reserved peak (event " + text_of(peak.events - 1);
+  if (is_history && has_times(trace.events)) text += ", after " + text_of_time(since_start(trace, peak.events - 1));
+  std::cout << wrapped(text + (is_history ? ")" : ""), 2) << '\n';
   TextTable table({{"bytes", Align::right}, {"what they were"}});
   for (const auto& [bytes, what] : parts_of(peak)) table.add_row({text_of(bytes), what});
   table.print(std::cout, 4);
-  std::cout << '\n' << wrapped(origin_of_peak(trace, found), 2);
+  if (is_history) std::cout << '\n' << wrapped(origin_of_peak(trace, found), 2);
 }
 
 /// Sparklines with eight levels, one for each stretch of time.
@@ -182,7 +185,7 @@ void print_over_time(const Fragmentation& found) {
 }
 
 void print_remedies(const Remedies& remedies, std::size_t top) {
-  if (remedies.tried.empty()) return;
+  if (remedies.tried.empty() || remedies.baseline_peak == 0_B) return;
   std::cout << "\n  " << bold("what saves memory") << ", by replay (peak "
             << (remedies.is_torch ? "with the recorded settings: " : "as recorded: ") << text_of(remedies.baseline_peak)
             << ")\n\n";
@@ -242,12 +245,14 @@ void print_segments(const Trace& trace, const Fragmentation& found, std::size_t 
                          4);
     for (const AllocationId pin : pinned.pins) {
       const Event event = trace.events[trace.events.begin_of(pin)];
-      std::cout << wrapped(text_of(event.size) + ", " + text_of_time(found.at_peak.time - event.time) + " old, " +
-                               site_label(trace.tables, event.stack),
+      const std::string age =
+          has_times(trace.events) ? text_of_time(found.at_peak.time - event.time) + " old, " : std::string();
+      std::cout << wrapped(text_of(event.size) + ", " + age + label_in(trace, site_label(trace.tables, event.stack)),
                            6);
     }
     if (pinned.pins.size() < pinned.pin_count)
-      std::cout << "      ... and " << text_of(pinned.pin_count - pinned.pins.size()) << " younger\n";
+      std::cout << "      ... and " << text_of(pinned.pin_count - pinned.pins.size())
+                << (has_history(trace) ? " younger\n" : " more\n");
   }
   print_more(shown, found.pinned.size());
 }
@@ -326,10 +331,12 @@ void print_numbers(const OutOfMemory& oom) {
   const auto add = [&](Bytes bytes, const std::string& what) { table.add_row({text_of(bytes), what}); };
   add(oom.requested, "requested");
   if (oom.needed != oom.requested) add(oom.needed, "size of a new segment for it");
-  add(oom.live, "live (requested and not freed)");
-  if (oom.level == Level::framework) {
+  if (oom.live_is_known) add(oom.live, "live (requested and not freed)");
+  if (oom.level == Level::framework && oom.live_is_known) {
     add(oom.allocated, "allocated (with rounding and unsplit remainders)");
     if (oom.pending > 0_B) add(oom.pending, "awaiting free: freed, but still used by another stream");
+  }
+  if (oom.level == Level::framework && oom.reserved > 0_B) {  // else the trace has no segments
     add(oom.reserved, "reserved by the pool");
     add(oom.free, "free in the pool, in " + counted(oom.gaps, "block"));
     add(oom.free_in_pool_stream, "of it for this stream, pool and size");
@@ -361,8 +368,8 @@ void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, co
                                  std::string(name_of(block.use))};
     if (block.allocation != AllocationId::none) {
       const Event event = trace.events[trace.events.begin_of(block.allocation)];
-      row.push_back(text_of_time(now - event.time));
-      row.push_back(site_label(trace.tables, event.stack));
+      row.push_back(has_times(trace.events) ? text_of_time(now - event.time) : "");
+      row.push_back(label_in(trace, site_label(trace.tables, event.stack)));
     } else if (i == gap.gap) {
       row.insert(row.end(), {"", "<- this free block"});
     }
@@ -373,10 +380,11 @@ void print_gap(const Trace& trace, const OutOfMemory& oom, const GapMap& gap, co
 
 void print_oom(const Trace& trace, const Report& report, const OutOfMemory& oom) {
   const Event event = trace.events[oom.event];
+  const std::string site = site_label(trace.tables, event.stack);
   std::cout << red("out of memory") << " at event " << text_of(oom.event) << ", "
-            << text_of_time(since_start(trace, oom.event)) << " after the start, " << heap_title(trace.tables, oom.heap)
-            << ":\n"
-            << wrapped(text_of(oom.requested) + " for " + site_label(trace.tables, event.stack) + " (" +
+            << (has_times(trace.events) ? text_of_time(since_start(trace, oom.event)) + " after the start, " : "")
+            << heap_title(trace.tables, oom.heap) << ":\n"
+            << wrapped(text_of(oom.requested) + (site == no_stack_label ? "" : " for " + site) + " (" +
                            place_of(trace.tables, oom.pool_stream) + ")",
                        2)
             << '\n';
@@ -400,9 +408,10 @@ void print_overview(const Trace& trace, const Report& report, std::size_t top) {
   const std::size_t shown = std::min(top, report.ooms().examined.size());
   for (std::size_t i = 0; i < shown; ++i) {
     const OutOfMemory& oom = report.ooms().examined[i];
-    table.add_row({text_of(oom.event), text_of(oom.requested), text_of(oom.largest_in_pool_stream),
-                   std::string(name_of(oom.verdict)), survivor_text(report.remedies(), oom),
-                   site_label(trace.tables, trace.events.stack(oom.event))});
+    const std::string site = site_label(trace.tables, trace.events.stack(oom.event));
+    table.add_row({text_of(oom.event), text_of(oom.requested),
+                   oom.reserved > 0_B ? text_of(oom.largest_in_pool_stream) : "", std::string(name_of(oom.verdict)),
+                   survivor_text(report.remedies(), oom), site == no_stack_label ? "" : site});
   }
   table.print(std::cout, 2);
   if (shown < report.ooms().count)

@@ -83,6 +83,7 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
   if (!heaps.empty())
     if (const Result<void> left = leave_heap(trace.tables, arguments.heap, heaps); !left) return left.error();
   if (heaps.empty()) return Error{.what = "holds no allocations to plan", .where = arguments.file.string()};
+  if (const Result<void> known = must_have_history(trace, arguments.file); !known) return known.error();
   const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
   const auto largest = std::ranges::max_element(heaps, {}, requests);
   if (heaps.size() > 1)

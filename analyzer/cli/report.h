@@ -113,7 +113,7 @@ std::string sharing_words(const Tables& tables, const PrivatePool& pool);
 std::string heap_title(const Tables& tables, HeapId heap);
 
 /// "24.00 KiB live at its peak, most at train.py:7 (61 %)"
-std::string brief_words(const HeapReport& heap);
+std::string brief_words(const Report& report, const HeapReport& heap);
 
 /// A sentence for a heap on a device whose driver's calls are not recorded, as in snapshots; else empty.
 std::string part_words(const Report& report, const HeapReport& heap);

@@ -14,6 +14,7 @@
 #include "analyzer/cli/report.h"
 #include "analyzer/cli/report_leaks.h"
 #include "analyzer/cli/viewer_page.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/command_line/combinations.h"
 #include "formats/command_line/option_values.h"
 
@@ -224,10 +225,11 @@ bool Report::is_minor(const HeapReport& heap) const {
   return of != nullptr && size_of(heap).count < of->peak_held.held.count / 100;
 }
 
-std::string brief_words(const HeapReport& heap) {
-  std::string text = text_of(heap.history.peak_live) + " live at its peak";
+std::string brief_words(const Report& report, const HeapReport& heap) {
+  if (report.verdict.unrecorded) return "what was live is not known";
+  std::string text = text_of(heap.history.peak_live) + (report.verdict.is_instant ? " live" : " live at its peak");
   if (heap.history.peak_reserved > 0_B) text += ", " + text_of(heap.history.peak_reserved) + " reserved";
-  if (!heap.at_peak.groups.empty())
+  if (!heap.at_peak.groups.empty() && heap.at_peak.groups.front().label != no_stack_label)
     text += ", most at " + heap.at_peak.groups.front().label + " (" +
             text_of_share(share_of(heap.at_peak.groups.front().bytes, heap.at_peak.bytes)) + ")";
   return text;

@@ -99,7 +99,7 @@ class Page {
       live = std::max(live, heap.history.peak_live);
       reserved = std::max(reserved, heap.history.peak_reserved);
     }
-    tile(text_of(live), "live at the peak");
+    if (tells_live_memory(trace_)) tile(text_of(live), "live at the peak");
     if (reserved > 0_B) tile(text_of(reserved), "reserved at the peak");
     if (!report_.fragmentation().empty())
       tile(text_of_share(report_.fragmentation().front().at_peak.fragmentation()), "fragmentation at the peak");
@@ -115,6 +115,7 @@ class Page {
   }
 
   void pictures() {
+    if (!tells_live_memory(trace_)) return;
     auto for_categories =
         std::async([&] { return category_timelines(trace_, report_.categories(), columns); });  // on another core
     const std::vector<MemoryTimeline> timelines = memory_timelines(trace_, report_.analysis->blocks(), columns);
@@ -127,7 +128,7 @@ class Page {
       const auto timeline = std::ranges::find(timelines, id, &MemoryTimeline::heap);
       if (timeline == timelines.end()) continue;
       if (report_.is_minor(heap)) {
-        minor += paragraph(heap_title(trace_.tables, id) + ": " + brief_words(heap), "quiet");
+        minor += paragraph(heap_title(trace_.tables, id) + ": " + brief_words(report_, heap), "quiet");
         continue;
       }
       if (drawn++ >= most_heaps) continue;
@@ -315,10 +316,12 @@ class Page {
 
   void oom(const OutOfMemory& oom, bool open) {
     const Event event = trace_.events[oom.event];
-    body_ += std::string("<details") + (open ? " open" : "") + "><summary><span class=bad>" + text_of(oom.requested) +
-             "</span> at " + cell(site_label(trace_.tables, event.stack)) + ", " +
-             text_of_time(since_start(trace_, oom.event)) + " after the start: " + std::string(name_of(oom.verdict)) +
-             "</summary>\n";
+    const std::string site = site_label(trace_.tables, event.stack);
+    body_ +=
+        std::string("<details") + (open ? " open" : "") + "><summary><span class=bad>" + text_of(oom.requested) +
+        "</span>" + (site == no_stack_label ? "" : " at " + cell(site)) +
+        (has_times(trace_.events) ? ", " + text_of_time(since_start(trace_, oom.event)) + " after the start" : "") +
+        ": " + std::string(name_of(oom.verdict)) + "</summary>\n";
     body_ += paragraph(explanation(oom)) + paragraph(survivors_text(report_, oom));
     if (oom.gap_in_pool_stream) gap(oom, *oom.gap_in_pool_stream, "Around the largest free block for this request");
     if (oom.largest_gap) gap(oom, *oom.largest_gap, "Around the largest free block of any stream and pool");
@@ -336,7 +339,7 @@ class Page {
                                    std::string(name_of(block.use))};
       if (block.allocation != AllocationId::none) {
         const Event birth = trace_.events[trace_.events.begin_of(block.allocation)];
-        row.push_back(text_of_time(now - birth.time));
+        row.push_back(has_times(trace_.events) ? text_of_time(now - birth.time) : "");
         row.push_back(cell(site_label(trace_.tables, birth.stack)));
       } else if (i == gap.gap) {
         row.insert(row.end(), {"", "<span class=quiet>this free block</span>"});

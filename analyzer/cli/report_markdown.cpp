@@ -36,8 +36,10 @@ void write_summary(std::ostream& out, const Trace& trace, const Report& report) 
   const std::vector<const HeapReport*> heaps = report.by_importance();
   for (std::size_t i = 0; i < std::min(most_described_heaps, heaps.size()); ++i) {
     const HeapHistory& history = heaps[i]->history;
-    row(out, {markdown_code(heap_title(trace.tables, history.heap)), text_of(history.peak_live),
-              text_of(history.peak_reserved), text_of(history.end_live), text_of(history.failures)});
+    const bool is_known = tells_live_memory(trace);
+    row(out, {markdown_code(heap_title(trace.tables, history.heap)), is_known ? text_of(history.peak_live) : "unknown",
+              is_known || history.peak_reserved > 0_B ? text_of(history.peak_reserved) : "unknown",
+              is_known ? text_of(history.end_live) : "unknown", text_of(history.failures)});
   }
   if (!heaps.empty())
     if (const std::string words = part_words(report, *heaps.front()); !words.empty())
@@ -168,7 +170,9 @@ void write_ooms(std::ostream& out, const Trace& trace, const Report& report) {
   row(out, {"---:", "---:", "---:", "---:", "---", "---", "---"});
   for (std::size_t i = 0; i < std::min(most_table_rows, report.ooms().examined.size()); ++i) {
     const OutOfMemory& oom = report.ooms().examined[i];
-    row(out, {text_of(oom.requested), text_of(oom.live), text_of(oom.reserved), text_of(oom.largest_in_pool_stream),
+    const bool has_segments = oom.reserved > 0_B;
+    row(out, {text_of(oom.requested), oom.live_is_known ? text_of(oom.live) : "unknown",
+              has_segments ? text_of(oom.reserved) : "", has_segments ? text_of(oom.largest_in_pool_stream) : "",
               std::string(name_of(oom.verdict)),
               oom.survivors.empty() ? survivor_text(report.remedies(), oom)
                                     : markdown_code(survivor_text(report.remedies(), oom)),

@@ -82,7 +82,7 @@ void print_tree_text(const Trace& trace, const Report& report) {
   std::ranges::stable_partition(devices, [](const DeviceMemory& device) { return device.device >= 0; });
   for (const DeviceMemory& device : devices) {
     const DeviceInstant& peak = device.peak_held;
-    if (device.heaps.empty()) continue;
+    if (device.heaps.empty() || (peak.held == 0_B && !tells_live_memory(trace))) continue;
     std::cout << '\n'
               << bold(device.device < 0 ? "host memory" : "device " + std::to_string(device.device)) << ": "
               << text_of(peak.held) << " held at its peak, " << text_of(peak.live) << " live (event "
@@ -266,9 +266,22 @@ bool are_same(const LiveView& a, const LiveView& b) {
          std::ranges::equal(a.groups, b.groups, {}, &LiveGroup::allocations, &LiveGroup::allocations);
 }
 
-void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
+/// A heap whose allocations were not recorded.
+void print_unrecorded(const Trace& trace, const HeapReport& heap) {
   const HeapHistory& history = heap.history;
-  const bool is_instant = !has_history(trace);
+  const std::string title = heap_title(trace.tables, history.heap);
+  std::string text = ": ";
+  if (history.peak_reserved > 0_B)
+    text +=
+        "peak reserved " + text_of(history.peak_reserved) + " (event " + text_of(history.peak_reserved_event) + "), ";
+  text += "what was live is not known";
+  std::cout << bold(title) << wrapped(std::string(title.size(), ' ') + text, 0).substr(title.size());
+}
+
+void print_heap(const Trace& trace, const Report& report, const HeapReport& heap, const ReportOptions& options) {
+  if (!tells_live_memory(trace)) return print_unrecorded(trace, heap);
+  const HeapHistory& history = heap.history;
+  const bool is_instant = report.verdict.is_instant;
   const auto at = [&](std::uint64_t event) { return is_instant ? "" : " (event " + text_of(event) + ")"; };
   std::cout << bold(heap_title(trace.tables, history.heap)) << (is_instant ? ": live " : ": peak live ")
             << text_of(history.peak_live) << at(history.peak_live_event);
@@ -301,10 +314,11 @@ void print_heap(const Trace& trace, const Report& report, const HeapReport& heap
 }
 
 /// A heap that is not shown in full, in a line.
-void print_briefly(const Trace& trace, const HeapReport& heap, const std::string& option) {
+void print_briefly(const Trace& trace, const Report& report, const HeapReport& heap, const std::string& option) {
   const std::string title = heap_title(trace.tables, heap.history.heap);
   std::cout << bold(title)
-            << wrapped(std::string(title.size(), ' ') + ": " + brief_words(heap) + "; " + option + " shows more", 0)
+            << wrapped(
+                   std::string(title.size(), ' ') + ": " + brief_words(report, heap) + "; " + option + " shows more", 0)
                    .substr(title.size());
 }
 
@@ -355,7 +369,7 @@ void print_report_text(const Trace& trace, const Report& report, const ReportOpt
     for (const HeapReport* const heap : report.by_importance())
       if (const std::string option = option_for(trace, report, *heap, options); !option.empty()) {
         separate();
-        print_briefly(trace, *heap, option);
+        print_briefly(trace, report, *heap, option);
       }
   if (const auto& host = report.analysis->host_memory(); report.sections.live && !options.tree && host) {
     separate();

@@ -120,6 +120,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (!trace) return fail(trace.error());
   std::vector<Prepared> heaps = arguments.heap.empty() ? program_heaps(*trace) : prepare(*trace);
   if (heaps.empty()) return fail({.what = "holds no allocations to replay", .where = arguments.file.string()});
+  if (const Result<void> known = must_have_history(*trace, arguments.file); !known) return fail(known.error());
   if (const Result<void> left = leave_heap(trace->tables, arguments.heap, heaps); !left) return fail(left.error());
   if (arguments.heap.empty() && has_capacity(*options)) {
     options->around = surroundings_of(*trace, device_memory(*trace), heaps);

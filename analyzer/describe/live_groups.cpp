@@ -61,7 +61,7 @@ std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categori
     by_label[holder_label(trace.tables, categories, stack)] += bytes;
   }
   std::vector<CategoryShare::Holder> holders;
-  for (const auto& [label, bytes] : by_label) holders.push_back({label, bytes});
+  for (const auto& [label, bytes] : by_label) holders.push_back({label_in(trace, label), bytes});
   std::ranges::stable_sort(holders, std::ranges::greater{}, &CategoryShare::Holder::bytes);
   return holders;
 }
@@ -76,6 +76,10 @@ std::string holder_label(const Tables& tables, const Categories& categories, Sta
     place = explaining_frame(frames);
   }
   return short_label(place);
+}
+
+std::string label_in(const Trace& trace, std::string label) {
+  return label == preexisting_frame && !has_history(trace) ? std::string(no_stack_label) : label;
 }
 
 std::vector<CategoryShare> category_shares(const Trace& trace, const std::vector<Lifetime>& lives,
@@ -349,7 +353,7 @@ std::vector<LiveGroup> live_groups(const Trace& trace, const std::vector<Lifetim
   std::map<std::string, std::size_t> by_label;
   std::vector<Bytes> largest_part;
   for (auto& [id, part] : parts) {
-    std::string label = grouping.label(id);
+    std::string label = label_in(trace, grouping.label(id));
     // Two different stacks can have the same one-line label; they stay two groups.
     const std::string group_key = by == GroupBy::stack ? std::to_string(id.first) : label;
     const auto [position, is_new] = by_label.try_emplace(group_key, groups.size());

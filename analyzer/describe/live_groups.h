@@ -33,6 +33,9 @@ std::string css_colour(Category category);
 /// (modeling_gpt2.py:240)". Files have no directories, because lines are short.
 std::string holder_label(const Tables& tables, const Categories& categories, StackId stack);
 
+/// `label`; in a recording of instants "(no stack)" for what has none, as nothing of it is from before a recording.
+std::string label_in(const Trace& trace, std::string label);
+
 struct CategoryShare {
   struct Holder {
     std::string label;  // a module call; else a line of the program

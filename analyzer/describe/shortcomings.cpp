@@ -80,6 +80,10 @@ std::vector<std::string> shortcomings(const Losses& losses, const ReadReport& re
     lines.emplace_back(
         "a series of instants, not a history: what was live at each and where it lay, not what came and went in "
         "between");
+  else if (losses.skipped == all_but_failures())
+    lines.emplace_back("only failed requests were recorded: what was live and what was reserved is not known");
+  else if (losses.skipped == all_in_segments())
+    lines.emplace_back("allocations and frees were not recorded: what was live is not known");
   else
     say_skipped(losses.skipped, lines);
   if (losses.began_late && !instants) lines.push_back(late_start(losses, known_stacks));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "analyzer/analysis/history/lifetimes.h"
 #include "analyzer/replay/recorded_device.h"
 #include "analyzer/replay/steps.h"
 #include "analyzer/replay/torch_calls.h"
@@ -528,6 +529,7 @@ const Prepared* Preparation::take_rows(HeapId heap) { return impl_->take_rows(he
 std::vector<Prepared> Preparation::finish() && { return std::move(*impl_).finish(); }
 
 std::vector<Prepared> prepare(const Trace& trace) {
+  if (!tells_live_memory(trace)) return {};
   Preparation preparation(trace.tables, trace.events.allocation_count());
   for (const InitialHeap& initial : trace.initial_heaps) preparation.start_from(initial);
   trace.events.for_each_block([&](const EventColumns& block, std::uint32_t first) { preparation.add(block, first); });

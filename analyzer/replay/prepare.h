@@ -11,7 +11,7 @@
 namespace memreel {
 
 /// One entry per heap that has allocations or failed requests, except for the driver's page-locked host memory, which
-/// no policy allocates. Everything is copied: the trace may be freed.
+/// no policy allocates; none if no allocations were recorded. Everything is copied: the trace may be freed.
 std::vector<Prepared> prepare(const Trace& trace);
 
 /// For each of these events of the trace, the first row of `heap` that comes at it or after it; count() if none does.

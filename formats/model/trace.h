@@ -117,7 +117,15 @@ constexpr EventKinds all_of_a_history() {
 /// only what lasted until the second shows.
 constexpr EventKinds all_between_instants() { return all_of_a_history() | EventKinds(EventKind::alloc_failed); }
 
-/// Whether these are the missing kinds.
+/// The event kinds missing from a log that says of nothing but failed requests.
+constexpr EventKinds all_but_failures() {
+  return all_of_a_history() | EventKinds(EventKind::segment_map) | EventKinds(EventKind::segment_unmap);
+}
+
+/// The event kinds missing from a log of what a pool reserved.
+constexpr EventKinds all_in_segments() { return EventKinds(EventKind::alloc) | EventKinds(EventKind::free_requested); }
+
+/// Whether these are the missing kinds of an instant, or of a series of them.
 constexpr bool is_no_history(EventKinds skipped) {
   return skipped.bits() == all_of_a_history().bits() || skipped.bits() == all_between_instants().bits();
 }
@@ -224,6 +232,9 @@ inline bool is_synthetic(const Header& header) { return header.source == synthet
 
 /// Header::source of an import whose metadata are the categories of PyTorch's profiler, not notes of the program.
 inline constexpr std::string_view profiled_source = "torch.timeline";
+
+/// Header::source of an import that has the sums and peaks of an allocator's statistics, but no blocks.
+inline constexpr std::string_view sums_source = "torch.stats";
 
 // What a flight recorder's sums say of the peak, which may be older than the events that it keeps.
 

@@ -119,6 +119,13 @@ class Instants(ProgramTest):
     def kinds(self, file):
         return self.document("info", file)["kinds"]
 
+    def assert_refuses(self, process, *words):
+        """After a note on what the recording is."""
+        note, error = process.stderr.splitlines()
+        self.assertEqual(process.returncode, 2)
+        self.assertTrue(note.startswith("memreel: note: "), note)
+        self.assertRegex(error, "^memreel: error: " + "".join(f"(?=.*{word})" for word in words))
+
     def test_a_page_of_memory_viz_is_its_snapshot(self):
         data = pickle.dumps(snapshot())
         data += b"\0" * (3 - len(data) % 3)
@@ -157,6 +164,65 @@ class Instants(ProgramTest):
         for bad in (b"[[1, 2, 3]]", b"[[1, 9, 3, 0]]", b"[[1, 2, 99999999999999999, 0]]", b"[[1, 2, 3, 0", b"[[1, 2, 3.5, 0]]"):
             self.assert_refused(run("info", self.file("bad.json", bad)), "bad.json")
 
+    def bare(self, device, *segments):
+        """A snapshot without a history: each segment as the requested bytes of its blocks, 0 for a free one of 1 MiB."""
+        found = []
+        for number, sizes in enumerate(segments):
+            at = start = 0x7F0000000000 + number * (1 << 30)
+            blocks = []
+            for size in sizes:
+                blocks.append({"address": at, "size": size or MIB, "requested_size": size, "frames": [],
+                               "state": "active_allocated" if size else "inactive"})
+                at += size or MIB
+            live = sum(sizes)
+            found.append({"device": device, "address": start, "total_size": at - start, "allocated_size": live, "active_size": live,
+                          "requested_size": live, "stream": 0, "segment_type": "large", "segment_pool_id": (0, 0),
+                          "is_expandable": False, "frames": [], "blocks": blocks})
+        return {**snapshot(), "segments": found, "device_traces": [[] for _ in range(device + 1)], "external_annotations": []}
+
+    def test_one_instant_is_no_history(self):
+        workspace = 8320 << 10
+        for device in (0, 3):
+            file = self.file("bare.pickle", pickle.dumps(self.bare(device, [2 * MIB] * 5 + [0] * 10, [0] * 20, [3 * MIB] + [0] * 17)))
+            report = self.document("report", file)
+            lines = {line["topic"]: line["text"] for line in report["verdict"]["lines"]}
+            self.assertEqual(lines["instant"], "60.00 MiB reserved, 13.00 MiB live")
+            self.assertEqual(lines["use"], "torch.cuda.empty_cache() gives back 20.00 MiB")
+            self.assertIn("78 % (47.00 MiB) unused, 27.00 MiB unreleasable", lines["fragmented"])
+            self.assertLessEqual(set(lines), {"instant", "use", "fragmented", "leaks"})  # no peak, no setting, no holder without a stack
+            self.assertEqual(report["verdict"]["setting"], None)
+            self.assertEqual(report["verdict"]["fragmentation"]["releasable_bytes"], 20 * MIB)
+            text = run("report", file).stdout
+            self.assertNotIn("before recording began", text)
+            text = run("report", "--fragmentation", file).stdout
+            self.assertNotRegex(text, r"\bevent\b|\bafter\b|over time|\bold\b|by replay|before (the )?recording|peak")
+            for command in ("replay", "tune", "plan"):
+                self.assert_refuses(run(command, file), "live at an instant", "record a history")
+            file = self.file("workspace.pickle", pickle.dumps(self.bare(device, [workspace, 1024, 0])))
+            (line,) = [line for line in self.document("report", file)["verdict"]["lines"] if line["topic"] == "held by"]
+            self.assertIn("workspaces 100 %", line["text"])
+            file = self.file("tensor.pickle", pickle.dumps(self.bare(device, [32 * MIB, 1024, 0])))
+            self.assertNotIn("workspaces", run("report", file).stdout)  # many tensors have that size
+
+    def test_of_two_devices_what_is_unused_is_said(self):
+        first, second = (self.bare(device, [2 * MIB] + [0] * (20 - device)) for device in (0, 1))
+        second["segments"][0]["address"] += 1 << 40
+        for block in second["segments"][0]["blocks"]:
+            block["address"] += 1 << 40
+        file = self.file("two.pickle", pickle.dumps({**second, "segments": first["segments"] + second["segments"]}))
+        lines = {line["topic"]: line["text"] for line in self.document("report", file)["verdict"]["lines"]}
+        self.assertIn("91 % (", lines["fragmented"])
+        self.assertIn("2.00 MiB on GPU 1", lines["others"])
+
+    def test_unknown_times_are_left_out(self):
+        document = snapshot()
+        for entry in document["device_traces"][0]:
+            del entry["time_us"]
+        file = self.file("timeless.pickle", pickle.dumps({**document, "external_annotations": []}))
+        text = run("report", "--fragmentation", file).stdout
+        self.assertIn("event", text)
+        self.assertNotRegex(text, r"\b0 us\b")
+
     def test_a_profile_of_jax(self):
         profile = pprof([(3, 3 * MIB + 1, "buffer", "gpu:1", ["dot", "main"]), (1, MIB, "buffer", "gpu:0", ["main"]),
                          (2, 1000, "executable", "", ["compile"]), (1, 64, "buffer", "TFRT_CPU_0", ["main"])])
@@ -167,6 +233,8 @@ class Instants(ProgramTest):
         self.assertEqual(live[("jax.executables", 0)], 1000)
         stacks = {frame["function"] for heap in report["live_at_end"] for group in heap["groups"] for frame in group["stack"]}
         self.assertIn("dot", stacks)
+        self.assertNotIn("use", {line["topic"] for line in report["verdict"]["lines"]})  # what is reserved is not recorded
+        self.assertRegex(run("report", file).stdout, "^instant ")
         self.assert_refused(run("info", self.file("cpu.prof", pprof([(1, 1, "x", "", [])], ("samples", "cpu")))), "pprof")
         self.assert_refused(run("info", self.file("cut.prof", profile[:60])), "cut.prof")
 
@@ -206,6 +274,9 @@ class Instants(ProgramTest):
                 self.assertEqual(device["peak_live_bytes"], 3 << 30)
                 self.assertEqual(device["peak_reserved_bytes"], 4 << 30)
                 self.assertEqual(sum(heap["bytes"] for heap in report["live_at_end"]), 1 << 30)
+                lines = {line["topic"]: line["text"] for line in report["verdict"]["lines"]}
+                self.assertTrue(lines["peak"].startswith("4.00 GiB reserved, 3.00 GiB live"), lines)
+                self.assertLessEqual(set(lines), {"peak", "leaks"})  # no sum says how blocks lie
 
     def test_the_debug_log_of_rmm(self):
         begin = b"[ 41249][13:19:57:028131][info  ] ----- RMM LOG BEGIN [PTDS DISABLED] -----\n"
@@ -214,6 +285,19 @@ class Instants(ProgramTest):
         file = self.file("failed.txt", begin + failure + failure)
         self.assertEqual(self.kinds(file), {"alloc_failed": 2})
         self.assertEqual({failed["requested_bytes"] for failed in self.document("report", file, "--oom")["ooms"]}, {7449546240})
+        for process in (run("report", file), run("report", file, "--capacity", "8GiB"), run("report", file, "--oom", "--capacity", "8GiB")):
+            self.assertEqual(process.returncode, 0)
+            self.assertNotRegex(process.stdout, "fragmentation|cuda.async|\\b0 B|no stack")
+            self.assertIn("the pool's own maximum" if "OOM" in process.stdout else "reached the maximum", " ".join(process.stdout.split()))
+            self.assertIn("raise the pool's maximum", " ".join(process.stdout.split()))
+            self.assertIn("only failed requests were recorded", process.stderr)
+        self.assertRegex(run("info", file).stdout, r"failed requests only(?s:.*)unknown +unknown +unknown +unknown")
+        self.assertEqual(self.document("info", file)["recording"]["kind"], "failures")
+        for command in (("replay",), ("tune",), ("plan",), ("diff", file), ("check", "--max-peak", "1GiB")):
+            self.assert_refuses(run(command[0], *command[1:], file), "allocations")
+        # Newer releases say what the upstream resource said: the device may have refused.
+        other = self.file("upstream.txt", begin + failure.replace(b"exceeded]", b"exceeded: std::bad_alloc]"))
+        self.assertNotIn("maximum", run("report", other).stdout)
         traced = b"".join(b"[ 41249][13:19:58:%06d][trace ] [%s][stream 0x1][%dB][0x%x]\n" % (i, action, size, address) for i, (action, size, address)
                           in enumerate(((b"A", 1024, 0x7f0000000000), (b"A", 2048, 0x7f0000001000), (b"D", 1024, 0x7f0000000000))))
         self.assertEqual(self.heaps(self.file("traced.txt", begin + traced))[0], {("rmm", 0): 2048})
@@ -227,6 +311,12 @@ class Instants(ProgramTest):
         file = self.file("ort.log", log.encode())
         self.assertEqual(self.kinds(file)["segment_alloc"], 2)
         self.assertEqual(self.document("report", file)["summary"]["devices"][0]["peak_reserved_bytes"], 768 * MIB)
+        process = run("report", file)
+        self.assertNotIn("skip_actions", process.stderr)
+        self.assertRegex(process.stdout, "peak +unknown: allocations are not in the recording")
+        self.assertRegex(process.stdout, r"peak reserved 768.00 MiB \(event 1\), what was live is\s+not\s+known")
+        self.assertNotRegex(process.stdout, "\\b0 B|nothing was allocated")
+        self.assertEqual(self.document("info", file)["recording"]["kind"], "segments")
 
     def test_damaged_files_are_refused_in_one_line_or_read(self):
         profile = pprof([(3, 3 * MIB + 1, "buffer", "gpu:1", ["dot", "main"])] * 20)

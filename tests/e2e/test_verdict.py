@@ -20,7 +20,7 @@ HISTORIES = REPOSITORY.parent / "shared/histories"
 BUGS = REPOSITORY.parent / "shared/bugs"
 WILD = REPOSITORY.parent / "shared/wild/torch"
 SUFFIXES = (".reel", ".pickle.xz", ".xplane.pb.gz")
-TOPICS = {"OOM", "peak", "held by", "others", "leaks", "fragmented", "set", "use"}
+TOPICS = {"OOM", "peak", "instant", "held by", "others", "leaks", "fragmented", "set", "use"}
 
 
 def verdict(path, *arguments):
@@ -136,7 +136,7 @@ class Verdict(ProgramTest):
                        block | {"size": live, "requested_size": live, "state": "active_allocated", "address": base},
                        block | {"size": size - live, "address": base + live}]}
         path = self.file("snapshot.json", json.dumps({"segments": [segment], "device_traces": [[]]}).encode())
-        self.assertRegex(verdict(path), r"(?m)^peak +6.00 GiB reserved, 4.00 GiB live")
+        self.assertRegex(verdict(path), r"(?m)^instant +6.00 GiB reserved, 4.00 GiB live")
         self.assertNotRegex(verdict(path), r"(?m)^set ")
         self.assertIsNone(self.document("report", path)["verdict"]["setting"])
 

@@ -66,7 +66,7 @@ class Builder {
       case Decision::peak:
         break;
     }
-    return line.topic == "peak";
+    return line.topic == "peak" || line.topic == "instant";
   }
 
   std::optional<std::uint32_t> after(std::uint64_t event) const {

@@ -16,10 +16,13 @@ namespace memreel {
 
 // Allocations grouped by stack, and sizes that say what an allocation is.
 
+/// CUBLAS_WORKSPACE_CONFIG=":4096:2:16:8": hardly the size of anything else.
+inline constexpr Bytes odd_workspace = 8320_KiB;
+
 /// Whether cuBLAS or cuBLASLt get a workspace of this size from PyTorch (at::cuda::getChosenWorkspaceSize,
 /// CUBLAS_WORKSPACE_CONFIG): ":4096:8" on Hopper and newer, ":4096:2:16:8" before; cuBLASLt's default of 1 MiB.
 inline bool is_workspace_size(Bytes size) {
-  constexpr std::array sizes{32_MiB, 8320_KiB, 1_MiB};
+  constexpr std::array sizes{32_MiB, odd_workspace, 1_MiB};
   return std::ranges::find(sizes, size) != sizes.end();
 }
 

@@ -150,10 +150,10 @@ Fit fit_of(const KindCounts& gradients, const KindCounts& held) {
 class OlderBlocks {
  public:
   OlderBlocks(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence)
-      : trace_(trace), seen_(seen), evidence_(evidence) {
+      : trace_(trace), has_history_(has_history(trace)), seen_(seen), evidence_(evidence) {
     for (std::uint32_t id = 0; id < evidence_.size(); ++id) {
       const Observation& of = seen_.allocations[id];
-      if (of.older && of.torch && evidence_[id] == Evidence::none)
+      if (of.older && (of.torch || is_torch_at_instant(of)) && evidence_[id] == Evidence::none)
         (is_held(of) ? held_ : freed_).push_back(AllocationId{id});
     }
   }
@@ -174,6 +174,12 @@ class OlderBlocks {
     return {trace_.tables[trace_.events.origin(of.begin)].heap, of.size.count};
   }
 
+  /// One instant may have no stacks at all.
+  bool is_torch_at_instant(const Observation& of) const {
+    const Heap& heap = trace_.tables[trace_.tables[trace_.events.origin(of.begin)].heap];
+    return !has_history_ && heap.level == Level::framework && trace_.tables[heap.name].starts_with("torch.");
+  }
+
   /// Until the program ends what the recording shows: freed later only because the program ends.
   bool is_held(const Observation& of) const { return !of.is_freed() || of.end > seen_.last_work; }
 
@@ -183,8 +189,9 @@ class OlderBlocks {
       if (evidence(id) == Evidence::none) ++counts[kind_of(observation(id))];
     for (const AllocationId id : held_) {
       const Observation& of = observation(id);
-      // One for each stream that used cuBLAS.
-      if (evidence(id) == Evidence::none && !of.is_freed() && is_workspace_size(of.size) && counts[kind_of(of)] <= 2)
+      // One for each stream that used cuBLAS. Without a history nothing else speaks against a tensor of a round size.
+      const bool has_size = has_history_ ? is_workspace_size(of.size) : of.size == odd_workspace;
+      if (evidence(id) == Evidence::none && !of.is_freed() && has_size && counts[kind_of(of)] <= 2)
         evidence(id) = Evidence::workspace_size;
     }
   }
@@ -347,6 +354,7 @@ class OlderBlocks {
   }
 
   const Trace& trace_;
+  bool has_history_;
   const Observations& seen_;
   std::vector<Evidence>& evidence_;  // by AllocationId
   std::vector<AllocationId> held_, freed_;

@@ -28,6 +28,13 @@ inline bool has_history(const Trace& trace) {
   return trace.events.allocation_count() == 0;
 }
 
+/// Whether the recording says what the program held. Where it has no allocations because none were recorded, that is
+/// unknown, not nothing.
+inline bool tells_live_memory(const Trace& trace) {
+  const EventKinds skipped = trace.losses.skipped;
+  return !skipped.contains(EventKind::alloc) || is_no_history(skipped) || trace.events.allocation_count() > 0;
+}
+
 /// Whether a heap had reserved its peak before the recording began: nothing that was recorded made it grow further.
 bool inherits_peak(const Trace& trace, const HeapHistory& heap);
 

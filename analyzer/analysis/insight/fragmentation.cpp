@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 
+#include "analyzer/describe/live_groups.h"
 #include "analyzer/describe/own_frame.h"
 
 namespace memreel {
@@ -200,6 +201,7 @@ double FragmentationPoint::fragmentation() const {
 std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<const HeapHistory> histories,
                                               std::span<const Lifetime> lives, const RecordedBlocks& blocks,
                                               std::size_t points) {
+  if (trace.header.source == sums_source) return {};
   std::vector<Plan> plans = plans_for(trace, histories);
   if (plans.empty()) return {};
   // Each heap is followed by itself: a moment of one costs what that one holds, whatever the others do.
@@ -245,6 +247,14 @@ std::vector<Fragmentation> find_fragmentation(const Trace& trace, std::span<cons
   });
   std::vector<Fragmentation> result;
   for (Plan& plan : plans) result.push_back(std::move(plan.found));
+  if (has_history(trace)) return result;
+  // The events of one instant are in no order of the program.
+  for (Fragmentation& found : result) {
+    found.growth.reset();
+    found.over_time.clear();
+    found.worst = found.at_peak;
+    for (PinningSite& site : found.sites) site.label = label_in(trace, std::move(site.label));
+  }
   return result;
 }
 

@@ -52,9 +52,12 @@ bool would_fit(const OutOfMemory& oom) {
 
 OomVerdict verdict_of(const OutOfMemory& oom) {
   if (oom.requested > oom.device_total.value_or(largest_device)) return OomVerdict::larger_than_device;
+  if (!oom.live_is_known) return OomVerdict::unknown;
   if (oom.level == Level::driver)
     return oom.device_free && oom.requested > *oom.device_free ? OomVerdict::lack_of_memory : OomVerdict::unknown;
-  if (oom.capacity) return would_fit(oom) ? OomVerdict::fragmentation : OomVerdict::lack_of_memory;
+  if (oom.capacity && !would_fit(oom)) return OomVerdict::lack_of_memory;
+  if (oom.allocated == 0_B && oom.pending == 0_B && oom.free == 0_B) return OomVerdict::unknown;  // nothing in pieces
+  if (oom.capacity) return OomVerdict::fragmentation;
   if (oom.reserved == 0_B) return OomVerdict::unknown;
   return oom.free >= oom.requested ? OomVerdict::fragmentation : OomVerdict::lack_of_memory;
 }
@@ -124,7 +127,9 @@ OutOfMemory request_of(const Trace& trace, const Incident& incident, const Capac
                   .least_capacity = bounds.least,
                   .bounded = bounds.by_device,
                   .device_total = bounds.device,
-                  .by_program = bounds.by_program};
+                  .by_program = bounds.by_program,
+                  .at_maximum = event.value == refused_at_maximum,
+                  .live_is_known = tells_live_memory(trace)};
   if (const auto free = free_when_failed(event.value)) {
     oom.device_free = free;
   } else if (device) {
@@ -381,6 +386,8 @@ std::string step_text(const OutOfMemory& oom) {
 }
 
 std::string not_known(const OutOfMemory& oom) {
+  if (!oom.live_is_known)
+    return text_of(oom.requested) + " requested. What was allocated then was not recorded, only that this failed.";
   if (oom.level != Level::driver)
     return arithmetic(oom) + ". The trace does not say how much memory there was in total.";
   const std::string asked =
@@ -463,11 +470,12 @@ std::string explanation(const OutOfMemory& oom) {
   if (oom.own_limit() && oom.verdict != OomVerdict::larger_than_device)
     text += " The device itself had " + text_of(*oom.device_free) +
             " free: the refusal came from a limit that the program set (a memory fraction).";
+  if (oom.at_maximum) text += " By the pool's own log it had reached the maximum that it was given.";
   return text + outside_text(oom) + what_the_driver_refused(oom) + step_text(oom);
 }
 
 std::string reason_of(const OutOfMemory& oom) {
-  if (oom.verdict == OomVerdict::unknown) return {};
+  if (oom.verdict == OomVerdict::unknown) return oom.at_maximum ? "the pool's own maximum" : "";
   std::string text(name_of(oom.verdict));
   if (oom.rest && oom.rest->growth >= noticeable_growth)
     return text + ", " + text_of(oom.rest->growth, 1) + " times any earlier step";
@@ -484,6 +492,7 @@ std::string remedy_for_lack(const OutOfMemory& oom) {
   if (const auto outside = oom.held_outside(); outside && outside >= largest_overhead)
     return "free what others hold, " + text_of(*outside) + " of the device's " + text_of(*oom.device_total);
   if (oom.pool_maximum) return "raise the pool's maximum, " + text_of(*oom.pool_maximum);
+  if (oom.at_maximum) return "raise the pool's maximum";
   const bool exceeds_alone = oom.capacity && oom.bounded && oom.requested > *oom.capacity;
   if (oom.level == Level::framework && oom.bounded && !oom.device_total && oom.capacity)
     return (exceeds_alone ? "ask for less" : "hold less") + std::string("; if the card has over ") +

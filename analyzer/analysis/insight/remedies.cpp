@@ -261,6 +261,7 @@ std::optional<Bytes> stated_limit(const Prepared& heap) {
 }
 
 Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
+  if (!has_history(trace)) return {};
   Remedies remedies = pools_of(trace);
   if (remedies.heaps.empty()) return remedies;
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);

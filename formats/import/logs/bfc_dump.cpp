@@ -221,8 +221,7 @@ Result<void> import_ort_arena(ByteCursor& bytes, Header header, const BeginOutpu
     return Error{.what = "has no regions of ONNX Runtime's arena",
                  .where = bytes.where(),
                  .remedy = "set log_severity_level=0 and log_verbosity_level=1, or record the program: memreel record"};
-  writer.set_losses({.unknown_actions = tally->skipped,
-                     .skipped = EventKinds(EventKind::alloc) | EventKinds(EventKind::free_requested)});
+  writer.set_losses({.unknown_actions = tally->skipped, .skipped = all_in_segments()});
   return writer.finish();
 }
 

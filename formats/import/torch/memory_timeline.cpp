@@ -160,7 +160,7 @@ bool looks_like_stats(std::span<const std::byte> beginning) {
 }
 
 Result<void> import_stats(ByteCursor& bytes, Header header, const BeginOutput& begin) {
-  header.source = "torch.stats";
+  header.source = sums_source;
   StatsReader reader;
   const Result<LineTally> tally =
       LogLines(bytes, [&](std::string_view line, std::uint64_t /*number*/) { return reader.add(line); }).read();
