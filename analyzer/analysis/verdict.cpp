@@ -253,6 +253,7 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   const FragmentationPoint& peak = found->at_peak;
   Verdict::Fragments fragments{.reserved = peak.reserved,
                                .allocated = peak.allocated,
+                               .requested = peak.requested,
                                .unreleasable = peak.unreleasable,
                                .site = found->sites.empty() ? "" : found->sites.front().label,
                                .share = peak.fragmentation(),

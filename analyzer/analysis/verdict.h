@@ -103,6 +103,7 @@ struct Verdict {
   };
   struct Fragments {
     Bytes reserved, allocated;  // at the reserved peak
+    Bytes requested;            // of `allocated`, without rounding and unsplit remainders
     Bytes unreleasable;         // free, next to active blocks
     std::string site;           // whose blocks pin most of it
     double share = 0;           // of the reserved bytes, those not allocated
@@ -120,7 +121,10 @@ struct Verdict {
     std::string change;     // how it differs from the recorded settings, in words
     std::string needs;      // the PyTorch release that has it; empty: any
     std::string caution;    // a side effect that this program may meet, in a few words
-    Bytes peak, saved;      // with it; the reduction by it
+    Bytes peak, saved;      // with it; the reduction by it, both for certain
+    /// If the recording began late: the least and the most that `change` may save; negative: it needs more.
+    std::optional<std::pair<std::int64_t, std::int64_t>> late_range;
+    std::string unsure;  // a change that may save enough to matter, in `late_range`, or not; empty: none
     std::uint64_t failed = 0, failed_before = 0;
     std::uint64_t failed_at_most = 0;  // `failed`, or more if the memory of the device is only known to have a limit
     std::optional<Reach> reach;        // of a history that ends in its failure, instead of `failed`

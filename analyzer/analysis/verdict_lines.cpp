@@ -226,6 +226,14 @@ VerdictLine line_of(const Verdict::KeptBy& kept) {
   return {"kept by", line_with("", kept.text, kept.growth + ": " + text_of(kept.bytes)), false};
 }
 
+/// A setting may save what rounding and unsplit remainders take, too.
+VerdictLine line_of_little(const Verdict::Fragments& found, const std::string& of_peak) {
+  constexpr double matters = 0.01;
+  const double live = share_of(found.requested, found.reserved), rounding = 1 - found.share - live;
+  if (rounding < matters) return {"fragmented", "little: " + percent(1 - found.share) + of_peak + " was in use", false};
+  return {"fragmented", "little: " + percent(live) + of_peak + " was live, " + percent(rounding) + " rounding", false};
+}
+
 /// `of_peak`: " of the peak" or, where the first line is about a device, " of the pool's peak"; nothing of an instant.
 VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak) {
   if (found.free_at_failure > 0_B)
@@ -234,8 +242,7 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak)
                 text_of(found.largest_at_failure),
             true};
   const Bytes unused = found.reserved - std::min(found.reserved, found.allocated);
-  if (found.share < fragmented)
-    return {"fragmented", "little: " + percent(1 - found.share) + of_peak + " was in use", false};
+  if (found.share < fragmented) return line_of_little(found, of_peak);
   if (found.inherited)
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
@@ -248,11 +255,22 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak)
   return {"fragmented", text, false};
 }
 
+/// "0.5 to 9.5 %", "at most 4.3 %".
+std::string percent(const std::pair<std::int64_t, std::int64_t>& saved, Bytes whole) {
+  const auto share = [&](std::int64_t bytes) {
+    return percent(static_cast<double>(bytes) / static_cast<double>(whole.count));
+  };
+  return saved.first <= 0 ? "at most " + share(saved.second) : text_of_range(share(saved.first), share(saved.second));
+}
+
 /// `whole`: what the reduction is a share of.
 VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, Bytes whole) {
   const std::string topic = setting.is_torch ? "set" : "use";
   if (!setting.misread.empty()) return {topic, line_with("", setting.misread), true};
   std::string proof = setting.exact ? ", exact replay" : ", by replay";
+  const bool is_range =
+      !setting.text.empty() && setting.late_range && setting.late_range->first < setting.late_range->second;
+  if (is_range) proof = ", recorded late";
   if (setting.reach && setting.reach != Reach::later_steps) proof.clear();
   if (!setting.caution.empty()) proof = ", " + setting.caution;
   if (!setting.text.empty()) {
@@ -273,6 +291,9 @@ VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, By
       effect = ": no request fails";
     else if (setting.failed_before > 0)
       effect = ": " + text_of(setting.failed) + " fail instead of " + text_of(setting.failed_before);
+    else if (is_range)
+      effect = (setting.change == pytorch_defaults ? " save " : " saves ") +
+               text_of_range(text_of(setting.saved), text_of_signed(setting.late_range->second));
     else
       effect = (setting.change == pytorch_defaults ? " save " : " saves ") + text_of(setting.saved) + " (" +
                percent(share_of(setting.saved, whole)) + ")";
@@ -284,6 +305,12 @@ VerdictLine line_of(const Verdict::Setting& setting, const std::string& peak, By
     return {topic, line_with("", setting.change, needs + effect), false};
   }
   if (!setting.instead.empty()) return {topic, "nothing: " + setting.instead, false};
+  if (!setting.unsure.empty())
+    return {
+        topic,
+        line_with("nothing for certain: ", setting.unsure,
+                  (setting.unsure == pytorch_defaults ? " save " : " saves ") + percent(*setting.late_range, whole)),
+        false};
   const double best_share = static_cast<double>(setting.best_saved) / static_cast<double>(setting.peak.count);
   std::string text = "nothing: ";
   if (setting.failed_before > 0)

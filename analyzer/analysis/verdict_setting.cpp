@@ -62,11 +62,16 @@ bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
   return std::ranges::equal(remedies.baseline.heaps, remedies.heaps, {}, &ReplayResult::failed_allocations, failed);
 }
 
+std::string change_of(const Remedies& remedies, const Remedy& remedy) {
+  if (!remedies.is_torch || remedy.kind != RemedyKind::setting) return remedy.text;
+  return change_between(conf_of(remedies.baseline.policy), conf_of(remedy.outcome.policy));
+}
+
 void set_text(const Remedies& remedies, const Remedy& remedy, Verdict::Setting& setting) {
-  setting.text = setting.change = remedy.text;
-  if (!remedies.is_torch || remedy.kind != RemedyKind::setting) return;
-  setting.needs = needs_release(remedy.outcome.policy, precede_rules(remedies.heaps));
-  setting.change = change_between(conf_of(remedies.baseline.policy), conf_of(remedy.outcome.policy));
+  setting.text = remedy.text;
+  setting.change = change_of(remedies, remedy);
+  if (remedies.is_torch && remedy.kind == RemedyKind::setting)
+    setting.needs = needs_release(remedy.outcome.policy, precede_rules(remedies.heaps));
 }
 
 /// For a history that ends in its failure: what serves the request, and how far that goes.
@@ -107,7 +112,11 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
   if (best == nullptr) return std::nullopt;
   // What was reserved is not recorded: nothing to save from.
   if (remedies.baseline_peak == 0_B && setting.failed_before == 0) return std::nullopt;
-  const std::int64_t saved = remedies.gives_back(*best);
+  const auto given_back = [&](Bytes peak) {
+    return static_cast<std::int64_t>(remedies.baseline_peak.count - peak.count);
+  };
+  const std::int64_t saved = given_back(best->outcome.sure_peak());
+  if (best->outcome.late) setting.late_range.emplace(saved, given_back(best->outcome.least_peak()));
   if (setting.failed_before > 0 && !remedies.is_limited()) {
     setting.instead = "what the pool could have is unknown (--capacity)";
     return setting;
@@ -117,14 +126,19 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
     return setting;
   }
   const bool serves_more = best->outcome.failures() < setting.failed_before;
-  const bool saves =
-      best->outcome.failures() == setting.failed_before &&
-      static_cast<double>(saved) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count) &&
-      saved > 0;
+  const auto is_enough = [&](std::int64_t bytes) {
+    return best->outcome.failures() == setting.failed_before && bytes > 0 &&
+           static_cast<double>(bytes) >= worthwhile_share(best->outcome) * static_cast<double>(setting.peak.count);
+  };
+  const bool saves = is_enough(saved);
   // At a limit where requests failed, serving them counts, not a lower peak.
-  if (setting.failed_before > 0 ? !serves_more : !saves) return setting;
+  if (setting.failed_before > 0 ? !serves_more : !saves) {
+    // What is uncertain takes more to be worth a word.
+    if (setting.late_range && is_enough(setting.late_range->second / 2)) setting.unsure = change_of(remedies, *best);
+    return setting;
+  }
   set_text(remedies, *best, setting);
-  setting.peak = best->outcome.peak_reserved();
+  setting.peak = best->outcome.sure_peak();
   setting.saved = Bytes{static_cast<std::uint64_t>(std::max<std::int64_t>(0, saved))};
   setting.failed = best->outcome.failures();
   setting.failed_at_most = remedies.most_failures.value_or(setting.failed);

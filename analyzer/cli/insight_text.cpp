@@ -95,6 +95,18 @@ std::string step_plan_text(const Report& report) {
          ", the least that an allocator needs (" + text_of(plan.least_reserved) + "): see memreel plan.";
 }
 
+std::string late_range_text(const Report& report) {
+  const Remedies& remedies = report.remedies();
+  const auto found =
+      std::ranges::find_if(remedies.tried, [](const Remedy& each) { return each.outcome.late.has_value(); });
+  if (found == remedies.tried.end() || !found->outcome.late->wide()) return "";
+  const auto saved = [&](Bytes peak) { return static_cast<std::int64_t>(remedies.baseline_peak.count - peak.count); };
+  return "The recording began late: depending on what was cached before, " + found->text + " saves " +
+         text_of_range(text_of_signed(saved(found->outcome.sure_peak())),
+                       text_of_signed(saved(found->outcome.least_peak()))) +
+         ".";
+}
+
 std::string survivors_text(const Report& report, const OutOfMemory& oom) {
   static constexpr std::size_t most_named = 5;
   if (oom.verdict == OomVerdict::larger_than_device) return "No setting and no allocator serves it.";
@@ -318,7 +330,8 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
     print_size_classes(found, options.top);
   }
   print_remedies(report.remedies(), options.top);
-  if (const std::string text = step_plan_text(report); !text.empty()) std::cout << '\n' << wrapped(text, 4);
+  for (const std::string& text : {late_range_text(report), step_plan_text(report)})
+    if (!text.empty()) std::cout << '\n' << wrapped(text, 4);
 }
 
 namespace {

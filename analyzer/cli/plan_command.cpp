@@ -12,6 +12,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
+#include "analyzer/cli/report.h"
 #include "analyzer/replay/plan/plan.h"
 #include "analyzer/replay/plan/planned.h"
 #include "analyzer/replay/plan/problem.h"
@@ -84,10 +85,10 @@ Result<PlanInput> input_of(const Trace& trace, const PlanArguments& arguments) {
     if (const Result<void> left = leave_heap(trace.tables, arguments.heap, heaps); !left) return left.error();
   if (heaps.empty()) return Error{.what = "holds no allocations to plan", .where = arguments.file.string()};
   if (const Result<void> known = must_have_history(trace, arguments.file); !known) return known.error();
-  const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
-  const auto largest = std::ranges::max_element(heaps, {}, requests);
+  const auto most_alive = [](const Prepared& heap) { return busiest_of(heap).alive; };
+  const auto largest = std::ranges::max_element(heaps, {}, most_alive);
   if (heaps.size() > 1)
-    note("the heap with most allocations is planned, " +
+    note("the heap that holds most is planned, " + heap_title(trace.tables, largest->heap) + "; " +
          (heaps.size() == 2 ? "the other is not" : "the " + text_of(heaps.size() - 1) + " others are not"));
   PlanInput input{.buffers = buffers_of(*largest), .align = 512_B};
   plan::TimeRange time{.lower = 0, .upper = largest->count()};
@@ -387,7 +388,7 @@ void add_plan_command(CLI::App& app, Exit& exit) {
   command->add_option("-o,--output", arguments->output, "Plan to write: .csv (minimalloc's), .json or .h");
   command->add_option("--capacity", arguments->capacity,
                       "Is there a plan of at most this size? Exit code 1 if none was found [the least peak]");
-  add_heap_option(*command, arguments->heap, "Plan", " [the one with most allocations]");
+  add_heap_option(*command, arguments->heap, "Plan", " [the one that holds most at its peak]");
   constexpr std::uint64_t most = std::uint64_t{1} << 62U;
   constexpr std::uint64_t most_threads = 1024;
   add_whole_number(*command, "--align", arguments->align, {1, most},

@@ -136,6 +136,9 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom);
 /// A sentence about what a static plan of one step would save; empty if that is too little to say.
 std::string step_plan_text(const Report& report);
 
+/// What the likeliest of the settings tried may save of a recording that began late, in a sentence; empty if known.
+std::string late_range_text(const Report& report);
+
 // The value of `verdict` in a report.
 
 Json json_of_verdict(const Tables& tables, const Verdict& verdict);

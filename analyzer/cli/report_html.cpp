@@ -299,7 +299,8 @@ class Page {
       ++shown;
     }
     if (shown > 0) body_ += "<h3>What saves memory, by replay</h3>\n" + table.text();
-    if (const std::string text = step_plan_text(report_); !text.empty()) body_ += paragraph(text);
+    for (const std::string& text : {late_range_text(report_), step_plan_text(report_)})
+      if (!text.empty()) body_ += paragraph(text);
   }
 
   void ooms() {

@@ -149,7 +149,8 @@ void write_fragmentation(std::ostream& out, const Report& report) {
     row(out, {text_of(Bytes{static_cast<std::uint64_t>(report.remedies().gives_back(remedy))}),
               text_of(remedy.outcome.peak_reserved()), markdown_code(remedy.text)});
   }
-  if (const std::string text = step_plan_text(report); !text.empty()) out << '\n' << markdown_escaped(text) << '\n';
+  for (const std::string& text : {late_range_text(report), step_plan_text(report)})
+    if (!text.empty()) out << '\n' << markdown_escaped(text) << '\n';
   const Fragmentation& found = report.fragmentation().front();
   if (!found.sites.empty()) {
     out << '\n';

@@ -157,6 +157,9 @@ Exit run_tune(const TuneArguments& arguments) {
     const Bytes recorded = done.report.recorded_peak();
     if (arguments.policy.empty() && misses_peak(trace->losses, done.result.baseline.peak_reserved(), recorded))
       done.result.missed_peak = recorded;
+    if (done.result.missed_peak > 0_B)
+      done.report.released = saved_by_release(
+          *trace, std::ranges::max_element(done.report.recorded, {}, &HeapHistory::peak_reserved)->heap);
     return std::nullopt;
   };
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
@@ -295,13 +298,16 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
             << '\n';
 }
 
+std::optional<std::pair<Bytes, Bytes>> wide_range_of(const Outcome& outcome) {
+  return outcome.late ? outcome.late->wide() : std::nullopt;
+}
+
 /// What a recording that began late leaves open.
 void print_late_start(const TuneResult& result) {
   std::string ranges;
   const auto add = [&](const std::string& name, const Outcome& outcome) {
-    if (outcome.late)
-      ranges += (ranges.empty() ? "" : ", ") + name + " " + text_of(outcome.late->least_reserved) + " to " +
-                text_of(outcome.late->most_reserved);
+    if (const auto range = wide_range_of(outcome))
+      ranges += (ranges.empty() ? "" : ", ") + name + " " + text_of(range->first) + " to " + text_of(range->second);
   };
   add(name_of(result.baseline), result.baseline);
   for (const Outcome& outcome : result.settings) add(name_of(outcome), outcome);
@@ -339,12 +345,15 @@ std::string label_of(const Alternative& alternative) {
 }
 
 /// What a call of empty_cache costs, and whether it is worth it; empty for other questions.
-std::string verdict_on_calls(const TuneResult& result, const Alternative& alternative) {
+std::string verdict_on_calls(const TuneResult& result, const Alternative& alternative, Bytes released) {
   const WhatIf::Kind kind = alternative.question.kind;
   if (kind == WhatIf::Kind::policy) return {};
   const Outcome& base = result.baseline;
   const Outcome& other = alternative.outcome;
   std::string text = alternative.question.text + ": ";
+  if (result.missed_peak > 0_B)
+    return text + "not known, as not all that was cached before the recording began is in the replay" +
+           (released > 0_B ? "; torch.cuda.empty_cache() once before it saves " + text_of(released) + "." : ".");
   if (kind == WhatIf::Kind::empty_cache_at_oom) {
     if (base.failures() == 0) return text + "nothing fails, so it is never called.";
     if (other.failures() == base.failures())
@@ -385,12 +394,13 @@ void print_alternatives(const TuneResult& result, const TuneReport& report) {
         " (" + counted(steps, "step") + ", " + (report.steps.are_marked ? "marked by " : "") + report.steps.mark + ")";
   std::cout << '\n' << bold("What if") << wrapped(title, 0).substr(std::string_view("What if").size()) << '\n';
   Table table(result);
-  table.add("as recorded", result.baseline);
+  table.add(result.baseline.late ? "replayed afresh" : "as recorded", result.baseline);
   for (const Alternative& alternative : result.alternatives) table.add(label_of(alternative), alternative.outcome);
   table.print();
   std::cout << '\n';
   for (const Alternative& alternative : result.alternatives)
-    if (const std::string text = verdict_on_calls(result, alternative); !text.empty()) std::cout << wrapped(text, 2);
+    if (const std::string text = verdict_on_calls(result, alternative, report.released); !text.empty())
+      std::cout << wrapped(text, 2);
 }
 
 }  // namespace
@@ -453,25 +463,24 @@ Json json_of_device(const ReplayResult& r) {
 Json json_of_outcome(const Outcome& outcome, const TuneResult& result) {
   const ReplayResult& worst = outcome.worst();
   const DriverCalls calls = outcome.driver_calls();
-  Json json{
-      {"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
-      {"policy", outcome.policy.name},
-      {"params", outcome.policy.parameters},
-      {"peak_live_bytes", worst.peak_live.count},
-      {"peak_reserved_bytes", worst.peak_reserved.count},
-      {"saved_bytes", static_cast<std::int64_t>(result.baseline.peak_reserved().count) -
-                          static_cast<std::int64_t>(worst.peak_reserved.count)},
-      {"saved_share", saved_share(result.baseline.peak_reserved(), worst.peak_reserved)},
-      {"late_start_range_bytes",
-       outcome.late ? Json({outcome.late->least_reserved.count, outcome.late->most_reserved.count}) : Json(nullptr)},
-      {"end_reserved_bytes", worst.end_reserved.count},
-      {"failed_allocations", outcome.failures()},
-      {"first_failure", json_of_failure(outcome.first_failure())},
-      {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
-      {"driver_calls", json_of_calls(calls)},
-      {"driver_seconds", outcome.driver_seconds()},
-      {"device", worst.device},
-      {"devices", Json::array()}};
+  const auto range = wide_range_of(outcome);
+  Json json{{"setting", has_settings(outcome.policy) ? Json(conf_of(outcome.policy)) : Json(nullptr)},
+            {"policy", outcome.policy.name},
+            {"params", outcome.policy.parameters},
+            {"peak_live_bytes", worst.peak_live.count},
+            {"peak_reserved_bytes", worst.peak_reserved.count},
+            {"saved_bytes", static_cast<std::int64_t>(result.baseline.peak_reserved().count) -
+                                static_cast<std::int64_t>(worst.peak_reserved.count)},
+            {"saved_share", saved_share(result.baseline.peak_reserved(), worst.peak_reserved)},
+            {"late_start_range_bytes", range ? Json({range->first.count, range->second.count}) : Json(nullptr)},
+            {"end_reserved_bytes", worst.end_reserved.count},
+            {"failed_allocations", outcome.failures()},
+            {"first_failure", json_of_failure(outcome.first_failure())},
+            {"min_capacity_bytes", outcome.min_capacity ? Json(outcome.min_capacity->count) : Json(nullptr)},
+            {"driver_calls", json_of_calls(calls)},
+            {"driver_seconds", outcome.driver_seconds()},
+            {"device", worst.device},
+            {"devices", Json::array()}};
   for (const ReplayResult& r : outcome.heaps) json["devices"].push_back(json_of_device(r));
   return json;
 }

@@ -86,6 +86,8 @@ class BeginningRange {
     most_ = std::max(most_, figure);
   }
   std::optional<std::pair<Bytes, Bytes>> wide() const;
+  Bytes least() const { return least_; }
+  Bytes most() const { return most_; }
 
  private:
   Bytes least_, most_;

@@ -56,6 +56,13 @@ double share_of(Bytes part, Bytes whole) {
 
 std::string text_of_share(double share) { return text_of(share * 100, 1) + " %"; }
 
+std::string text_of_range(std::string_view least, const std::string& most) {
+  if (least == most) return most;
+  const auto unit = [](std::string_view text) { return text.substr(std::min(text.size(), text.rfind(' '))); };
+  if (unit(least) == unit(most)) least.remove_suffix(unit(least).size());
+  return std::string(least) + " to " + most;
+}
+
 Result<Bytes> parse_bytes(std::string_view text) {
   static constexpr std::array<std::pair<std::string_view, double>, 14> units{{{"", 1},
                                                                               {"B", 1},

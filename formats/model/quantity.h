@@ -63,6 +63,9 @@ double share_of(Bytes part, Bytes whole);
 /// "0.137" as "13.7 %".
 std::string text_of_share(double share);
 
+/// "1.50 to 2.21 GiB", "132.00 MiB to 2.21 GiB", "3.8 to 5.3 %"; the text alone if both are the same.
+std::string text_of_range(std::string_view least, const std::string& most);
+
 /// "10GiB", "500MB", "1.5 GiB", "4096", "20M" (binary, as in PyTorch's settings). Decimal units are KB, MB, GB, TB; K,
 /// M, G, T and KiB, MiB, GiB, TiB are powers of 1024. Rounds down to whole bytes.
 Result<Bytes> parse_bytes(std::string_view text);

@@ -6,6 +6,7 @@ import json
 import lzma
 import pickle
 import random
+import re
 import unittest
 
 import snapshot
@@ -132,6 +133,11 @@ class Late(ProgramTest):
         self.assertNotIn("cuda.malloc 2.00 MiB to", text)
         tuned = self.document("tune", file)
         self.assertLess(tuned["baseline"]["peak_reserved_bytes"], GIB)
+        said = " ".join(self.answer("tune", file, "--what-if", "empty_cache@every:50events").stdout.split())
+        self.assertNotIn("as recorded empty_cache", said)  # what was recorded is what was cached
+        self.assertNotIn("not worth calling", said)
+        saving, = re.findall(r"torch.cuda.empty_cache\(\) before it saves (.*?), by replay", self.answer("report", file).stdout)
+        self.assertIn(f"torch.cuda.empty_cache() once before it saves {saving}.", said)
 
     def test_the_truth_is_in_the_range(self):
         """Where older allocations lie decides how later ones fit in: address order alone misses these by 1.3 to 22 %."""
@@ -162,6 +168,23 @@ class Late(ProgramTest):
         tuned = self.document("tune", file)
         self.assertEqual(tuned["baseline"]["late_start_range_bytes"], [least, most])
         self.assertIsNone(tuned["recommended"])
+
+    def test_a_saving_is_not_said_to_be_more_than_is_certain(self):
+        """Report and tune agree that what other beginnings leave nothing of is not recommended."""
+        document = without_first(load(SAMPLES / "capture_streams_s71_default.pickle.xz"), 0.2)
+        for device in (0, 3):
+            with self.subTest(device=device):
+                for segment in document["segments"]:
+                    segment["device"] = device
+                traces = [[]] * device + [max(document["device_traces"], key=len)]
+                file = self.write(document | {"device_traces": traces})
+                setting = self.document("report", file)["verdict"]["setting"]
+                self.assertIsNone(setting["recommended"])
+                self.assertEqual(setting["saved_bytes"], 0)
+                self.assertRegex(self.answer("report", file).stdout,
+                                 r"\nset +nothing for certain: expandable_segments:True saves at most [0-9.]+ %\n")
+                self.assertIsNone(self.document("tune", file)["recommended"])
+                self.assertNotIn("export PYTORCH", self.answer("tune", file).stdout)
 
     def test_no_setting_is_said_to_fail_for_certain(self):
         for name in ("oom_s12_expandable_gc", "oom_s14_nonsplit"):

@@ -3,11 +3,13 @@
 
 import csv
 import json
+import pickle
 import random
 import re
 import subprocess
 import unittest
 
+import snapshot
 from program import REPOSITORY, SAMPLES, ProgramTest, run
 from schema import defects
 
@@ -202,6 +204,23 @@ class Files(ProgramTest):
         self.assertLessEqual(document["peak_bytes"], document["best_allocator"]["peak_reserved_bytes"])
         text = run("plan", SAMPLES / "gpt_default.reel").stdout
         self.assertIn(f"less than {document['best_allocator']['policy']}, the best allocator", text)
+
+    def test_the_heap_that_holds_most_is_planned(self):
+        """Not the one with most allocations."""
+        large = 300 << 20
+        few, many = snapshot.Recorder(), snapshot.Recorder()
+        few.add("segment_alloc", snapshot.BASE, large)
+        few.add("alloc", snapshot.BASE, large)
+        many.add("segment_alloc", snapshot.BASE, snapshot.SMALL_SEGMENT)
+        for i in range(50):
+            many.add("alloc", snapshot.BASE + i * 512, 512)
+        for traces in ((few, many), (many, few)):
+            device = traces.index(few)
+            document = snapshot.snapshot() | {"segments": [], "device_traces": [trace.entries for trace in traces],
+                                              "external_annotations": []}
+            ran = run("plan", self.file("two.pickle", pickle.dumps(document)), "--json")
+            self.assertEqual(json.loads(ran.stdout)["peak_bytes"], large)
+            self.assertIn(f"the heap that holds most is planned, torch.cuda, device {device}; the other is not", ran.stderr)
 
     def test_a_step_is_one_of_those_that_info_counts(self):
         for name, steps, how in (("gpt_default", 12, "each a pass of the optimizer"), ("leak", 40, "each a backward pass")):

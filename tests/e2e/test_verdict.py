@@ -7,6 +7,7 @@ MEMREEL_WRITE_GOLDEN=1 writes them anew; read each before keeping it.
 import html
 import json
 import os
+import pickle
 import re
 import unittest
 from pathlib import Path
@@ -167,6 +168,19 @@ class Verdict(ProgramTest):
         self.assertIn("serves the request that failed by fragmentation, by replay, but what the program requests next is not recorded.",
                       text)
         self.assertNotIn("None of the settings", text)
+
+    def test_rounding_is_not_called_in_use(self):
+        """Unsplit remainders of 0.7 MiB in each of 20 MiB are neither free nor live."""
+        segment, requested = 20 << 20, (20 << 20) - (700 << 10)
+        for unsplit in (True, False):
+            recorder = snapshot.Recorder()
+            for i in range(4):
+                recorder.add("segment_alloc", snapshot.BASE + 2 * i * segment, segment)
+                recorder.add("alloc", snapshot.BASE + 2 * i * segment, requested if unsplit else segment)
+            path = self.file("rounded.pickle", pickle.dumps(snapshot.snapshot() | {
+                "segments": [], "device_traces": [recorder.entries], "external_annotations": []}))
+            expected = "97 % of the peak was live, 3.4 % rounding" if unsplit else "100 % of the peak was in use"
+            self.assertIn(f"little: {expected}\n", verdict(path) + "\n")
 
     def test_a_trace_without_allocations(self):
         whole = (SAMPLES / "gpt_default.reel").read_bytes()

@@ -33,15 +33,21 @@ struct Candidate {
 constexpr Bytes nonsense = 64_GiB * 1024;
 
 /// PyTorch's pools if there are any, else those of other frameworks.
-Remedies pools_of(const Trace& trace) {
-  std::vector<Prepared> heaps = prepare(trace);
+std::vector<Prepared> only_pools(const Trace& trace, std::vector<Prepared> heaps) {
   const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
-  const std::ptrdiff_t recorded = std::ranges::count_if(heaps, is_torch);
   std::erase_if(heaps, [&](const Prepared& heap) {
     return heap.level != Level::framework || is_pageable_heap(trace.tables, heap.heap) ||
            std::ranges::any_of(heap.size, [](Bytes size) { return size > nonsense; });
   });
   if (std::ranges::any_of(heaps, is_torch)) std::erase_if(heaps, [&](const Prepared& heap) { return !is_torch(heap); });
+  return heaps;
+}
+
+Remedies remedies_of_pools(const Trace& trace) {
+  std::vector<Prepared> heaps = prepare(trace);
+  const auto is_torch = [&](const Prepared& heap) { return is_torch_heap(trace.tables, heap.heap); };
+  const std::ptrdiff_t recorded = std::ranges::count_if(heaps, is_torch);
+  heaps = only_pools(trace, std::move(heaps));
   const bool late = any_late(heaps);
   const bool as_recorded = !late && recorded != 0 && std::ranges::count_if(heaps, is_torch) == recorded;
   if (late) heaps = begun_afresh(heaps);
@@ -129,20 +135,6 @@ void release_free_segments(InitialState& initial) {
   initial.pool_stream.resize(kept);
 }
 
-/// The first row after which most is alive.
-std::size_t busiest_row(const Prepared& heap) {
-  Bytes alive, most;
-  std::size_t busiest = 0;
-  for (std::size_t row = 0; row < heap.count(); ++row) {
-    if (heap.op[row] == Op::alloc) alive += heap.size[row];
-    if (heap.op[row] == Op::free || heap.op[row] == Op::free_completed) alive -= heap.size[row];
-    if (alive <= most) continue;
-    most = alive;
-    busiest = row;
-  }
-  return busiest;
-}
-
 /// A candidate, ready to run.
 struct Trial {
   BoundPolicy policy;
@@ -220,6 +212,16 @@ std::optional<std::uint64_t> most_failures(const Remedies& remedies, Runner& run
   return most;
 }
 
+/// What the best usable remedy may need on a recording that began late.
+void find_late_range(const Trace& trace, Remedies& remedies, unsigned threads) {
+  const auto best = std::ranges::find_if(remedies.tried, [&](const Remedy& each) { return remedies.is_usable(each); });
+  if (best == remedies.tried.end()) return;
+  const std::array outcomes{&best->outcome};
+  const std::optional<DeviceModel> device =
+      remedies.is_limited() ? std::optional(remedies.devices.front()) : std::nullopt;
+  find_late_ranges(outcomes, only_pools(trace, prepare(trace)), {.device = device, .threads = threads});
+}
+
 Bytes recorded_peak(std::span<const HeapHistory> histories, std::span<const Prepared> heaps) {
   Bytes peak;
   for (const HeapHistory& history : histories)
@@ -262,7 +264,7 @@ std::optional<Bytes> stated_limit(const Prepared& heap) {
 
 Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity) {
   if (!has_history(trace)) return {};
-  Remedies remedies = pools_of(trace);
+  Remedies remedies = remedies_of_pools(trace);
   if (remedies.heaps.empty()) return remedies;
   const std::vector<CapacityBounds> bounds = capacity_bounds(trace);
   bool any_bounded = false;
@@ -365,15 +367,16 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
   });
   if (fails && remedies.is_torch && 2 * capacities_tried * rows_each <= rows)
     remedies.most_failures = most_failures(remedies, runner);
+  if (!fails && remedies.began_late) find_late_range(trace, remedies, threads);
 }
 
 std::optional<StepPlan> plan_peak_step(const Remedies& remedies) {
   constexpr std::size_t most_allocations = 50'000;
-  const auto requests = [](const Prepared& heap) { return std::ranges::count(heap.op, Op::alloc); };
-  const auto heap = std::ranges::max_element(remedies.heaps, {}, requests);
+  const auto most_alive = [](const Prepared& each) { return busiest_of(each).alive; };
+  const auto heap = std::ranges::max_element(remedies.heaps, {}, most_alive);
   if (heap == remedies.heaps.end()) return std::nullopt;
   const std::vector<std::uint32_t>& ends = heap->step_ends;
-  const auto step = static_cast<std::size_t>(std::ranges::upper_bound(ends, busiest_row(*heap)) - ends.begin());
+  const auto step = static_cast<std::size_t>(std::ranges::upper_bound(ends, busiest_of(*heap).row) - ends.begin());
   const std::optional<plan::TimeRange> rows = rows_of_step(ends, step);
   if (!rows) return std::nullopt;
   const Stretch alive = alive_within(buffers_of(*heap), *rows);

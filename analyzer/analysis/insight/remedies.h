@@ -40,7 +40,8 @@ struct Remedies {
   Outcome baseline;            // as the program ran; empty for allocators other than PyTorch's, where it is unknown
   Bytes baseline_peak;         // its reserved peak; if unknown, the recorded one
   std::vector<Remedy> tried;   // fewest failures first; then by bytes saved or, if requests fail, by familiarity, and
-                               // the least specific values: 128 before 300
+                               // the least specific values: 128 before 300; of a late recording, of which no request
+                               // fails, the first usable one has its range (Outcome::late)
   std::uint64_t left_out = 0;  // candidates not replayed, or not to the end, because the trace is long
   /// The same devices with the least memory that they can have had; empty if the capacity is known.
   std::vector<DeviceModel> least_devices;
@@ -77,7 +78,7 @@ struct StepPlan {
   double saves() const { return 1 - static_cast<double>(peak.count) / static_cast<double>(least_reserved.count); }
 };
 
-/// A plan of the step in which most is alive, in the heap with most allocations; about a tenth of a second. None if
+/// A plan of the step in which most is alive, in the heap that holds most; about a tenth of a second. None if
 /// that is in no step that the program marked, or if it is too large a step.
 std::optional<StepPlan> plan_peak_step(const Remedies& remedies);
 

@@ -123,6 +123,17 @@ Stretch alive_within(std::span<const plan::Buffer> buffers, plan::TimeRange time
   return kept;
 }
 
+Busiest busiest_of(const Prepared& heap) {
+  Busiest busiest;
+  Bytes alive;
+  for (std::size_t row = 0; row < heap.count(); ++row) {
+    if (heap.op[row] == Op::alloc) alive += heap.size[row];
+    if (heap.op[row] == Op::free || heap.op[row] == Op::free_completed) alive -= heap.size[row];
+    if (alive > busiest.alive) busiest = {.alive = alive, .row = row};
+  }
+  return busiest;
+}
+
 std::optional<plan::TimeRange> rows_of_step(std::span<const std::uint32_t> ends, std::size_t step) {
   if (step >= ends.size()) return std::nullopt;
   return plan::TimeRange{.lower = step == 0 ? 0 : ends[step - 1], .upper = ends[step]};

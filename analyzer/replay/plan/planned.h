@@ -31,6 +31,13 @@ namespace memreel {
 /// The lifetimes of a heap's allocations, in request order. Time is counted in rows.
 std::vector<plan::Buffer> buffers_of(const Prepared& heap);
 
+/// The most that is alive at once, and the first row after which it is.
+struct Busiest {
+  Bytes alive;
+  std::size_t row = 0;
+};
+Busiest busiest_of(const Prepared& heap);
+
 /// What is alive in a stretch of time, for as long as it is in it, and its numbers in the list that it is part of.
 struct Stretch {
   std::vector<plan::Buffer> buffers;

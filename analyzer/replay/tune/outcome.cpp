@@ -89,6 +89,29 @@ bool misses_peak(const Losses& losses, Bytes replayed, Bytes recorded) {
   return std::abs(saved_share(recorded, replayed)) > peak_margin;
 }
 
+void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepared> recorded,
+                      const ReplayOptions& options) {
+  if (!any_late(recorded)) return;
+  std::vector<PolicySpec> specs;
+  for (Outcome* const outcome : outcomes) {
+    specs.push_back(outcome->policy);
+    outcome->late.emplace(outcome->peak_reserved());
+  }
+  ReplayOptions plain = options;
+  plain.series_points = 0;
+  for_each_beginning(recorded, [&](std::span<const Prepared> begun) {
+    const auto results = replay(begun, specs, plain);
+    if (!results) return;
+    std::vector<Bytes> reserved(specs.size());
+    for (std::size_t i = 0; i < results->size(); ++i) {
+      if ((*results)[i].policy.name.empty()) return;  // no time was left
+      Bytes& most = reserved[i / begun.size()];
+      most = std::max(most, (*results)[i].peak_reserved);
+    }
+    for (std::size_t i = 0; i < specs.size(); ++i) outcomes[i]->late->add(reserved[i]);
+  });
+}
+
 double saved_share(Bytes before, Bytes after) {
   if (before.count == 0) return 0;
   return 1 - static_cast<double>(after.count) / static_cast<double>(before.count);

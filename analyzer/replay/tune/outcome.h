@@ -2,15 +2,9 @@
 // The effect of a setting or an allocator on a whole process, and the ranking of several.
 #pragma once
 
-#include "analyzer/replay/replay.h"
+#include "analyzer/replay/beginning.h"
 
 namespace memreel {
-
-/// What an outcome is on a recording that began late, under other beginnings than the likely one (beginning.h).
-struct LateOutcome {
-  Bytes least_reserved, most_reserved;  // at the peak
-  double least_saved = 0;               // share of the baseline's peak, with the same beginning; negative: it is more
-};
 
 /// One policy on every heap of a process. A setting applies to the process, so its worst device counts.
 struct Outcome {
@@ -20,12 +14,15 @@ struct Outcome {
       false;  // the only change is expandable_segments:True, which users know and which has no value to choose
   bool every_release = true;  // every supported PyTorch release has its settings, or the program's own release does
   std::vector<ReplayResult> heaps;
-  std::optional<Bytes> min_capacity;  // of the worst device; only for the best few, if a capacity was given
-  std::optional<LateOutcome> late;    // of the best few, if that differs by more than 1 %
+  std::optional<Bytes> min_capacity;   // of the worst device; only for the best few, if a capacity was given
+  std::optional<BeginningRange> late;  // of the best few, on a recording that began late: its peak
 
   /// The result of the device with the highest reserved peak.
   const ReplayResult& worst() const;
   Bytes peak_reserved() const { return worst().peak_reserved; }
+  /// That it does not exceed however a late recording began, as far as that was tried.
+  Bytes sure_peak() const { return late ? late->most() : peak_reserved(); }
+  Bytes least_peak() const { return late ? late->least() : peak_reserved(); }
   /// The peak by which it is ranked.
   Bytes ranked_peak() const;
   DriverCalls driver_calls() const;  // of all devices
@@ -57,6 +54,10 @@ void rank(std::vector<Outcome>& outcomes, bool limited);
 /// Whether the replay of a recording that began late misses the recorded peak by more than peak_margin: what was cached
 /// when the recording began is not in the replay, or placed otherwise. It then says nothing about other settings.
 bool misses_peak(const Losses& losses, Bytes replayed, Bytes recorded);
+
+/// Sets `late` of outcomes, by for_each_beginning(). `recorded`: the heaps that they are of; nothing if none is late.
+void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepared> recorded,
+                      const ReplayOptions& options);
 
 /// The share of `before` that `after` saves; negative if it is more.
 double saved_share(Bytes before, Bytes after);
