@@ -265,6 +265,8 @@ std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::ve
   if (!has_history(trace) && is_torch_heap(trace.tables, heap.heap))
     fragments.releasable = peak.free() - std::min(peak.free(), peak.unreleasable);
   find_cause(trace.tables, *found, fragments);
+  if (has_history(trace) && fragments.cause.empty() && is_torch_heap(trace.tables, heap.heap))
+    fragments.cached = peak.free() - std::min(peak.free(), peak.unreleasable);
   if (ooms == nullptr) return fragments;
   const auto failure = std::ranges::find(ooms->examined, OomVerdict::fragmentation, &OutOfMemory::verdict);
   if (failure != ooms->examined.end()) {
@@ -494,7 +496,8 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   const bool has_remedies =
       findings.remedies != nullptr &&
       std::ranges::find(findings.remedies->heaps, heap->heap, &Prepared::heap) != findings.remedies->heaps.end();
-  if (has_remedies && !misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved))
+  if (has_remedies && (!misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved) ||
+                       capacity_below_peak(*findings.remedies, *heap)))
     verdict.setting = setting_of(trace, *findings.remedies, *heap, findings.ooms, findings.exact);
   else if (findings.ooms != nullptr && !findings.ooms->examined.empty() && findings.ooms->examined.front().at_maximum)
     verdict.setting = Verdict::Setting{.instead = remedy_for_lack(findings.ooms->examined.front())};

@@ -105,6 +105,7 @@ struct Verdict {
     Bytes reserved, allocated;  // at the reserved peak
     Bytes requested;            // of `allocated`, without rounding and unsplit remainders
     Bytes unreleasable;         // free, next to active blocks
+    Bytes cached;               // the other free bytes, which PyTorch gives back before a request fails
     std::string site;           // whose blocks pin most of it
     double share = 0;           // of the reserved bytes, those not allocated
     bool inherited = false;     // the peak was reserved before the recording began
@@ -164,6 +165,9 @@ struct Verdict {
 /// `ooms`: null if not examined. `exact`: whether the recording replays to the byte.
 std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& remedies, const HeapHistory& heap,
                                            const OutOfMemories* ooms, bool exact);
+
+/// The capacity that a heap was replayed with, if more was reserved when it was recorded.
+std::optional<Bytes> capacity_below_peak(const Remedies& remedies, const HeapHistory& heap);
 
 /// The inputs of a verdict; null: not examined.
 struct Findings {

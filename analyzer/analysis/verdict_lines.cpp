@@ -246,6 +246,11 @@ VerdictLine line_of(const Verdict::Fragments& found, const std::string& of_peak)
   if (found.inherited)
     return {"fragmented",
             text_of(found.reserved) + " reserved before the recording, which used " + text_of(found.most_used), false};
+  if (share_of(found.unreleasable, found.reserved) < fragmented && share_of(found.cached, found.reserved) >= fragmented)
+    return {"fragmented",
+            "little: " + percent(share_of(found.cached, found.reserved)) + of_peak + " (" + text_of(found.cached) +
+                ") is cache, freed on demand",
+            false};
   std::string text = percent(found.share) + of_peak + " (" + text_of(unused) + ") unused";
   if (!found.cause.empty()) {
     text = percent(found.share) + of_peak + " unused, " + found.cause;

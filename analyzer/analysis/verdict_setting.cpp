@@ -41,14 +41,6 @@ bool may_share_memory(const Tables& tables) {
   return std::ranges::any_of(tables.pools, is_own) || std::ranges::any_of(tables.strings, is_sign);
 }
 
-/// Whether the program's files are on a drive with a letter.
-bool ran_on_windows(const Tables& tables) {
-  return std::ranges::any_of(tables.strings, [](const std::string& text) {
-    return text.size() > 3 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == ':' &&
-           (text[2] == '\\' || text[2] == '/') && text.ends_with(".py");
-  });
-}
-
 /// Whether a replay of the recorded settings, where it chooses the addresses of segments itself, needs as much and
 /// fails as often as the recorded run did: PyTorch takes the lowest of free blocks of one size.
 bool repeats_recording(const Remedies& remedies, const HeapHistory& heap) {
@@ -148,17 +140,26 @@ std::optional<Verdict::Setting> best_of(const Remedies& remedies, const HeapHist
 /// A side effect that this program may meet, in a few words.
 std::string caution_of(const Tables& tables, const Verdict::Setting& setting) {
   if (setting.change.find("expandable_segments:True") == std::string::npos) return {};
-  // PyTorch ignored it there until pull request 189163 of July 2026.
   if (ran_on_windows(tables)) return "new on Windows";
   return may_share_memory(tables) ? "not with CUDA IPC" : "";
 }
 
 }  // namespace
 
+std::optional<Bytes> capacity_below_peak(const Remedies& remedies, const HeapHistory& heap) {
+  const auto own = std::ranges::find(remedies.heaps, heap.heap, &Prepared::heap) - remedies.heaps.begin();
+  if (own >= std::ssize(remedies.devices)) return std::nullopt;
+  const DeviceModel& device = remedies.devices[static_cast<std::size_t>(own)];
+  if (device.kind != DeviceModel::Kind::capacity || device.capacity >= heap.peak_reserved) return std::nullopt;
+  return device.capacity;
+}
+
 std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& remedies, const HeapHistory& heap,
                                            const OutOfMemories* ooms, bool exact) {
   std::optional<Verdict::Setting> setting = best_of(remedies, heap, ooms, exact);
   if (!setting || !setting->is_torch) return setting;
+  if (const auto capacity = capacity_below_peak(remedies, heap); capacity && setting->failed_before == 0)
+    return Verdict::Setting{.is_torch = true, .instead = text_of(*capacity) + " serves every request, by replay"};
   setting->caution = caution_of(trace.tables, *setting);
   for (const Prepared& each : remedies.heaps)
     if (setting->misread.empty()) setting->misread = misread_settings(each.settings);

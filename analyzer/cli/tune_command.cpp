@@ -137,8 +137,12 @@ Exit run_tune(const TuneArguments& arguments) {
   const Analysis analysis(*trace);
   for (Prepared& heap : heaps) heap.step_ends = analysis.step_ends(heap);
   add_default_question(heaps, *options);
-  for (const CapacityBounds& bounds : capacity_bounds(*trace))
-    options->sets_fraction |= bounds.by_program.value_or(false);
+  const std::vector<CapacityBounds> bounds = capacity_bounds(*trace);
+  for (const CapacityBounds& of : bounds) options->sets_fraction |= of.by_program.value_or(false);
+  const bool is_only_bounded = !has_capacity(*options) && std::ranges::any_of(heaps, [&](const Prepared& heap) {
+    const CapacityBounds& of = bounds[index(heap.heap)];
+    return of.most && !of.stated && !of.by_device;
+  });
 
   options->deadline = deadline_after(arguments.seconds);
   std::vector<Tuned> tuned;
@@ -165,6 +169,7 @@ Exit run_tune(const TuneArguments& arguments) {
   if (const auto error = add(heaps, ran_with.front(), *options)) return fail(*error);
   tuned.front().report.steps = analysis.steps(heaps.front().heap);
   tuned.front().report.rules = *rules;
+  tuned.front().report.is_only_bounded = is_only_bounded;
   if (has_capacity(*options)) tuned.front().report.beside = most_beside(*options);
   tuned.front().report.ignored = ignored_settings(heaps.front().settings);
   if (const std::vector<Prepared> pinned = pinned_memory_beside(*trace, heaps);
@@ -237,8 +242,9 @@ std::string name_of(const Outcome& outcome) {
 /// "-3.7 %": how a setting changes the peak.
 std::string change(const Outcome& before, const Outcome& after) {
   const double saved = saved_share(before.peak_reserved(), after.peak_reserved());
-  if (saved == 0) return "0 %";
-  return (saved > 0 ? "-" : "+") + text_of_share(saved > 0 ? saved : -saved);
+  const std::string share = text_of_share(std::abs(saved));
+  if (share == text_of_share(0)) return "0 %";
+  return (saved > 0 ? "-" : "+") + share;
 }
 
 class Table {
@@ -286,7 +292,8 @@ void print_heading(const Trace& trace, const TuneResult& result, const TuneRepor
   const bool is_pinned_memory = result.baseline.worst().device < 0;
   if (report.rules.told) std::cout << "rules " << report.rules.text << '\n';
   if (result.limited)
-    std::cout << "device memory " << text_of(device.capacity)
+    std::cout << "device memory " << (report.is_only_bounded ? "at most " : "") << text_of(device.capacity)
+              << (report.is_only_bounded ? ", as a request was refused" : "")
               << (report.beside.value_or(0_B) > 0_B
                       ? ", with up to " + text_of(*report.beside) + " in use beside what is tuned, as recorded"
                       : "")
@@ -321,17 +328,21 @@ void print_late_start(const TuneResult& result) {
             << '\n';
 }
 
-void print_recommendation(const TuneResult& result) {
+void print_recommendation(const Trace& trace, const TuneResult& result) {
   const Outcome* const best = result.recommended();
   if (best == nullptr) {
     std::cout << wrapped(verdict(result), 0);
     return;
   }
-  std::cout << bold(export_line(conf_of(best->policy))) << "\n\n";
+  const std::string conf = conf_of(best->policy);
+  const bool on_windows = ran_on_windows(trace.tables);
+  std::cout << bold(on_windows ? "set PYTORCH_CUDA_ALLOC_CONF=" + conf : export_line(conf)) << "\n\n";
   std::string text = verdict(result) + " Driver calls: " + calls_and_cost_of(result.baseline) + " before, " +
                      calls_and_cost_of(*best) + " with it.";
   if (const std::string release = needs_release(best->policy, result.precedes_rules); !release.empty())
     text += " Requires PyTorch " + release + " or newer.";
+  if (on_windows && conf.find("expandable_segments:True") != std::string::npos)
+    text += " PyTorch ignored expandable_segments on Windows until July 2026: it warns where it still does.";
   std::cout << wrapped(text, 0);
   if (const std::string effects = side_effects_of(result.baseline.policy, best->policy); !effects.empty())
     std::cout << '\n' << wrapped("Side effects: " + effects, 0);
@@ -352,7 +363,7 @@ std::string verdict_on_calls(const TuneResult& result, const Alternative& altern
   const Outcome& other = alternative.outcome;
   std::string text = alternative.question.text + ": ";
   if (result.missed_peak > 0_B)
-    return text + "not known, as not all that was cached before the recording began is in the replay" +
+    return text + "not known, as the replay does not reserve what was recorded" +
            (released > 0_B ? "; torch.cuda.empty_cache() once before it saves " + text_of(released) + "." : ".");
   if (kind == WhatIf::Kind::empty_cache_at_oom) {
     if (base.failures() == 0) return text + "nothing fails, so it is never called.";
@@ -431,7 +442,7 @@ void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport&
       std::cout << "; " << text_of(result.left_out) << " left out when " << text_of_seconds(report.seconds)
                 << " had passed (--seconds)";
     std::cout << "\n\n";
-    print_recommendation(result);
+    print_recommendation(trace, result);
   }
   print_alternatives(result, report);
 }

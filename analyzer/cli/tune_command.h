@@ -22,6 +22,7 @@ struct TuneReport {
   TorchRules rules;
   std::vector<std::string> ignored;  // ignored_settings() of the trace
   Bytes released;                    // saved_by_release() of the worst device, where its replay misses the peak
+  bool is_only_bounded = false;      // the device's capacity: by requests that it refused
   std::optional<Bytes> beside;       // the most that others hold beside what is tuned, if a capacity is given
 
   Bytes recorded_peak() const;  // of the worst device; 0 if the trace has no segments

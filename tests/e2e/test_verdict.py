@@ -182,6 +182,24 @@ class Verdict(ProgramTest):
             expected = "97 % of the peak was live, 3.4 % rounding" if unsplit else "100 % of the peak was in use"
             self.assertIn(f"little: {expected}\n", verdict(path) + "\n")
 
+    def test_cache_is_told_from_need(self):
+        """Whole free segments are given back before a request fails: of 1.56 GiB reserved, 1,000 MiB are needed."""
+        mib = 1 << 20
+        recorder = snapshot.Recorder()
+        second = snapshot.BASE + 2048 * mib
+        recorder.add("segment_alloc", snapshot.BASE, 600 * mib)
+        recorder.add("alloc", snapshot.BASE, 600 * mib)
+        recorder.free(snapshot.BASE, 600 * mib)
+        recorder.add("segment_alloc", second, 1000 * mib)
+        recorder.add("alloc", second, 1000 * mib)
+        path = self.file("cached.pickle", pickle.dumps(snapshot.snapshot() | {
+            "segments": [], "device_traces": [recorder.entries], "external_annotations": []}))
+        self.assertIn("\nfragmented  little: 38 % of the peak (600.00 MiB) is cache, freed on demand\n", verdict(path) + "\n")
+        self.assertIn("\nset         nothing: 1.17 GiB serves every request, by replay\n",
+                      verdict(path, "--capacity", "1200MiB") + "\n")
+        self.assertNotIn("serves every request", verdict(path, "--capacity", "2GiB"))
+        self.assertIn("serves more requests", verdict(path, "--capacity", "900MiB"))
+
     def test_a_trace_without_allocations(self):
         whole = (SAMPLES / "gpt_default.reel").read_bytes()
         empty = {"segments": [], "device_traces": [[]], "external_annotations": []}

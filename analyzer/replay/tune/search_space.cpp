@@ -339,6 +339,13 @@ std::string conf_of(const PolicySpec& spec) {
   return settings ? alloc_conf(*settings) : std::string();
 }
 
+bool ran_on_windows(const Tables& tables) {
+  return std::ranges::any_of(tables.strings, [](const std::string& text) {
+    return text.size() > 3 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == ':' &&
+           (text[2] == '\\' || text[2] == '/') && text.ends_with(".py");
+  });
+}
+
 std::string export_line(const std::string& conf) {
   const bool plain = std::ranges::all_of(conf, is_plain);
   return "export PYTORCH_CUDA_ALLOC_CONF=" + (plain ? conf : "'" + conf + "'");

@@ -74,6 +74,10 @@ bool only_expands(const PolicySpec& from, const PolicySpec& to);
 /// "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
 std::string conf_of(const PolicySpec& spec);
 
+/// Whether the program's files are on a drive with a letter. PyTorch ignored expandable_segments on Windows until pull
+/// request 189163 of July 2026.
+bool ran_on_windows(const Tables& tables);
+
 /// The shell line that sets it, quoted if necessary.
 std::string export_line(const std::string& conf);
 
