@@ -63,6 +63,9 @@ Bytes least_live(const Trace& trace, std::span<const OutOfMemory> failures) {
   return least;
 }
 
+/// JAX's profiles of device memory are the same for every kind of device.
+bool is_on_gpu(const Tables& tables, HeapId heap) { return !tables[tables[heap].name].starts_with("jax."); }
+
 Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Findings& findings) {
   const Tables& tables = trace.tables;
   Verdict::Decides decides{.heap = heap.heap,
@@ -76,6 +79,7 @@ Verdict::Decides decides(const Trace& trace, const HeapHistory& heap, const Find
     if (is_framework(tables, other) == is_framework(tables, heap) && tables[other.heap].device >= 0)
       devices.insert(tables[other.heap].device);
   decides.devices = devices.size();
+  decides.are_gpus = is_on_gpu(tables, heap.heap);
   if (decides.peak_event < trace.events.count()) decides.peak_time = since_start(trace, decides.peak_event);
   if (findings.leaks != nullptr)
     for (const HeapRounds& judged : findings.leaks->heaps) {
@@ -132,7 +136,8 @@ std::vector<Verdict::Other> others(const Trace& trace, const Verdict::Decides& d
     if (events.kind(i) == EventKind::free_requested) device->second -= events.size(i);
   }
   std::vector<Verdict::Other> others;
-  for (const auto& [device, bytes] : live) others.push_back({.device = device, .live = bytes});
+  for (const auto& [device, bytes] : live)
+    others.push_back({.device = device, .is_gpu = decides.are_gpus, .live = bytes});
   return others;
 }
 
@@ -249,6 +254,10 @@ void find_cause(const Tables& tables, const Fragmentation& found, Verdict::Fragm
 std::optional<Verdict::Fragments> fragments_of(const Trace& trace, const std::vector<Fragmentation>& heaps,
                                                const HeapHistory& heap, const OutOfMemories* ooms) {
   const auto found = std::ranges::find(heaps, heap.heap, &Fragmentation::heap);
+  if (found == heaps.end() && heap.is_sampled)
+    return Verdict::Fragments{.reserved = heap.peak_reserved,
+                              .allocated = heap.live_at_peak_reserved,
+                              .share = 1 - share_of(heap.live_at_peak_reserved, heap.peak_reserved)};
   if (found == heaps.end()) return std::nullopt;
   const FragmentationPoint& peak = found->at_peak;
   Verdict::Fragments fragments{.reserved = peak.reserved,
@@ -496,7 +505,7 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   const bool has_remedies =
       findings.remedies != nullptr &&
       std::ranges::find(findings.remedies->heaps, heap->heap, &Prepared::heap) != findings.remedies->heaps.end();
-  if (has_remedies && (!misses_peak(trace.losses, findings.remedies->baseline_peak, heap->peak_reserved) ||
+  if (has_remedies && (!misses_peak(trace.losses.began_late, findings.remedies->baseline_peak, heap->peak_reserved) ||
                        capacity_below_peak(*findings.remedies, *heap)))
     verdict.setting = setting_of(trace, *findings.remedies, *heap, findings.ooms, findings.exact);
   else if (findings.ooms != nullptr && !findings.ooms->examined.empty() && findings.ooms->examined.front().at_maximum)

@@ -50,15 +50,13 @@ Holders holders_at_peak(const Trace& trace, const std::vector<Lifetime>& lives, 
 /// live peak if no segments were recorded. Null if nothing was allocated.
 const HeapHistory* deciding_heap(const Tables& tables, std::span<const HeapHistory> heaps);
 
-/// The change that unsets PYTORCH_CUDA_ALLOC_CONF.
-inline constexpr std::string_view pytorch_defaults = "PyTorch's defaults";
-
 struct Verdict {
   /// The deciding fact: failed requests, else the peak.
   struct Decides {
     HeapId heap = HeapId::none;
     std::int32_t device = 0;
     std::uint64_t devices = 0;          // number of devices with such a heap
+    bool are_gpus = true;               // false: of any kind, as in JAX's profiles, which are also written on TPUs
     Bytes peak_live, peak_reserved;     // reserved 0: no segments were recorded
     Bytes folded_peak;                  // live at least, before the events that a flight recorder keeps
     std::uint64_t peak_event = 0;       // of the reserved peak, else of the live one
@@ -82,6 +80,7 @@ struct Verdict {
   /// Another device of the program, when the request failed, or at the deciding peak.
   struct Other {
     std::int32_t device = 0;
+    bool is_gpu = true;
     Bytes live;
   };
   struct Leaks {

@@ -6,6 +6,7 @@
 #include "analyzer/describe/clipped_place.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/text_table.h"
+#include "analyzer/replay/tune/search_space.h"
 #include "formats/model/quantity.h"
 #include "formats/model/stack_text.h"
 
@@ -52,10 +53,14 @@ std::string none_of(std::uint64_t tried, const std::string& verb, const std::str
                     : "none of " + text_of(tried) + " changes tried " + verb + " " + what;
 }
 
+std::string numbered_device(std::int32_t device, bool is_gpu) {
+  return (is_gpu ? "GPU " : "device ") + std::to_string(device);
+}
+
 /// " on GPU 1 of 3"; empty if there is only one.
 std::string gpu_of(const Verdict::Decides& decides) {
   if (decides.devices < 2) return {};
-  return " on GPU " + std::to_string(decides.device) + " of " + text_of(decides.devices);
+  return " on " + numbered_device(decides.device, decides.are_gpus) + " of " + text_of(decides.devices);
 }
 
 VerdictLine line_of_peak(const Verdict::Decides& decides, const std::optional<Verdict::Device>& device,
@@ -171,7 +176,7 @@ VerdictLine line_of(const Holders& holders) {
 VerdictLine line_of(const std::vector<Verdict::Other>& others) {
   constexpr std::size_t most_named = 3;
   const auto named = [](const Verdict::Other& other) {
-    return text_of(other.live) + " on GPU " + std::to_string(other.device);
+    return text_of(other.live) + " on " + numbered_device(other.device, other.is_gpu);
   };
   std::string text = "live then: ";
   if (others.size() <= most_named) {

@@ -115,6 +115,8 @@ std::string survivors_text(const Report& report, const OutOfMemory& oom) {
     return oom.at_maximum ? "No settings tried: " + remedy_for_lack(oom) + "."
                           : "No settings tried: allocations are not in the recording.";
   if (!oom.capacity) return std::string(unknown_capacity);
+  if (report.remedies().tried.empty() && report.remedies().is_torch)
+    return "No settings compared: a replay does not reserve what was recorded.";
   if (report.remedies().tried.empty()) return "No settings tried: memreel knows none for this allocator.";
   if (oom.verdict == OomVerdict::lack_of_memory) return "No setting helps: " + remedy_for_lack(oom) + ".";
   const std::string at = " at " + text_of(*oom.capacity);
@@ -319,7 +321,8 @@ void print_fragmentation_text(const Trace& trace, const Report& report, const Re
     return;
   }
   bool first = true;
-  for (const Fragmentation& found : report.fragmentation()) {
+  for (const Fragmentation* const heap : report.fragmentation_by_importance()) {
+    const Fragmentation& found = *heap;
     if (!std::exchange(first, false)) std::cout << '\n';
     std::cout << bold("fragmentation of " + heap_title(trace.tables, found.heap)) << "\n\n";
     print_totals(trace, found);

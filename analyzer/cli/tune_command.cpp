@@ -159,9 +159,13 @@ Exit run_tune(const TuneArguments& arguments) {
                        .seconds = arguments.seconds,
                        .recorded = recorded_of(*trace, of)}};
     const Bytes recorded = done.report.recorded_peak();
-    if (arguments.policy.empty() && misses_peak(trace->losses, done.result.baseline.peak_reserved(), recorded))
+    const bool are_sampled = std::ranges::any_of(done.report.recorded, &HeapHistory::is_sampled);
+    if (arguments.policy.empty() &&
+        misses_peak(trace->losses.began_late || are_sampled, done.result.baseline.peak_reserved(), recorded)) {
       done.result.missed_peak = recorded;
-    if (done.result.missed_peak > 0_B)
+      done.result.missed_samples = are_sampled;
+    }
+    if (done.result.missed_peak > 0_B && !are_sampled)
       done.report.released = saved_by_release(
           *trace, std::ranges::max_element(done.report.recorded, {}, &HeapHistory::peak_reserved)->heap);
     return std::nullopt;
@@ -235,8 +239,7 @@ std::string calls_and_cost_of(const Outcome& outcome) {
 
 std::string name_of(const Outcome& outcome) {
   if (!has_settings(outcome.policy)) return outcome.policy.name;
-  const std::string conf = conf_of(outcome.policy);
-  return conf.empty() ? "PyTorch's defaults" : conf;
+  return name_of_settings(conf_of(outcome.policy));
 }
 
 /// "-3.7 %": how a setting changes the peak.
@@ -426,6 +429,10 @@ namespace {
 
 void print_tuned(const Trace& trace, const TuneResult& result, const TuneReport& report) {
   print_heading(trace, result, report);
+  if (result.missed_samples) {  // what the settings in use need is recorded, and no replay is like it
+    std::cout << wrapped(verdict(result), 0);
+    return;
+  }
   Table table(result);
   table.add(name_of(result.baseline) + " (in use)", result.baseline);
   table.add_rule();

@@ -190,7 +190,7 @@ RankDevice device_of(const Trace& trace, const HeapHistory& main, std::optional<
       if (kind == gives || kind == EventKind::segment_unmap) reserved -= std::min(reserved, events.size(i));
     }
     if (kind != EventKind::memory_info || trace.tables[origin.heap].device != result.device) continue;
-    if (!samples_whole_heap(origin)) continue;
+    if (!samples_whole_heap(trace.tables, origin)) continue;
     const Bytes free{events.address_or_value(i)};
     result.capacity = std::max(result.capacity.value_or(0_B), events.size(i) + free);
     if (least_free != nullptr) *least_free = std::min(least_free->value_or(free), free);

@@ -55,7 +55,7 @@ struct StreamedMetrics {
   void take(const EventColumns& events) {
     preparation.add(events, static_cast<std::uint32_t>(count));
     for (auto heap = static_cast<std::uint32_t>(tallies.size()); heap < tables->heaps.size(); ++heap)
-      tallies.emplace_back(HeapId{heap});
+      tallies.emplace_back(*tables, HeapId{heap});
     for (std::size_t i = 0; i < events.count(); ++i) {
       Event event = events[i];
       live.apply(event);  // completes frees

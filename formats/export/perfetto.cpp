@@ -115,6 +115,10 @@ class PerfettoWriter {
         if (heap_of(i).has_segments) hold(events.origin(i), events.size(i), false);
         break;
       case EventKind::memory_info:
+        if (samples_reserved(trace_.tables, trace_.tables[events.origin(i)].heap)) {
+          set(counter(heap_of(i).reserved, "reserved", events.origin(i)), events.size(i) + Bytes{events.value(i)});
+          break;
+        }
         set(counter(heap_of(i).used,
                     trace_.tables[trace_.tables[events.origin(i)].heap].device < 0
                         ? "resident set of the process"

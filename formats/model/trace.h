@@ -24,13 +24,22 @@ namespace memreel {
 
 // Which memory a sample (memory_info) is about.
 
-/// Whether samples of this origin cover the whole heap: the device, for the driver's heap, or a framework's limit. Else
-/// they cover one pool of the heap (cudaMemPool_t), and say nothing about the device.
-constexpr bool samples_whole_heap(const Origin& origin) { return origin.pool == PoolId::default_pool; }
+/// Whether samples of this heap say what PyTorch's allocator had reserved: allocated and cached, together.
+inline bool samples_reserved(const Tables& tables, HeapId heap) {
+  const Heap& row = tables[heap];
+  return row.level == Level::framework && row.device >= 0 && tables[row.name].starts_with("torch");
+}
+
+/// Whether samples of this origin cover all that the heap can have: the device, for the driver's heap, or a framework's
+/// limit. Else they cover what a pool (cudaMemPool_t) or PyTorch's allocator has, and say nothing about the device.
+inline bool samples_whole_heap(const Tables& tables, const Origin& origin) {
+  return origin.pool == PoolId::default_pool && !samples_reserved(tables, origin.heap);
+}
 
 /// Whether samples of this origin cover the device itself: its memory, as used by all programs.
 inline bool samples_device(const Tables& tables, const Origin& origin) {
-  return samples_whole_heap(origin) && tables[origin.heap].level == Level::driver && tables[origin.heap].device >= 0;
+  return samples_whole_heap(tables, origin) && tables[origin.heap].level == Level::driver &&
+         tables[origin.heap].device >= 0;
 }
 
 // What an allocator held when its recording began, and how it was divided.

@@ -56,6 +56,37 @@ class TorchProfiler(DoorTest):
         self.assertEqual(self.document("replay", path, "--policy", "torch.native")["policies"][0]["peak_live_bytes"], 13 * MIB)
         self.assert_goes_on(path)
 
+    def reserving(self, *reserved):
+        """The same profile; what was reserved after its events, in file order."""
+        profile = self.profile()
+        events = [event for event in profile["traceEvents"] if event.get("name") == "[memory]"]
+        for event, total in zip(events, reserved):
+            event["args"]["Total Reserved"] = total
+        return self.file("trace.json", json.dumps(profile).encode())
+
+    def test_what_was_reserved_is_said_and_no_setting_is_compared_with_less(self):
+        path = self.reserving(40 * MIB, 32 * MIB, 40 * MIB)
+        device = self.document("info", path)["devices"][0]
+        self.assertEqual((device["peak_reserved_bytes"], device["end_reserved_bytes"]), (40 * MIB, 40 * MIB))
+        report = self.answer("report", path).stdout
+        self.assertIn("40.00 MiB reserved, 13.00 MiB live", report)
+        self.assertIn("68 % of the peak (27.00 MiB) unused", report)
+        document = self.document("report", path)
+        self.assertNotIn("set", [line["topic"] for line in document["verdict"]["lines"]])
+        self.assertIn("no segments were recorded", self.answer("report", path, "--fragmentation").stdout)
+        tune = self.answer("tune", path).stdout
+        self.assertIn("Not known: the program reserved 40.00 MiB", tune)
+        self.assertNotIn("in use", tune)
+        self.assertNotIn("expandable_segments", tune)
+        self.assertIsNone(self.document("tune", path)["recommended"])
+        self.assert_goes_on(path)
+
+    def test_settings_are_compared_where_the_replay_reserves_as_much(self):
+        replayed = self.document("replay", self.reserving(), "--policy", "torch.native")["policies"][0]["peak_reserved_bytes"]
+        path = self.reserving(replayed, replayed - 2 * MIB, replayed)
+        self.assertIn("in use", self.answer("tune", path).stdout)
+        self.assertIn("set", [line["topic"] for line in self.document("report", path)["verdict"]["lines"]])
+
     def test_what_the_program_adds_may_come_first(self):
         document = json.dumps({"metadata": {"notes": ["x" * 100] * 300}} | self.profile()).encode()
         self.assertEqual(self.document("info", self.file("t.json", document))["source"], "torch.profiler")

@@ -160,7 +160,7 @@ void DocumentBuilder::add_event(const Event& event) {
       if (event.kind == EventKind::settings) setting_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) failure_.push_back(static_cast<std::uint32_t>(other_.size()));
       if (event.kind == EventKind::alloc_failed) ++series_of((*tables_)[event.origin].heap).failures;
-      if (event.kind == EventKind::memory_info && samples_whole_heap((*tables_)[event.origin]))
+      if (event.kind == EventKind::memory_info && samples_whole_heap(*tables_, (*tables_)[event.origin]))
         series_of((*tables_)[event.origin].heap).samples.push_back(static_cast<std::uint32_t>(other_.size()));
       add_other();
       break;

@@ -28,13 +28,7 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
       break;
     case EventKind::segment_alloc:
     case EventKind::segment_map:
-      history_.end_reserved += size;
-      if (history_.end_reserved > history_.peak_reserved) {
-        history_.peak_reserved = history_.end_reserved;
-        history_.peak_growth_event = history_.peak_reserved_event = at;
-        history_.live_at_peak_reserved = {};
-      }
-      see_reserved(at);
+      reserve(history_.end_reserved + size, at);
       break;
     case EventKind::segment_free:
     case EventKind::segment_unmap:
@@ -44,9 +38,24 @@ void HeapTally::add(const Event& event, std::uint64_t at) {
     case EventKind::alloc_failed:
       ++history_.failures;
       break;
+    case EventKind::memory_info:
+      if (!samples_reserved_) break;
+      history_.is_sampled = true;
+      reserve(size + Bytes{event.value}, at);
+      break;
     default:
       break;
   }
+}
+
+void HeapTally::reserve(Bytes reserved, std::uint64_t at) {
+  history_.end_reserved = reserved;
+  if (reserved > history_.peak_reserved) {
+    history_.peak_reserved = reserved;
+    history_.peak_growth_event = history_.peak_reserved_event = at;
+    history_.live_at_peak_reserved = {};
+  }
+  see_reserved(at);
 }
 
 void HeapTally::see_reserved(std::uint64_t at) {
@@ -84,9 +93,11 @@ bool inherits_peak(const Trace& trace, const HeapHistory& heap) {
 
 std::vector<HeapHistory> heap_histories(const Trace& trace) {
   std::vector<HeapTally> tallies;
-  for (std::uint32_t heap = 0; heap < trace.tables.heaps.size(); ++heap) tallies.emplace_back(HeapId{heap});
+  for (std::uint32_t heap = 0; heap < trace.tables.heaps.size(); ++heap)
+    tallies.emplace_back(trace.tables, HeapId{heap});
   trace.events.for_each<event_field::origin | event_field::allocation | event_field::size>(
-      [&](std::uint32_t i, const Event& event) {
+      [&](std::uint32_t i, Event event) {
+        if (event.kind == EventKind::memory_info) event.value = trace.events.value(i);
         if (event.kind != EventKind::free_completed)  // a third of all events, which counts nothing
           tallies[index(trace.tables[event.origin].heap)].add(event, i);
       });

@@ -84,14 +84,17 @@ struct HeapHistory {
   /// only what is free then was never needed: index of the event after which most was live.
   std::uint64_t peak_reserved_event = 0;
   Bytes live_at_peak_reserved;          // after that event
-  std::uint64_t peak_growth_event = 0;  // index of the segment event that made reserved memory reach its peak first
+  std::uint64_t peak_growth_event = 0;  // index of the event after which reserved memory was first at its peak
+  bool is_sampled = false;              // reserved bytes are known from samples, not from segments
   std::uint64_t end_live_allocations = 0;
 };
 
 /// Adds up the events of one heap, which must be complete: frees have their allocation's size.
 class HeapTally {
  public:
-  explicit HeapTally(HeapId heap) { history_.heap = heap; }
+  HeapTally(const Tables& tables, HeapId heap) : samples_reserved_(samples_reserved(tables, heap)) {
+    history_.heap = heap;
+  }
 
   /// `at`: the event's index in the trace.
   void add(const Event& event, std::uint64_t at);
@@ -101,9 +104,11 @@ class HeapTally {
   const HeapHistory& history() const { return history_; }
 
  private:
+  void reserve(Bytes reserved, std::uint64_t at);
   void see_reserved(std::uint64_t at);
 
   HeapHistory history_;
+  bool samples_reserved_;
 };
 
 /// One entry per heap with memory events, by heap id.

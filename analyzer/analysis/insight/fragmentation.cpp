@@ -168,7 +168,7 @@ std::uint64_t end_of_preexisting(const Trace& trace, HeapId heap) {
 std::vector<Plan> plans_for(const Trace& trace, std::span<const HeapHistory> histories) {
   std::vector<Plan> plans;
   for (const HeapHistory& history : histories) {
-    if (history.peak_reserved == 0_B || history.allocations == 0) continue;
+    if (history.peak_reserved == 0_B || history.is_sampled || history.allocations == 0) continue;
     Plan& plan = plans.emplace_back();
     plan.found.heap = history.heap;
     const std::uint64_t before = end_of_preexisting(trace, history.heap);

@@ -23,7 +23,7 @@ std::vector<Sample> samples_of(const Trace& trace) {
   for (std::uint32_t i = 0; i < events.count(); ++i) {
     if (events.kind(i) != EventKind::memory_info) continue;
     const Origin& origin = trace.tables[events.origin(i)];
-    if (trace.tables[origin.heap].device >= 0 || samples_whole_heap(origin)) continue;
+    if (trace.tables[origin.heap].device >= 0 || samples_whole_heap(trace.tables, origin)) continue;
     if (trace.tables[trace.tables[origin.pool].name] == resident_pool)
       samples.push_back({.event = i, .resident = events.size(i)});
   }

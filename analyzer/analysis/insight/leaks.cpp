@@ -470,7 +470,7 @@ class Search {
       const EventKind kind = events.kind(i);
       if (!is_segment(kind) && kind != EventKind::memory_info) continue;
       const Origin& origin = trace_.tables[events.origin(i)];
-      if (kind == EventKind::memory_info && !samples_whole_heap(origin)) continue;
+      if (kind == EventKind::memory_info && !samples_whole_heap(trace_.tables, origin)) continue;
       Headroom& headroom = headrooms[index(origin.heap)];
       if (kind == EventKind::segment_alloc || kind == EventKind::segment_map) {
         headroom.reserved += events.size(i);

@@ -54,6 +54,7 @@ std::uint32_t end_of_life(const Trace& trace, HeapId heap);
 /// The allocations of one stack of one heap, or of several stacks judged as one.
 struct Population {
   StackId stack = StackId::none;
+  StringId note = StringId::none;         // without a stack: Origin::metadata of all of them
   std::uint64_t allocations = 0;          // all ever made there
   std::uint64_t frees = 0;                // none of those that only wind up
   std::uint32_t last_free = Held::alive;  // round of the last free; alive: nothing allocated there was ever freed

@@ -41,7 +41,8 @@ std::string evidence_of(const Trace& trace, const LeakFinding& finding, const Po
                         const Rounds& rounds) {
   const std::string unit = rounds.unit();
   const Growth& growth = finding.growth;
-  const std::string place = place_of(trace, finding.stack);
+  const std::string place = place_of(trace, finding.stack) +
+                            (population.note == StringId::none ? "" : " (" + trace.tables[population.note] + ")");
   const std::string total = total_of(finding);
   const bool is_kept = finding.verdict == LeakVerdict::resident || finding.verdict == LeakVerdict::cache ||
                        finding.verdict == LeakVerdict::warm_up;

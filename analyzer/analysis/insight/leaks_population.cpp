@@ -40,7 +40,7 @@ struct Tally {
 };
 
 struct Crossing {
-  StackId stack = StackId::none;
+  std::uint32_t site = 0;
   Held held;
 };
 
@@ -70,12 +70,13 @@ class CensusTaker {
   CensusTaker(const Trace& trace, std::span<const HeapInRounds> heaps)
       : trace_(trace),
         site_(same_code(trace.tables)),
+        note_(notes_of(trace)),
         row_(trace.tables.origins.size(), not_here),
         births_(trace.events.allocation_count(), not_here) {
     for (const HeapInRounds& heap : heaps)
       censuses_.push_back({.of = &heap,
                            .reserves = reserves_of_pools(trace, heap.heap),
-                           .tallies = std::vector<Tally>(trace.tables.stacks.size()),
+                           .tallies = std::vector<Tally>(trace.tables.stacks.size() + trace.tables.origins.size()),
                            .crossings = {}});
     for (std::size_t origin = 0; origin < row_.size(); ++origin)
       for (std::uint32_t row = 0; row < heaps.size(); ++row)
@@ -84,7 +85,7 @@ class CensusTaker {
 
   std::vector<std::vector<Population>> take() && {
     walk();
-    for (Census& census : censuses_) begin_populations(census);
+    for (Census& census : censuses_) begin_populations(trace_.tables, census);
     for (std::uint32_t a = 0; a < births_.size(); ++a) {
       if (births_[a] == not_here) continue;
       const std::uint32_t event = trace_.events.begin_of(AllocationId(a));
@@ -101,10 +102,29 @@ class CensusTaker {
   }
 
  private:
-  StackId site_of(std::uint32_t event) const { return site_[index(trace_.events.stack(event))]; }
+  /// By origin: where there is no stack, the program's note tells places apart. The number of the first origin with the
+  /// same note, after those of stacks; 0: there is none, or the sums of a flight recorder, which have none, are judged.
+  static std::vector<std::uint32_t> notes_of(const Trace& trace) {
+    const Tables& tables = trace.tables;
+    std::vector<std::uint32_t> notes(tables.origins.size());
+    if (!trace.folded.empty()) return notes;
+    std::map<StringId, std::uint32_t> first{{StringId::none, 0}};
+    for (std::uint32_t o = 0; o < notes.size(); ++o)
+      notes[o] = first.try_emplace(tables.origins[o].metadata, static_cast<std::uint32_t>(tables.stacks.size()) + o)
+                     .first->second;
+    return notes;
+  }
 
-  static Population& population_of(Census& census, StackId site) {
-    return census.found[census.tallies[index(site)].population];
+  std::uint32_t site_of(StackId stack, OriginId origin) const {
+    const StackId site = site_[index(stack)];
+    return site == StackId::none ? note_[index(origin)] : index(site);
+  }
+  std::uint32_t site_of(std::uint32_t event) const {
+    return site_of(trace_.events.stack(event), trace_.events.origin(event));
+  }
+
+  static Population& population_of(Census& census, std::uint32_t site) {
+    return census.found[census.tallies[site].population];
   }
 
   void walk() {
@@ -124,7 +144,7 @@ class CensusTaker {
     Census& census = censuses_[row];
     if (!census.reserves.empty() && census.reserves.contains(trace_.events.address(i).value)) return;
     births_[index(event.allocation)] = census.round_at(i);
-    ++census.tallies[index(site_[index(event.stack)])].allocations;
+    ++census.tallies[site_of(event.stack, event.origin)].allocations;
   }
 
   void see_free(std::uint32_t i, const Event& event) {
@@ -134,8 +154,8 @@ class CensusTaker {
     if (census.of->end.frees(i, made)) return;
     const std::uint32_t birth = std::exchange(births_[index(id)], not_here);
     const std::uint32_t round = census.round_at(i);
-    const StackId site = site_of(made);
-    Tally& tally = census.tallies[index(site)];
+    const std::uint32_t site = site_of(made);
+    Tally& tally = census.tallies[site];
     ++tally.frees;
     tally.last_free = round;
     if (round == birth) return;
@@ -143,23 +163,26 @@ class CensusTaker {
     census.crossings.push_back({site, {.id = id, .birth = birth, .death = round, .size = trace_.events.size_of(id)}});
   }
 
-  static void begin_populations(Census& census) {
+  static void begin_populations(const Tables& tables, Census& census) {
+    const std::size_t stacks = tables.stacks.size();
     for (std::uint32_t site = 0; site < census.tallies.size(); ++site) {
       Tally& tally = census.tallies[site];
       if (tally.allocations == tally.frees && !tally.crosses) continue;
       tally.population = static_cast<std::uint32_t>(census.found.size());
-      census.found.push_back({.stack = StackId{site},
+      census.found.push_back({.stack = site < stacks ? StackId{site} : StackId::none,
+                              .note = site < stacks ? StringId::none : tables.origins[site - stacks].metadata,
                               .allocations = tally.allocations,
                               .frees = tally.frees,
                               .last_free = tally.last_free,
                               .held = {}});
     }
     for (const Crossing& crossing : census.crossings)
-      population_of(census, crossing.stack).held.push_back(crossing.held);
+      population_of(census, crossing.site).held.push_back(crossing.held);
   }
 
   const Trace& trace_;
   std::vector<StackId> site_;          // by stack: the representative of all stacks of the same code
+  std::vector<std::uint32_t> note_;    // by origin, the site of what has no stack
   std::vector<std::uint32_t> row_;     // of a census, by origin
   std::vector<std::uint32_t> births_;  // by allocation: its round, while it is live
   std::vector<Census> censuses_;

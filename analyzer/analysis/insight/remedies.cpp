@@ -79,8 +79,7 @@ std::vector<Candidate> torch_candidates(std::span<const Prepared> heaps, const P
                                         bool sets_fraction) {
   std::vector<Candidate> candidates;
   for (PolicySpec& spec : likeliest_first(baseline, search_space(heaps, baseline, sets_fraction))) {
-    std::string text = conf_of(spec);
-    if (text.empty()) text = "PyTorch's defaults";
+    std::string text = name_of_settings(conf_of(spec));
     candidates.push_back({.policy = std::move(spec), .text = std::move(text)});
   }
   if (uses_streams(heaps)) {
@@ -230,6 +229,12 @@ Bytes recorded_peak(std::span<const HeapHistory> histories, std::span<const Prep
   return peak;
 }
 
+bool are_sampled(std::span<const HeapHistory> histories, std::span<const Prepared> heaps) {
+  return std::ranges::any_of(histories, [&](const HeapHistory& history) {
+    return history.is_sampled && std::ranges::find(heaps, history.heap, &Prepared::heap) != heaps.end();
+  });
+}
+
 }  // namespace
 
 std::string_view name_of(RemedyKind kind) {
@@ -327,6 +332,11 @@ void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories,
     runner.run(std::span(&as_recorded, 1), remedies.devices, give_up_above);
     remedies.baseline = std::move(as_recorded.outcome);
     remedies.baseline_peak = remedies.baseline.peak_reserved();
+    if (misses_peak(are_sampled(histories, heaps), remedies.baseline_peak, recorded_peak(histories, heaps))) {
+      remedies.baseline = {};
+      remedies.baseline_peak = recorded_peak(histories, heaps);
+      return;
+    }
     // Peaks only grow. At a limit, it is failures that count.
     if (!remedies.is_limited()) give_up_above = remedies.baseline_peak;
   } else {

@@ -98,8 +98,8 @@ Remedies untried_remedies(const Trace& trace, std::optional<Bytes> capacity = {}
 /// allocators that replace them. Replays fewer candidates for long traces, as `rows` allows, but always the first, and
 /// begins none after ten seconds. Begins anew when called again, as after running out of memory.
 ///
-/// Tries nothing without a history, and for programs that take their memory from the driver without a pool. Any thread
-/// may call `on_progress`, after each replay.
+/// Tries nothing without a history, for programs that take their memory from the driver without a pool, and where a
+/// replay of the recorded settings misses what was sampled. Any thread may call `on_progress`, after each replay.
 void replay_remedies(const Trace& trace, std::span<const HeapHistory> histories, Remedies& remedies,
                      std::uint64_t rows = remedy_rows, unsigned threads = 0,
                      const std::function<void(std::uint64_t done, std::uint64_t total)>& on_progress = {});

@@ -99,13 +99,48 @@ std::string line_of(const Trace& trace, const Course& course, Calls calls) {
   return caller == FrameId::none ? std::string() : line_label(frame_text(trace.tables, caller));
 }
 
+/// The lines whose calls begin rounds, the one of most first: "train.py:77 and bench.py:49". More than two are counted,
+/// and those of one round, such as a warm-up, left out.
+std::string lines_of(const Trace& trace, const Course& course, const std::vector<std::uint32_t>& begins) {
+  std::map<std::string, std::size_t> count;
+  for (const auto& [event, site] : course.calls)
+    if (const FrameId caller = course.callers[site];
+        caller != FrameId::none && std::ranges::binary_search(begins, event))
+      ++count[line_label(frame_text(trace.tables, caller))];
+  std::vector<std::pair<std::string, std::size_t>> lines(count.begin(), count.end());
+  std::ranges::stable_sort(lines, std::greater{}, &std::pair<std::string, std::size_t>::second);
+  if (lines.empty()) return {};
+  std::erase_if(lines, [most = lines[0].second](const auto& line) { return line.second == 1 && most > 1; });
+  if (lines.size() == 1) return lines[0].first;
+  return lines[0].first + " and " +
+         (lines.size() == 2 ? lines[1].first : std::to_string(lines.size() - 1) + " other lines");
+}
+
 Rounds rounds_of_calls(const Trace& trace, const Course& course) {
   std::vector<std::uint32_t> ends = begins_of_rounds(course.calls);
+  std::string lines = lines_of(trace, course, ends);
   ends.erase(ends.begin());
-  return {.source = RoundSource::modules,
-          .name = line_of(trace, course, course.calls),
-          .ends = std::move(ends),
-          .last_is_open = true};
+  return {.source = RoundSource::modules, .name = std::move(lines), .ends = std::move(ends), .last_is_open = true};
+}
+
+/// What PyTorch's profiler says of each allocation shows passes without any stack: a forward pass makes activations,
+/// and the backward pass gradients. None if gradients are kept and the later passes only add to them.
+Rounds rounds_of_profiled_passes(const Trace& trace) {
+  if (trace.header.source != profiled_source) return {};
+  std::vector<std::uint32_t> begins, forward;  // of rounds; activations
+  bool has_gradients = true;                   // in the round, or there is none yet
+  for (const std::uint32_t event : own_allocations(trace)) {
+    const Evidence evidence = evidence_of_profiler(trace.tables[trace.tables[trace.events.origin(event)].metadata]);
+    if (evidence == Evidence::profiled_gradient && !begins.empty()) has_gradients = true;
+    if (evidence != Evidence::profiled_activation) continue;
+    if (std::exchange(has_gradients, false)) begins.push_back(event);
+    forward.push_back(event);
+  }
+  if (begins.size() < 2 && !(has_gradients && !begins.empty())) return {};
+  Rounds rounds{.source = RoundSource::backward, .ends = {begins.begin() + 1, begins.end()}};
+  rounds.last_is_open = has_gradients;
+  rounds.unfinished = !has_gradients;
+  return has_gradients || go_on(rounds.ends, forward) ? rounds : Rounds{};
 }
 
 ModelCalls calls_after(const Trace& trace, const Course& course, std::uint32_t last_end) {
@@ -410,8 +445,9 @@ RoundsOfDevices unmarked_rounds(const Trace& trace, const Activity& activity, st
   const Course course = find_course(trace, activity, captured);
   RoundsOfDevices devices = rounds_of_course(trace, course);
   if (!course.has_modules && std::ranges::none_of(devices, [](const auto& of) { return rank_of(of.second) > 0; })) {
-    const Rounds repetition = rounds_of_repetition(trace, activity.stacks, captured);
-    for (auto& [device, rounds] : devices) rounds = repetition;
+    Rounds others = rounds_of_profiled_passes(trace);
+    if (others.source == RoundSource::none) others = rounds_of_repetition(trace, activity.stacks, captured);
+    for (auto& [device, rounds] : devices) rounds = others;
   }
   for (auto& [device, rounds] : devices) {
     if (rounds.source == RoundSource::optimizer) drop_empty(rounds.ends, own_allocations(trace));

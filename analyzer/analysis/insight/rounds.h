@@ -63,7 +63,7 @@ Rounds find_rounds(const Trace& trace, HeapId heap, const std::function<const Ro
 ///
 /// - Passes of the optimizer; several backward passes before each accumulate gradients. Optimizers that take turns make
 ///   one step together.
-/// - Backward passes.
+/// - Backward passes, which also PyTorch's memory timelines show, by their categories.
 /// - Calls of the outermost module. A loop inside one such call goes over layers. A call ends where the program
 ///   allocates or frees outside any module, and a round where a call site is reached again.
 /// - Repetition, only where there is nothing of the above. Stacks: the outermost function whose lines recur, in rounds

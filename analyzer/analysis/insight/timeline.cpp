@@ -56,6 +56,15 @@ class TimelineBuilder {
     }
   }
 
+  void sample_reserved(Bytes reserved, std::size_t column) {
+    if (column >= filled_) fill_until(column);
+    MemoryRange& now = timeline_.columns.back().reserved;
+    if (reserved > reserved_)
+      rise(reserved_, reserved - reserved_, now);
+    else
+      fall(reserved_, reserved_ - reserved, now);
+  }
+
   bool used() const { return used_; }
 
   MemoryTimeline take(std::size_t columns) && {
@@ -89,10 +98,12 @@ std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedB
       [&](std::uint32_t i, const Event& event) {
         const std::size_t column = time.column(i, event.time);
         if (event.kind == EventKind::free_completed) return;  // changes nothing here
+        const HeapId heap = trace.tables[event.origin].heap;
+        if (event.kind == EventKind::memory_info && samples_reserved(trace.tables, heap))
+          heaps[index(heap)].sample_reserved(event.size + Bytes{events.value(i)}, column);
         const bool known = event.allocation != AllocationId::none;
-        heaps[index(trace.tables[event.origin].heap)].see(
-            event.kind, !known && event.kind == EventKind::free_requested ? Bytes{} : event.size,
-            known ? blocks.sizes[index(event.allocation)] : Bytes{}, column);
+        heaps[index(heap)].see(event.kind, !known && event.kind == EventKind::free_requested ? Bytes{} : event.size,
+                               known ? blocks.sizes[index(event.allocation)] : Bytes{}, column);
       });
   std::vector<MemoryTimeline> timelines;
   for (TimelineBuilder& heap : heaps) {

@@ -84,8 +84,8 @@ void rank(std::vector<Outcome>& outcomes, bool limited) {
   rank_equals({first, equals});
 }
 
-bool misses_peak(const Losses& losses, Bytes replayed, Bytes recorded) {
-  if (!losses.began_late || recorded == 0_B) return false;
+bool misses_peak(bool is_unsure, Bytes replayed, Bytes recorded) {
+  if (!is_unsure || recorded == 0_B) return false;
   return std::abs(saved_share(recorded, replayed)) > peak_margin;
 }
 

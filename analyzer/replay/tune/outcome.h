@@ -51,9 +51,11 @@ inline double worthwhile_share(const Outcome& outcome) { return outcome.every_re
 ///   the least specific values, the lowest peak.
 void rank(std::vector<Outcome>& outcomes, bool limited);
 
-/// Whether the replay of a recording that began late misses the recorded peak by more than peak_margin: what was cached
-/// when the recording began is not in the replay, or placed otherwise. It then says nothing about other settings.
-bool misses_peak(const Losses& losses, Bytes replayed, Bytes recorded);
+/// Whether a replay misses the recorded peak by more than peak_margin. It then says nothing about other settings.
+/// `is_unsure`: whether that is to be asked. If the recording began late, what was cached before is not in the replay,
+/// or placed otherwise; if it has samples instead of segments, nothing else shows that the replay does what the program
+/// did.
+bool misses_peak(bool is_unsure, Bytes replayed, Bytes recorded);
 
 /// Sets `late` of outcomes, by for_each_beginning(). `recorded`: the heaps that they are of; nothing if none is late.
 void find_late_ranges(std::span<Outcome* const> outcomes, std::span<const Prepared> recorded,

@@ -339,6 +339,8 @@ std::string conf_of(const PolicySpec& spec) {
   return settings ? alloc_conf(*settings) : std::string();
 }
 
+std::string name_of_settings(const std::string& conf) { return conf.empty() ? std::string(pytorch_defaults) : conf; }
+
 bool ran_on_windows(const Tables& tables) {
   return std::ranges::any_of(tables.strings, [](const std::string& text) {
     return text.size() > 3 && text[0] >= 'A' && text[0] <= 'Z' && text[1] == ':' &&

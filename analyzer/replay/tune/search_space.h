@@ -74,6 +74,10 @@ bool only_expands(const PolicySpec& from, const PolicySpec& to);
 /// "expandable_segments:True,max_split_size_mb:128". Empty for PyTorch's defaults.
 std::string conf_of(const PolicySpec& spec);
 
+inline constexpr std::string_view pytorch_defaults = "PyTorch's defaults";
+/// What people call the settings of conf_of(): themselves, or "PyTorch's defaults".
+std::string name_of_settings(const std::string& conf);
+
 /// Whether the program's files are on a drive with a letter. PyTorch ignored expandable_segments on Windows until pull
 /// request 189163 of July 2026.
 bool ran_on_windows(const Tables& tables);

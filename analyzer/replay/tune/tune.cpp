@@ -559,6 +559,11 @@ std::string verdict(const TuneResult& result) {
                                                     : ", depending on what was cached before the recording began.");
   }
   if (base.failures() > 0) return nothing_fits(result);
+  if (result.missed_peak > 0_B && result.missed_samples)
+    return "Not known: the program reserved " + text_of(result.missed_peak) + ", and a replay with " +
+           name_of_settings(conf_of(base.policy)) + " reserves " + text_of(base.peak_reserved()) +
+           ". The recording has neither the allocator's settings nor its segments: to compare settings, record a "
+           "history, with torch.cuda.memory._record_memory_history() or memreel record.";
   if (result.missed_peak > 0_B)
     return "Not known: the recording began late, and its replay reserves " + text_of(base.peak_reserved()) +
            ", not the " + text_of(result.missed_peak) +

@@ -83,9 +83,10 @@ struct TuneResult {
   bool limited = false;                   // by a capacity
   bool precedes_rules = false;            // precede_rules() of the heaps
   bool ends_in_failure = false;           // the recording does: it does not say what would have been requested next
-  /// What was reserved at the peak of a recording that began late, if the baseline does not reproduce it
-  /// (misses_peak()): to be set by the caller. Otherwise 0.
+  /// What was reserved at the peak of the recording, if the baseline does not reproduce it (misses_peak()): to be set
+  /// by the caller. Otherwise 0.
   Bytes missed_peak;
+  bool missed_samples = false;  // that peak was sampled: the recording has no segments
   /// A lower bound for pinned host memory if nothing was rounded up; only if the recorded sizes are rounded ones, as in
   /// all of PyTorch's histories with its default settings.
   std::optional<Bytes> least_unrounded_peak;

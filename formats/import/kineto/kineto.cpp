@@ -79,7 +79,7 @@ constexpr std::string_view event_path = "traceEvents[]";
 struct RawEvent {
   std::string phase, category, name;
   std::optional<double> time_us, duration_us;
-  std::optional<std::uint64_t> pid, tid, device_type, address, total;
+  std::optional<std::uint64_t> pid, tid, device_type, address, total, reserved;
   std::optional<std::int64_t> device, bytes;
 };
 
@@ -134,6 +134,7 @@ class Reader final : public JsonVisitor {
     if (key == "args.Addr") event_.address = as_unsigned(value);
     if (key == "args.Bytes") event_.bytes = as_signed(value);
     if (key == "args.Total Allocated") event_.total = as_unsigned(value);
+    if (key == "args.Total Reserved") event_.reserved = as_unsigned(value);
   }
 
   Result<void> take() {
@@ -188,13 +189,14 @@ class Reader final : public JsonVisitor {
                               .failed = failed,
                               .bytes = *event_.bytes,
                               .address = event_.address.value_or(0),
-                              .total = event_.total});
+                              .total = event_.total,
+                              .reserved = event_.reserved});
     const MemoryEvent& event = profile.memory.back();
     const Bytes size{event.bytes < 0 ? -static_cast<std::uint64_t>(event.bytes)
                                      : static_cast<std::uint64_t>(event.bytes)};
     if (!failed) total_ += size;
     if (!failed && (!is_possible(Address{event.address}, size) || event.total > max_allocation.count ||
-                    total_.bytes() > max_total))
+                    event.reserved > max_allocation.count || total_.bytes() > max_total))
       return Error{.what = "an event [memory] has an address, a size or a total that no device has",
                    .remedy = "the file is damaged: write it again"};
     return within_limit(sizeof(MemoryEvent));
@@ -302,7 +304,13 @@ class HeapWriter {
       return;
     }
     check_total(event, losses);
-    if (event.bytes == 0) return;
+    if (event.bytes != 0) write_block(event, time, stack, thread, losses);
+    sample_reserved(event, time);
+  }
+
+ private:
+  void write_block(const MemoryEvent& event, Nanoseconds time, StackId stack, ThreadId thread, Losses& losses) {
+    const Bytes size = size_of(event);
     const Address address{event.address};
     if (event.bytes > 0) {
       if (const AllocationId before = writer_.live_at(heap_, address); before != AllocationId::none) {
@@ -318,7 +326,17 @@ class HeapWriter {
            thread);
   }
 
- private:
+  /// Where it changed. PyTorch's other allocators state zero.
+  void sample_reserved(const MemoryEvent& event, Nanoseconds time) {
+    if (!event.total || !event.reserved || *event.reserved < *event.total || event.reserved == reserved_) return;
+    if (*event.reserved == 0 && !reserved_) return;
+    reserved_ = event.reserved;
+    append({.kind = EventKind::memory_info,
+            .time = time,
+            .size = Bytes{*event.total},
+            .value = *event.reserved - *event.total});
+  }
+
   void check_total(const MemoryEvent& event, Losses& losses) {
     if (!event.total) {
       total_.reset();
@@ -341,6 +359,7 @@ class HeapWriter {
   std::unordered_set<std::uint64_t> seen_;
   std::vector<const MemoryEvent*> older_;  // frees of older memory
   std::optional<std::uint64_t> total_;     // after the last event, if it had one
+  std::optional<std::uint64_t> reserved_;  // as sampled last
 };
 
 std::vector<RangeEdge> edges_of_ranges(const Profile& profile) {

@@ -11,6 +11,8 @@
 // 512: requested sizes are not in the file. Events are unordered there and are sorted by time, those with equal times
 // in file order.
 //
+// - Reserved bytes: what the allocator had of the device after each event ("Total Reserved") becomes a sample
+//   (memory_info) wherever it changed, of what was allocated and what was cached. In which segments is not in the file.
 // - Completeness: each total must equal the previous one plus Bytes. Otherwise something is missing, which is counted
 //   as a dropped event.
 // - What a device's first total already includes are allocations older than the recording: one each for those whose
@@ -55,6 +57,7 @@ struct MemoryEvent {
   std::int64_t bytes = 0;              // negative: freed
   std::uint64_t address = 0;           // 0 only when failed
   std::optional<std::uint64_t> total;  // allocated bytes after it
+  std::optional<std::uint64_t> reserved;
 };
 
 struct Profile {

@@ -80,6 +80,23 @@ TEST(Kineto, ABreakInTheTotalsIsAMissingEvent) {
   EXPECT_EQ(trace.losses.ring_full, 1U);
 }
 
+TEST(Kineto, ReservedBytesAreSampledWhereTheyChange) {
+  const auto with_reserved = [](Document event, std::uint64_t reserved) {
+    event["args"]["Total Reserved"] = reserved;
+    return event;
+  };
+  const Trace trace = trace_of_profile(profile(
+      {with_reserved(memory_event(1, 4096, 512, 512), 4096), with_reserved(memory_event(2, 8192, 1024, 1536), 4096),
+       with_reserved(memory_event(3, 16384, 8192, 9728), 16384),
+       with_reserved(memory_event(4, 4096, -512, 9216), 0),  // less than is allocated
+       memory_event(5, 8192, -1024, 8192)}));
+  EXPECT_EQ(kinds(trace), (std::vector{alloc, memory_info, alloc, alloc, memory_info, free_requested, free_requested}));
+  EXPECT_EQ(trace.events.size(1), 512_B);
+  EXPECT_EQ(trace.events.value(1), 3584U);
+  EXPECT_EQ(trace.events.size(4), 9728_B);
+  EXPECT_EQ(trace.events.value(4), 6656U);
+}
+
 TEST(Kineto, WhatWasThereBeforeIsInTheFirstTotal) {
   const Trace trace =
       trace_of_profile(profile({memory_event(1, 8192, 512, 10'512), memory_event(2, 4096, -1024, 9'488)}));

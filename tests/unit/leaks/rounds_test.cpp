@@ -419,6 +419,21 @@ TEST_F(RoundsOfAProgram, CallsOfTheModelAreSteps) {
   EXPECT_EQ(text_of(rounds()), "12 steps, each a call of the model at train.py:20");
 }
 
+TEST_F(RoundsOfAProgram, CallsInTwoLoopsAreNamedByBothLines) {
+  const auto loop = [&](const std::string& line, int rounds) {
+    for (int i = 0; i < rounds; ++i) {
+      alloc(load_);
+      alloc(stack_of_module("7", line));
+      alloc(stack_of_module("8", line));
+    }
+  };
+  loop("30", 5);
+  loop("20", 12);
+  EXPECT_EQ(text_of(rounds()), "17 steps, each a call of the model at train.py:20 and train.py:30");
+  loop("40", 4);
+  EXPECT_EQ(text_of(rounds()), "21 steps, each a call of the model at train.py:20 and 2 other lines");
+}
+
 TEST_F(RoundsOfAProgram, PartsOfAModelThatIsNotSeenItselfAreOneStep) {
   for (const std::string line : {"20", "21", "22", "23", "24"}) {
     alloc(stack_of_module("7", line));
