@@ -115,14 +115,17 @@ std::uint64_t hash_of_requests(std::span<const plan::Buffer> buffers) {
   return hash;
 }
 
-/// The allocator that would need least, of those that a program can choose.
+/// Pools that a program can choose.
+constexpr std::string_view pools = "torch.native,torch.expandable,cuda.async,tf.bfc,cupy.pool";
+
+/// The one of them that would need least.
 struct BestAllocator {
   std::string policy;
   Bytes reserved;
 };
 
 std::optional<BestAllocator> best_allocator(const Trace& trace, const PlanInput& input) {
-  Result<std::vector<PolicySpec>> specs = parse_policies("torch.native,torch.expandable,cuda.async,tf.bfc,fit.best");
+  Result<std::vector<PolicySpec>> specs = parse_policies(std::string(pools));
   const Result<TorchRules> rules = torch_rules(trace, input.heaps, {});
   if (!specs || !rules) return std::nullopt;
   set_torch_rules(*specs, *rules);
@@ -241,7 +244,8 @@ void print_plan(const PlanInput& input, const Planning& planning) {
     needs +=
         ", " +
         text_of_share(1 - static_cast<double>(plan.peak.count) / static_cast<double>(planning.best->reserved.count)) +
-        " less than " + planning.best->policy + ", the best allocator (" + text_of(planning.best->reserved) + ')';
+        " less than " + planning.best->policy + ", the best of the pools tried (" + text_of(planning.best->reserved) +
+        ')';
   std::cout << wrapped(needs, 0)
             << wrapped("bound: " + text_of(plan.bound.count) + " bytes, gap " + text_of_share(plan.gap()) +
                            (plan.proved() ? ": no plan needs less" : ""),

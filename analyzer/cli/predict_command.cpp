@@ -206,6 +206,14 @@ Result<PolicySpec> policy_of(const Trace& trace, const std::vector<Prepared>& he
   return bound->spec;
 }
 
+/// Those of PyTorch's allocator, in words; else empty.
+std::string settings_of(const Trace& trace, const std::vector<Prepared>& heaps) {
+  const std::optional<PolicySpec> recorded = recorded_policy(trace, heaps);
+  if (!recorded || !has_settings(*recorded)) return {};
+  const Result<BoundPolicy> bound = bind_policy(*recorded);
+  return bound ? name_of_settings(conf_of(bound->spec)) : std::string();
+}
+
 }  // namespace
 
 Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
@@ -234,12 +242,14 @@ Result<PredictInputs> open_inputs(const PredictArguments& arguments) {
       if (!policy) return std::move(policy).error();
       inputs.policy = *std::move(policy);
     }
+    std::string settings = arguments.policy.empty() ? settings_of(*trace, heaps) : std::string();
     std::vector<HeldFrom> beside;
     if (arguments.heap.empty() && !arguments.capacity.empty()) beside = beside_heap(*trace, *heap);
     inputs.recordings.push_back({.file = argument.file,
                                  .at = std::move(argument.at),
                                  .trace = *std::move(trace),
                                  .heap = *heap,
+                                 .settings = std::move(settings),
                                  .beside = std::move(beside)});
   }
   return inputs;

@@ -23,6 +23,7 @@ struct Recording {
   HeapId heap = HeapId::none;             // whose requests are analyzed
   Requests requests;                      // with sites shared by all recordings of a prediction
   std::vector<RecordedSegment> segments;  // of the heap, in the order the device granted them
+  std::string settings = {};              // that its allocator had, in words; empty: they don't matter
   std::vector<HeldFrom> beside = {};      // what else its device held; empty: nothing, or it is not asked for
 };
 

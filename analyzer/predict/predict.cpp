@@ -329,6 +329,12 @@ void Predictor::find_doubts() {
       doubts_.push_back("the live peak falls from " + memreel::text_of(recorded_[r - 1].live) + " at " + at(r - 1) +
                         " to " + memreel::text_of(recorded_[r].live) + " at " + at(r) +
                         ": are the values right, and is it the same program with the same settings?");
+  const std::string& settings = recordings_.back()->settings;
+  for (std::size_t r = 0; r + 1 < recorded_.size(); ++r)
+    if (recordings_[r]->settings != settings)
+      doubts_.push_back("the recording at " + at(r) + " ran with " + recordings_[r]->settings +
+                        ", and is replayed with " + settings + ", the settings of the one at " +
+                        at(recorded_.size() - 1));
   if (is_late(options_))
     doubts_.emplace_back("there was no time to predict the recordings from each other: the range may be wider");
   if (left_out_error_ >= doubtful_error)

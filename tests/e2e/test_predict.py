@@ -6,6 +6,7 @@ import json
 import pickle
 import re
 import unittest
+from pathlib import Path
 
 import histories
 from program import ProgramTest, run
@@ -422,6 +423,15 @@ class Doubts(Predicting):
     def test_swapped_values_are_named(self):
         small, large = (self.record(training, batch=batch).split(":", 1)[1] for batch in (2, 8))
         self.assertIn("falls from", self.doubts([f"batch=8:{small}", f"batch=2:{large}"])["doubts"][0])
+
+    def test_other_settings_than_the_largest_recording_had_are_named(self):
+        recordings = [self.record(training, batch=batch) for batch in (1, 2, 4)]
+        file = Path(recordings[0].split(":", 1)[1])
+        document = pickle.loads(file.read_bytes())
+        document["allocator_settings"] = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True", "expandable_segments": True}
+        file.write_bytes(pickle.dumps(document))
+        self.assertIn("the recording at batch=1 ran with expandable_segments:True, and is replayed with PyTorch's defaults, "
+                      "the settings of the one at batch=4", self.doubts(recordings)["doubts"])
 
     def test_one_step_lacks_the_optimizers_state(self):
         recordings = [self.record(training, batch=batch, steps=1).replace(",steps=1", "") for batch in (1, 2, 4)]
