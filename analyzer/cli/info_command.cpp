@@ -166,8 +166,10 @@ void print_recording(const Trace& trace, const Rounds& steps) {
   if (!trace.read.later.empty())
     text =
         text_of(std::uint64_t{trace.read.later.size() + 1}) + " recordings, one after the other; steps are not judged";
+  else if (trace.events.allocation_count() == 0 && has_history(trace) && tells_live_memory(trace))
+    text = "nothing was allocated: did another process or rank use the GPU?";
   else
-    text += steps.source == RoundSource::none ? "; no steps found" : "; " + words_of(steps);
+    text += steps.count() == 0 ? "; no steps found" : "; " + words_of(steps);
   std::cout << "  recorded " << wrapped(text, 11).substr(11);
 }
 

@@ -52,13 +52,15 @@ struct Report {
   // Parts of the analysis; empty unless they were requested.
   const Categories& categories() const;
   const LeakReport& leaks() const;
-  const std::vector<Fragmentation>& fragmentation() const;
+  const std::vector<Fragmentation>& fragmentation() const;  // by heap
   const OutOfMemories& ooms() const;
   const Remedies& remedies() const;  // for both of these
   const std::optional<StepPlan>& step_plan() const;
 
   /// The verdict's heap, the others of its device, those of other devices, host memory; larger ones first.
   std::vector<const HeapReport*> by_importance() const;
+  /// The fragmentation of the verdict's heap, then that of the others.
+  std::vector<const Fragmentation*> fragmentation_by_importance() const;
   /// Whether a heap has less than 1 % of the peak of its device, or of the verdict's if it is host memory: documents
   /// for people give it a line.
   bool is_minor(const HeapReport& heap) const;

@@ -178,6 +178,14 @@ const std::vector<Fragmentation>& Report::fragmentation() const {
   return sections.fragmentation ? analysis->fragmentation() : none;
 }
 
+std::vector<const Fragmentation*> Report::fragmentation_by_importance() const {
+  std::vector<const Fragmentation*> heaps;
+  for (const Fragmentation& found : fragmentation()) heaps.push_back(&found);
+  std::ranges::stable_partition(
+      heaps, [&](const Fragmentation* found) { return verdict.decides && found->heap == verdict.decides->heap; });
+  return heaps;
+}
+
 const OutOfMemories& Report::ooms() const {
   static const OutOfMemories none;
   return sections.ooms ? analysis->survivors() : none;

@@ -102,7 +102,8 @@ class Page {
     if (tells_live_memory(trace_)) tile(text_of(live), "live at the peak");
     if (reserved > 0_B) tile(text_of(reserved), "reserved at the peak");
     if (!report_.fragmentation().empty())
-      tile(text_of_share(report_.fragmentation().front().at_peak.fragmentation()), "fragmentation at the peak");
+      tile(text_of_share(report_.fragmentation_by_importance().front()->at_peak.fragmentation()),
+           "fragmentation at the peak");
     if (report_.sections.leaks) {
       Bytes leaked;
       for (const LeakCause& cause : report_.leaks().causes) leaked += cause.bytes;
@@ -254,8 +255,8 @@ class Page {
   void fragmentation() {
     body_ += "<h2>Fragmentation</h2>\n";
     if (report_.fragmentation().empty()) body_ += "<p>Not known: no segments were recorded.</p>\n";
-    for (std::size_t i = 0; i < std::min(most_heaps, report_.fragmentation().size()); ++i)
-      fragmentation_of(report_.fragmentation()[i]);
+    const std::vector<const Fragmentation*> heaps = report_.fragmentation_by_importance();
+    for (std::size_t i = 0; i < std::min(most_heaps, heaps.size()); ++i) fragmentation_of(*heaps[i]);
     remedies();
   }
 

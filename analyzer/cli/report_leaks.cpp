@@ -145,8 +145,8 @@ void print_accused(const Trace& trace, const LeakReport& leaks, const ReportOpti
   if (rest > 0) std::cout << "    ... and " << text_of(rest) << " more stacks (--top)\n";
 }
 
-/// One line per verdict: what is held, and why it is not a leak.
-void print_others(const LeakReport& leaks) {
+/// One line per verdict: what is held and, if leaks were judged, why it is not one.
+void print_others(const LeakReport& leaks, bool are_judged) {
   TextTable table({{"verdict"}, {"bytes", Align::right}, {"stacks", Align::right}, {"the largest"}});
   std::vector<LeakVerdict> order;
   std::map<LeakVerdict, std::pair<Bytes, std::uint64_t>> sums;
@@ -158,10 +158,11 @@ void print_others(const LeakReport& leaks) {
     ++sums[finding.verdict].second;
   }
   if (order.empty()) return;
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](LeakVerdict verdict) { return sums[verdict].first; });
   for (const LeakVerdict verdict : order)
     table.add_row({std::string(name_of(verdict)), text_of(sums[verdict].first), text_of(sums[verdict].second),
                    largest[verdict]->evidence});
-  std::cout << "\nheld, not leaked:\n\n";
+  std::cout << (are_judged ? "\nheld, not leaked:\n\n" : "\nheld at the end:\n\n");
   table.print(std::cout, 2);
 }
 
@@ -233,6 +234,8 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
   const bool judged = std::ranges::any_of(leaks.heaps, [](const HeapRounds& heap) { return heap.rounds.suffice(); });
   if (accused || judged)
     std::cout << (accused ? red("leaks") : bold("no leaks")) << ", judged by growth over\n";
+  else if (!has_history(trace))
+    std::cout << bold("leaks") << " are not judged: the recording is of one instant\n";
   else
     std::cout << bold("leaks") << " are not judged: that takes at least " << fewest_rounds << " steps\n";
   for (const HeapRounds& heap : leaks.heaps) {
@@ -242,7 +245,7 @@ void print_leaks_text(const Trace& trace, const LeakReport& leaks, const ReportO
     std::cout << wrapped(text, 2);
   }
   print_accused(trace, leaks, options);
-  print_others(leaks);
+  print_others(leaks, accused || judged);
   for (const SuppressedLeaks& s : leaks.suppressed)
     std::cout << "\nsuppressed by leak:" << s.suppression.pattern << (s.suppression.built_in ? " (built in)" : "")
               << ": " << text_of(s.bytes) << " in " << counted(s.count, "allocation") << '\n';

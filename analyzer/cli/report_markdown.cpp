@@ -138,7 +138,7 @@ void write_leaks(std::ostream& out, const Trace& trace, const LeakReport& leaks)
   close_section(out);
 }
 
-void write_fragmentation(std::ostream& out, const Report& report) {
+void write_fragmentation(std::ostream& out, const Trace& trace, const Report& report) {
   if (report.fragmentation().empty()) return;
   open_section(out, "Fragmentation");
   row(out, {"saves", "reserved", "setting, by replay"});
@@ -151,9 +151,11 @@ void write_fragmentation(std::ostream& out, const Report& report) {
   }
   for (const std::string& text : {late_range_text(report), step_plan_text(report)})
     if (!text.empty()) out << '\n' << markdown_escaped(text) << '\n';
-  const Fragmentation& found = report.fragmentation().front();
+  const Fragmentation& found = *report.fragmentation_by_importance().front();
   if (!found.sites.empty()) {
     out << '\n';
+    if (report.fragmentation().size() > 1)
+      out << "Of " << markdown_escaped(heap_title(trace.tables, found.heap)) << ":\n\n";
     row(out, {"unreleasable", "alone", "bytes", "allocated at"});
     row(out, {"---:", "---:", "---:", "---"});
     for (std::size_t i = 0; i < std::min(most_table_rows, found.sites.size()); ++i) {
@@ -197,7 +199,7 @@ void write_report_markdown(const Trace& trace, const Report& report, const Repor
   if (report.sections.live) write_pool_errors(out, trace, report);
   if (report.sections.leaks) write_leaks(out, trace, report.leaks());
   if (report.sections.ooms) write_ooms(out, trace, report);
-  if (report.sections.fragmentation) write_fragmentation(out, report);
+  if (report.sections.fragmentation) write_fragmentation(out, trace, report);
   if (report.sections.live) {
     write_live(out, trace, report);
     write_holders(out, trace);

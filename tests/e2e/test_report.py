@@ -8,7 +8,7 @@ import re
 import unittest
 
 from program import SAMPLES, ProgramTest, run
-from snapshot import snapshot
+from snapshot import BASE, Recorder, snapshot
 
 HOSTILE = "</script><img src=x onerror=document.title='taken'>|`@everyone` [l](http://evil.example)"
 
@@ -161,6 +161,20 @@ class Markdown(ProgramTest):
             text = self.text(SAMPLES / f"{name}.reel")
             self.assertLess(len(text), 20_000)
             self.assertEqual(text.count("<details>"), text.count("</details>"))
+
+    def test_fragmentation_begins_with_the_heap_of_the_verdict(self):
+        """Whatever the number of its device."""
+        mib = 1 << 20
+        small, large = Recorder(), Recorder()
+        for recorder, size in ((small, 20 * mib), (large, 400 * mib)):
+            recorder.add("segment_alloc", BASE, size)
+            recorder.add("alloc", BASE, size // 2)
+        for traces in ((small, large), (large, small)):
+            path = self.file("two.pickle", pickle.dumps(snapshot() | {
+                "segments": [], "device_traces": [trace.entries for trace in traces], "external_annotations": []}))
+            title = f"torch.cuda, device {traces.index(large)}"
+            self.assertTrue(self.answer("report", path, "--fragmentation").stdout.startswith(f"fragmentation of {title}\n"))
+            self.assertIn(f"\nOf {title}:\n\n|", self.text(path))
 
     def test_rows_have_as_many_cells_as_their_table(self):
         for file in (SAMPLES / "oom_default.reel", self.file("hostile.pickle", hostile_snapshot())):

@@ -297,6 +297,8 @@ OutOfMemories judge_failures(const Trace& trace, const RecordedBlocks& blocks, c
     if (!given || oom.level == Level::driver) continue;
     oom.capacity = given;
     oom.bounded = true;
+    // The caller knows the card, and the failure what was free of it: the rest is held by others.
+    if (capacity && oom.device_free && !oom.sample_age && !oom.device_total) oom.device_total = capacity;
   }
   std::vector<std::uint64_t> instants;
   for (const OutOfMemory& oom : result.examined) instants.push_back(oom.event);

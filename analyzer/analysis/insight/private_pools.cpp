@@ -192,7 +192,7 @@ const std::array<ResultField<PrivatePool>, 11> FieldsOf<PrivatePool>::all{{
      [](const Tables& tables, const PrivatePool& pool) -> Cell { return pool_label(tables, pool.pool); }},
     {"cuda_graphs", "", Unit::flag, "Whether stacks, or the pool's id, show that CUDA graphs were captured into it",
      [](const Tables&, const PrivatePool& pool) -> Cell { return pool.has_captures; }},
-    {"", "captures", Unit::count, "How many captures, or uses, it served",
+    {"", "uses", Unit::count, "How many captures, or other uses, it served",
      [](const Tables&, const PrivatePool& pool) -> Cell { return std::uint64_t{pool.uses.size()}; }},
     {"reserved_bytes", "reserved", Unit::bytes, "Held when the trace ends",
      [](const Tables&, const PrivatePool& pool) -> Cell { return pool.reserved; }},

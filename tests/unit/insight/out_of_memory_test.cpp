@@ -307,6 +307,14 @@ TEST_F(Gaps, WhereTheSizeOfTheDeviceIsNotKnownOthersMayHoldTheRest) {
   EXPECT_THAT(remedy_for_lack(oom), HasSubstr("ask for less; if the card has over 44.00 MiB, others hold it"));
 }
 
+TEST_F(Gaps, OfACardWhoseSizeTheCallerKnowsOthersHoldTheRest) {
+  builder_.push({.kind = EventKind::alloc_failed, .origin = origin_, .size = 50_MiB, .value = (4_MiB).count});
+  const OutOfMemory oom = judge_with_remedies(builder_.trace(), 24_GiB).ooms.examined.at(0);
+  EXPECT_EQ(oom.verdict, OomVerdict::lack_of_memory);
+  EXPECT_EQ(oom.held_outside(), 24_GiB - 44_MiB);
+  EXPECT_THAT(remedy_for_lack(oom), HasSubstr("free what others hold, 23.96 GiB of the device's 24.00 GiB"));
+}
+
 TEST_F(Gaps, ALimitOfTheProgramIsToBeRaised) {
   const OutOfMemory oom = fail(400_MiB, 80_GiB);
   EXPECT_THAT(remedy_for_lack(oom), HasSubstr("raise the program's limit"));
