@@ -44,14 +44,22 @@ bool is_settled(Evidence evidence) {
   }
 }
 
-/// How many weights a copy of each size in 16 bit can be of: half the sizes of what the program holds since before its
-/// first forward pass. PyTorch rounds sizes up to 512 bytes, which snapshots show for some.
-SizeCounts copies_of_weights(const Observations& seen) {
+/// Whether it may be a weight: held since before the first forward pass, and nothing else by its evidence, such as the
+/// graph of a pass before the recording.
+bool may_be_weight(const Observations& seen, const Observation& of, Evidence evidence) {
+  const Category category = category_of(evidence);
+  return of.begin != never && seen.is_kept_from_setup(of) &&
+         (category == Category::unknown || category == Category::parameter || category == Category::parameter_copy);
+}
+
+/// How many weights a copy of each size in 16 bit can be of: half the sizes of what may be weights. PyTorch rounds
+/// sizes up to 512 bytes, which snapshots show for some.
+SizeCounts copies_of_weights(const Observations& seen, const std::vector<Evidence>& evidence) {
   constexpr std::uint64_t rounding = 512;
   SizeCounts copies;
-  for (const Observation& of : seen.allocations) {
-    const bool is_held = of.older || (of.begin < seen.first_forward && seen.is_kept_from_setup(of));
-    if (of.begin == never || !is_held) continue;
+  for (std::uint32_t id = 0; id < evidence.size(); ++id) {
+    const Observation& of = seen.allocations[id];
+    if (!may_be_weight(seen, of, evidence[id])) continue;
     const std::uint64_t half = of.size.count / 2;
     copies.add(Bytes{half});
     if (half % rounding != 0) copies.add(Bytes{(half / rounding + 1) * rounding});
@@ -65,7 +73,7 @@ void conclude_autocast(const Trace& trace, const Observations& seen, std::vector
   const std::vector<char> casts = stacks_through(trace.tables, "at::autocast::cached_cast");
   if (casts.empty()) return;
   const std::vector<char> clears = stacks_through(trace.tables, "at::autocast::clear_cache");
-  const SizeCounts weights = copies_of_weights(seen);
+  const SizeCounts weights = copies_of_weights(seen, evidence);
   std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> made;  // by pass and size: a weight has one copy
   for (std::uint32_t id = 0; id < evidence.size(); ++id) {
     const Observation& of = seen.allocations[id];

@@ -160,6 +160,23 @@ TEST(KeptGraphs, CopiesOfWeightsAreNoPartOfTheGraph) {
   }
 }
 
+TEST(KeptGraphs, CastsOfActivationsAreNoCopiesOfWeights) {
+  LateServing serving;
+  std::vector<AllocationId> previous;  // activations, as old as the weights and of twice the size of this pass's casts
+  for (int i = 0; i < 24; ++i) previous.push_back(serving.program.alloc(700, P::older()));
+  std::vector<AllocationId> graph, casts;
+  const auto copies = call_under_autocast(serving.program, true, graph);
+  for (int layer = 0; layer < 12; ++layer) {
+    casts.push_back(serving.program.alloc(350, P::within({cast}, P::module(13))));
+    serving.program.pass(P::module(12));
+  }
+  serving.drop(previous);
+  const Categories categories = serving.program.classify();
+  expect_category(categories, previous, Category::activation);
+  expect_category(categories, casts, Category::activation);
+  EXPECT_EQ(kept_at_end(serving.program).autocast, Bytes{12 * 4608 << 10U});
+}
+
 TEST(KeptGraphs, ActivationsOutliveTheirBackwardPass) {
   Program program;
   const AllocationId weight = program.alloc(4096, P::parameter());
