@@ -149,6 +149,21 @@ class Late(unittest.TestCase):
                 self.free(address, self.frames(1, style))
             self.assertIn("the previous pass's graph, 1020.00 MiB", "\n".join(self.verdict(device)))
 
+    def test_copies_that_autocast_drops_at_its_end(self):
+        for style, device in self.each_style():
+            file = "/env/lib/python3.11/site-packages/torch/amp/autocast_mode.py"
+            end = [{"name": "__exit__", "line": 390, "filename": "C:" + file.replace("/", "\\") if style == "windows" else file}]
+            end += self.frames(1, style)
+            for _ in range(3):
+                copies = [self.alloc(18, self.frames(11, style, in_model=True)) for _ in range(self.LAYERS)]
+                for _ in range(2):
+                    self.free(self.alloc(20, self.frames(12, style, in_model=True)), self.frames(12, style, in_model=True))
+                for address in copies:
+                    self.free(address, end)
+            lines = "\n".join(self.verdict(device))
+            self.assertIn("autocast: 16-bit copies of weights, 216.00 MiB: load them in bfloat16", lines)
+            self.assertRegex(lines, r"held by: .*parameter copies \d+ %")
+
 
 class Sample(unittest.TestCase):
     """A recorded training run from the checkout."""

@@ -6,12 +6,20 @@
 namespace memreel {
 namespace {
 
-/// By StackId: whether a frame of the stack is of a function whose name begins so.
-std::vector<char> stacks_through(const Tables& tables, std::string_view function) {
+bool is_cached_cast(const FrameText& frame) { return frame.function.starts_with("at::autocast::cached_cast"); }
+
+/// Python's names the end of autocast too, and is there where native frames were not recorded.
+bool ends_autocast(const FrameText& frame) {
+  if (frame.function.starts_with("at::autocast::clear_cache")) return true;
+  return base_name(frame.file) == "autocast_mode.py" && frame.function.ends_with("__exit__");
+}
+
+/// By StackId: whether a frame of the stack is such; empty if no frame is.
+std::vector<char> stacks_through(const Tables& tables, bool (*is_such)(const FrameText&)) {
   std::vector<char> frames(tables.frames.size());
   bool found = false;
   for (std::uint32_t f = 1; f < frames.size(); ++f) {
-    frames[f] = tables[tables.frames[f].function].starts_with(function) ? 1 : 0;
+    frames[f] = is_such(frame_text(tables, FrameId{f})) ? 1 : 0;
     found = found || frames[f] != 0;
   }
   if (!found) return {};
@@ -70,17 +78,21 @@ SizeCounts copies_of_weights(const Observations& seen, const std::vector<Evidenc
 }  // namespace
 
 void conclude_autocast(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence) {
-  const std::vector<char> casts = stacks_through(trace.tables, "at::autocast::cached_cast");
-  if (casts.empty()) return;
-  const std::vector<char> clears = stacks_through(trace.tables, "at::autocast::clear_cache");
+  const std::vector<char> casts = stacks_through(trace.tables, is_cached_cast);
+  const std::vector<char> ends = stacks_through(trace.tables, ends_autocast);
+  if (casts.empty() && ends.empty()) return;
   const SizeCounts weights = copies_of_weights(seen, evidence);
   std::map<std::pair<std::uint32_t, Bytes>, std::uint32_t> made;  // by pass and size: a weight has one copy
   for (std::uint32_t id = 0; id < evidence.size(); ++id) {
     const Observation& of = seen.allocations[id];
-    if (of.begin == never || casts[index(of.stack)] == 0 || is_settled(evidence[id])) continue;
-    const bool cleared = of.is_freed() && !clears.empty() && clears[index(trace.events.stack(of.end))] != 0;
+    if (of.begin == never || is_settled(evidence[id])) continue;
+    const bool cleared = of.is_freed() && !ends.empty() && ends[index(trace.events.stack(of.end))] != 0;
+    if (casts.empty()) {
+      if (cleared && weights.has(of.size)) evidence[id] = Evidence::autocast_copy;
+      continue;
+    }
     const bool stays = !of.is_freed() || of.end - of.begin > events_of_operator;
-    if (!cleared && !stays) continue;
+    if (casts[index(of.stack)] == 0 || (!cleared && !stays)) continue;
     if (++made[{of.made_in, of.size}] <= weights.count(of.size) || cleared) evidence[id] = Evidence::autocast_copy;
   }
 }

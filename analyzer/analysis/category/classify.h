@@ -66,8 +66,9 @@ void conclude_rebound(const Trace& trace, const Observations& seen, std::vector<
 // Copies of weights in 16 bit.
 
 /// Autocast casts a weight once and keeps the copy until it ends (cached_cast and clear_cache in PyTorch's
-/// aten/src/ATen/autocast_mode.cpp); of other tensors, it makes a copy for each operator. Changes the evidence of
-/// copies that no backward pass uses: they are no part of a graph, no temporaries and no inputs.
+/// aten/src/ATen/autocast_mode.cpp); of other tensors, it makes a copy for each operator. Without native frames, only
+/// Python's end of autocast shows. Changes the evidence of copies that no backward pass uses: they are no part of a
+/// graph, no temporaries and no inputs.
 void conclude_autocast(const Trace& trace, const Observations& seen, std::vector<Evidence>& evidence);
 
 }  // namespace memreel

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "tests/unit/category/late_serving.h"
 
 namespace memreel {
@@ -175,6 +177,30 @@ TEST(KeptGraphs, CastsOfActivationsAreNoCopiesOfWeights) {
   expect_category(categories, previous, Category::activation);
   expect_category(categories, casts, Category::activation);
   EXPECT_EQ(kept_at_end(serving.program).autocast, Bytes{12 * 4608 << 10U});
+}
+
+/// As autocast_mode.py of PyTorch 2 for Linux and for Windows.
+constexpr std::array<const char*, 2> exits{"__exit__@/env/lib/python3.11/site-packages/torch/amp/autocast_mode.py:390",
+                                           R"(__exit__@C:\env\Lib\site-packages\torch\amp\autocast_mode.py:390)"};
+
+TEST(KeptGraphs, WithoutNativeFramesTheEndOfAutocastTellsCopiesOfWeights) {
+  for (const char* exit : exits) {
+    LateServing serving;
+    for (unsigned call = 1; call <= 3; ++call) {
+      std::vector<AllocationId> copies, others;
+      for (int layer = 0; layer < 12; ++layer) {
+        others.push_back(serving.program.alloc(700, P::module(11)));
+        copies.push_back(serving.program.alloc(4608, P::module(11)));
+        serving.program.free(serving.program.alloc(4608, P::module(11)), P::module(12));
+      }
+      for (const auto& ids : {copies, others})
+        for (const AllocationId id : ids) serving.program.free(id, P::within({exit}, P::user(29)));
+      const Categories categories = serving.program.classify();
+      expect_category(categories, copies, Category::parameter_copy);
+      EXPECT_EQ(sum(serving.program, categories, Category::parameter_copy),
+                Bytes{std::uint64_t{call} * 12 * 4608 << 10U});
+    }
+  }
 }
 
 TEST(KeptGraphs, ActivationsOutliveTheirBackwardPass) {
