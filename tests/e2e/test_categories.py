@@ -164,6 +164,15 @@ class Late(unittest.TestCase):
             self.assertIn("autocast: 16-bit copies of weights, 216.00 MiB: load them in bfloat16", lines)
             self.assertRegex(lines, r"held by: .*parameter copies \d+ %")
 
+    def test_results_at_the_end_are_no_temporaries(self):
+        for style, device in self.each_style():
+            for i in range(4):
+                self.forward(style, keeps_graph=False)
+                result = self.alloc(900 + i, self.frames(1, style))
+                if i < 3:
+                    self.free(result, self.frames(1, style))
+            self.assertNotIn("temporaries", "\n".join(self.verdict(device)))
+
 
 class Sample(unittest.TestCase):
     """A recorded training run from the checkout."""

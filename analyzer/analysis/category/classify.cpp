@@ -149,7 +149,7 @@ class Classifier {
       case Purpose::optimizer_state:
         return is_kept ? Evidence::optimizer_keeps : Evidence::freed_in_pass;
       case Purpose::zero_grad:
-        return Evidence::freed_in_pass;
+        return of.is_freed() ? Evidence::freed_in_pass : Conclusion{};
       case Purpose::gradient_buffer:
         return stack.line == parameter_buffer_line_ ? Evidence::loaded_weights : Evidence::gradient_buffer;
       case Purpose::weights:
@@ -168,7 +168,7 @@ class Classifier {
       case Purpose::workspace:
         return Evidence::workspace_code;
       case Purpose::data:
-        return of.meets_forward ? Evidence::loads_data : Evidence::freed_in_pass;
+        return of.meets_forward || !of.is_freed() ? Evidence::loads_data : Evidence::freed_in_pass;
       default:
         return std::nullopt;
     }
@@ -499,10 +499,9 @@ class Classifier {
       if (evidence(id) != Evidence::none || observation(id).is_freed() || found == votes.end()) continue;
       const auto& count = found->second.count;
       const auto most = static_cast<std::size_t>(std::ranges::max_element(count) - count.begin());
-      // What is freed in the call that made it says nothing about what others leave.
-      if (calls_in_life(observation(id)) > calls_of_passing &&
-          (count[most] == 0 || most == static_cast<std::size_t>(Category::temporary)))
-        continue;
+      // What is freed in the pass that made it says nothing about what others leave.
+      if (most == static_cast<std::size_t>(Category::temporary)) continue;
+      if (calls_in_life(observation(id)) > calls_of_passing && count[most] == 0) continue;
       if (count[most] > 0)
         evidence(id) = found->second.evidence[most];
       else if (is_in_last_pass(observation(id)) && observation(id).phase == Phase::forward && seen_.trains())

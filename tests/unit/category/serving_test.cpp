@@ -6,6 +6,7 @@
 namespace memreel {
 namespace {
 
+using testing::expect_category;
 using testing::Program;
 using P = Program;
 
@@ -76,6 +77,25 @@ TEST(Serving, WhatEveryCallLeavesAndNoneReplacesIsNoCache) {
   }
   const Categories categories = program.classify();
   for (const AllocationId state : states) EXPECT_NE(categories.category(state), Category::kv_cache);
+}
+
+/// Earlier results were dropped at once; the last one may be what the program wanted.
+TEST(Serving, WhatIsLiveAtTheEndIsNoTemporary) {
+  for (const P::Stack& place :
+       {P::user(7), P::module(12), P::within({"send_to_device@accelerate/utils/operations.py:5"}, P::user(8))}) {
+    Program program;
+    program.alloc(4096, P::parameter());
+    AllocationId logits = AllocationId::none;
+    std::vector<AllocationId> results;
+    for (int i = 0; i < 6; ++i) {
+      call(program, logits);
+      results.push_back(program.alloc(300, place));
+      if (i < 5) program.free(results.back(), place);
+    }
+    const Categories categories = program.classify();
+    expect_category(categories, {results.begin(), results.end() - 1}, Category::temporary);
+    EXPECT_NE(name_of(categories.category(results.back())), "temporary");
+  }
 }
 
 TEST(Serving, PoolsMadeBeforeTheFirstCallAreTheCacheIfTheyAreNamedSo) {

@@ -461,6 +461,22 @@ TEST(Training, WhatIsLiveWhenTheRecordingEndsIsLikeTheOthersOfItsPlace) {
   expect_all(t);
 }
 
+TEST(Training, WhatIsLiveAtTheEndIsNoTemporary) {
+  Training t;
+  t.setup();
+  std::vector<AllocationId> scratch;
+  for (int i = 0; i < 3; ++i) {
+    t.input();
+    t.forward();
+    scratch.push_back(t.program.alloc(9000, P::module(61)));
+    if (i < 2) t.program.free(scratch.back(), P::module(61));
+    if (i < 2) t.backward(true);
+  }
+  const Categories categories = t.program.classify();
+  expect(categories, {scratch.begin(), scratch.end() - 1}, Category::temporary);
+  expect(categories, {scratch.back()}, Category::unknown);
+}
+
 /// A list that grows, and a tensor that is replaced by a larger one; also with the size of a parameter.
 TEST(Training, WhatStepsKeepIsNoInput) {
   for (const std::uint64_t size : {300U, 4096U}) {
