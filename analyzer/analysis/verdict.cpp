@@ -50,6 +50,13 @@ std::vector<Holder> grouped(const std::map<StackId, Bytes>& stacks, const Tables
   return holders;
 }
 
+/// The innermost line of the program's own, which the user can change; else as site_label().
+std::string own_label(const Tables& tables, StackId stack) {
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  const auto own = std::ranges::find(frames, CodeOwner::user, &FrameText::owner);
+  return own == frames.end() ? site_label(tables, stack) : place_label(*own) + compiled_label(frames);
+}
+
 /// The least that the heap of the first of several failures held from then to the last, and at each of them.
 Bytes least_live(const Trace& trace, std::span<const OutOfMemory> failures) {
   const Events& events = trace.events;
@@ -383,10 +390,15 @@ Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives,
     stacks[trace.events.stack(life.begin)] += trace.events.size(life.begin);
     holders.total += trace.events.size(life.begin);
   }
+  const auto is_everything = [&](const std::vector<Holder>& parts) {
+    return !parts.empty() && share_of(parts.front().bytes, holders.total) >= nearly_all;
+  };
   holders.parts = grouped(stacks, trace.tables, site_label);
+  // Without a history no phase tells what the modules of a library hold, but who called them.
+  if (!has_history(trace) && !is_everything(holders.parts))
+    if (auto own = grouped(stacks, trace.tables, own_label); !is_everything(own)) holders.parts = std::move(own);
   for (Holder& part : holders.parts) part.label = label_in(trace, std::move(part.label));
-  if (holders.parts.empty()) return holders;
-  if (share_of(holders.parts.front().bytes, holders.total) < nearly_all) return holders;
+  if (!is_everything(holders.parts)) return holders;
   std::vector<Holder> innermost = grouped(stacks, trace.tables, innermost_label);
   if (innermost.size() > holders.parts.size()) holders = {"function", std::move(innermost), holders.total};
   return holders;

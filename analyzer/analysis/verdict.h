@@ -36,8 +36,9 @@ struct Holders {
 /// By category, if it is known for at least half of the bytes and not the same for nearly all; otherwise without parts.
 Holders holders_by_category(std::span<const CategoryShare> shares);
 
-/// By explaining frame; by innermost frame if the explaining frame is the same for nearly everything but the innermost
-/// frames distinguish parts.
+/// By explaining frame; at one instant by the innermost line of the program's own, unless one holds nearly everything;
+/// by innermost frame if the explaining frame is the same for nearly everything but the innermost frames distinguish
+/// parts.
 Holders holders_by_stack(const Trace& trace, const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events);
 
 /// Who holds the memory at the live peak of `heap`: by category if that is informative, else by stack. `shares`: of

@@ -204,6 +204,26 @@ class Instants(ProgramTest):
             file = self.file("tensor.pickle", pickle.dumps(self.bare(device, [32 * MIB, 1024, 0])))
             self.assertNotIn("workspaces", run("report", file).stdout)  # many tensors have that size
 
+    def test_below_modules_of_a_library_the_own_line_holds(self):
+        packages = "/env/lib/python3.11/site-packages/"
+        module = packages + "torch/nn/modules/module.py"
+
+        def stack(*places):
+            return [{"name": "_call_impl" if path == module else "run", "filename": drive + path.replace("/", separator), "line": line}
+                    for path, line in places]
+        for device, drive, separator in ((0, "", "/"), (2, "C:", "\\")):
+            loop, main = ("/home/user/loop.py", 258), ("/home/user/main.py", 9)
+            modules = [stack((packages + f"diffusers/models/{name}.py", 430), (module, 1500), loop, main) for name in ("lora", "vae", "unet")]
+            for name, stacks, expected in (
+                    ("modules", [*modules, stack(main)], r"^run \(loop.py:258\) 75 %, run \(main.py:9\) 25 %"),
+                    ("one_line", modules, r"^run \(diffusers/models/\w+.py:430\) 33 %")):
+                document = self.bare(device, [16 * MIB] * len(stacks))
+                for block, frames in zip(document["segments"][0]["blocks"], stacks):
+                    block["frames"] = frames
+                lines = self.document("report", self.file(f"{name}.pickle", pickle.dumps(document)))["verdict"]["lines"]
+                (text,) = [line["text"] for line in lines if line["topic"] == "held by"]
+                self.assertRegex(text, expected)
+
     def test_of_two_devices_what_is_unused_is_said(self):
         first, second = (self.bare(device, [2 * MIB] + [0] * (20 - device)) for device in (0, 1))
         second["segments"][0]["address"] += 1 << 40
