@@ -296,7 +296,7 @@ CapacityBounds ImpliedCapacity::bounds() const {
 /// An event of a new heap, or one that concerns more than what a heap holds.
 void ImpliedCapacities::see_other(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value) {
   for (auto h = static_cast<std::uint32_t>(heaps_.size()); h < tables_->heaps.size(); ++h)
-    heaps_.emplace_back((*tables_)[HeapId{h}].level, is_torch(HeapId{h}));
+    heaps_.emplace_back((*tables_)[HeapId{h}].level, is_torch_heap(*tables_, HeapId{h}));
   if (kind == EventKind::memory_info) {
     if (!samples_device(*tables_, origin)) return;
     for (std::uint32_t h = 1; h < heaps_.size(); ++h)
@@ -313,16 +313,11 @@ void ImpliedCapacities::see_other(EventKind kind, HeapId heap, const Origin& ori
   heaps_[index(heap)].see(kind, size, value);
 }
 
-bool ImpliedCapacities::is_torch(HeapId heap) const {
-  const Heap& row = (*tables_)[heap];
-  return row.level == Level::framework && row.device >= 0 && (*tables_)[row.name].starts_with("torch");
-}
-
 CapacityBounds ImpliedCapacities::bounds(HeapId heap) const {
   if (index(heap) >= heaps_.size()) return {};
   CapacityBounds found = heaps_[index(heap)].bounds();
   const bool sampled_driver = (*tables_)[heap].level == Level::driver && found.by_device;
-  if (!is_torch(heap) && !sampled_driver) found.most.reset();
+  if (!is_torch_heap(*tables_, heap) && !sampled_driver) found.most.reset();
   return found;
 }
 

@@ -302,7 +302,6 @@ class ImpliedCapacities {
 
  private:
   void see_other(EventKind kind, HeapId heap, const Origin& origin, Bytes size, std::uint64_t value);
-  bool is_torch(HeapId heap) const;
 
   const Tables* tables_;
   std::vector<ImpliedCapacity> heaps_;

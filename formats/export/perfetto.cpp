@@ -115,7 +115,7 @@ class PerfettoWriter {
         if (heap_of(i).has_segments) hold(events.origin(i), events.size(i), false);
         break;
       case EventKind::memory_info:
-        if (samples_reserved(trace_.tables, trace_.tables[events.origin(i)].heap)) {
+        if (is_torch_heap(trace_.tables, trace_.tables[events.origin(i)].heap)) {
           set(counter(heap_of(i).reserved, "reserved", events.origin(i)), events.size(i) + Bytes{events.value(i)});
           break;
         }

@@ -22,18 +22,19 @@
 
 namespace memreel {
 
-// Which memory a sample (memory_info) is about.
-
-/// Whether samples of this heap say what PyTorch's allocator had reserved: allocated and cached, together.
-inline bool samples_reserved(const Tables& tables, HeapId heap) {
+/// Whether the heap belongs to PyTorch's caching allocator, whose rules are known.
+inline bool is_torch_heap(const Tables& tables, HeapId heap) {
   const Heap& row = tables[heap];
   return row.level == Level::framework && row.device >= 0 && tables[row.name].starts_with("torch");
 }
 
+// Which memory a sample (memory_info) is about: of PyTorch's heap, what its allocator had reserved, allocated and
+// cached together.
+
 /// Whether samples of this origin cover all that the heap can have: the device, for the driver's heap, or a framework's
 /// limit. Else they cover what a pool (cudaMemPool_t) or PyTorch's allocator has, and say nothing about the device.
 inline bool samples_whole_heap(const Tables& tables, const Origin& origin) {
-  return origin.pool == PoolId::default_pool && !samples_reserved(tables, origin.heap);
+  return origin.pool == PoolId::default_pool && !is_torch_heap(tables, origin.heap);
 }
 
 /// Whether samples of this origin cover the device itself: its memory, as used by all programs.

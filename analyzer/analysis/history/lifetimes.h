@@ -92,7 +92,7 @@ struct HeapHistory {
 /// Adds up the events of one heap, which must be complete: frees have their allocation's size.
 class HeapTally {
  public:
-  HeapTally(const Tables& tables, HeapId heap) : samples_reserved_(samples_reserved(tables, heap)) {
+  HeapTally(const Tables& tables, HeapId heap) : samples_reserved_(is_torch_heap(tables, heap)) {
     history_.heap = heap;
   }
 

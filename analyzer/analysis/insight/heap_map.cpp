@@ -79,11 +79,6 @@ std::map<std::string, std::string> text_of_settings(const Tables& tables, const 
 
 }  // namespace
 
-bool is_torch_heap(const Tables& tables, HeapId heap) {
-  return tables[heap].level == Level::framework && tables[heap].device >= 0 &&
-         tables[tables[heap].name].starts_with("torch");
-}
-
 bool is_pageable_heap(const Tables& tables, HeapId heap) {
   return tables[tables[heap].name] == TorchHostSettings::pageable_heap;
 }

@@ -53,8 +53,6 @@ class BlockSizes {
   std::vector<TorchBlocks> heaps_;  // by HeapId
 };
 
-/// Whether the heap belongs to PyTorch's caching allocator, whose rules are known.
-bool is_torch_heap(const Tables& tables, HeapId heap);
 /// Whether it is what PyTorch requests of the C library: host memory that is not pinned, by an allocator that no
 /// setting of PyTorch changes.
 bool is_pageable_heap(const Tables& tables, HeapId heap);

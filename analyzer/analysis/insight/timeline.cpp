@@ -99,7 +99,7 @@ std::vector<MemoryTimeline> memory_timelines(const Trace& trace, const RecordedB
         const std::size_t column = time.column(i, event.time);
         if (event.kind == EventKind::free_completed) return;  // changes nothing here
         const HeapId heap = trace.tables[event.origin].heap;
-        if (event.kind == EventKind::memory_info && samples_reserved(trace.tables, heap))
+        if (event.kind == EventKind::memory_info && is_torch_heap(trace.tables, heap))
           heaps[index(heap)].sample_reserved(event.size + Bytes{events.value(i)}, column);
         const bool known = event.allocation != AllocationId::none;
         heaps[index(heap)].see(event.kind, !known && event.kind == EventKind::free_requested ? Bytes{} : event.size,

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/export/snapshot_segments.h"
 #include "tests/unit/sample_trace.h"
 
 namespace memreel {
@@ -80,6 +81,21 @@ TEST(ExportMinimalloc, HeapsShareNoTime) {
   build.free(first);
   EXPECT_EQ(exported(build.trace(), "minimalloc"),
             (std::vector<std::string>{"id,lower,upper,size", "0,0,5,512", "1,7,9,100"}));
+}
+
+TEST(ExportTorch, WhatIsBesidePyTorchIsLeftOut) {
+  for (const bool has_torch : {true, false}) {
+    TraceBuilder build;
+    const OriginId driver = build.origin(build.heap("cuda.driver", Level::driver, 0));
+    build.alloc(driver, {0x900000}, 1_MiB);
+    if (has_torch)
+      build.alloc(build.origin(HeapId{1}), {0x1000}, 512_B);
+    else
+      build.trace().tables.heaps[1].level = Level::driver;
+    const std::vector<TorchSegment> segments = torch_segments_at_end(build.trace(), torch_heaps(build.trace()), {});
+    ASSERT_EQ(segments.size(), 1U);
+    EXPECT_EQ(segments[0].address.value, has_torch ? 0x1000U : 0x900000U);
+  }
 }
 
 TEST(Export, UnknownFormatsNameTheKnownOnes) {
