@@ -144,6 +144,16 @@ std::string caution_of(const Tables& tables, const Verdict::Setting& setting) {
   return may_share_memory(tables) ? "not with CUDA IPC" : "";
 }
 
+/// Whether the device refused memory, though no request failed for it: PyTorch released what it could, and asked again.
+/// Where it collects garbage, releases say nothing.
+bool was_full(const Remedies& remedies, const HeapHistory& heap) {
+  const auto own = std::ranges::find(remedies.heaps, heap.heap, &Prepared::heap) - remedies.heaps.begin();
+  if (heap.failures > 0 || own >= std::ssize(remedies.least_devices)) return false;
+  const auto at = static_cast<std::size_t>(own);
+  return remedies.least_devices[at].capacity < remedies.devices[at].capacity &&
+         TorchSettings::recorded(remedies.heaps[at].settings).garbage_collection_threshold <= 0;
+}
+
 }  // namespace
 
 std::optional<Bytes> capacity_below_peak(const Remedies& remedies, const HeapHistory& heap) {
@@ -158,6 +168,8 @@ std::optional<Verdict::Setting> setting_of(const Trace& trace, const Remedies& r
                                            const OutOfMemories* ooms, bool exact) {
   std::optional<Verdict::Setting> setting = best_of(remedies, heap, ooms, exact);
   if (!setting || !setting->is_torch) return setting;
+  if (was_full(remedies, heap) && setting->failed_before == 0 && setting->text.empty() && setting->unsure.empty())
+    return Verdict::Setting{.is_torch = true, .instead = "the device was full, and PyTorch emptied its cache to go on"};
   if (const auto capacity = capacity_below_peak(remedies, heap); capacity && setting->failed_before == 0)
     return Verdict::Setting{.is_torch = true, .instead = text_of(*capacity) + " serves every request, by replay"};
   setting->caution = caution_of(trace.tables, *setting);

@@ -200,6 +200,25 @@ class Verdict(ProgramTest):
         self.assertNotIn("serves every request", verdict(path, "--capacity", "2GiB"))
         self.assertIn("serves more requests", verdict(path, "--capacity", "900MiB"))
 
+    def test_that_the_device_was_full_is_said(self):
+        """PyTorch releases its cache inside a request if the device refuses, and asks again."""
+        mib = 1 << 20
+        for full in (True, False):
+            with self.subTest(full=full):
+                recorder = snapshot.Recorder()
+                second = snapshot.BASE + 2048 * mib
+                recorder.add("segment_alloc", snapshot.BASE, 600 * mib)
+                recorder.add("alloc", snapshot.BASE, 600 * mib)
+                recorder.free(snapshot.BASE, 600 * mib)
+                if full:
+                    recorder.add("segment_free", snapshot.BASE, 600 * mib)
+                recorder.add("segment_alloc", second, 1000 * mib)
+                recorder.add("alloc", second, 1000 * mib)
+                path = self.file("full.pickle", pickle.dumps(snapshot.snapshot() | {
+                    "segments": [], "device_traces": [recorder.entries], "external_annotations": []}))
+                said = "\nset         nothing: the device was full, and PyTorch emptied its cache to go on\n"
+                self.assertEqual(said in verdict(path) + "\n", full)
+
     def test_a_trace_without_allocations(self):
         whole = (SAMPLES / "gpt_default.reel").read_bytes()
         empty = {"segments": [], "device_traces": [[]], "external_annotations": []}
