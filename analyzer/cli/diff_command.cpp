@@ -69,15 +69,35 @@ std::string held_text(const SideState& side, const FileAt& at) {
          counted(side.live.count, "allocation") + ")";
 }
 
+/// "step"; where they differ, "marked by step before, each a backward pass now".
+std::string steps_text(const Steps& a, const Steps& b) {
+  if (a.mark == b.mark) return b.mark;
+  if (!a.place.empty() && !b.place.empty() && a.kind() == b.kind()) return a.mark + " before," + b.place + " now";
+  const auto text = [](const Steps& steps) { return (steps.are_marked ? "marked by " : "") + steps.mark; };
+  return text(a) + " before, " + text(b) + " now";
+}
+
+/// "4 in both", "1 and 2 steps, the first compared".
+std::string step_count_text(const HeapDifference& heap) {
+  const std::uint64_t a = heap.a.steps.ends.size(), b = heap.b.steps.ends.size(), both = heap.steps.size();
+  if (a == b) return text_of(b) + " in both";
+  return text_of(a) + " and " + text_of(b) + " steps, the first " + (both == 1 ? "" : text_of(both) + " ") + "compared";
+}
+
 void print_steps(const HeapDifference& heap) {
-  if (heap.steps.empty()) return;
+  const Steps &a = heap.a.steps, &b = heap.b.steps;
+  if (a.ends.empty() || b.ends.empty()) return;
+  if (heap.steps.empty()) {
+    std::cout << '\n' << wrapped("steps are not comparable: " + steps_text(a, b), 2);
+    return;
+  }
   const auto most = std::max_element(heap.steps.begin(), heap.steps.end(), [](const StepPeaks& x, const StepPeaks& y) {
     return change(x.a, x.b) < change(y.a, y.b);
   });
   const auto first = std::find_if(heap.steps.begin(), heap.steps.end(), [](const StepPeaks& s) { return s.a != s.b; });
   const auto number = [&](auto step) { return std::to_string(step - heap.steps.begin() + 1); };
   std::string text =
-      "step by step (" + heap.step_mark_b + ", " + text_of(std::uint64_t{heap.steps.size()}) + " in both): ";
+      "step by step (" + steps_text(a, b) + (a.mark == b.mark ? ", " : "; ") + step_count_text(heap) + "): ";
   if (first == heap.steps.end())
     text += "the same peaks in each";
   else

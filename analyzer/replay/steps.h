@@ -8,13 +8,22 @@
 
 namespace memreel {
 
+/// What the steps of a program are, which PyTorch does not mark but which steps an optimizer.
+inline constexpr std::string_view optimizer_passes = "each a pass of the optimizer";
+
 struct Steps {
   std::string mark;                 // the chosen name, e.g. "step", "Optimizer.step#AdamW.step"; empty: none
   std::vector<std::uint32_t> ends;  // event indices, ascending: each ends a step
   bool are_marked = true;           // false: the program shows them, and `mark` says how
+  std::string place{};              // " at train.py:9", the end of such a `mark`; empty: it names no line
 
   /// PyTorch made the marks, one for each optimizer that the program steps.
   bool are_of_optimizers() const { return mark.starts_with("Optimizer.step"); }
+
+  /// What a step is. Steps of two recordings compare if this is equal, whichever optimizer and line they name.
+  std::string_view kind() const {
+    return are_of_optimizers() ? optimizer_passes : std::string_view(mark).substr(0, mark.size() - place.size());
+  }
 };
 
 /// Of several marks that could denote a step, one that names the loop body ("step", "iteration", "ProfilerStep#7")

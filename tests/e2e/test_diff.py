@@ -82,6 +82,26 @@ class Diff(ProgramTest):
         self.assertIn("the same stacks hold the same bytes", text)
         self.assertIn("the same peaks in each", text)
 
+    def test_steps_of_two_kinds_are_not_compared(self):
+        def marked(name, mark, times=1):
+            document = snapshot()
+            begin, end = document["external_annotations"]
+            document["external_annotations"] = [
+                {**begin_or_end, "name": mark, "time_us": begin["time_us"] + 2 * i + (begin_or_end is end)}
+                for i in range(times) for begin_or_end in (begin, end)]
+            return self.file(name, pickle.dumps(document))
+        adamw = marked("adamw.pickle", "Optimizer.step#AdamW.step")
+        for name, mark, expected in (("loop.pickle", "step", "steps are not comparable: marked by {} before, marked by {} now"),
+                                     ("sgd.pickle", "Optimizer.step#SGD.step",
+                                      "step by step (marked by {} before, marked by {} now; 1 in both): the same peaks in each")):
+            other = marked(name, mark)
+            for a, b, marks in ((adamw, other, ("Optimizer.step#AdamW.step", mark)), (other, adamw, (mark, "Optimizer.step#AdamW.step"))):
+                text = " ".join(self.answer("diff", a, b).stdout.split())
+                self.assertIn(expected.format(*marks), text)
+                self.assertEqual(len(self.document("diff", a, b)["devices"][0]["steps"]), "not" not in expected)
+        text = " ".join(self.answer("diff", marked("one.pickle", "step"), marked("two.pickle", "step", 2)).stdout.split())
+        self.assertIn("step by step (step, 1 and 2 steps, the first compared): ", text)
+
     def test_a_leak_is_what_grew_between_two_instants(self):
         device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
         self.assertGreater(device["sites"][0]["change_bytes"], 0)

@@ -166,7 +166,8 @@ SideState state_of(const Trace& trace, const HeapView* view) {
           .device = device,
           .events = view->events,
           .live = total(view->held),
-          .phase = view->phase};
+          .phase = view->phase,
+          .steps = view->steps};
 }
 
 /// The phase of one side's instant, B's first, that both have at some time.
@@ -198,9 +199,8 @@ HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& tra
   result.recomputes_b = of_b.recomputes;
   if (a != nullptr && b != nullptr) {
     if (a->phase != b->phase) result.common_phase = common_phase(*a, *b);
-    result.step_mark_a = a->steps.mark;
-    result.step_mark_b = b->steps.mark;
-    const std::size_t steps = std::min(a->step_peaks.size(), b->step_peaks.size());
+    const bool are_alike = a->steps.kind() == b->steps.kind();
+    const std::size_t steps = are_alike ? std::min(a->step_peaks.size(), b->step_peaks.size()) : 0;
     for (std::size_t s = 0; s < steps; ++s) result.steps.push_back({a->step_peaks[s], b->step_peaks[s]});
   }
   return result;

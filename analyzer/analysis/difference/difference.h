@@ -42,6 +42,7 @@ struct SideState {
   std::uint64_t events = 0;    // number of events so far
   Holding live;
   Phase phase = Phase::other;  // of the step, by the last allocation before the instant
+  Steps steps{};               // of the whole trace
 };
 
 /// The highest live bytes during the same step of both.
@@ -58,8 +59,7 @@ struct HeapDifference {
   std::vector<CategoryChange> categories;
   bool recomputes_a = false, recomputes_b = false;  // gradient checkpointing
   std::optional<Phase> common_phase;                // of one side, and the other has it, too; if theirs differ
-  std::string step_mark_a, step_mark_b;             // if steps were found without marks, the beginning of each
-  std::vector<StepPeaks> steps;                     // as many as both sides have
+  std::vector<StepPeaks> steps;                     // as many as both sides have; none if theirs differ in kind
 };
 
 struct Side {

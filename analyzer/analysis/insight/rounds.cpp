@@ -478,6 +478,7 @@ Steps steps_of(const Rounds& rounds, std::uint64_t events) {
                           rounds.source == RoundSource::backward || rounds.source == RoundSource::modules;
   if (!are_passes && !rounds.suffice()) return {};
   Steps steps{.mark = how_found(rounds), .ends = {}, .are_marked = false};
+  if (const std::string place = " at " + rounds.name; steps.mark.ends_with(place)) steps.place = place;
   for (const std::uint32_t next : rounds.ends) steps.ends.push_back(next - 1);
   if (rounds.last_is_open && events > 0) steps.ends.push_back(static_cast<std::uint32_t>(events - 1));
   return steps;
@@ -500,7 +501,7 @@ std::string how_found(const Rounds& rounds) {
     case RoundSource::marks:
       return "from the marks \"" + rounds.name + "\"";
     case RoundSource::optimizer:
-      return "each a pass of the optimizer";
+      return std::string(optimizer_passes);
     case RoundSource::backward:
       return "each a backward pass";
     case RoundSource::modules:

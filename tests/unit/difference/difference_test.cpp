@@ -152,10 +152,10 @@ TEST(Difference, DevicesArePairedInOrderOrAsTold) {
   EXPECT_FALSE(difference({Analysis(a), AtEnd{}}, {Analysis(b), AtEnd{}}, {{0, 7}}));
 }
 
-void step(TraceBuilder& build, OriginId origin, Bytes size) {
+void step(TraceBuilder& build, OriginId origin, Bytes size, std::string_view mark = "step") {
   build.free(build.alloc(origin, {0x1000}, size));
   Tables& tables = build.trace().tables;
-  if (tables.marks.size() == 1) tables.marks.push_back({.name = build.string("step")});
+  if (tables.marks.size() == 1) tables.marks.push_back({.name = build.string(mark)});
   build.push({.kind = EventKind::mark, .origin = origin, .value = 1});
 }
 
@@ -172,12 +172,33 @@ TEST(Difference, StepsAreComparedOneByOne) {
   EXPECT_EQ(heap.steps[2].b, 3_MiB);
 }
 
-/// A loop without marks: two allocations per round, the second of `size(round)` bytes.
+TEST(Difference, OnlyStepsOfOneKindAreCompared) {
+  const auto compared = [](std::string_view mark_a, std::string_view mark_b) {
+    TraceBuilder a, b;
+    step(a, a.origin(HeapId{1}), 1_MiB, mark_a);
+    for (int i = 0; i < 2; ++i) step(b, b.origin(HeapId{1}), 3_MiB, mark_b);
+    const HeapDifference heap = one_heap(a, b);
+    EXPECT_EQ(heap.a.steps.mark, mark_a);
+    EXPECT_EQ(heap.b.steps.mark, mark_b);
+    EXPECT_EQ(heap.a.steps.ends.size(), 1U);
+    EXPECT_EQ(heap.b.steps.ends.size(), 2U);
+    return heap.steps.size();
+  };
+  EXPECT_EQ(compared("step", "step"), 1U);
+  EXPECT_EQ(compared("Optimizer.step#AdamW.step", "Optimizer.step#SGD.step"), 1U);
+  EXPECT_EQ(compared("step", "Optimizer.step#AdamW.step"), 0U);
+  EXPECT_EQ(compared("Optimizer.step#AdamW.step", "iteration"), 0U);
+  EXPECT_EQ(compared("iteration", "decode"), 0U);
+}
+
+/// A loop without marks, `lower` lines below line 9: two allocations per round, the second of `size(round)` bytes.
 template <class Size>
-void loop(TraceBuilder& build, Size size) {
+void loop(TraceBuilder& build, Size size, int lower = 0) {
   const OriginId origin = build.origin(HeapId{1});
-  const StackId first = build.stack({"forward@train.py:1", "<module>@train.py:9"});
-  const StackId second = build.stack({"loss@train.py:2", "<module>@train.py:10"});
+  const std::string begin = "<module>@train.py:" + std::to_string(9 + lower);
+  const std::string end = "<module>@train.py:" + std::to_string(10 + lower);
+  const StackId first = build.stack({"forward@train.py:1", begin});
+  const StackId second = build.stack({"loss@train.py:2", end});
   for (std::uint64_t round = 0; round < 20; ++round) {
     const AllocationId held = build.alloc(origin, {0x1000}, 1_MiB, first);
     build.free(build.alloc(origin, {0x900000}, size(round), second));
@@ -190,7 +211,7 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
   loop(a, [](std::uint64_t) { return 1_MiB; });
   loop(b, [](std::uint64_t round) { return round == 7 ? 3_MiB : 1_MiB; });
   const HeapDifference heap = one_heap(a, b);
-  EXPECT_EQ(heap.step_mark_b, "found by what recurs at train.py:9");
+  EXPECT_EQ(heap.b.steps.mark, "found by what recurs at train.py:9");
   ASSERT_EQ(heap.steps.size(), 20U) << "the last one ends with the recording";
   for (std::size_t step = 0; step < heap.steps.size(); ++step) {
     EXPECT_EQ(heap.steps[step].a, 2_MiB);
@@ -201,6 +222,23 @@ TEST(Difference, StepsAreFoundWithoutMarks) {
   ASSERT_TRUE(between);
   EXPECT_EQ(between->at(0).a.live.bytes, 0_B);
   EXPECT_EQ(between->at(0).b.live.bytes, 4_MiB);
+}
+
+TEST(Difference, StepsAreTheSameIfTheirLinesMoved) {
+  const auto kind = [](std::string mark, std::string place) {
+    return std::string(Steps{.mark = std::move(mark), .are_marked = false, .place = std::move(place)}.kind());
+  };
+  EXPECT_EQ(kind("each a call of the model at a.py:9", " at a.py:9"), kind("each a call of the model", ""));
+  EXPECT_NE(kind("each a call of the model at a.py:9", " at a.py:9"), kind("each a backward pass", ""));
+  EXPECT_EQ(kind(std::string(optimizer_passes), ""), Steps{.mark = "Optimizer.step#AdamW.step"}.kind());
+  TraceBuilder a, b;
+  loop(a, [](std::uint64_t) { return 1_MiB; });
+  loop(
+      b, [](std::uint64_t) { return 3_MiB; }, 4);
+  const HeapDifference heap = one_heap(a, b);
+  EXPECT_EQ(heap.a.steps.mark, "found by what recurs at train.py:9");
+  EXPECT_EQ(heap.b.steps.mark, "found by what recurs at train.py:13");
+  EXPECT_EQ(heap.steps.size(), 20U);
 }
 
 TEST(Difference, AnInstantThatATraceDoesNotHaveIsAnError) {
