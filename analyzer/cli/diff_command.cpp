@@ -407,7 +407,8 @@ Exit run_diff(const DiffArguments& arguments) {
     const Analysis of_a(*a);
     std::optional<Analysis> of_b;
     if (has_other) of_b.emplace(b);
-    return difference({of_a, *at_a->instant}, {of_b ? *of_b : of_a, *at_b->instant}, *map);
+    return difference({of_a, *at_a->instant, at_a->file.string()},
+                      {of_b ? *of_b : of_a, *at_b->instant, at_b->file.string()}, *map);
   }();
   if (!heaps) return fail(heaps.error());
   const bool of_devices = arguments.heap.empty();

@@ -125,13 +125,15 @@ class Diff(ProgramTest):
             self.assertIn("FILE@phase:forward on both sides compares the same one", text)
             text = " ".join(self.answer("diff", *(f"{file}@phase:forward" for file in pair)).stdout.split())
             self.assertIn(f"at the peak of phase forward of {pair[0].name} (", text)
-            self.assert_refused(run("diff", *(f"{file}@phase:backward" for file in pair)), "no phase 'backward'", "forward")
+            self.assert_refused(run("diff", *(f"{file}@phase:backward" for file in pair)), f"{INFERENCE}, ", "no phase 'backward'", "forward")
         self.assert_refused(run("report", "--at", "phase:backward", INFERENCE), "no phase 'backward'", "other, forward")
 
     def test_wrong_input_is_refused_in_one_line(self):
         snapshot_file = self.file("snapshot.pickle", pickle.dumps(snapshot()))
         damaged = self.file("damaged.reel", b"not a trace")
         for arguments, mention in (((SAMPLE, f"{SAMPLE}@tomorrow"), "tomorrow"), ((SAMPLE, "@step:1000000"), "steps"),
+                                   ((SAMPLE, f"{LEAK}@step:1000000"), f"{LEAK}, after step 1,000,000: "),
+                                   ((f"{SAMPLE}@range:nothing", LEAK), f"{SAMPLE}, at the peak of range nothing: "),
                                    ((SAMPLE, f"{snapshot_file}@event:99999"), "events"), ((SAMPLE, damaged), damaged),
                                    ((SAMPLE, "nowhere.reel"), "nowhere.reel")):
             with self.subTest(mention):

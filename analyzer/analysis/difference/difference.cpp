@@ -123,7 +123,7 @@ Result<std::vector<HeapView>> views_of(const Side& side) {
     HeapView view{.history = history, .steps = side.analysis.steps(history.heap)};
     Result<std::uint64_t> events = events_at(side.instant, side.analysis, history, view.steps);
     if (!events) {
-      events.error().where = text_of(side.instant);
+      events.error().where = (side.name.empty() ? "" : side.name + ", ") + text_of(side.instant);
       return std::move(events).error();
     }
     view.events = *events;

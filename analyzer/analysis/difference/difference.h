@@ -65,6 +65,7 @@ struct HeapDifference {
 struct Side {
   const Analysis& analysis;
   Instant instant;
+  std::string name{};  // of the recording, for errors
 };
 
 /// The devices of heaps that hold memory at some time.
