@@ -15,6 +15,7 @@
 #include "analyzer/cli/input.h"
 #include "analyzer/cli/output.h"
 #include "analyzer/cli/program.h"
+#include "analyzer/describe/live_groups.h"
 #include "analyzer/describe/markup.h"
 #include "analyzer/describe/own_frame.h"
 #include "analyzer/describe/text_table.h"
@@ -48,10 +49,11 @@ std::string signed_text(std::uint64_t a, std::uint64_t b) {
   return (b > a ? "+" : "-") + text_of(b > a ? b - a : a - b);
 }
 
-std::string where_of(const SiteChange& site, const Tables& a, const Tables& b) {
+std::string where_of(const SiteChange& site, const Trace& a, const Trace& b) {
   const bool in_b = site.stack_b != StackId::none;
-  const std::vector<FrameText> frames = in_b ? frames_of(b, site.stack_b) : frames_of(a, site.stack_a);
-  return frames.empty() ? "(no stack)" : short_label(explaining_frame(frames));
+  const Trace& trace = in_b ? b : a;
+  const std::vector<FrameText> frames = frames_of(trace.tables, in_b ? site.stack_b : site.stack_a);
+  return frames.empty() ? std::string(no_stack_label) : label_in(trace, short_label(explaining_frame(frames)));
 }
 
 std::string_view word_for(const SiteChange& site) {
@@ -60,12 +62,12 @@ std::string_view word_for(const SiteChange& site) {
   return "";
 }
 
-std::string held_text(const SideState& side, const FileAt& at) {
+std::string held_text(const SideState& side, const FileAt& at, const Trace& trace) {
   const std::string name = printable(at.file.filename().string());
   if (side.heap == HeapId::none) return "nothing in " + name;
   const bool is_said = side.phase == Phase::other || std::holds_alternative<AtPhase>(*at.instant);
   const std::string phase = is_said ? "" : ", phase " + std::string(name_of(side.phase)) + ",";
-  return text_of(side.live.bytes) + " " + text_of(*at.instant) + phase + " of " + name + " (" +
+  return text_of(side.live.bytes) + " " + text_of(*at.instant, trace) + phase + " of " + name + " (" +
          counted(side.live.count, "allocation") + ")";
 }
 
@@ -125,8 +127,10 @@ void print_categories(const HeapDifference& heap) {
   if (std::ranges::none_of(heap.categories, changed)) return;
   std::cout << '\n';
   if (const std::string text = checkpointing_text(heap); !text.empty()) std::cout << wrapped(text, 2) << '\n';
-  TextTable table(
-      {{"change", Align::right}, {"before", Align::right}, {"now", Align::right}, {"category"}, {"largest change"}});
+  std::vector<TableColumn> columns{
+      {"change", Align::right}, {"before", Align::right}, {"now", Align::right}, {"category"}};
+  if (!heap.is_by_size) columns.push_back({"largest change"});
+  TextTable table(std::move(columns));
   for (const CategoryChange& change : heap.categories)
     if (changed(change))
       table.add_row({signed_text(change.a, change.b), text_of(change.a), text_of(change.b),
@@ -135,38 +139,53 @@ void print_categories(const HeapDifference& heap) {
   table.print(std::cout, 2);
 }
 
+/// Why sizes are compared.
+std::string lack_text(const HeapDifference& heap) {
+  const auto [less, more] = std::minmax(heap.a.stacks_known, heap.b.stacks_known);
+  const std::string_view when = heap.a.stacks_known < heap.b.stacks_known ? " before" : more > less ? " now" : "";
+  const std::string has_stacks = less == 0 ? "nothing live" : "only " + text_of_share(less) + " of what is live";
+  return "compared by size: " + has_stacks + std::string(when) + " has a stack";
+}
+
+void print_sites(const HeapDifference& heap, std::size_t most, const Trace& a, const Trace& b) {
+  if (heap.is_by_size) std::cout << '\n' << wrapped(lack_text(heap), 2);
+  if (heap.sites.empty()) {
+    std::cout << "\n  the same " << (heap.is_by_size ? "sizes, each as often\n" : "stacks hold the same bytes\n");
+    return;
+  }
+  TextTable table(
+      {{"change", Align::right},
+       {"before", Align::right},
+       {"now", Align::right},
+       {"allocations", Align::right},
+       {""},
+       heap.is_by_size ? TableColumn{"of", Align::right} : TableColumn{"where", Align::left, Fit::clipped}});
+  const std::size_t shown = std::min(most, heap.sites.size());
+  for (const SiteChange& site : std::span(heap.sites).first(shown))
+    table.add_row({signed_text(site.a.bytes, site.b.bytes), text_of(site.a.bytes), text_of(site.b.bytes),
+                   signed_text(site.a.count, site.b.count), std::string(word_for(site)),
+                   heap.is_by_size ? text_of(site.size) : where_of(site, a, b)});
+  std::cout << '\n';
+  table.print(std::cout, 2);
+  if (shown < heap.sites.size())
+    std::cout << "  ... and " << text_of(std::uint64_t{heap.sites.size() - shown})
+              << (heap.is_by_size ? " more sizes (--top)\n" : " more stacks (--top)\n");
+}
+
 void print_text(const HeapDifference& heap, const DiffArguments& arguments, const FileAt& at_a, const FileAt& at_b,
-                const Tables& a, const Tables& b) {
+                const Trace& a, const Trace& b) {
   const bool renumbered = heap.a.heap != HeapId::none && heap.b.heap != HeapId::none && heap.a.device != heap.b.device;
   std::cout << bold(heap.name + (heap.device < 0 ? ", host memory" : ", device " + std::to_string(heap.device)) +
                     (renumbered ? " (device " + std::to_string(heap.a.device) + " before)" : ""))
             << ": live " << change_text(heap.a.live.bytes, heap.b.live.bytes) << '\n'
-            << wrapped("before  " + held_text(heap.a, at_a), 2) << wrapped("now     " + held_text(heap.b, at_b), 2);
+            << wrapped("before  " + held_text(heap.a, at_a, a), 2)
+            << wrapped("now     " + held_text(heap.b, at_b, b), 2);
   if (heap.common_phase && at_a.instant->index() == at_b.instant->index())
     std::cout << wrapped("These are different phases: FILE@phase:" + std::string(name_of(*heap.common_phase)) +
                              " on both sides compares the same one.",
                          2);
   print_categories(heap);
-  if (heap.sites.empty()) {
-    std::cout << "\n  the same stacks hold the same bytes\n";
-  } else {
-    TextTable table({{"change", Align::right},
-                     {"before", Align::right},
-                     {"now", Align::right},
-                     {"allocations", Align::right},
-                     {""},
-                     {"where", Align::left, Fit::clipped}});
-    const std::size_t shown = std::min(arguments.top, heap.sites.size());
-    for (const SiteChange& site : std::span(heap.sites).first(shown)) {
-      table.add_row({signed_text(site.a.bytes, site.b.bytes), text_of(site.a.bytes), text_of(site.b.bytes),
-                     signed_text(site.a.count, site.b.count), std::string(word_for(site)), where_of(site, a, b)});
-    }
-    std::cout << '\n';
-    table.print(std::cout, 2);
-    if (shown < heap.sites.size()) {
-      std::cout << "  ... and " << text_of(std::uint64_t{heap.sites.size() - shown}) << " more stacks (--top)\n";
-    }
-  }
+  print_sites(heap, arguments.top, a, b);
   print_steps(heap);
 }
 
@@ -238,10 +257,17 @@ std::string inheritance_text(const DeviceChange& change) {
   return {};
 }
 
+/// " at its peak: ", but for a recording of one instant.
+std::string when_text(const DeviceChange& change, bool a_is_instant, bool b_is_instant) {
+  if ((a_is_instant || !change.a) && (b_is_instant || !change.b)) return ": ";
+  if (a_is_instant && change.a) return " at its peak (before: at the one instant): ";
+  return b_is_instant && change.b ? " at its peak (now: at the one instant): " : " at its peak: ";
+}
+
 /// "device 0 at its peak: held +2.15 GiB (1.14 GiB before, 3.29 GiB now): NCCL +2.17 GiB, PyTorch -22.00 MiB"
-void print_text(const DeviceChange& change) {
+void print_text(const DeviceChange& change, bool a_is_instant, bool b_is_instant) {
   const DeviceMemory& of = change.b ? *change.b : *change.a;
-  std::string text = " at its peak: ";
+  std::string text = when_text(change, a_is_instant, b_is_instant);
   const auto held = [](const std::optional<DeviceMemory>& side) { return side ? side->peak_held.held : 0_B; };
   if (change.a && change.b && !change.is_comparable())
     text += "not compared, as only the recording " + std::string(change.b->has_driver ? "now" : "before") +
@@ -277,6 +303,10 @@ Json json_of(const DeviceChange& change) {
                      {"b_bytes", part.b.count},
                      {"change_bytes", memreel::change(part.a, part.b)}});
   return {{"a", side(change.a)}, {"b", side(change.b)}, {"parts", std::move(parts)}};
+}
+
+Json json_of(const FileAt& at, const Trace& trace) {
+  return {{"trace", at.file.string()}, {"instant", text_of(*at.instant, trace)}, {"losses", json_of_losses(trace)}};
 }
 
 Json json_of(const SideState& side) {
@@ -417,20 +447,19 @@ Exit run_diff(const DiffArguments& arguments) {
   if (arguments.json) {
     Json totals = Json::array();
     for (const DeviceChange& change : devices) totals.push_back(json_of(change));
-    print_document(
-        {{"schema", "memreel.diff/1"},
-         {"device_totals", std::move(totals)},
-         {"a", {{"trace", at_a->file.string()}, {"instant", text_of(*at_a->instant)}, {"losses", json_of_losses(*a)}}},
-         {"b", {{"trace", at_b->file.string()}, {"instant", text_of(*at_b->instant)}, {"losses", json_of_losses(b)}}}},
-        *heaps, a->tables, b.tables);
+    print_document({{"schema", "memreel.diff/1"},
+                    {"device_totals", std::move(totals)},
+                    {"a", json_of(*at_a, *a)},
+                    {"b", json_of(*at_b, b)}},
+                   *heaps, a->tables, b.tables);
   } else {
     // Two instants of one run have the same peak.
     if (has_other)
-      for (const DeviceChange& change : devices) print_text(change);
+      for (const DeviceChange& change : devices) print_text(change, is_instant(*a), is_instant(b));
     std::string_view separator = has_other && !devices.empty() ? "\n" : "";
     for (const HeapDifference& heap : *heaps) {
       std::cout << separator;
-      print_text(heap, arguments, *at_a, *at_b, a->tables, b.tables);
+      print_text(heap, arguments, *at_a, *at_b, *a, b);
       separator = "\n";
     }
     if (heaps->empty()) std::cout << "neither holds any memory\n";

@@ -161,6 +161,14 @@ void print_name(const std::string& name) {
   std::cout << "      " << clipped_middle(name, terminal_width() - 6) << '\n';
 }
 
+/// Nothing in a recording of instants is from before it, although its stacks end so.
+void print_stack(const Trace& trace, StackId stack) {
+  std::vector<FrameText> frames = frames_of(trace.tables, stack);
+  if (is_preexisting(trace.tables, stack) && !has_history(trace)) frames.pop_back();
+  if (frames.empty()) print_name(std::string(no_stack_label));
+  for (const FrameText& frame : frames) print_name(place_label(frame));
+}
+
 /// Memory by category; prints nothing if no category is known.
 void print_categories(const LiveView& view) {
   if (!says_something(view.categories)) return;
@@ -198,7 +206,7 @@ void print_live(const Trace& trace, const LiveView& view, const std::string& whe
       if (by != GroupBy::stack)
         print_name(group.label);
       else
-        for (const FrameText& frame : frames_of(trace.tables, group.stack)) print_name(place_label(frame));
+        print_stack(trace, group.stack);
       if (options.allocations) print_allocations(trace, group);
     }
   } else {

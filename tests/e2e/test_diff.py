@@ -102,6 +102,56 @@ class Diff(ProgramTest):
         text = " ".join(self.answer("diff", marked("one.pickle", "step"), marked("two.pickle", "step", 2)).stdout.split())
         self.assertIn("step by step (step, 1 and 2 steps, the first compared): ", text)
 
+    def instant(self, name, device, sizes, frames=()):
+        """A snapshot without a history: live blocks of these sizes in MiB, each made at `frames`."""
+        document = snapshot()
+        segment, = document["segments"]
+        at, blocks = segment["address"], []
+        for size in sizes:
+            blocks.append({"address": at, "size": size << 20, "requested_size": size << 20, "state": "active_allocated",
+                           "frames": list(frames)})
+            at += size << 20
+        total = sum(sizes) << 20
+        segment.update(device=device, total_size=total, allocated_size=total, active_size=total, requested_size=total, blocks=blocks)
+        return self.file(name, pickle.dumps({**document, "device_traces": [[] for _ in range(device + 1)], "external_annotations": []}))
+
+    def test_one_instant_has_no_peak(self):
+        for device in (0, 2):
+            pair = self.instant("a.pickle", 0, [4, 2]), self.instant("b.pickle", device, [4, 3])
+            text = " ".join(self.answer("diff", *pair).stdout.split())
+            self.assertIn(f"device {device}: held +1.00 MiB (6.00 MiB before, 7.00 MiB now) torch.cuda", text)
+            self.assertIn("before 6.00 MiB at the one instant of a.pickle (2 allocations)", text)
+            self.assertNotRegex(text, "peak|phase|recording began")
+            self.assertEqual(self.document("diff", *pair)["a"]["instant"], "at the one instant")
+            self.assertIn("compared by size: nothing live has a stack change", text)
+            self.assertIn("+3.00 MiB 0 B 3.00 MiB +1 new 3.00 MiB -2.00 MiB 2.00 MiB 0 B -1 gone 2.00 MiB", text)
+            text = " ".join(self.answer("diff", self.file("history.pickle", pickle.dumps(snapshot())), pair[1]).stdout.split())
+            self.assertIn(f"device {device} at its peak (now: at the one instant): held +5.00 MiB", text)
+            self.assertIn("at the peak of history.pickle", text)
+
+    def test_sizes_are_compared_where_one_side_has_no_stacks(self):
+        frames = [{"name": "step", "filename": "train.py", "line": 7}]
+        plain, placed = self.instant("plain.pickle", 0, [4, 4, 2]), self.instant("placed.pickle", 0, [2, 4, 4, 1], frames)
+        for pair, word, row in (((plain, placed), "before", "+1.00 MiB 0 B 1.00 MiB +1 new 1.00 MiB"),
+                                ((placed, plain), "now", "-1.00 MiB 1.00 MiB 0 B -1 gone 1.00 MiB")):
+            text = " ".join(self.answer("diff", *pair).stdout.split())
+            self.assertIn(f"compared by size: nothing live {word} has a stack change before now allocations of ", text)
+            self.assertTrue(text.endswith(row), text)
+            self.assertNotRegex(text, "train.py|no stack|recording began")
+            device, = self.document("diff", *pair)["devices"]
+            site, = device["sites"]
+            self.assertEqual((abs(site["change_bytes"]), site["stack"]), (1 << 20, []))
+            self.assertEqual({category["place"] for category in device["categories"]}, {None} if device["categories"] else set())
+        text = " ".join(self.answer("diff", placed, self.instant("other.pickle", 0, [4], frames)).stdout.split())
+        self.assertIn("-7.00 MiB 11.00 MiB 4.00 MiB -3 step (train.py:7)", text)
+        mixed = self.instant("mixed.pickle", 0, [8, 8])
+        content = pickle.loads(mixed.read_bytes())
+        content["segments"][0]["blocks"][0]["frames"] = frames
+        mixed.write_bytes(pickle.dumps(content))
+        text = self.answer("diff", placed, mixed).stdout
+        self.assertIn("(no stack)", text)
+        self.assertNotIn("recording began", text)
+
     def test_a_leak_is_what_grew_between_two_instants(self):
         device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
         self.assertGreater(device["sites"][0]["change_bytes"], 0)

@@ -194,6 +194,9 @@ class Instants(ProgramTest):
             self.assertEqual(report["verdict"]["fragmentation"]["releasable_bytes"], 20 * MIB)
             text = run("report", file).stdout
             self.assertNotIn("before recording began", text)
+            text = run("report", "--by", "stack", file).stdout
+            self.assertNotIn("before recording began", text)
+            self.assertIn("\n      (no stack)\n", text)
             text = run("report", "--fragmentation", file).stdout
             self.assertNotRegex(text, r"\bevent\b|\bafter\b|over time|\bold\b|by replay|before (the )?recording|peak")
             for command in ("replay", "tune", "plan"):

@@ -134,6 +134,7 @@ Result<std::vector<HeapView>> views_of(const Side& side) {
   const Categories& categories = side.analysis.categories();
   for (HeapView& view : views) {
     view.purposes = purposes_of(trace, categories, side.analysis.lives(), view.history.heap, view.events);
+    if (!has_history(trace)) continue;  // no allocation is the last
     view.phase = phase_at(trace, categories, view.history.heap, view.events);
     for (const PhasePeak& at : phase_peaks(trace, categories, view.history.heap)) view.phases.insert(at.phase);
   }
@@ -156,7 +157,28 @@ bool more_important(const SiteChange& x, const SiteChange& y) {
   const std::int64_t of_y = change(y.a.bytes, y.b.bytes);
   if (std::abs(of_x) != std::abs(of_y)) return std::abs(of_x) > std::abs(of_y);
   if (of_x != of_y) return of_x > of_y;
-  return std::tie(x.stack_a, x.stack_b) < std::tie(y.stack_a, y.stack_b);
+  return std::tie(x.stack_a, x.stack_b, x.size) < std::tie(y.stack_a, y.stack_b, y.size);
+}
+
+/// The share of the live bytes whose stack is known, at least in part.
+double stacks_known(const Tables& tables, const HeapView& view) {
+  Bytes known;
+  for (const StackId stack : holding(&view)) {
+    const bool is_empty =
+        stack == StackId::none || (tables[stack].caller == StackId::none && is_preexisting(tables, stack));
+    if (!is_empty) known += view.held[index(stack)].bytes;
+  }
+  return share_of(known, total(view.held).bytes);
+}
+
+/// Whether the stacks of one side say nothing of the other's. Of two recordings that both began late, what is older
+/// has no stack in either; within one, it is older at every instant.
+bool lacks_stacks(const SideState& a, const SideState& b, bool is_one_recording) {
+  constexpr double few = 0.1, most = 0.5;
+  if (a.live.count == 0 || b.live.count == 0) return false;
+  const auto [less, more] = std::minmax(a.stacks_known, b.stacks_known);
+  if (is_one_recording) return more == 0;
+  return less == 0 || (less < few && more >= most);
 }
 
 SideState state_of(const Trace& trace, const HeapView* view) {
@@ -167,7 +189,8 @@ SideState state_of(const Trace& trace, const HeapView* view) {
           .events = view->events,
           .live = total(view->held),
           .phase = view->phase,
-          .steps = view->steps};
+          .steps = view->steps,
+          .stacks_known = stacks_known(trace.tables, *view)};
 }
 
 /// The phase of one side's instant, B's first, that both have at some time.
@@ -177,24 +200,59 @@ std::optional<Phase> common_phase(const HeapView& a, const HeapView& b) {
   return std::nullopt;
 }
 
-HeapDifference compare(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
-  const Trace& named_by = b != nullptr ? trace_b : trace_a;
-  const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
-  HeapDifference result{
-      .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
-  for (const auto& [stack_a, stack_b] : match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b))) {
+std::vector<SiteChange> changes_by_stack(const Tables& tables_a, const HeapView* a, const Tables& tables_b,
+                                         const HeapView* b) {
+  std::vector<SiteChange> sites;
+  for (const auto& [stack_a, stack_b] : match_stacks(tables_a, holding(a), tables_b, holding(b))) {
     SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
     // A site without a counterpart has no stack, which may itself be a site of another pair.
     const bool is_recorded_without_stack = stack_a == StackId::none && stack_b == StackId::none;
     if (stack_a != StackId::none || is_recorded_without_stack) site.a = held_by(a, stack_a);
     if (stack_b != StackId::none || is_recorded_without_stack) site.b = held_by(b, stack_b);
-    if (site.a != site.b) result.sites.push_back(site);
+    if (site.a != site.b) sites.push_back(site);
   }
+  return sites;
+}
+
+std::vector<SiteChange> changes_by_size(const Side& a, const SideState& at_a, const Side& b, const SideState& at_b) {
+  std::map<Bytes, SiteChange> by_size;
+  const auto add = [&](const Side& side, const SideState& at, Holding SiteChange::*held) {
+    const Trace& trace = side.analysis.trace();
+    for (const Lifetime& life : side.analysis.lives()) {
+      if (!life.live_after(at.events) || trace.tables[trace.events.origin(life.begin)].heap != at.heap) continue;
+      const Bytes size = trace.events.size(life.begin);
+      Holding& of_size = by_size[size].*held;
+      of_size.bytes += size;
+      ++of_size.count;
+    }
+  };
+  add(a, at_a, &SiteChange::a);
+  add(b, at_b, &SiteChange::b);
+  std::vector<SiteChange> sites;
+  for (auto& [size, site] : by_size) {
+    site.size = size;
+    if (site.a != site.b) sites.push_back(site);
+  }
+  return sites;
+}
+
+HeapDifference compare(const Side& side_a, const HeapView* a, const Side& side_b, const HeapView* b) {
+  const Trace &trace_a = side_a.analysis.trace(), &trace_b = side_b.analysis.trace();
+  const Trace& named_by = b != nullptr ? trace_b : trace_a;
+  const Heap& heap = named_by.tables[(b != nullptr ? b : a)->history.heap];
+  HeapDifference result{
+      .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
+  result.is_by_size = lacks_stacks(result.a, result.b, &trace_a == &trace_b);
+  result.sites = result.is_by_size ? changes_by_size(side_a, result.a, side_b, result.b)
+                                   : changes_by_stack(trace_a.tables, a, trace_b.tables, b);
   std::sort(result.sites.begin(), result.sites.end(), more_important);
   const Purposes nothing;
   const Purposes& of_a = a != nullptr ? a->purposes : nothing;
   const Purposes& of_b = b != nullptr ? b->purposes : nothing;
   result.categories = category_changes(of_a, of_b);
+  if (result.is_by_size)
+    for (CategoryChange& change : result.categories)
+      change = {.category = change.category, .a = change.a, .b = change.b, .place = {}};
   result.recomputes_a = of_a.recomputes;
   result.recomputes_b = of_b.recomputes;
   if (a != nullptr && b != nullptr) {
@@ -294,9 +352,8 @@ Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, con
     }
   }
   std::vector<HeapDifference> result;
-  for (std::size_t i = 0; i < partner.size(); ++i)
-    result.push_back(compare(trace_a, &(*views_a)[i], trace_b, partner[i]));
-  for (const HeapView* view : left) result.push_back(compare(trace_a, nullptr, trace_b, view));
+  for (std::size_t i = 0; i < partner.size(); ++i) result.push_back(compare(a, &(*views_a)[i], b, partner[i]));
+  for (const HeapView* view : left) result.push_back(compare(a, nullptr, b, view));
   return result;
 }
 

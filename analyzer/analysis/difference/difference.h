@@ -26,9 +26,10 @@ struct Holding {
 /// Signed, for display: positive is more in B.
 constexpr std::int64_t change(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count - a.count); }
 
-/// Memory held by one place in the code.
+/// Memory held by one place in the code, or in allocations of one size.
 struct SiteChange {
   StackId stack_a = StackId::none, stack_b = StackId::none;  // none: absent, or recorded without a stack
+  Bytes size;                                                // of each allocation, if these are compared by size
   Holding a, b;                                              // zero if it held nothing
 
   bool is_new() const { return a.count == 0; }
@@ -43,6 +44,7 @@ struct SideState {
   Holding live;
   Phase phase = Phase::other;  // of the step, by the last allocation before the instant
   Steps steps{};               // of the whole trace
+  double stacks_known = 0;     // the share of the live bytes whose stack is known
 };
 
 /// The highest live bytes during the same step of both.
@@ -56,6 +58,7 @@ struct HeapDifference {
   std::int32_t device = 0;
   SideState a, b;
   std::vector<SiteChange> sites;  // changed sites: largest change first, in either direction; growth before loss
+  bool is_by_size = false;        // one side does not know stacks, or neither: sites are sizes, and no place changed
   std::vector<CategoryChange> categories;
   bool recomputes_a = false, recomputes_b = false;  // gradient checkpointing
   std::optional<Phase> common_phase;                // of one side, and the other has it, too; if theirs differ

@@ -28,7 +28,7 @@ Purposes purposes_of(const Trace& trace, const Categories& categories, const std
   }
   Purposes purposes;
   for (const auto& [key, bytes] : by_stack)
-    purposes.live[{key.first, holder_label(trace.tables, categories, key.second)}] += bytes;
+    purposes.live[{key.first, label_in(trace, holder_label(trace.tables, categories, key.second))}] += bytes;
   purposes.recomputes =
       std::ranges::find(categories.evidence, Evidence::recomputed_for_backward) != categories.evidence.end();
   return purposes;
@@ -162,6 +162,11 @@ std::string text_of(const Instant& instant) {
                  [](AtPhase at) { return "at the peak of phase " + std::string(name_of(at.phase)); },
                  [](const AtRange& range) { return "at the peak of range " + range.name; }},
       instant);
+}
+
+std::string text_of(const Instant& instant, const Trace& trace) {
+  const bool is_whole = std::holds_alternative<AtPeak>(instant) || std::holds_alternative<AtEnd>(instant);
+  return is_whole && is_instant(trace) ? "at the one instant" : text_of(instant);
 }
 
 Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis, const HeapHistory& heap,

@@ -72,6 +72,9 @@ Result<Instant> parse_instant(std::string_view text);
 /// "at the peak", "after step 40"...
 std::string text_of(const Instant& instant);
 
+/// The same; "at the one instant" for the peak and the end of a recording that holds nothing else.
+std::string text_of(const Instant& instant, const Trace& trace);
+
 /// The number of events up to the instant, for `heap`. Errors: the trace has no such step, event, phase or range.
 Result<std::uint64_t> events_at(const Instant& instant, const Analysis& analysis, const HeapHistory& heap,
                                 const Steps& steps);

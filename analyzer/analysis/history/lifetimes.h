@@ -28,6 +28,11 @@ inline bool has_history(const Trace& trace) {
   return trace.events.allocation_count() == 0;
 }
 
+/// Whether the recording holds one instant, and so no peak. A series of instants has one, and sums name theirs.
+inline bool is_instant(const Trace& trace) {
+  return !has_history(trace) && trace.header.source != sums_source && trace.losses.skipped != all_between_instants();
+}
+
 /// Whether the recording says what the program held. Where it has no allocations because none were recorded, that is
 /// unknown, not nothing.
 inline bool tells_live_memory(const Trace& trace) {

@@ -105,6 +105,74 @@ TEST(Difference, FreedMemoryIsHeldUntilItWasLetGoOf) {
   EXPECT_EQ(heaps->at(0).b.live, (Holding{1_KiB, 1}));
 }
 
+/// Three allocations of 4 MiB, with `known` KiB of them and of one of 1 MiB in stacks.
+struct Sized {
+  TraceBuilder build;
+  explicit Sized(std::uint64_t known, std::string_view line = "step@train.py:1") {
+    const OriginId origin = build.origin(HeapId{1});
+    const StackId stack = build.stack({line}), older = build.stack({std::string(preexisting_frame) + "@:0"});
+    std::uint64_t address = 0;
+    for (const std::uint64_t kib : {4096U, 4096U, 4096U, 1024U}) {
+      const bool is_known = kib <= known;
+      build.alloc(origin, {address += 1U << 30U}, {kib << 10U}, is_known ? stack : older);
+      if (is_known) known -= kib;
+    }
+  }
+};
+
+TEST(Difference, SizesAreComparedWhereOneSideHasNoStacks) {
+  const auto by_size = [](const HeapDifference& heap) {
+    for (const CategoryChange& change : heap.categories) EXPECT_EQ(change.place.empty(), heap.is_by_size);
+    return heap.is_by_size;
+  };
+  Sized all(13312), two(9216), last(1024), none(0);
+  for (auto* const other : {&all, &two, &last}) {
+    EXPECT_TRUE(by_size(one_heap(none.build, other->build)));
+    EXPECT_TRUE(by_size(one_heap(other->build, none.build)));
+    EXPECT_TRUE(one_heap(none.build, other->build).sites.empty()) << "the same sizes";
+  }
+  EXPECT_TRUE(by_size(one_heap(none.build, none.build)));
+  EXPECT_TRUE(by_size(one_heap(last.build, two.build))) << "less than a tenth has stacks";
+  EXPECT_FALSE(one_heap(last.build, last.build).is_by_size);
+  EXPECT_FALSE(one_heap(two.build, all.build).is_by_size);
+  Sized more(0);
+  more.build.alloc(more.build.origin(HeapId{1}), {0x1000}, 1_MiB);
+  const HeapDifference heap = one_heap(all.build, more.build);
+  ASSERT_EQ(heap.sites.size(), 1U);
+  EXPECT_EQ(heap.sites[0].size, 1_MiB);
+  EXPECT_EQ(heap.sites[0].a, (Holding{1_MiB, 1}));
+  EXPECT_EQ(heap.sites[0].b, (Holding{2_MiB, 2}));
+}
+
+// What is older at one instant is so at the other.
+TEST(Difference, InstantsOfOneRecordingAreComparedByStack) {
+  Sized late(0);
+  const StackId stack = late.build.stack({"step@train.py:1"});
+  for (std::uint64_t i = 1; i < 20; ++i) late.build.alloc(late.build.origin(HeapId{1}), {i << 20U}, 1_MiB, stack);
+  const Analysis analysis(late.build.trace());
+  const auto heaps = difference({analysis, AtEvent{2}}, {analysis, AtEnd{}});
+  ASSERT_TRUE(heaps);
+  EXPECT_FALSE(heaps->at(0).is_by_size);
+  EXPECT_EQ(heaps->at(0).sites.size(), 2U);
+}
+
+// Its allocations have no order.
+TEST(Difference, OneInstantIsInNoPhase) {
+  testing::Program program;
+  program.alloc(64, testing::Program::within(testing::Program::module(), testing::Program::older()));
+  TraceBuilder& build = program.build();
+  const auto is_at = [&](const Instant& instant) { return text_of(instant, build.trace()); };
+  ASSERT_TRUE(is_instant(build.trace()));
+  EXPECT_EQ(one_heap(build, build, AtPeak{}).a.phase, Phase::other);
+  EXPECT_EQ(is_at(AtPeak{}), "at the one instant");
+  EXPECT_EQ(is_at(AtEnd{}), "at the one instant");
+  EXPECT_EQ(is_at(AtEvent{0}), "after event 0");
+  program.alloc(64, testing::Program::module());
+  EXPECT_EQ(is_at(AtPeak{}), "at the peak");
+  build.trace().losses.skipped = all_between_instants();
+  EXPECT_EQ(is_at(AtPeak{}), "at the peak") << "a series has one";
+}
+
 TEST(Difference, HeapsAreMatchedByDevice) {
   TraceBuilder a, b;
   a.alloc(a.origin(HeapId{1}), {0x1000}, 4_KiB);
