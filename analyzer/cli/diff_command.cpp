@@ -487,7 +487,7 @@ void add_diff_command(CLI::App& app, Exit& exit) {
   command->add_flag("--json", arguments->json, "One JSON document (memreel.diff/1) instead of text");
   command->footer(
       "Compares the live memory of every call stack. Stacks match if their functions match, even if lines moved or "
-      "the program was loaded elsewhere.\n\n"
+      "the program was loaded elsewhere; what an edited function holds matches by its size.\n\n"
       "Instants:\n"
       "  @peak      at the first peak of live memory (the default)\n"
       "  @end       after the last event\n"

@@ -68,14 +68,15 @@ std::vector<CategoryShare::Holder> holders_of(const Trace& trace, const Categori
 
 }  // namespace
 
+FrameText holder_frame(const Tables& tables, const Categories& categories, StackId stack) {
+  const FrameText layer = layer_frame(tables, categories.stacks(), stack);
+  if (!layer.file.empty()) return layer;
+  const std::vector<FrameText> frames = frames_of(tables, stack);
+  return frames.empty() ? FrameText{.function = no_stack_label} : explaining_frame(frames);
+}
+
 std::string holder_label(const Tables& tables, const Categories& categories, StackId stack) {
-  FrameText place = layer_frame(tables, categories.stacks(), stack);
-  if (place.file.empty()) {
-    const std::vector<FrameText> frames = frames_of(tables, stack);
-    if (frames.empty()) return std::string(no_stack_label);
-    place = explaining_frame(frames);
-  }
-  return short_label(place);
+  return short_label(holder_frame(tables, categories, stack));
 }
 
 std::string label_in(const Trace& trace, std::string label) {

@@ -29,8 +29,10 @@ std::string css_colour(Category category);
 
 // Live memory at an instant, by category.
 
-/// The module call that a stack lies in, else its explaining frame, else "(no stack)": "forward
-/// (modeling_gpt2.py:240)". Files have no directories, because lines are short.
+/// The module call that a stack lies in, else its explaining frame; without one, its function is "(no stack)".
+FrameText holder_frame(const Tables& tables, const Categories& categories, StackId stack);
+
+/// It as "forward (modeling_gpt2.py:240)". Files have no directories, because lines are short.
 std::string holder_label(const Tables& tables, const Categories& categories, StackId stack);
 
 /// `label`; in a recording of instants "(no stack)" for what has none, as nothing of it is from before a recording.

@@ -59,7 +59,7 @@ inline constexpr std::array<std::uint64_t, 2> number_bytes{2, 4};
 /// Requests of `heap`. Sites are rows of the trace's stack table.
 Requests requests_of(const Trace& trace, HeapId heap);
 
-/// Gives the requests of `other` the sites of `reference`: stacks are matched by content (difference.h). Stacks that
+/// Gives the requests of `other` the sites of `reference`: stacks are matched by content (stack_match.h). Stacks that
 /// only `other` has get their own numbers from `first_free` on; returns the number after the last.
 std::uint32_t adopt_sites(const Tables& reference, const Requests& reference_requests, const Tables& other,
                           Requests& other_requests, std::uint32_t first_free);

@@ -303,6 +303,10 @@ std::string_view node_name(std::string_view name) {
 
 }  // namespace
 
+bool is_notebook_cell(std::string_view file) {
+  return file.starts_with(notebook_cell) || file.starts_with("<ipython-input");
+}
+
 std::string plain_name(std::string_view function) {
   std::string name;
   int depth = 0;

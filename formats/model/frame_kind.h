@@ -31,6 +31,9 @@ FrameNature nature_of(std::string_view function, std::string_view file, std::str
 /// the next session).
 void classify_frames(Tables& tables, std::size_t first = 1);
 
+/// Whether code of this normal path is a notebook's cell, which an edit gives another path.
+bool is_notebook_cell(std::string_view file);
+
 /// Decides what tables print of each frame's path: what follows the folder that all of the user's files share, or
 /// "site-packages/". For tables that are complete.
 void shorten_paths(Tables& tables);

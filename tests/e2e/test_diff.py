@@ -152,6 +152,21 @@ class Diff(ProgramTest):
         self.assertIn("(no stack)", text)
         self.assertNotIn("recording began", text)
 
+    def test_edited_code_is_neither_new_nor_gone(self):
+        def frames(*places):
+            return [{"name": name, "filename": file, "line": line} for name, file, line in places]
+        before = self.instant("before.pickle", 0, [4, 2], frames(("forward", "/home/me/model.py", 102), ("<module>", "/tmp/ipykernel_7/111.py", 41)))
+        for cell in ("/tmp/ipykernel_8/222.py", "C:\\Temp\\ipykernel_8\\222.py"):
+            now = self.instant("now.pickle", 1, [2, 4], frames(("forward", "/home/me/model.py", 110), ("<module>", cell, 40)))
+            self.assertIn("the same stacks hold the same bytes", self.answer("diff", before, now).stdout)
+        now = self.instant("now.pickle", 0, [4, 2], frames(("forward", "/home/me/model.py", 92), ("epoch", "/home/me/train.py", 7)))
+        self.assertIn("the same stacks hold the same bytes", self.answer("diff", before, now).stdout)
+        for sizes, name, file in (([4, 3], "forward", "model.py"), ([4, 2], "backward", "model.py"), ([4, 2], "forward", "other.py")):
+            now = self.instant("now.pickle", 0, sizes, frames((name, f"/home/me/{file}", 92), ("epoch", "/home/me/train.py", 7)))
+            text = self.answer("diff", before, now).stdout
+            self.assertRegex(text, rf"\bnew +{name} \({file}:92\)")
+            self.assertRegex(text, r"\bgone +forward \(model.py:102\)")
+
     def test_a_leak_is_what_grew_between_two_instants(self):
         device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
         self.assertGreater(device["sites"][0]["change_bytes"], 0)

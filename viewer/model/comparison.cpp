@@ -49,10 +49,20 @@ std::optional<Side> side_of(const Moment& moment, const std::shared_ptr<const Si
   return side;
 }
 
+std::vector<Holding> held_by(const Side& side, const Tables& tables) {
+  std::vector<Holding> held(tables.stacks.size());
+  for (const auto& [stack, weight] : side.weights)
+    held[index(stack)] = {.bytes = {weight.bytes}, .count = weight.count};
+  return held;
+}
+
 /// Within one trace a stack matches itself.
 std::vector<StackPair> pairs_of(const MomentPair& moments, const Side& a, const Side& b) {
-  if (moments.a.document->tables != moments.b.document->tables)
-    return match_stacks(*moments.a.document->tables, a.stacks, *moments.b.document->tables, b.stacks);
+  const Tables &tables_a = *moments.a.document->tables, &tables_b = *moments.b.document->tables;
+  if (&tables_a != &tables_b) {
+    const std::vector<Holding> held_a = held_by(a, tables_a), held_b = held_by(b, tables_b);
+    return match_stacks(tables_a, a.stacks, tables_b, b.stacks, {.a = held_a, .b = held_b});
+  }
   std::vector<StackPair> pairs;
   for (const StackId stack : a.stacks) pairs.emplace_back(stack, stack);
   for (const StackId stack : b.stacks)

@@ -80,7 +80,7 @@ struct SievePair {
   friend bool operator==(const SievePair&, const SievePair&) = default;
 };
 
-/// Matches stacks of two traces as `memreel diff` does (analyzer/analysis/difference/difference.h). A pair of stacks
+/// Matches stacks of two traces as `memreel diff` does (analyzer/analysis/difference/stack_match.h). A pair of stacks
 /// passes `sieves` if either has the text, because a moved line has another number in the other trace. Facts cover all
 /// memory, and `categories` every category. None when cancelled.
 std::optional<Comparison> compare(const MomentPair& moments, const ClassificationPair& known, const SievePair& sieves,

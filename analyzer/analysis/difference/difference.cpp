@@ -3,15 +3,14 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 #include <thread>
 #include <tuple>
 
 #include "analyzer/analysis/insight/timeline.h"
-#include "formats/model/flat_map.h"
+#include "analyzer/describe/live_groups.h"
+#include "analyzer/describe/own_frame.h"
 #include "formats/model/frame_kind.h"
-#include "formats/model/stack_text.h"
 
 namespace memreel {
 namespace {
@@ -22,7 +21,8 @@ struct HeapView {
   Steps steps;
   std::uint64_t events = 0;
   std::vector<Holding> held;  // by stack
-  Purposes purposes;
+  PurposesOfStacks purposes;
+  bool recomputes = false;
   Phase phase = Phase::other;     // of the last allocation
   std::set<Phase> phases;         // at any time
   std::vector<Bytes> step_peaks;  // by step of the whole trace
@@ -133,7 +133,9 @@ Result<std::vector<HeapView>> views_of(const Side& side) {
   follow(trace, views);
   const Categories& categories = side.analysis.categories();
   for (HeapView& view : views) {
-    view.purposes = purposes_of(trace, categories, side.analysis.lives(), view.history.heap, view.events);
+    view.purposes = purposes_of_stacks(trace, categories, side.analysis.lives(), view.history.heap, view.events);
+    view.recomputes =
+        std::ranges::find(categories.evidence, Evidence::recomputed_for_backward) != categories.evidence.end();
     if (!has_history(trace)) continue;  // no allocation is the last
     view.phase = phase_at(trace, categories, view.history.heap, view.events);
     for (const PhasePeak& at : phase_peaks(trace, categories, view.history.heap)) view.phases.insert(at.phase);
@@ -200,10 +202,15 @@ std::optional<Phase> common_phase(const HeapView& a, const HeapView& b) {
   return std::nullopt;
 }
 
-std::vector<SiteChange> changes_by_stack(const Tables& tables_a, const HeapView* a, const Tables& tables_b,
-                                         const HeapView* b) {
+std::vector<StackPair> pairs_of(const Trace& trace_a, const HeapView* a, const Trace& trace_b, const HeapView* b) {
+  HeldByStack held;
+  if (a != nullptr && b != nullptr) held = {.a = a->held, .b = b->held};
+  return match_stacks(trace_a.tables, holding(a), trace_b.tables, holding(b), held);
+}
+
+std::vector<SiteChange> changes_by_stack(std::span<const StackPair> pairs, const HeapView* a, const HeapView* b) {
   std::vector<SiteChange> sites;
-  for (const auto& [stack_a, stack_b] : match_stacks(tables_a, holding(a), tables_b, holding(b))) {
+  for (const auto& [stack_a, stack_b] : pairs) {
     SiteChange site{.stack_a = stack_a, .stack_b = stack_b};
     // A site without a counterpart has no stack, which may itself be a site of another pair.
     const bool is_recorded_without_stack = stack_a == StackId::none && stack_b == StackId::none;
@@ -236,6 +243,35 @@ std::vector<SiteChange> changes_by_size(const Side& a, const SideState& at_a, co
   return sites;
 }
 
+/// Of stacks of A, those of B that they are now.
+using StacksNow = std::map<StackId, StackId>;
+
+/// What a side holds, by category and place. Places of A whose code moved are where it is in B.
+Purposes purposes_of(const Side& side, const HeapView& view, const StacksNow& now, const Side& b) {
+  const Trace& trace = side.analysis.trace();
+  const std::vector<StackId> site = same_code(trace.tables);
+  Purposes purposes{.live = {}, .recomputes = view.recomputes};
+  for (const auto& [key, bytes] : view.purposes) {
+    const auto& [category, stack] = key;
+    FrameText place = holder_frame(trace.tables, side.analysis.categories(), stack);
+    if (const auto of_b = now.find(site[index(stack)]); of_b != now.end()) {
+      const FrameText moved = holder_frame(b.analysis.trace().tables, b.analysis.categories(), of_b->second);
+      if (moved.function == place.function) std::tie(place.file, place.line) = std::tie(moved.file, moved.line);
+    }
+    purposes.live[{category, label_in(trace, short_label(place))}] += bytes;
+  }
+  return purposes;
+}
+
+std::vector<CategoryChange> category_changes(const Side& side_a, const HeapView* a, const Side& side_b,
+                                             const HeapView* b, std::span<const StackPair> pairs) {
+  StacksNow now;
+  for (const auto& [of_a, of_b] : pairs)
+    if (of_a != StackId::none && of_b != StackId::none) now[of_a] = of_b;
+  return category_changes(a != nullptr ? purposes_of(side_a, *a, now, side_b) : Purposes(),
+                          b != nullptr ? purposes_of(side_b, *b, {}, side_b) : Purposes());
+}
+
 HeapDifference compare(const Side& side_a, const HeapView* a, const Side& side_b, const HeapView* b) {
   const Trace &trace_a = side_a.analysis.trace(), &trace_b = side_b.analysis.trace();
   const Trace& named_by = b != nullptr ? trace_b : trace_a;
@@ -243,18 +279,16 @@ HeapDifference compare(const Side& side_a, const HeapView* a, const Side& side_b
   HeapDifference result{
       .name = named_by.tables[heap.name], .device = heap.device, .a = state_of(trace_a, a), .b = state_of(trace_b, b)};
   result.is_by_size = lacks_stacks(result.a, result.b, &trace_a == &trace_b);
-  result.sites = result.is_by_size ? changes_by_size(side_a, result.a, side_b, result.b)
-                                   : changes_by_stack(trace_a.tables, a, trace_b.tables, b);
+  const std::vector<StackPair> pairs = result.is_by_size ? std::vector<StackPair>() : pairs_of(trace_a, a, trace_b, b);
+  result.sites =
+      result.is_by_size ? changes_by_size(side_a, result.a, side_b, result.b) : changes_by_stack(pairs, a, b);
   std::sort(result.sites.begin(), result.sites.end(), more_important);
-  const Purposes nothing;
-  const Purposes& of_a = a != nullptr ? a->purposes : nothing;
-  const Purposes& of_b = b != nullptr ? b->purposes : nothing;
-  result.categories = category_changes(of_a, of_b);
+  result.categories = category_changes(side_a, a, side_b, b, pairs);
   if (result.is_by_size)
     for (CategoryChange& change : result.categories)
       change = {.category = change.category, .a = change.a, .b = change.b, .place = {}};
-  result.recomputes_a = of_a.recomputes;
-  result.recomputes_b = of_b.recomputes;
+  result.recomputes_a = a != nullptr && a->recomputes;
+  result.recomputes_b = b != nullptr && b->recomputes;
   if (a != nullptr && b != nullptr) {
     if (a->phase != b->phase) result.common_phase = common_phase(*a, *b);
     const bool are_alike = a->steps.kind() == b->steps.kind();
@@ -355,106 +389,6 @@ Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, con
   for (std::size_t i = 0; i < partner.size(); ++i) result.push_back(compare(a, &(*views_a)[i], b, partner[i]));
   for (const HeapView* view : left) result.push_back(compare(a, nullptr, b, view));
   return result;
-}
-
-namespace {
-
-std::uint64_t combine(std::uint64_t hash, std::uint64_t value) { return mix_bits(hash * 31 + value); }
-std::uint64_t hash_of(std::string_view text) { return std::hash<std::string_view>{}(text); }
-
-/// Two identities of every stack of a table: one down to the line, and one that survives edits and moved checkouts.
-class Identities {
- public:
-  explicit Identities(const Tables& tables) : exact_(tables.stacks.size()), loose_(tables.stacks.size()) {
-    std::vector<std::pair<std::uint64_t, std::uint64_t>> frames;
-    frames.reserve(tables.frames.size());
-    for (const Frame& frame : tables.frames) {
-      const std::string_view file = tables[frame.file];
-      const std::uint64_t place =
-          combine(hash_of(tables[frame.function]), hash_of(base_name(tables[tables[frame.module].path])));
-      // A function name says more than a module; an unresolved frame has nothing else.
-      // Generated code has another file with each build.
-      const bool is_generated = frame.owner == CodeOwner::generated;
-      frames.emplace_back(combine(combine(combine(place, hash_of(file)), frame.line), frame.module_offset),
-                          combine(place, is_generated ? 0 : hash_of(base_name(file))));
-    }
-    // A caller has a smaller id, so its identity is known.
-    for (std::size_t i = 1; i < tables.stacks.size(); ++i) {
-      const Stack& stack = tables.stacks[i];
-      const auto& [exact, loose] = frames[index(stack.frame)];
-      exact_[i] = combine(exact_[index(stack.caller)], exact);
-      loose_[i] = combine(loose_[index(stack.caller)], loose);
-    }
-  }
-
-  std::uint64_t exact(StackId id) const { return exact_[index(id)]; }
-  std::uint64_t loose(StackId id) const { return loose_[index(id)]; }
-
- private:
-  std::vector<std::uint64_t> exact_, loose_;
-};
-
-/// Orders stacks of equal loose identity by their lines and offsets, innermost first.
-bool lines_before(const Tables& tables, StackId a, StackId b) {
-  for (; a != StackId::none && b != StackId::none; a = tables[a].caller, b = tables[b].caller) {
-    const Frame& frame_a = tables[tables[a].frame];
-    const Frame& frame_b = tables[tables[b].frame];
-    const auto place_a = std::tie(frame_a.line, frame_a.module_offset);
-    const auto place_b = std::tie(frame_b.line, frame_b.module_offset);
-    if (place_a != place_b) return place_a < place_b;
-  }
-  return a < b;
-}
-
-/// Pairs items of equal identity, in order within it; leaves items without a partner in `a` and `b`.
-template <class Identity, class Before>
-void take_pairs(std::vector<StackId>& a, std::vector<StackId>& b, Identity identity, Before before,
-                std::vector<StackPair>& pairs) {
-  const auto sort = [&](std::vector<StackId>& stacks, int side) {
-    std::sort(stacks.begin(), stacks.end(), [&](StackId x, StackId y) {
-      const std::uint64_t of_x = identity(side, x);
-      const std::uint64_t of_y = identity(side, y);
-      return of_x != of_y ? of_x < of_y : before(side, x, y);
-    });
-  };
-  sort(a, 0);
-  sort(b, 1);
-  std::vector<StackId> left_a, left_b;
-  std::size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    const std::uint64_t of_a = identity(0, a[i]);
-    const std::uint64_t of_b = identity(1, b[j]);
-    if (of_a == of_b)
-      pairs.emplace_back(a[i++], b[j++]);
-    else if (of_a < of_b)
-      left_a.push_back(a[i++]);
-    else
-      left_b.push_back(b[j++]);
-  }
-  left_a.insert(left_a.end(), a.begin() + static_cast<std::ptrdiff_t>(i), a.end());
-  left_b.insert(left_b.end(), b.begin() + static_cast<std::ptrdiff_t>(j), b.end());
-  a = std::move(left_a);
-  b = std::move(left_b);
-}
-
-}  // namespace
-
-std::vector<StackPair> match_stacks(const Tables& tables_a, std::span<const StackId> a, const Tables& tables_b,
-                                    std::span<const StackId> b) {
-  const Identities of_a(tables_a);
-  const Identities of_b(tables_b);
-  std::vector<StackId> left_a(a.begin(), a.end());
-  std::vector<StackId> left_b(b.begin(), b.end());
-  std::vector<StackPair> pairs;
-  take_pairs(
-      left_a, left_b, [&](int side, StackId id) { return (side == 0 ? of_a : of_b).exact(id); },
-      [](int, StackId x, StackId y) { return x < y; }, pairs);
-  take_pairs(
-      left_a, left_b, [&](int side, StackId id) { return (side == 0 ? of_a : of_b).loose(id); },
-      [&](int side, StackId x, StackId y) { return lines_before(side == 0 ? tables_a : tables_b, x, y); }, pairs);
-  for (const StackId id : left_a) pairs.emplace_back(id, StackId::none);
-  for (const StackId id : left_b) pairs.emplace_back(StackId::none, id);
-  return pairs;
 }
 
 }  // namespace memreel

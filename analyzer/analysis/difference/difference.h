@@ -4,24 +4,15 @@
 
 #include <map>
 #include <set>
-#include <span>
 
 #include "analyzer/analysis/analysis.h"
 #include "analyzer/analysis/difference/instant.h"
+#include "analyzer/analysis/difference/stack_match.h"
 #include "analyzer/analysis/history/lifetimes.h"
 #include "formats/model/result.h"
-#include "formats/model/tables.h"
 #include "formats/model/trace.h"
 
 namespace memreel {
-
-/// Live memory of one kind, in requested bytes.
-struct Holding {
-  Bytes bytes;
-  std::uint64_t count = 0;
-
-  friend bool operator==(const Holding&, const Holding&) = default;
-};
 
 /// Signed, for display: positive is more in B.
 constexpr std::int64_t change(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count - a.count); }
@@ -91,20 +82,5 @@ DeviceMap match_devices(const Devices& a, const Devices& b, const DeviceMap& giv
 /// Matches heaps by device (match_devices()), level and name, else by device and level; a heap that only one side has
 /// is compared with nothing. Errors: an instant that a trace does not have; a device in `given` that does not exist.
 Result<std::vector<HeapDifference>> difference(const Side& a, const Side& b, const DeviceMap& given = {});
-
-// Matches the stacks of two recordings, even if the program was loaded elsewhere or edited in between.
-
-/// A stack of either table; StackId::none if the other has no counterpart.
-using StackPair = std::pair<StackId, StackId>;
-
-/// Pairs the stacks `a` of `tables_a` with the stacks `b` of `tables_b`, each without duplicates. Every stack is in
-/// exactly one pair.
-///
-/// Equal stacks are paired first: the same functions, files and lines from the innermost frame to the outermost; for
-/// native frames without symbols, the same offsets in modules of the same name. Of the rest, those that differ only in
-/// line numbers, offsets and the directories of files are paired, in the order of their lines: a call above another in
-/// the source is still above it after most edits. Addresses never matter.
-std::vector<StackPair> match_stacks(const Tables& tables_a, std::span<const StackId> a, const Tables& tables_b,
-                                    std::span<const StackId> b);
 
 }  // namespace memreel

@@ -8,7 +8,6 @@
 #include <cstdlib>
 
 #include "analyzer/analysis/insight/timeline.h"
-#include "analyzer/describe/live_groups.h"
 #include "formats/model/quantity.h"
 
 namespace memreel {
@@ -18,20 +17,15 @@ std::int64_t growth(Bytes a, Bytes b) { return static_cast<std::int64_t>(b.count
 
 }  // namespace
 
-Purposes purposes_of(const Trace& trace, const Categories& categories, const std::vector<Lifetime>& lives, HeapId heap,
-                     std::uint64_t events) {
-  std::map<std::pair<Category, StackId>, Bytes> by_stack;
+PurposesOfStacks purposes_of_stacks(const Trace& trace, const Categories& categories,
+                                    const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events) {
+  PurposesOfStacks by_stack;
   for (std::uint32_t a = 0; a < lives.size(); ++a) {
     const std::uint32_t begin = lives[a].begin;
     if (!lives[a].live_after(events) || trace.tables[trace.events.origin(begin)].heap != heap) continue;
     by_stack[{categories.category(AllocationId{a}), trace.events.stack(begin)}] += trace.events.size(begin);
   }
-  Purposes purposes;
-  for (const auto& [key, bytes] : by_stack)
-    purposes.live[{key.first, label_in(trace, holder_label(trace.tables, categories, key.second))}] += bytes;
-  purposes.recomputes =
-      std::ranges::find(categories.evidence, Evidence::recomputed_for_backward) != categories.evidence.end();
-  return purposes;
+  return by_stack;
 }
 
 std::vector<CategoryChange> category_changes(const Purposes& a, const Purposes& b) {

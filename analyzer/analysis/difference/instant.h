@@ -25,9 +25,12 @@ struct Purposes {
   bool recomputes = false;
 };
 
+/// The same, by stack.
+using PurposesOfStacks = std::map<std::pair<Category, StackId>, Bytes>;
+
 /// After the first `events` events. `categories`: of the trace.
-Purposes purposes_of(const Trace& trace, const Categories& categories, const std::vector<Lifetime>& lives, HeapId heap,
-                     std::uint64_t events);
+PurposesOfStacks purposes_of_stacks(const Trace& trace, const Categories& categories,
+                                    const std::vector<Lifetime>& lives, HeapId heap, std::uint64_t events);
 
 struct CategoryChange {
   Category category = Category::unknown;

@@ -78,6 +78,25 @@ TEST(Difference, SaysWhatCheckpointingSaved) {
   EXPECT_EQ(heap.categories[0].place, "forward (linear.py:10)");
 }
 
+TEST(Difference, ThePlaceOfACategoryMovesWithItsCode) {
+  using testing::Program;
+  const auto pass = [](std::uint64_t kib, int line) {
+    Program program;
+    program.alloc(64, Program::parameter());
+    const AllocationId kept = program.alloc(kib, Program::module(line));
+    program.free(kept, Program::engine());
+    program.pass(Program::state());
+    return program;
+  };
+  Program before = pass(100, 10), now = pass(110, 14);
+  const HeapDifference heap = one_heap(before.build(), now.build(), AtEvent{1});
+  ASSERT_FALSE(heap.categories.empty());
+  EXPECT_EQ(heap.categories[0].category, Category::activation);
+  EXPECT_EQ(heap.categories[0].place, "forward (linear.py:14)");
+  EXPECT_EQ(heap.categories[0].place_a, 100_KiB);
+  EXPECT_EQ(heap.categories[0].place_b, 110_KiB);
+}
+
 TEST(Difference, AddsUpToTheDifferenceOfWhatIsLive) {
   TraceBuilder a, b;
   const OriginId of_a = a.origin(HeapId{1});
