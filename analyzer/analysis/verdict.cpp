@@ -493,14 +493,13 @@ Verdict make_verdict(const Trace& trace, const Findings& findings) {
   Verdict verdict;
   verdict.incomplete = !trace.read.intact() || trace.losses.ring_full > 0 || trace.losses.history_overflowed;
   verdict.unrecorded = !tells_live_memory(trace);
-  const bool has_sums_only = trace.header.source == sums_source;
-  verdict.is_instant = !has_history(trace) && !has_sums_only && trace.losses.skipped != all_between_instants();
+  verdict.is_instant = is_instant(trace);
   const HeapHistory* const heap = deciding_heap(trace.tables, findings.heaps);
   if (heap == nullptr) return verdict;
   verdict.decides = decides(trace, *heap, findings);
   verdict.device = findings.device;
   verdict.others = others(trace, *verdict.decides, findings.heaps);
-  if (findings.holders != nullptr && !findings.holders->parts.empty() && !has_sums_only)
+  if (findings.holders != nullptr && !findings.holders->parts.empty() && trace.header.source != sums_source)
     verdict.holders = *findings.holders;
   verdict.has_optimizer = std::ranges::any_of(
       trace.tables.marks, [&](const Mark& mark) { return trace.tables[mark.name].starts_with("Optimizer."); });

@@ -186,7 +186,8 @@ void print_text(const HeapDifference& heap, const DiffArguments& arguments, cons
                          2);
   print_categories(heap);
   print_sites(heap, arguments.top, a, b);
-  print_steps(heap);
+  // Two instants of one run have the same steps.
+  if (&a != &b || text_of(*at_a.instant, a) == text_of(*at_b.instant, b)) print_steps(heap);
 }
 
 /// A device at its own peak, on both sides.

@@ -19,9 +19,9 @@ struct TorchHeap {
   bool has_segments = false;  // else each allocation is a segment
 };
 
-/// By HeapId. Where there is PyTorch's allocator, its heaps are shown and not what the driver gave to others: a snapshot
-/// has no place for that but PyTorch's. Host memory is shown if it is PyTorch's: its pinned memory, and what the program
-/// itself page-locked.
+/// By HeapId. Where there is PyTorch's allocator, its heaps are shown and not what the driver gave to others: a
+/// snapshot has no place for that but PyTorch's. Host memory is shown if it is PyTorch's: its pinned memory, and what
+/// the program itself page-locked.
 std::vector<TorchHeap> torch_heaps(const Trace& trace);
 
 /// A block that the program holds, or that it freed while the device still uses it.

@@ -171,6 +171,7 @@ class Diff(ProgramTest):
         device = self.document("diff", f"{LEAK}@event:1000", "@end")["devices"][0]
         self.assertGreater(device["sites"][0]["change_bytes"], 0)
         self.assertGreater(device["sites"][0]["b_count"], device["sites"][0]["a_count"])
+        self.assertNotIn("step by step", self.answer("diff", f"{LEAK}@step:10", "@step:40").stdout)
 
     def test_two_ranks_are_compared_device_by_device(self):
         document = snapshot()
